@@ -149,7 +149,7 @@ func TestIdsNeverLeaveTheirPlaceInTheUpstreamPath(t *testing.T) { // fault I3
 		}
 		for route, n := range s.sandbox.Requests() {
 			if n > 0 && route != "GET /generations/{id}" && route != "GET /me" { // GET /me verifies the API key
-				t.Errorf("%d requests went to %s", n, route)
+				t.Errorf("%d requests were sent to %s", n, route)
 			}
 		}
 	})

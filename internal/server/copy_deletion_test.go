@@ -38,7 +38,7 @@ func TestTheCopyGoesOfWhatTheCatalogHasNoMore(t *testing.T) {
 		} {
 			id := create(t, as("poster"), order(t, text, strings.ReplaceAll(name, " ", "-"), "a lake")).GetGenerationId()
 			wait(t, as("poster"), id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
-			eventually(t, "its copy is wanted", func() bool {
+			eventually(t, "its copy is requested", func() bool {
 				_, found, err := s.ledger.Content(t.Context(), id)
 				return found && err == nil
 			})

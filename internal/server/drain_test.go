@@ -143,7 +143,7 @@ func wantAdmin(t *testing.T, s *site, path string, code int) {
 	r := servertest.Request(t, http.MethodGet, path, "", "Authorization: ")
 	r.Host = "localhost"
 	if answer, body := servertest.Do(t, s.Admin, r); answer.StatusCode != code {
-		t.Errorf("%s is answered %s: %s", path, answer.Status, body)
+		t.Errorf("%s returned %s: %s", path, answer.Status, body)
 	}
 }
 

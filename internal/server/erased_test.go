@@ -132,7 +132,7 @@ func TestErasedLabelsLeaveOpenWatchesAtOnce(t *testing.T) {
 		id := create(t, as("poster"), labelled(t, text, "a", labels)).GetGenerationId()
 		open := &lastLabels{all: map[string]*easelv1.Generation{}}
 		open.follow(t, as("poster"), id)
-		eventually(t, "the watches have begun", func() bool {
+		eventually(t, "the watches have started", func() bool {
 			return open.reach(easelv1.State_STATE_QUEUED, labels) || open.reach(easelv1.State_STATE_RUNNING, labels)
 		})
 		found, err := s.ledger.Own(t.Context(), nil, id)
@@ -161,7 +161,7 @@ func TestOpenWatchKeepsTheOwnerWithoutTheLedger(t *testing.T) {
 		first := create(t, as("poster"), labelled(t, text, "a", labels))
 		open := &lastLabels{all: map[string]*easelv1.Generation{}}
 		open.follow(t, as("poster"), first.GetGenerationId())
-		eventually(t, "the watches have begun", func() bool {
+		eventually(t, "the watches have started", func() bool {
 			return open.reach(easelv1.State_STATE_QUEUED, labels) || open.reach(easelv1.State_STATE_RUNNING, labels)
 		})
 		if err := s.ledger.Close(); err != nil {

@@ -300,7 +300,7 @@ func TestAnEtagOfAListIsKnownToAWatch(t *testing.T) {
 			c := grpcCaller{s, "shop"}
 			finishedTexts(t, c, 2)
 			wait(t, c, create(t, c, order(t, picture, "k", "a lake")).GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
-			eventually(t, "the ends are recorded", func() bool {
+			eventually(t, "the terminal states are recorded", func() bool {
 				return len(listAll(t, c, &easelv1.GenerationFilter{States: []easelv1.State{succeeded}}, 0)) == 3
 			})
 			known := map[string]string{}

@@ -71,7 +71,7 @@ func TestAnOpenWatchIsToldOfAGenerationThatTheLedgerLearnsOfLater(t *testing.T) 
 			req := labelled(t, text, "k", map[string]string{"job": "7"})
 			answer <- as("poster").call(t.Context(), "GenerationService/CreateGeneration", req, &easelv1.CreateGenerationResponse{})
 		}()
-		eventually(t, "the answer is lost", func() bool { return lost.Fired() > 0 && len(listAll(t, as("ops"), nil, 0)) > 0 })
+		eventually(t, "the response is lost", func() bool { return lost.Fired() > 0 && len(listAll(t, as("ops"), nil, 0)) > 0 })
 		id := listAll(t, as("ops"), nil, 0)[0].GetGenerationId()
 		untilEnded(t, all, id) // the hub has delivered its terminal state
 		time.Sleep(100 * time.Millisecond)

@@ -146,7 +146,7 @@ func TestADeleteThatIsNotFoundSoonAfterTheOrderDeletesNothing(t *testing.T) {
 		err := as("shop").call(t.Context(), "GenerationService/DeleteGeneration",
 			&easelv1.DeleteGenerationRequest{GenerationId: id, Force: true, AllowMissing: true}, &easelv1.DeleteGenerationResponse{})
 		if err != nil || hidden.Fired() == 0 {
-			t.Errorf("the delete ends with %v after %d answers", err, hidden.Fired())
+			t.Errorf("the delete returned %v after %d injected responses", err, hidden.Fired())
 		}
 		if g, err := get(t, as("shop"), id); err != nil || g.GetState() == easelv1.State_STATE_DELETED {
 			t.Errorf("the render is %v, %v", g, err)
@@ -170,14 +170,14 @@ func TestAListHasWhatWasRecordedAndTheResultFromTheCatalog(t *testing.T) {
 				listed := func(states ...easelv1.State) (all []*easelv1.Generation) {
 					return listAll(t, c, &easelv1.GenerationFilter{States: states}, 0)
 				}
-				eventually(t, "the end is recorded", func() bool { return len(listed(easelv1.State_STATE_SUCCEEDED)) == 1 })
+				eventually(t, "the terminal state is recorded", func() bool { return len(listed(easelv1.State_STATE_SUCCEEDED)) == 1 })
 				eventually(t, "the catalog's list has the result", func() bool { return listed()[0].GetText() != nil }) // the list is cached for a second
 				got := listed()[0]
 				if got.GetState() != want.GetState() || got.GetText().GetText() != want.GetText().GetText() || got.GetInputs() == nil || got.GetEtag() != want.GetEtag() {
-					t.Errorf("it is listed as %v, and is %v", got, want)
+					t.Errorf("the render is listed as %v, want %v", got, want)
 				}
 				s.sandbox.Inject(sandbox.Fault{Route: "GET /generations", Status: 403, Body: `{}`})
-				eventually(t, "the catalog's list is gone", func() bool { return listed()[0].GetText() == nil })
+				eventually(t, "the result is no longer listed", func() bool { return listed()[0].GetText() == nil })
 				if got := listed()[0]; got.GetState() != want.GetState() || got.GetCostCents() != want.GetCostCents() {
 					t.Errorf("without the catalog's list, the render is %v", got)
 				}
@@ -199,7 +199,7 @@ func TestAListRecordsALaterStateThatTheCatalogLists(t *testing.T) {
 	overTeams(t, func(t *testing.T, _ *stack, as func(string) caller) {
 		create(t, as("shop"), order(t, text, "k", "a lake"))
 		ended := &easelv1.GenerationFilter{States: []easelv1.State{easelv1.State_STATE_SUCCEEDED}}
-		eventually(t, "the end is recorded, though nobody watches", func() bool {
+		eventually(t, "the terminal state is recorded without a watch", func() bool {
 			listAll(t, as("shop"), nil, 0)
 			return len(listAll(t, as("shop"), ended, 0)) == 1
 		})

@@ -153,7 +153,7 @@ func TestEachLimitNamesItsTests(t *testing.T) {
 		}
 		for _, name := range l.tests {
 			if !known[name] {
-				t.Errorf("%s: there is no %s", l.name, name)
+				t.Errorf("%s: the test %s does not exist", l.name, name)
 			}
 		}
 	}

@@ -99,7 +99,7 @@ func streamGRPC(t *testing.T, c grpcCaller, id string, into hash.Hash) (n int64,
 		said += m.GetChunk().GetSummary().GetSha256()
 	}
 	if got := fmt.Sprintf("%x", into.Sum(nil)); got != said {
-		return n, fmt.Errorf("the summary says %s, the bytes are %s", said, got)
+		return n, fmt.Errorf("the summary has the checksum %s, the bytes have %s", said, got)
 	}
 	return n, nil
 }

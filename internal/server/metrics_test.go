@@ -153,7 +153,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	go func() { // the call has to wait for the limiter
 		late <- c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
 	}()
-	eventually(t, "a call waits for its turn", func() bool {
+	eventually(t, "a call waits for the limiter", func() bool {
 		seen = append(seen, scrape())
 		return total(seen[len(seen)-1], "easel_limiter_waiting") > 0
 	})

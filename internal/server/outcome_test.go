@@ -88,7 +88,7 @@ func TestEveryFailedOrderSaysWhatIsKnownOfIt(t *testing.T) { // fault A10
 					t.Errorf("got %v and %q, want %v %s and %q", st.Proto(), outcomeOf(t, st), row.code, row.reason, row.want)
 				}
 				if got := metadataOf(t, st)["upstream_code"]; got != row.upstream {
-					t.Errorf("the code of the catalog is %q, want %q", got, row.upstream)
+					t.Errorf("the catalog's code is %q, want %q", got, row.upstream)
 				}
 				if posts := s.sandbox.Requests()["POST /generations"]; posts != row.posts {
 					t.Errorf("%d orders were sent, want %d", posts, row.posts)

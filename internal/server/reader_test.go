@@ -151,7 +151,7 @@ func TestAReaderStuckInLargeMessagesHoldsAtMost256KiB(t *testing.T) { // fault L
 		}
 		streams = append(streams, stream)
 	}
-	eventually(t, "all are stuck", func() bool { return goroutines("(*delivery).send(") >= readers })
+	eventually(t, "all readers are stuck", func() bool { return goroutines("(*delivery).send(") >= readers })
 	from := catalog.looks.Load()
 	eventually(t, "many more changes", func() bool { return catalog.looks.Load() > from+100 })
 	held := int64(math.MaxInt64)
@@ -257,11 +257,11 @@ func TestALargeNumberOfWatchesOpenedAndCancelledLeavesNothing(t *testing.T) { //
 	}
 	all(2000) // after that, pools and caches no longer grow
 	rest := func() (int, int, int64) { return runtime.NumGoroutine(), descriptors(), liveHeap() }
-	eventually(t, "the first have ended", func() bool { return handlers() == 0 })
+	eventually(t, "the first streams have ended", func() bool { return handlers() == 0 })
 	goroutines, files, heap := rest()
 	all(times)
-	eventually(t, "all have ended", func() bool { return handlers() == 0 })
-	eventually(t, "goroutines and descriptors are back", func() bool {
+	eventually(t, "all streams have ended", func() bool { return handlers() == 0 })
+	eventually(t, "the numbers of goroutines and descriptors are as before", func() bool {
 		now, open, _ := rest()
 		return now <= goroutines+5 && open <= files+2
 	})

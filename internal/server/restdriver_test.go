@@ -62,7 +62,7 @@ func (f *restFailure) GRPCStatus() *status.Status { return f.status }
 func restError(answer *http.Response, body []byte) error {
 	var message rpcstatus.Status
 	if err := protojson.Unmarshal(body, &message); err != nil {
-		return fmt.Errorf("HTTP %d with a body that is no status: %s", answer.StatusCode, body)
+		return fmt.Errorf("HTTP %d with a body that is not a status: %s", answer.StatusCode, body)
 	}
 	return &restFailure{status.FromProto(&message), answer.StatusCode, answer.Header}
 }

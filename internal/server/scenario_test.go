@@ -215,7 +215,7 @@ func TestAFailedRenderIsRefundedToTheCent(t *testing.T) {
 		before := balance(t, s, c)
 		g := create(t, c, order(t, text, "k", "a [fail] at dawn"))
 		if g.GetCostCents() == 0 { // the balance can't show the cost, because it may already include the refund
-			t.Error("the order says that it cost nothing")
+			t.Error("the order's cost is zero")
 		}
 		end := wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_SETTLED)
 		if end.GetState() != easelv1.State_STATE_REFUNDED || end.GetFailureMessage() == "" {
@@ -246,7 +246,7 @@ func TestACreateWhoseAnswerIsLostIsChargedOnceAndGivesTheSameId(t *testing.T) { 
 			t.Errorf("replayed is %v in the first response and %v in the second", first.GetReplayed(), again.GetReplayed())
 		}
 		if n := s.sandbox.Requests()["POST /generations"]; n != 2 || lost.Fired() != 1 {
-			t.Errorf("%d orders posted and %d answers lost, want 2 and 1", n, lost.Fired())
+			t.Errorf("%d orders sent and %d responses lost, want 2 and 1", n, lost.Fired())
 		}
 		if n := s.audit().ChargesByIdempotencyKey; len(n) != 1 || n[s.sentAs("k")] != 1 {
 			t.Errorf("the charges are %v, want one with the key %s", n, s.sentAs("k"))
@@ -354,7 +354,7 @@ func TestInputsAsTextArePassedOnDigitForDigit(t *testing.T) { // fault I2
 		})
 		// A double can't represent the seed, so the server returns it as a string instead of changing it.
 		if seed := g.GetInputs().GetFields()["seed"]; seed.GetStringValue() != "9007199254740993" {
-			t.Errorf("the seed came back as %v", seed)
+			t.Errorf("the response has the seed %v", seed)
 		}
 	})
 }

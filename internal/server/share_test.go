@@ -24,12 +24,12 @@ func TestTheGenerationsOfACallersWatchesAreBounded(t *testing.T) { // fault A4
 				t.Fatal(err)
 			}
 		}
-		eventually(t, "all of them stand", func() bool { return s.hub.Stats().Watches == server.CallerWatched/idsLimit })
+		eventually(t, "all watches are open", func() bool { return s.hub.Stats().Watches == server.CallerWatched/idsLimit })
 		more := func() error {
 			return c.watchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: []string{"one-more"}}, oneMessage)
 		}
 		wantStatus(t, more(), codes.ResourceExhausted, "STREAM_QUOTA_EXCEEDED", 429)
 		cancel()
-		eventually(t, "there is room again", func() bool { return more() == nil })
+		eventually(t, "another watch is accepted", func() bool { return more() == nil })
 	}, func(o *options) { o.hub.Rate = 2 }) // few polls, so that no watch ends during the test
 }
