@@ -144,7 +144,7 @@ func pageBlock(t *testing.T, beginning string) string {
 	t.Helper()
 	found := regexp.MustCompile("(?s)```[a-z]*\n(" + regexp.QuoteMeta(beginning) + ".*?)```").FindStringSubmatch(readFile(t, "docs", "callers.md"))
 	if found == nil {
-		t.Fatalf("no block of docs/callers.md begins with %q", beginning)
+		t.Fatalf("no block in docs/callers.md starts with %q", beginning)
 	}
 	return found[1]
 }

@@ -64,7 +64,7 @@ func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { 
 		t.Errorf("the process exited with %d", code)
 	}
 	took := time.Since(began)
-	t.Logf("%d of %d watches were notified, and the process had ended after %v", told.Load(), watches, took)
+	t.Logf("%d of %d watches were notified; the process exited after %v", told.Load(), watches, took)
 	if took > 10*time.Second {
 		t.Errorf("the exit took %v", took)
 	}

@@ -119,7 +119,7 @@ func TestProxiesLimitOneAddress(t *testing.T) {
 				t.Errorf("watch 4 returned %d", status)
 			}
 			if leave(); row.frees {
-				waitFor(t, "room after a watch has ended", func() bool { return p.open(t.Context(), t) == http.StatusOK }, func() string { return "" })
+				waitFor(t, "accepted watch after another watch has ended", func() bool { return p.open(t.Context(), t) == http.StatusOK }, func() string { return "" })
 			}
 		})
 	}

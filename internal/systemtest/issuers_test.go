@@ -137,7 +137,7 @@ func (f *facility) wantAnswer(what, token, want string) {
 // server may load new issuer keys between the two calls.
 func (f *facility) awaitAnswer(what, token string) {
 	f.t.Helper()
-	waitFor(f.t, "answer for "+what, func() bool { return f.overGRPC(token).exit == exitOK && f.overREST(token) == "ok" }, f.served.Output.String)
+	waitFor(f.t, "response for "+what, func() bool { return f.overGRPC(token).exit == exitOK && f.overREST(token) == "ok" }, f.served.Output.String)
 }
 
 // Code of the Kubernetes API server creates the tokens, their claims and the key set.

@@ -107,7 +107,7 @@ func TestAReleaseIsBuiltAsTheMakefileBuilds(t *testing.T) {
 		t.Fatalf("%d builds: %v", len(config.Builds), err)
 	}
 	if len(config.Archives) != 1 || !slices.Contains(config.Archives[0].Files, struct{ Src string }{".build/THIRD_PARTY_LICENSES"}) {
-		t.Errorf("archives without the licences of dependencies: %+v", config.Archives)
+		t.Errorf("the archives lack the dependencies' licenses: %+v", config.Archives)
 	}
 	b := config.Builds[0]
 	made := strings.NewReplacer("$(VERSION)", "{{ .Tag }}", "$(REVISION)", "{{ .FullCommit }}").Replace(readFile(t, "Makefile"))

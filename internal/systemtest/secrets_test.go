@@ -232,7 +232,7 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 			t.Errorf("no request reached the catalog in the mode %s", mode)
 		}
 	}
-	t.Logf("%d requests went upstream in %d ways of repeating the key", requests, len(bird.heard))
+	t.Logf("%d requests reached the catalog, which repeats the key in %d ways", requests, len(bird.heard))
 }
 
 // waitUntilServed waits until a call reaches the catalog again. After a 429, a 503 or a rejected API key, calls fail
