@@ -157,7 +157,7 @@ func TestNothingIsChangedWithoutALineInTheAudit(t *testing.T) {
 	for way, do := range c.ways() {
 		do("ops-token")
 		if after := c.state(); after != before || c.lines() != begun {
-			t.Errorf("%s without a line: %q became %q", way, before, after)
+			t.Errorf("%s has no audit line: %q became %q", way, before, after)
 		}
 	}
 	late := fmt.Sprintf("- {name: late, operator: true, tokens: [%q]}\n", auth.Hash("late-token"))
@@ -227,7 +227,7 @@ func (c *changing) wantAudit(want []string) {
 	all := printed.stdout + c.served.stderr.String()
 	for _, secret := range []string{"ops-token", "poster-token", "late-token", auth.Hash("ops-token"), auth.Hash("late-token"), "no-4711", "key-471", "whsec_"} {
 		if strings.Contains(all, secret) {
-			c.Errorf("%q is told", secret)
+			c.Errorf("the audit or the log contains %q", secret)
 		}
 	}
 }

@@ -29,12 +29,12 @@ func TestTheBannerSaysWhatIsLeftWhenItEnds(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "catalog.db")
 	first, stop := devOn(t, "--db", file)
 	if !strings.Contains(first, "kept in "+file) {
-		t.Errorf("the first start on a file says\n%s", first)
+		t.Errorf("the first start with a file prints\n%s", first)
 	}
 	stop()
 	again, stop := devOn(t, "--db", file)
 	if !strings.Contains(again, "keys still work") {
-		t.Errorf("the second start on a file says\n%s", again)
+		t.Errorf("the second start with a file prints\n%s", again)
 	}
 	old := map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, again), "EASEL_API_KEY": proctest.Find(t, `key +(\S+)`, first)}
 	if got := easelEnv(t.Context(), nil, old, "account"); got.exit != exitOK {

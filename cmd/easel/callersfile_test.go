@@ -35,12 +35,12 @@ func TestUnknownOrdersWhoseOwnerTheCallersFileLacksAreLogged(t *testing.T) {
 		t.Errorf("without print the log has %q", log)
 	}
 	if log := logOf("  studio: {}\n  print: {}\n"); log != "" {
-		t.Errorf("with both it says %q", log)
+		t.Errorf("with both teams the log has %q", log)
 	}
 	if err := led.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if log := logOf("  studio: {}\n"); !strings.Contains(log, "cannot check the callers file") {
-		t.Errorf("when the ledger is away it says %q", log)
+		t.Errorf("without a ledger the log has %q", log)
 	}
 }

@@ -102,13 +102,13 @@ func wantTarget(t *testing.T, span string) {
 	makefile := pageText(t, "Makefile")
 	targets := regexp.MustCompile(`^make((?: [./a-z0-9-]+)+)`).FindStringSubmatch(span)
 	if targets == nil {
-		t.Errorf("%q names no target", span)
+		t.Errorf("%q names no Makefile target", span)
 		return
 	}
 	for _, target := range strings.Fields(targets[1]) {
 		first, _, _ := strings.Cut(target, "-")
 		if !regexp.MustCompile(`(?m)^(?:` + regexp.QuoteMeta(target) + `|` + regexp.QuoteMeta(first) + `-%):`).MatchString(makefile) {
-			t.Errorf("there is no target %s of %q", target, span)
+			t.Errorf("the Makefile has no target %s of %q", target, span)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func wantCommand(t *testing.T, span string) {
 	}
 	for _, flag := range regexp.MustCompile(`(?: )(--?[a-z][a-z-]*)`).FindAllStringSubmatch(span, -1) {
 		if !regexp.MustCompile(`(?m)(^|[ ,])` + flag[1] + `([ =,]|$)`).MatchString(help.stdout) {
-			t.Errorf("%q: there is no flag %s", span, flag[1])
+			t.Errorf("%q: the command has no flag %s", span, flag[1])
 		}
 	}
 }

@@ -61,7 +61,7 @@ func TestAnOperatorErasesWhatNamesContent(t *testing.T) {
 		}
 	}
 	if got := easelEnv(t.Context(), nil, env, "orders", "get", "gen_1"); got.exit != exitOK || strings.Contains(got.stdout, "no-4711") {
-		t.Errorf("it is\n%s%s", got.stdout, got.stderr)
+		t.Errorf("the erased order is\n%s%s", got.stdout, got.stderr)
 	}
 	if logged := served.stderr.String(); !strings.Contains(logged, `"action":"order.erase"`) || strings.Contains(logged, "no-4711") {
 		t.Errorf("the log is\n%s", logged)

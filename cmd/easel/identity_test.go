@@ -72,7 +72,7 @@ func (c *changing) walkGRPC(authorization string) (changing int) {
 				continue
 			}
 			if code := c.callAsNobody(conn, m, authorization); code != codes.Unauthenticated {
-				c.Errorf("%s under %q is answered with %v", m.FullName(), authorization, code)
+				c.Errorf("%s under %q returned %v", m.FullName(), authorization, code)
 			}
 			if changes(m) {
 				changing++
@@ -139,7 +139,7 @@ func (c *changing) walkREST(authorization string) (changing int) {
 				method, path = http.MethodDelete, rule.GetDelete()
 			}
 			if code := c.send(addr, method, fill.Replace(path), authorization); code != http.StatusUnauthorized {
-				c.Errorf("%s %s under %q is answered with %d", method, path, authorization, code)
+				c.Errorf("%s %s under %q returned %d", method, path, authorization, code)
 			}
 			if changes(m) {
 				changing++
@@ -159,7 +159,7 @@ func (c *changing) walkPages(authorization string) int {
 	for _, path := range paths {
 		for _, method := range writing {
 			if code := c.send(c.served.addr("http"), method, path, authorization); !slices.Contains(untaken, code) {
-				c.Errorf("%s %s under %q is answered with %d", method, path, authorization, code)
+				c.Errorf("%s %s under %q returned %d", method, path, authorization, code)
 			}
 		}
 	}
@@ -182,7 +182,7 @@ func (c *changing) walkAdmin(authorization string) (changing int) {
 			for _, listener := range []string{"admin", "metrics"} {
 				code := c.send(c.served.addr(listener), method, path, authorization)
 				if !slices.Contains(untaken, code) {
-					c.Errorf("%s %s of %s under %q is answered with %d", method, path, listener, authorization, code)
+					c.Errorf("%s %s of %s under %q returned %d", method, path, listener, authorization, code)
 				}
 			}
 		}

@@ -152,7 +152,7 @@ func TestOneNameOfTwoOrdersIsResolvedByItsID(t *testing.T) {
 	}
 	one := easelEnv(t.Context(), nil, env, "orders", "list", "--limit", "1", "-o", "json")
 	if strings.Count(one.stdout, `"id"`) != 1 {
-		t.Errorf("a list of one is\n%s%s", one.stdout, one.stderr)
+		t.Errorf("a list with the limit 1 is\n%s%s", one.stdout, one.stderr)
 	}
 }
 

@@ -89,7 +89,7 @@ func TestEachChangeOfThePageOfContributorsLeadsToItsCode(t *testing.T) {
 	}
 	for _, row := range rows[1:] {
 		if !regexp.MustCompile(`\[[^\]]+\]\(\.\./[^)]+\)`).MatchString(row[0]) {
-			t.Errorf("%s names no file of the code", row)
+			t.Errorf("%s has no link to a source file", row)
 		}
 	}
 }

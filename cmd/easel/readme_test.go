@@ -235,7 +235,7 @@ func TestTheLimitsThatAreSettingsAreTheirDefaults(t *testing.T) {
 	for _, row := range rows {
 		tag := regexp.MustCompile("env:\"" + row[1] + "\" default:\"([^\"]+)\"").FindStringSubmatch(tagsOf(reflect.TypeFor[serveCmd]()))
 		if said := strings.NewReplacer(",", "", " ", "").Replace(row[2]); tag == nil || tag[1] != said {
-			t.Errorf("the page says %s for %s, whose default is %q", said, row[1], tag)
+			t.Errorf("the page has %s for %s, whose default is %q", said, row[1], tag)
 		}
 	}
 }
@@ -259,7 +259,7 @@ func pageLine(t *testing.T, prefix string) []string {
 			}
 		}
 	}
-	t.Fatalf("no line of a page begins with %q", prefix)
+	t.Fatalf("no page has a line that starts with %q", prefix)
 	return nil
 }
 

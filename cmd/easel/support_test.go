@@ -19,9 +19,9 @@ func TestThePolicyNamesTheOldestThatTheBuildNames(t *testing.T) {
 	} {
 		found := regexp.MustCompile(declared.pattern).FindStringSubmatch(pageText(t, declared.file))
 		if found == nil {
-			t.Errorf("%s names no oldest %s", declared.file, row)
+			t.Errorf("%s has no minimum version of %s", declared.file, row)
 		} else if want := "| " + row + " | " + found[1] + " |"; !strings.Contains(policy, want) {
-			t.Errorf("SECURITY.md has no row %q, as %s says", want, declared.file)
+			t.Errorf("SECURITY.md has no row %q, which %s requires", want, declared.file)
 		}
 	}
 }
