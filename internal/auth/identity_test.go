@@ -5,6 +5,6 @@ import "testing"
 func TestACallWithoutAnIdentityHasNoRights(t *testing.T) {
 	i := Of(t.Context())
 	if i.Owner == "" || i.SeesAll() || i.SeesAccount || i.APIKey.APIKey().Reveal() != "" {
-		t.Errorf("its owner is %q, as that of anonymous callers; it sees all: %v, the account: %v", i.Owner, i.SeesAll(), i.SeesAccount)
+		t.Errorf("the call has the owner %q; sees all: %v, sees the account: %v", i.Owner, i.SeesAll(), i.SeesAccount)
 	}
 }

@@ -105,7 +105,7 @@ func TestKeysComeFromTheirAddressAlone(t *testing.T) {
 	}
 	issuer.CAFile = ""
 	if err := read(answerWith(keys), time.Minute); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("without its authority: %v", err)
+		t.Errorf("without the server's CA: %v", err)
 	}
 	server.Close()
 	if err := read(nil, time.Minute); err == nil {

@@ -375,7 +375,7 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 			t.Errorf("after a day: %v", err)
 		}
 		if n := logs.count("issuer keys unreadable"); n != 1 {
-			t.Errorf("it is logged %d times", n)
+			t.Errorf("the read error is logged %d times", n)
 		}
 		if err := os.WriteFile(issuer.KeysFile, keySet(t, key), 0o600); err != nil {
 			t.Fatal(err)
