@@ -39,7 +39,7 @@ func TestAClientIsTooSlowForOneChunkAlone(t *testing.T) {
 			n, err := w.Write(make([]byte, 64<<10))
 			err = failedWrite(err)
 			if n != deadlineChunk || errors.Is(err, context.Canceled) == tooSlow || tooSlow && service.Reason(service.Status(err)) != easelv1.ErrorReason_READER_TOO_SLOW {
-				t.Errorf("a client that takes %v for a chunk has taken %d bytes, and ends with %v", takes, n, err)
+				t.Errorf("a client that needs %v for a chunk received %d bytes, and the write returned %v", takes, n, err)
 			}
 		})
 	}

@@ -129,7 +129,7 @@ func FuzzARangeLiesInItsFileOrIsIgnored(f *testing.F) { // fault U16
 	}
 	f.Fuzz(func(t *testing.T, header string, size int64) {
 		if size < 0 {
-			t.Skip("there is no such file")
+			t.Skip("the file cannot exist")
 		}
 		r, ok := parseRange(header)
 		if !ok {
