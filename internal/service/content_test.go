@@ -44,7 +44,7 @@ func checkChunks(t *testing.T, chunks []*easelv1.ContentChunk, offset int, want 
 			t.Errorf("chunk %d is at %d with %x", i, chunk.GetOffset(), chunk.GetCrc32C())
 		}
 		if (chunk.GetInfo() != nil) != (i == 0) || chunk.GetSummary() != nil && i != len(chunks)-1 {
-			t.Errorf("chunk %d of %d says %v, %v", i, len(chunks), chunk.GetInfo(), chunk.GetSummary())
+			t.Errorf("chunk %d of %d has %v, %v", i, len(chunks), chunk.GetInfo(), chunk.GetSummary())
 		}
 		if len(chunk.GetData()) > chunkSize {
 			t.Errorf("chunk %d has %d bytes", i, len(chunk.GetData()))

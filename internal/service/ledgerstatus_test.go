@@ -55,10 +55,10 @@ func TestAnExceededBudgetSaysHowMuchIsLeftAndUntilWhen(t *testing.T) {
 		"window": "month", "reset_time": "2026-12-01T00:00:00Z", "remaining_cents": "4", "price_cents": "11", "order_outcome": "not_placed",
 	}
 	if got := Detail[*errdetails.ErrorInfo](st).GetMetadata(); !maps.Equal(got, want) {
-		t.Errorf("its metadata is %v", got)
+		t.Errorf("the metadata is %v", got)
 	}
 	if len(Detail[*errdetails.QuotaFailure](st).GetViolations()) != 1 {
-		t.Errorf("it has no QuotaFailure: %v", st.Proto())
+		t.Errorf("the status has no QuotaFailure: %v", st.Proto())
 	}
 	err.Total = true
 	all := Status(err)
@@ -66,6 +66,6 @@ func TestAnExceededBudgetSaysHowMuchIsLeftAndUntilWhen(t *testing.T) {
 		t.Errorf("the status for the budget of all teams is %v", all.Proto())
 	}
 	if _, says := Detail[*errdetails.ErrorInfo](all).GetMetadata()["remaining_cents"]; says {
-		t.Errorf("it reveals the remaining budget of all teams: %v", all.Proto())
+		t.Errorf("the status reveals the remaining budget of all teams: %v", all.Proto())
 	}
 }

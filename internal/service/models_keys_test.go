@@ -26,7 +26,7 @@ func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			s.answers(code)
 			if _, err := s.model("k", "a"); err != nil {
-				t.Error("the copy, before the rejection is known:", err)
+				t.Error("the copy before the rejection is known:", err)
 			}
 			time.Sleep(time.Second) // the background refresh fails with the new status
 			synctest.Wait()
@@ -107,7 +107,7 @@ func TestAnErrorIsNotKept(t *testing.T) {
 		}
 		s.wantRequests(3)
 		if n := len(s.services.copies.copies); n != 0 {
-			t.Errorf("%d keys are stored unnecessarily", n)
+			t.Errorf("%d copies of errors are kept", n)
 		}
 	})
 }
@@ -124,7 +124,7 @@ func TestTheOldestCopiesMakeRoom(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		if n := len(c.copies); n < 20 || n > 60 {
-			t.Errorf("%d copies kept, want 1", n)
+			t.Errorf("%d copies are kept, want 20 to 60", n)
 		}
 		s.count()
 		for _, i := range []int{0, 299} {
@@ -163,10 +163,10 @@ func TestCloseEndsWhatIsReadBehind(t *testing.T) {
 		began := time.Now()
 		s.services.Close()
 		if took := time.Since(began); took != 0 {
-			t.Errorf("it took %v", took)
+			t.Errorf("Close took %v", took)
 		}
 		if _, err := s.list("k"); Status(err).Code() != codes.Unavailable {
-			t.Error("a read after the end:", err)
+			t.Error("a read after Close:", err)
 		}
 		s.wantRequests(2)
 	})

@@ -184,7 +184,7 @@ func TestACallerThatLeavesDoesNotTakeTheAnswerFromTheOthers(t *testing.T) {
 			began := time.Now()
 			_, err := s.services.GetModel(ctx, &easelv1.GetModelRequest{ModelId: "a"})
 			if !errors.Is(err, context.Canceled) || time.Since(began) != 500*time.Millisecond {
-				t.Errorf("left with %v after %v", err, time.Since(began))
+				t.Errorf("the canceled call returned %v after %v", err, time.Since(began))
 			}
 		})
 		synctest.Wait()

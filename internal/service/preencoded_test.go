@@ -55,7 +55,7 @@ func TestAnUpdateThatIsEncodedOnceIsTheMessageThatEachWatchWouldEncode(t *testin
 				}
 			}
 			if len(wire) != proto.Size(one) {
-				t.Errorf("%s takes %d bytes, not %d", name, len(wire), proto.Size(one))
+				t.Errorf("%s has %d bytes, want %d", name, len(wire), proto.Size(one))
 			}
 		}
 	}

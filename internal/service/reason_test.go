@@ -38,7 +38,7 @@ func TestEachReasonHasTheCodeThatItsCommentSays(t *testing.T) {
 		}
 		got, known := codesOf[reason]
 		if said := regexp.MustCompile(`^[A-Z_]+`).FindString(comments[name]); !known || said != code.Code(got).String() {
-			t.Errorf("%s is sent with %v (%v), and its comment says: %s", name, got, known, comments[name])
+			t.Errorf("%s is sent with %v (%v), but its comment is: %s", name, got, known, comments[name])
 		}
 	}
 	if len(codesOf) != len(easelv1.ErrorReason_name)-1 {
@@ -50,7 +50,7 @@ func TestAReasonThatAsksToComeAgainSaysThatItHelps(t *testing.T) {
 	comments := reasonComments(t)
 	for _, r := range rules {
 		if comment := comments[r.reason.String()]; r.retry && !strings.Contains(comment, " Retryable") {
-			t.Errorf("%v has RetryInfo, and its comment says: %s", r.reason, comment)
+			t.Errorf("%v has RetryInfo, but its comment is: %s", r.reason, comment)
 		}
 	}
 }
