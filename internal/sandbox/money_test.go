@@ -235,7 +235,7 @@ func TestACreateWhoseClientLeavesIsCommittedWholeOrNotAtAll(t *testing.T) {
 		t.Errorf("%d of 200 creates got a response; the test needs clients that wait and clients that disconnect", n)
 	}
 	if committed := len(sh.audit().Generations); int64(committed) < answered.Load() {
-		t.Errorf("%d answered, %d committed", answered.Load(), committed)
+		t.Errorf("%d creates got a response, %d are committed", answered.Load(), committed)
 	}
 }
 

@@ -29,14 +29,14 @@ func TestAnAccountMayHaveSeveralAPIKeys(t *testing.T) {
 	}
 	first := sh.buy(sh.key, "k", http.StatusCreated)
 	if again := sh.buy(next, "k", http.StatusOK); again != first {
-		t.Errorf("one idempotency key returned %s and %s under two keys of an account", first, again)
+		t.Errorf("one idempotency key returned %s and %s for two API keys of one account", first, again)
 	}
 	if err := sh.s.RevokeKey(t.Context(), sh.key); err != nil {
 		t.Fatal(err)
 	}
 	sh.buy(sh.key, "k", http.StatusUnauthorized)
 	if again := sh.buy(next, "k", http.StatusOK); again != first {
-		t.Errorf("after the rotation it returned %s", again)
+		t.Errorf("after the rotation the idempotency key returned %s", again)
 	}
 }
 
@@ -53,11 +53,11 @@ func TestACatalogMayKeepIdempotencyKeysByAPIKey(t *testing.T) {
 		t.Errorf("one key returned %s and %s", first, again)
 	}
 	if other := sh.buy(next, "k", http.StatusCreated); other == first {
-		t.Error("the other API key found the order of the first")
+		t.Error("the other API key got the first API key's order")
 	}
 	audit, err := sh.s.Audit(t.Context(), sh.key)
 	if err != nil || audit.ChargesByIdempotencyKey["k"] != 2 || audit.Check() == nil {
-		t.Errorf("the accounts do not show what it bought twice: %v, %v", audit.ChargesByIdempotencyKey, err)
+		t.Errorf("the accounts do not show two charges for one idempotency key: %v, %v", audit.ChargesByIdempotencyKey, err)
 	}
 	sh.key = sh.newKey(0) // a key whose ledger is correct
 }
@@ -78,7 +78,7 @@ func TestACatalogMayCheckTheBalanceFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		if again := sh.buy(sh.key, "k", http.StatusOK); again != first {
-			t.Errorf("%s: after a top-up it returned %s, want %s", name, again, first)
+			t.Errorf("%s: after a top-up the idempotency key returned %s, want %s", name, again, first)
 		}
 	}
 }
