@@ -180,7 +180,7 @@ func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // fault A10
 			}
 			for _, wrong := range []string{nothingOrdered, "cheaper", "nother key", "new key", "Check EASEL_API_KEY"} {
 				if strings.Contains(got.stderr+got.stdout, wrong) {
-					t.Errorf("%s: says %q:\n%s%s", name, wrong, got.stdout, got.stderr)
+					t.Errorf("%s: the output has %q:\n%s%s", name, wrong, got.stdout, got.stderr)
 				}
 			}
 		}

@@ -46,7 +46,7 @@ func TestTheQuestionsBeforeAnOrderAreAskedAgainAsTheServerAsks(t *testing.T) {
 				t.Errorf("%s: exit %d after %v\n%s", command, got.exit, took, got.stderr)
 			}
 			if strings.Count(got.stderr, "trying again in") == 0 {
-				t.Errorf("%s does not say why it takes so long:\n%s", command, got.stderr)
+				t.Errorf("%s does not print the reason for the delay:\n%s", command, got.stderr)
 			}
 		})
 		synctest.Test(t, func(t *testing.T) {
