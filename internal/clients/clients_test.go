@@ -117,7 +117,7 @@ func newClients(t *testing.T, s *stack) (clients []*client) {
 			c.command = []string{proctest.Build(t, "./clients/go/example")}
 		}
 		if c.command == nil {
-			t.Fatalf("there is no example in %q", language)
+			t.Fatalf("no example is in %q", language)
 		}
 		s.admin(t, http.MethodPost, "keys", fmt.Sprintf(`{"name":%q,"balanceCents":5000,"key":%q}`, language, c.key), nil)
 		clients = append(clients, c)

@@ -74,7 +74,7 @@ func TestTheTableOfErrorsSaysWhatThePageDoes(t *testing.T) {
 	for _, row := range rows {
 		helps, want := row[3] != "no" && !slices.Contains(mended, row[1]), table.Reasons[row[1]]
 		if helps == (want.Again == "no") || row[2] != want.Class {
-			t.Errorf("the page says %q, the table %+v", row[1:], want)
+			t.Errorf("the page has %q, the table %+v", row[1:], want)
 		}
 	}
 }

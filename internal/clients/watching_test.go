@@ -73,12 +73,12 @@ func (c *client) toldOnce() error {
 	code, err := c.run.Wait(patience)
 	said := c.run.Output.String()
 	if err != nil || code != 0 || !strings.Contains(said, "failed Unauthenticated UPSTREAM_CREDENTIAL_REJECTED ") {
-		return fmt.Errorf("it ended with %d, %v:\n%s", code, err, said)
+		return fmt.Errorf("the program exited with %d, %v:\n%s", code, err, said)
 	}
 	lines := regexp.MustCompile("(?m)^render .*$").FindAllString(said, -1)
 	slices.Sort(lines)
 	if once := slices.Compact(slices.Clone(lines)); len(once) != len(lines) {
-		return fmt.Errorf("it tells something twice:\n%s", said)
+		return fmt.Errorf("the program printed a line twice:\n%s", said)
 	}
 	return nil
 }
