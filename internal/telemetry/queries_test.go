@@ -189,7 +189,7 @@ func TestEveryRuleReadsExistingMetricsAndAlertsSayWhatToDo(t *testing.T) {
 			}
 			alerts++
 			if r.Annotations["summary"] == "" || r.Annotations["action"] == "" || !slices.Contains([]string{"page", "ticket"}, r.Labels["severity"]) {
-				t.Errorf("%s does not say what is wrong, what to do and how urgent it is", r.Alert)
+				t.Errorf("%s lacks a summary, an instruction or a severity", r.Alert)
 			}
 		}
 	}
