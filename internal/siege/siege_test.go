@@ -285,7 +285,7 @@ func (s *siege) alongside(a assault) {
 func (s *siege) judge(a assault, quiet, worst time.Duration, through int64, more int, worked time.Duration) {
 	s.t.Helper()
 	if inFull() && worst > max(5*quiet, s.floor) {
-		s.t.Errorf("the neighbour's p99 is %v, and %v without the attack", worst, quiet)
+		s.t.Errorf("the neighbor's p99 is %v with the attack, and %v without it", worst, quiet)
 	}
 	if through < a.least {
 		s.t.Errorf("only %d calls of the attack got through, which is too few for this test", through)
