@@ -54,7 +54,7 @@ func TestAttackOnTheAdminListenerByPages(t *testing.T) { // fault A17
 				refused := w.Code == http.StatusForbidden || w.Code == http.StatusMisdirectedRequest
 				asked := w.Code == http.StatusOK || test.method == http.MethodPost && w.Code == http.StatusBadRequest // the handler has read the request
 				if test.served != asked || test.served == refused {
-					t.Errorf("%s %s of %s with %q is answered %d: %s", test.method, test.path, test.host, test.headers, w.Code, w.Body)
+					t.Errorf("%s %s of %s with %q returned %d: %s", test.method, test.path, test.host, test.headers, w.Code, w.Body)
 				}
 			}
 		})

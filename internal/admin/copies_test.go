@@ -37,7 +37,7 @@ func TestWhatIsWrongWithCopiesIsSaidInASentenceWhereThereIsAStore(t *testing.T) 
 			}
 		}
 		if made.Copies != test.copies || made.Ledger.Contents != test.known {
-			t.Errorf("%s: it shows %v, %+v", name, made.Copies, made.Ledger.Contents)
+			t.Errorf("%s: the status shows %v, %+v", name, made.Copies, made.Ledger.Contents)
 		}
 	}
 }

@@ -77,10 +77,10 @@ func TestOrdersOfEachOutcomeAreErasedOrLeft(t *testing.T) {
 	done, err := Orders{Ledger: led}.erase(asAda(t), Erasure{LabelName: "customer", LabelValue: "4711"})
 	left := map[string]string{open: "its outcome is unknown: resolve it first"}
 	if err != nil || done.Erased != 1 || done.Next != nil || !maps.Equal(done.Left, left) {
-		t.Errorf("done is %+v, %v", done, err)
+		t.Errorf("the erasure returned %+v, %v", done, err)
 	}
 	if left := ofCustomer(t, led); !slices.Equal(left, []string{"open"}) {
-		t.Errorf("the label finds %q", left)
+		t.Errorf("the orders with the label are %q", left)
 	}
 }
 
