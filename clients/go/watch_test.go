@@ -162,6 +162,6 @@ func TestWatchOfAClosedClientFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := lastError(client.WatchMany(t.Context(), nil)); status.Code(err) != codes.Canceled {
-		t.Errorf("it ends with %v", err)
+		t.Errorf("the watch ended with %v", err)
 	}
 }
