@@ -181,7 +181,7 @@ class Timer(threading.Timer):
 
 
 class Threads:
-    """Calls the client without asyncio. Time passes only while the client pauses or when the script advances it."""
+    """Calls the synchronous client. Time passes only while the client pauses or when the script advances it."""
 
     pause = "easel_grpc.client._pause"
 
@@ -299,7 +299,7 @@ class Threads:
 
 
 class Tasks(Threads):
-    """Calls the client of asyncio."""
+    """Calls the asyncio client."""
 
     pause = "easel_grpc.aio._pause"
 
