@@ -174,7 +174,7 @@ final class EaselTest {
     } catch (Exception e) {
       return type.cast(e);
     }
-    throw new AssertionError("it does not fail");
+    throw new AssertionError("the call did not fail");
   }
 
   private static void equal(Object want, Object got) {
