@@ -42,7 +42,7 @@ func underWatch(t *testing.T, c caller) (id string) {
 	return id
 }
 
-// getWithin gets a generation whose state may have the given maximum age. Nil means any age.
+// getWithin gets a generation. age is the maximum age of its state; nil means any age.
 func getWithin(t *testing.T, c caller, id string, age *durationpb.Duration) (*easelv1.Generation, error) {
 	t.Helper()
 	resp := &easelv1.GetGenerationResponse{}

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// servedLabels returns a generation's labels in the response of each method that returns labels, by the method's name.
+// servedLabels calls each method that returns labels. It returns a generation's labels in each response, by the call's name.
 func servedLabels(t *testing.T, c caller, id string) map[string]map[string]string {
 	t.Helper()
 	var got easelv1.GetGenerationResponse
@@ -107,7 +107,7 @@ func (l *lastLabels) reach(state easelv1.State, labels map[string]string) bool {
 	return len(l.all) == 3
 }
 
-// follow opens a watch of each of the three kinds for a generation.
+// follow opens the three kinds of watch for a generation.
 func (l *lastLabels) follow(t *testing.T, c caller, id string) {
 	ctx, leave := context.WithCancel(t.Context())
 	var open sync.WaitGroup

@@ -46,7 +46,7 @@ type first struct {
 	count   int32 // number of generations in caught_up
 }
 
-// etags returns the etags of the delivered generations, without deleted ones.
+// etags returns the etags of the delivered generations, except deleted generations.
 func (f first) etags() map[string]string {
 	etags := map[string]string{}
 	for id, g := range f.updates {

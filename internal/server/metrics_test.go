@@ -50,7 +50,7 @@ func measured(t *testing.T) (scrape func() map[string]*dto.MetricFamily) {
 	}
 }
 
-// value returns a series's value. For a histogram it is the number of measurements.
+// value returns the value of a series. For a histogram, it returns the number of measurements.
 func value(m *dto.Metric) float64 {
 	switch {
 	case m.GetHistogram() != nil:

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// elsewhere orders n generations without this process, and returns their IDs.
+// elsewhere orders n generations directly from the catalog, and returns their IDs.
 func elsewhere(s *stack, n int) (ids []string) {
 	for range n {
 		ids = append(ids, orderedElsewhere(s, rand.Text()))

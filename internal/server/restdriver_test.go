@@ -86,7 +86,8 @@ func (c restCaller) events(ctx context.Context, req *easelv1.WatchEventsRequest,
 	return messages(c, c.request(ctx, "GenerationService/WatchEvents", req), &easelv1.WatchEventsResponse{}, each)
 }
 
-// messages calls each with every message of a stream until each returns false. The messages have the type of empty.
+// messages calls the function each for every message of a stream until the function returns false. The messages have the
+// type of empty.
 func messages[M proto.Message](c restCaller, r *http.Request, empty M, each func(M) bool) error {
 	err := c.lines(r, func(line []byte) error {
 		m, _ := empty.ProtoReflect().New().Interface().(M)
@@ -121,7 +122,7 @@ func (c postCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerations
 	return messages(c.restCaller, r, &easelv1.WatchGenerationsResponse{}, each)
 }
 
-// lines calls each with every line of a stream until the stream ends.
+// lines calls the function each for every line of a stream until the stream ends.
 func (c restCaller) lines(r *http.Request, each func(line []byte) error) error {
 	r.Header.Set("Accept", "application/x-ndjson")
 	answer, err := c.http.Do(r)

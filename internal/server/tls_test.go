@@ -108,7 +108,7 @@ func newTLSFiles(t *testing.T, name string) tlsFiles {
 	return f
 }
 
-// rename writes a new certificate whose common name is the given name.
+// rename replaces the certificate with one that has the given common name.
 func (f tlsFiles) rename(t *testing.T, name string) {
 	t.Helper()
 	certificate, key := f.authority.issue(t, x509.Certificate{DNSNames: []string{"easel.test"}, Subject: pkix.Name{CommonName: name}})
