@@ -218,7 +218,7 @@ func (p proxied) order(t *testing.T, key string) string {
 	return made.GetGeneration().GetGenerationId()
 }
 
-// slowRenders has the flags that make renders take longer than the read timeout.
+// slowRenders contains the flags that make renders take longer than the read timeout.
 var slowRenders = []string{"--speed", "2"}
 
 // outlasted checks that a call took longer than the read timeout.

@@ -67,7 +67,7 @@ func (f *facility) serve(env map[string]string) {
 	f.grpc, f.rest, f.admin = f.served.Address(f.t, "grpc"), f.served.Address(f.t, "http"), f.served.Address(f.t, "admin")
 }
 
-// measured returns the sum of those Prometheus series of a metric whose labels contain all parts.
+// measured returns the sum of a metric's Prometheus series. It includes only series whose labels contain all parts.
 func (f *facility) measured(name string, parts ...string) (sum float64) {
 	f.t.Helper()
 	pattern := regexp.MustCompile(`(?m)^` + name + `(\{.*\})? (\S+)$`)
