@@ -59,7 +59,7 @@ func TestOneOrderRunsThroughLittle(t *testing.T) {
 	}
 }
 
-// blocksOf returns how often each block of code has run in a process with the given number of orders.
+// blocksOf returns the number of times that each block of code ran in a process with the given number of orders.
 func blocksOf(t *testing.T, program string, orders int) map[string]int {
 	t.Helper()
 	box, err := startCatalog(t.Context(), "127.0.0.1:0", sandbox.Config{Seed: 1, Speed: 1e-3}, false)
