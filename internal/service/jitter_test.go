@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// farewells returns, for ten streams of a service with the seed, the age at which each stream ends and its caller's
-// reconnect delay.
+// farewells returns two values for each of ten streams: the age at which the stream ends, and the reconnect delay that its
+// caller gets. The service has the seed.
 func farewells(t *testing.T, seed uint64) (times []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Config{Catalog: new(catalog.Client), Hub: new(watch.Hub), Orders: noOrders(), Feed: new(events.Feed), Seed: seed, MaxStreamAge: time.Hour})
