@@ -22,7 +22,7 @@ var languages = flag.String("languages", "go", "the examples to run, of go, pyth
 // patience is the maximum duration of each step on a busy machine.
 const patience = 2 * time.Minute
 
-// commands has the command of each example by language, run in the root of the repository.
+// commands maps each language to the command that runs its example in the root of the repository.
 var commands = map[string][]string{
 	"python":     {".build/clients/python/bin/python", "clients/python/example/render.py"},
 	"asyncio":    {".build/clients/python/bin/python", "clients/python/example/render_asyncio.py"},

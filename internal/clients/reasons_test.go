@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// remedies has the entries of clients/reasons.json by the name of the reason or code.
+// remedies maps the name of a reason or code to its entry in clients/reasons.json.
 type remedies map[string]remedy
 
 // remedy has the class of an error. Again states whether a retry helps.

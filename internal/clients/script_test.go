@@ -54,7 +54,7 @@ type failure struct {
 
 const playSource = root + "/internal/clients/testdata/play"
 
-// players has the commands that build and start the program of each language.
+// players maps each language to the commands that build and start its program.
 var players = map[string]struct{ build, start []string }{
 	"go": {
 		[]string{"go", "build", "-C", root, "-o", "DIR/play", "./internal/clients/testdata/play"},

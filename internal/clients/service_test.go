@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// services has the programs in the pages of the client libraries, by the language of their code blocks: the file of each
-// program, and the commands that build and start it in its own directory.
+// services describes the programs in the pages of the client libraries, by the language of their code blocks. file is the
+// name of the program's file. build and start are commands that run in the program's directory.
 var services = map[string]struct {
 	file         string
 	build, start []string

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// usedElsewhere has the names that neither a client library nor the command line uses, and the file that uses each name.
+// usedElsewhere lists the names that neither a client library nor the command line uses. The values are files that use them.
 var usedElsewhere = map[protoreflect.FullName]string{
 	"easel.v1.GenerationService.WaitGeneration":     "internal/server/scenario_test.go",   // for callers without a stream, such as a script with curl
 	"easel.v1.DownloadGenerationRequest.read_limit": "internal/rest/download.go",          // limit of a Range request
@@ -74,7 +74,7 @@ func fieldNames(messages protoreflect.MessageDescriptors) (names []protoreflect.
 	return names
 }
 
-// sources returns the source of all programs in the directories, without Go tests.
+// sources returns the source code of all programs in the directories, without Go tests.
 func sources(t *testing.T, directories ...string) string {
 	t.Helper()
 	var all strings.Builder
