@@ -255,7 +255,7 @@ func crowd(e enemy, first net.Conn, begin string) int {
 	return done
 }
 
-// attacks has the attacks for each kind of address. Package server tests cheaper attacks. least is the number of frames
+// attacks lists the attacks for each kind of address. Package server tests cheaper attacks. least is the number of frames
 // and connections that the server must accept for a meaningful test.
 var attacks = map[string][]struct {
 	name  string

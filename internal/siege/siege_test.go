@@ -230,7 +230,7 @@ func (s *siege) cpu() time.Duration {
 
 // assault is an attack with its limits.
 type assault struct {
-	// workers is the number of goroutines that call one in a loop, each with its number.
+	// workers is the number of goroutines that call one in a loop. Each goroutine passes its number.
 	workers int
 	one     func(ctx context.Context, worker int) error
 	// hold starts an attack before the neighbor is measured. The attack lasts until ctx is done. hold returns the
