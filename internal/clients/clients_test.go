@@ -192,7 +192,7 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 	together(t, clients, func(c *client) error {
 		if code, err := c.run.Wait(patience); err != nil || code != 0 {
 			text := c.run.Output.String()
-			return fmt.Errorf("it ended with %d, %v:\n%s", code, err, text)
+			return fmt.Errorf("the program exited with %d, %v:\n%s", code, err, text)
 		}
 		return nil
 	})
@@ -238,7 +238,7 @@ func TestEveryClientEndsWhenItsKeyIsRevokedInTheMiddle(t *testing.T) {
 		code, err := c.run.Wait(patience)
 		text := c.run.Output.String()
 		if err != nil || code != 1 || !strings.Contains(text, "UPSTREAM_CREDENTIAL_REJECTED") {
-			return fmt.Errorf("it ended with %d, %v:\n%s", code, err, text)
+			return fmt.Errorf("the program exited with %d, %v:\n%s", code, err, text)
 		}
 		return nil
 	})
@@ -260,7 +260,7 @@ func TestEveryClientPrintsTheReasonAndTheFieldOfAFailure(t *testing.T) {
 		text := c.run.Output.String()
 		t.Logf("%s\n%s", c.language, text)
 		if err != nil || code != 1 {
-			return fmt.Errorf("it ended with %d, %v:\n%s", code, err, text)
+			return fmt.Errorf("the program exited with %d, %v:\n%s", code, err, text)
 		}
 		for _, part := range []string{"UPSTREAM_INVALID_INPUT", "model_id"} {
 			if !strings.Contains(text, part) {

@@ -85,7 +85,7 @@ func untilClosing(ctx context.Context, client easelv1.GenerationServiceClient, i
 		}
 	}
 	if !closing || errors.Is(err, io.EOF) {
-		return errors.New("it was not announced: " + err.Error())
+		return errors.New("the end was not announced: " + err.Error())
 	}
 	return err
 }
