@@ -20,7 +20,7 @@ import (
 
 // caller sends calls over gRPC or over REST. A scenario is written once and runs with both.
 type caller interface {
-	// call sends a unary call. An example of a method is "GenerationService/GetGeneration".
+	// call sends a unary call. method is a name such as "GenerationService/GetGeneration".
 	call(ctx context.Context, method string, req, resp proto.Message) error
 	// watch calls the function each for every message until the watch ends.
 	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
@@ -48,7 +48,7 @@ func overBoth(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 // operator is the name of the operator in [overTeams].
 const operator = "ops"
 
-// overEveryStack runs a scenario like [overBoth], and then like [overTeams], with a ledger and a shared API key.
+// overEveryStack runs a scenario with [overBoth]. Then it runs the scenario with [overTeams], as the caller poster.
 func overEveryStack(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	overBoth(t, scenario, change...)
 	usually := func(o *options) { o.sandbox.Speed = usualSpeed }

@@ -227,7 +227,7 @@ func hasDetail(st *status.Status, want proto.Message) bool {
 	})
 }
 
-// deadlineREST sends its deadline in gRPC's header. It waits slightly longer than the deadline to receive the server's
+// deadlineREST sends a deadline in the header Grpc-Timeout. The client itself has no deadline, so that it receives the server's
 // response.
 type deadlineREST struct{ restCaller }
 

@@ -52,7 +52,7 @@ func failedOrder(s *stack, c caller, key string) string {
 	return id
 }
 
-// caughtUp returns the events of a stream until it has caught up, and the token of its last message.
+// caughtUp reads a stream until it has caught up. It returns the events and the last message's token.
 func caughtUp(t *testing.T, c caller, req *easelv1.WatchEventsRequest) (all []*easelv1.Event, token string, err error) {
 	t.Helper()
 	ctx, leave := context.WithTimeout(t.Context(), 20*time.Second)

@@ -18,7 +18,7 @@ func TestOrderTakesTwoTransactions(t *testing.T) {
 	if g := create(t, grpcCaller{s, "shop"}, req); g.GetOwner() != "studio" || g.GetCaller() != "shop" || g.GetLabels()["job"] != "7" {
 		t.Errorf("the order has the owner %s, the caller %s and the labels %v", g.GetOwner(), g.GetCaller(), g.GetLabels())
 	}
-	// One transaction writes the order with its labels and its reservation. Another one writes the order's outcome and charge.
+	// One transaction writes the order with its labels and its reservation. A second transaction writes its outcome and charge.
 	// One query outside of transactions looks up the idempotency key, and has no span.
 	statements, commits := len(spansNamed(spans, "sql.statements")), len(spansNamed(spans, "sql.commit"))
 	if statements > 5 || commits > 2 {

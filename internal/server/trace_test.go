@@ -158,7 +158,7 @@ func holdNoSecret(t *testing.T, spans *tracetest.InMemoryExporter, key string) {
 	}
 }
 
-// spansNamed returns the ended spans with a name, in the order of their ends.
+// spansNamed returns the spans with the given name, in the order in which they ended.
 func spansNamed(exporter *tracetest.InMemoryExporter, name string) (found tracetest.SpanStubs) {
 	for _, span := range exporter.GetSpans() {
 		if span.Name == name {
