@@ -103,7 +103,7 @@ func headers(t *testing.T, libraries ...string) {
 	}
 }
 
-// workplace returns a temporary directory with the directory gen, as in the repository's root.
+// workplace returns a temporary directory that contains the directory gen, like the repository's root.
 func workplace(t *testing.T) string {
 	t.Helper()
 	work := t.TempDir()

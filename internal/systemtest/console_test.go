@@ -682,7 +682,7 @@ func boxes(all []colorCount, most int) (divided [][]colorCount) {
 	return divided
 }
 
-// mean returns the mean color of the pixels of a box.
+// mean returns the mean color of a box's pixels.
 func mean(box []colorCount) color.Color {
 	var sums [3]int
 	pixels := 0

@@ -28,7 +28,7 @@ service:
   pipelines: {metrics: {receivers: [otlp], processors: [memory_limiter, batch], exporters: [otlp_grpc]}}
 `
 
-// startRealCollector starts the Collector with the shipped configuration, and exports to the test's sink.
+// startRealCollector starts the Collector with the shipped configuration. The Collector exports to the test's sink.
 func startRealCollector(t *testing.T, program string, sink *collector) (*proctest.Process, string) {
 	t.Helper()
 	r := proctest.Start(t, os.Environ(), program, "--config="+shippedCollector, "--config="+fileOf(t, fmt.Sprintf(forThisMachine, sink.addr)))
