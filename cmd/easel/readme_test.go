@@ -103,7 +103,7 @@ func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 	}
 }
 
-// TestTheRecipeOfTLSWorks runs the commands of the operators' page for TLS on free ports.
+// TestTheRecipeOfTLSWorks runs the TLS commands on the operators' page, with free ports.
 func TestTheRecipeOfTLSWorks(t *testing.T) {
 	_, page, _ := strings.Cut(pageText(t, operatorsPage), "### Try teams\n")
 	_, callers, _ := strings.Cut(page, "```yaml\n")
