@@ -185,7 +185,7 @@ func run(t testing.TB, callers *Callers) {
 	t.Cleanup(func() { cancel(); <-ended })
 }
 
-// lockedBuffer is a buffer for the log of concurrent writers.
+// lockedBuffer is a log buffer for concurrent writers.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
