@@ -29,7 +29,7 @@ func (c *slowClient) Write(p []byte) (int, error) {
 }
 
 // The time limit applies to each chunk, not to the complete download. If a client disconnects within the limit, the
-// error does not say that the client was too slow.
+// error's reason is not READER_TOO_SLOW.
 func TestAClientIsTooSlowForOneChunkAlone(t *testing.T) {
 	const most = service.DefaultDownloadTimeout
 	for takes, tooSlow := range map[time.Duration]bool{most * 3 / 4: false, most: true} {
