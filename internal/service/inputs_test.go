@@ -19,7 +19,7 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// The paths of all values together would have a hundred gigabytes.
+// Together, the paths of all values in this test would have a hundred gigabytes.
 func TestALongNameOverManyValuesTakesNoLonger(t *testing.T) {
 	name, nulls := strings.Repeat("n", 500_000), &structpb.ListValue{}
 	for range MaxValues - 1 {

@@ -94,7 +94,7 @@ func (s *modelCatalog) answers(code int) {
 	s.status = code
 }
 
-// count returns the number of requests to the catalog since the previous call of count.
+// count returns the number of requests to the catalog since count was last called.
 func (s *modelCatalog) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,7 +236,7 @@ func TestAnOutageIsNotMadeWorse(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		// There is one attempt in ten seconds. The client retries some attempts within its retry budget.
+		// The service starts one attempt every ten seconds. The catalog client retries some attempts within its retry budget.
 		if n := s.count(); n < 55 || n > 70 {
 			t.Errorf("%d requests for 6,000 calls in ten minutes", n)
 		}

@@ -17,7 +17,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// slowReader is a caller that needs takes(n) to read message n. It stops reading when its call has ended.
+// slowReader is a caller that needs the time takes(n) to read message n. It stops reading when its call has ended.
 type slowReader struct {
 	grpc.ServerStream
 	takes func(n int) time.Duration
