@@ -206,7 +206,7 @@ func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
 	}
 }
 
-// poem starts a scripted server with one render, which has a text result if its state is succeeded.
+// poem starts a scripted server with one render. If state is succeeded, the render has a text result.
 func poem(t *testing.T, state easelv1.State) dialer {
 	return (&scripted{
 		download: func(*easelv1.DownloadGenerationRequest, downloadStream) error {

@@ -82,8 +82,8 @@ func evilError(code codes.Code) error {
 	return st.Err()
 }
 
-// evilServer returns a server with terminaltest.Evil in every response. If code is not OK, calls fail with it, and
-// watches send some events first. The watch of a queued render does not end.
+// evilServer returns a server with terminaltest.Evil in every response. If code is not OK, calls fail with this code, and
+// watches send some events before they fail. The watch of a queued render does not end.
 func evilServer(state easelv1.State, text bool, code codes.Code, fileName string) *scripted {
 	fail := func() error { return nil }
 	if code != codes.OK {

@@ -29,13 +29,13 @@ func failing(code codes.Code, reason string, details ...protoadapt.MessageV1) er
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel"}, details...)
 }
 
-// unsent returns the error of an order that the server did not send to the catalog.
+// unsent returns the error for an order that the server did not send to the catalog.
 func unsent(code codes.Code, reason string, details ...protoadapt.MessageV1) error {
 	metadata := map[string]string{"order_outcome": "not_placed_by_this_call"}
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel", Metadata: metadata}, details...)
 }
 
-// notPlaced returns the error of an order that does not exist according to the server's ledger.
+// notPlaced returns the error for an order that does not exist according to the server's ledger.
 func notPlaced(code codes.Code, reason string) error {
 	metadata := map[string]string{"order_outcome": "not_placed"}
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel", Metadata: metadata})
@@ -72,12 +72,12 @@ func sendRender(stream oneStream, g *easelv1.Generation) error {
 	return stream.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{Update: &easelv1.GenerationUpdate{Generation: g}}})
 }
 
-// sendAll sends an update in a watch of everything.
+// sendAll sends an update to a watch of everything.
 func sendAll(stream manyStream, g *easelv1.Generation) {
 	_ = stream.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Update{Update: &easelv1.GenerationUpdate{Generation: g}}})
 }
 
-// ordering returns a server that accepts every order as gen_1.
+// ordering returns a server that responds to every order with the generation gen_1.
 func ordering(watch func(*easelv1.WatchGenerationRequest, oneStream) error, download func(*easelv1.DownloadGenerationRequest, downloadStream) error) *scripted {
 	return &scripted{
 		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
