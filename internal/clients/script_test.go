@@ -39,7 +39,7 @@ type script struct {
 
 // answer is the response to one call: messages, and then an end, which is OK by default.
 type answer struct {
-	For      string // idempotency key or ID of the only call that gets this answer, once
+	For      string // idempotency key or generation ID; only the first call with it gets this answer
 	Messages []json.RawMessage
 	Fails    *failure
 	Then     string // "silence", or "freeze" (the current connections no longer carry data)
@@ -227,7 +227,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// logged matches the lines that the log of a language may add.
+// logged matches the lines that a language's logging library may add.
 var logged = regexp.MustCompile(`(?m)^(?:\w{3} \d\d?, .*|(?:WARNING|INFO|SEVERE): .*|\d{4}[-/]\d\d[-/]\d\d.*|.*call (?:still failing|recovered).*)\n`)
 
 func (s *script) comparePrints(t *testing.T, said string) {

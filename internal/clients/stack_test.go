@@ -33,7 +33,7 @@ func startStack(t *testing.T, flags ...string) *stack {
 	return s
 }
 
-// serve starts the facade, with the same address as before.
+// serve starts the facade. A restarted facade has the same address.
 func (s *stack) serve(t *testing.T) {
 	t.Helper()
 	s.facade = proctest.Start(t, nil, append([]string{
