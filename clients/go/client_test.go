@@ -125,7 +125,7 @@ func TestOrderOutcomeCoversAllAttempts(t *testing.T) {
 	}
 }
 
-// The catalog may accept an attempt that the deadline interrupts, even if it rejected the attempt before.
+// The catalog may accept an attempt that the deadline interrupts, even if it rejected an earlier attempt.
 func TestOrderInFlightAtTheDeadlineMayExist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		taken := make(chan struct{})
