@@ -75,7 +75,7 @@ func TestAGetOfWhatIsWatchedCostsNoReadUnlessItMustBeYoung(t *testing.T) {
 		} {
 			before := s.reads()
 			for range row.calls {
-				time.Sleep(time.Microsecond) // lets the virtual time advance
+				time.Sleep(time.Microsecond) // advances the virtual time
 				if g, err := getWithin(t, c, id, row.age); err != nil || g.GetGenerationId() != id || g.GetObserveTime() == nil {
 					t.Fatal(row.name, g, err)
 				}

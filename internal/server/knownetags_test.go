@@ -280,7 +280,7 @@ func TestAForeignKnownRenderIsToldAsOneThatDoesNotExist(t *testing.T) { // fault
 						t.Errorf("%s: another owner's render is delivered as %v", what, g)
 					}
 					req.KnownEtags[about] = g.GetEtag()
-					g.ObserveTime, g.TerminalTime, g.Etag = nil, nil, "" // times, and an etag that depends on the ID
+					g.ObserveTime, g.TerminalTime, g.Etag = nil, nil, "" // these differ: the times, and the etag, which depends on the ID
 					answers = append(answers, strings.ReplaceAll(fmt.Sprint(received.count, len(received.updates), prototext.Format(g)), about, "ID"))
 					catchUp(t, as("banner"), req).want(t, what+", again", int(received.count), map[string]easelv1.State{own: easelv1.State_STATE_QUEUED})
 				}
