@@ -49,7 +49,7 @@ func writeConsoleCallers(t *testing.T, file, text string) {
 type studio struct {
 	t       *testing.T
 	rest    string
-	callers string // file
+	callers string // path of the callers file
 	flags   []string
 	process *proctest.Process
 }

@@ -153,7 +153,7 @@ func (r rpc) overREST(ctx context.Context, client *http.Client, base, id, key, t
 		return err.Error(), 0, err
 	}
 	defer answer.Body.Close()
-	all, _ := io.ReadAll(answer.Body) // if the body is interrupted, the received part is checked
+	all, _ := io.ReadAll(answer.Body) // if the body is interrupted, the test checks the received part
 	return fmt.Sprintf("%s\n%v\n%s\n%v", answer.Status, answer.Header, all, answer.Trailer), answer.StatusCode, nil
 }
 
