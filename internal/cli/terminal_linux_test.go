@@ -86,7 +86,7 @@ func (term *testTerminal) until(t *testing.T, text string) string {
 		if time.Now().After(deadline) {
 			t.Fatalf("%q was not written in\n%s", text, written)
 		}
-		time.Sleep(10 * time.Millisecond) // the terminal does not notify of output
+		time.Sleep(10 * time.Millisecond) // the terminal does not report new output
 	}
 }
 
