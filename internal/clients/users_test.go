@@ -18,7 +18,7 @@ import (
 var usedElsewhere = map[protoreflect.FullName]string{
 	"easel.v1.GenerationService.WaitGeneration":     "internal/server/scenario_test.go",   // for callers without a stream, such as a script with curl
 	"easel.v1.DownloadGenerationRequest.read_limit": "internal/rest/download.go",          // limit of a Range request
-	"easel.v1.GenerationUpdate.initial":             "internal/simulation/caller_test.go", // distinguishes the state found from a change
+	"easel.v1.GenerationUpdate.initial":             "internal/simulation/caller_test.go", // distinguishes the initial state from a later change
 	"easel.v1.WatchGenerationResponse.emit_time":    "internal/server/reader_test.go",     // measures the delay of a message
 	"easel.v1.WatchGenerationsResponse.emit_time":   "internal/server/reader_test.go",
 }

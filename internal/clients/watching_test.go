@@ -27,7 +27,7 @@ func TestEveryHelperWatchesAllThroughRestarts(t *testing.T) {
 
 	s.facade.Stop()
 	s.serve(t)
-	s.awaitStreams(t, "WatchGenerations", len(clients)) // all have reconnected
+	s.awaitStreams(t, "WatchGenerations", len(clients)) // all clients have reconnected
 	s.orderFor(t, clients)
 
 	for _, c := range clients {
