@@ -57,6 +57,6 @@ func TestABackendStreamsAWatchOnToABrowser(t *testing.T) {
 				t.Errorf("the stream, which ended with %v, is\n%s", err, text)
 			}
 		}
-		_ = answer.Body.Close() // the test needs no more of the body
+		_ = answer.Body.Close() // the test does not need the rest of the body
 	}
 }
