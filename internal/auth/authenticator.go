@@ -15,22 +15,21 @@ import (
 
 const (
 	maxAPIKey = 4 << 10 // bytes
-	maxToken  = 8 << 10 // bytes; a JWT can also have claims for other services
+	maxToken  = 8 << 10 // bytes; larger, because a JWT may contain claims for other services
 )
 
-// visibleForm matches a token, which has no spaces.
+// visibleForm matches a credential that consists of visible ASCII characters without spaces.
 var visibleForm = regexp.MustCompile(`^[!-~]+$`)
 
 // Config is the configuration of an [Authenticator].
 type Config struct {
-	// Catalog remembers rejected API keys. Required.
+	// Catalog is the catalog client, which remembers the API keys that the catalog has rejected. Required.
 	Catalog *catalog.Client
 	// SharedKey is the shared API key. If it is nil, each caller forwards its own API key.
 	SharedKey *catalog.Credential
 	// Callers are the callers that may use the shared API key. Nil means no callers file.
 	Callers *Callers
-	// Certificates enables client certificates without a callers file. The name of a certificate is then the name of its
-	// caller.
+	// Certificates allows client certificates without a callers file. A caller then has the name in its certificate.
 	Certificates bool
 	// AllowAnonymous allows callers without a token or a certificate to use the shared API key.
 	AllowAnonymous bool
@@ -55,19 +54,19 @@ func (e *Error) Error() string { return e.Text }
 var ErrUncertified error = unknown("the client certificate of this connection is no longer valid; reconnect with a valid one")
 
 var (
-	errNoAPIKey           = &Error{easelv1.ErrorReason_CREDENTIAL_MISSING, "no API key; send authorization: Bearer <API key>, as gRPC metadata or HTTP header", 0}
+	errNoAPIKey           = &Error{easelv1.ErrorReason_CREDENTIAL_MISSING, "no API key; send authorization: Bearer <API key>, as gRPC metadata or an HTTP header", 0}
 	errMalformed          = &Error{easelv1.ErrorReason_CREDENTIAL_MALFORMED, "authorization must be sent once, as: Bearer <key>", 0}
 	errTokenUnknown       = unknown("unknown service token; send the token that the operator of this server issued")
-	errSubjectUnknown     = unknown("unknown subject (sub) of the token; ask the operator to add it to the callers file")
+	errSubjectUnknown     = unknown("the subject (sub) of the token is unknown; ask the operator to add it to the callers file")
 	errCertificateUnknown = unknown("unknown client certificate; ask the operator to add its DNS name or URI to the callers file")
-	errNoProof            = unknown("no credential; use a client certificate, or send authorization: Bearer <service token>, as gRPC metadata or HTTP header")
-	errChanged            = unknown("this caller, its team or its rights have changed since the call started")
+	errNoProof            = unknown("no credential; use a client certificate, or send authorization: Bearer <service token>, as gRPC metadata or an HTTP header")
+	errChanged            = unknown("this caller, its team or its rights have changed since the call started; call again")
 )
 
 func unknown(text string) *Error { return &Error{easelv1.ErrorReason_CALLER_UNKNOWN, text, 0} }
 
-// Authenticate adds the identity of the caller to the context of a call. The caller either forwards its API key, or has a token
-// or a certificate. Tokens are never sent to the catalog.
+// Authenticate identifies the caller by its forwarded API key, its token or its certificate, and adds its identity to the context
+// of the call. It never sends a token to the catalog.
 func (a *Authenticator) Authenticate(ctx context.Context, certificate *Certificate) (context.Context, error) {
 	token, err := a.bearer(ctx)
 	if err != nil {
@@ -81,8 +80,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, certificate *Certifica
 	return WithIdentity(ctx, identity), nil
 }
 
-// Admit rejects most of the calls that Authenticate would reject. It is fast, because it only reads maps. It does not check
-// JWTs. It checks only the form of a forwarded API key.
+// Admit rejects most of the calls that Authenticate would reject. It is fast, because it only reads maps. It does not verify
+// JWTs, and it checks only the syntax of a forwarded API key.
 func (a *Authenticator) Admit(ctx context.Context, certificate *Certificate) error {
 	token, err := a.bearer(ctx)
 	if err != nil {
@@ -96,7 +95,7 @@ func (a *Authenticator) Admit(ctx context.Context, certificate *Certificate) err
 	return err
 }
 
-// bearer returns the token of the authorization metadata, or "" without one.
+// bearer returns the bearer token from the authorization metadata, or "" if it has no token.
 func (a *Authenticator) bearer(ctx context.Context) (string, error) {
 	limit := maxToken
 	if a.cfg.SharedKey == nil {
@@ -114,7 +113,7 @@ func (a *Authenticator) bearer(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// identify returns the identity of the caller with a token or a certificate. An invalid token is rejected even if the
+// identify returns the identity for a token or a certificate. With a callers file, it rejects an invalid token even if the
 // certificate is valid.
 func (a *Authenticator) identify(token string, certificate *Certificate) (*Identity, error) {
 	name := certificate.Name()
@@ -157,8 +156,9 @@ func (a *Authenticator) byToken(token string) (*Identity, error) {
 	return a.listed(func(l *List) *Caller { return l.subjects[subject] }, errSubjectUnknown, until)
 }
 
-// listed returns the identity of the caller that find selects in the current list. The identity keeps find for later lists.
-// missing is the error if there is no such caller. until is the time at which a JWT expires.
+// listed returns the identity of the caller that find returns for the current list, or the error missing if find returns nil. The
+// identity stores find, so that it can be renewed after the list has changed. until is the time at which the caller's JWT
+// expires.
 func (a *Authenticator) listed(find func(*List) *Caller, missing error, until time.Time) (*Identity, error) {
 	list := a.cfg.Callers.List()
 	c := find(list)
@@ -186,15 +186,16 @@ func (a *Authenticator) anonymous() (*Identity, error) {
 	return identity, nil
 }
 
-// shared returns the shared API key, with the owner and the weight of the requests.
+// shared returns the shared API key for requests of an owner. A weight of zero means 1.
 func (a *Authenticator) shared(owner string, weight float64) catalog.Credential {
 	key := *a.cfg.SharedKey
 	key.Owner, key.Weight = owner, cmp.Or(weight, 1)
 	return key
 }
 
-// StillKnown returns a function that checks the caller of an open stream again. It returns an error if the token, the rights or
-// the CA of the caller were removed since the call started. It does not reject a certificate that has expired since.
+// StillKnown returns a function that checks again whether the caller of an open stream is authorized. The function returns an
+// error if the caller, its token, its rights or the CA of its certificate was removed after the call started. An expired
+// certificate is not an error.
 func (a *Authenticator) StillKnown(ctx context.Context) func() error {
 	latest := Of(ctx)
 	return func() error {
@@ -209,8 +210,8 @@ func (a *Authenticator) StillKnown(ctx context.Context) func() error {
 	}
 }
 
-// Renewed returns the identity of a caller in the current callers file. It returns an error if the caller or its rights were
-// removed. It does not read the file again, and does not verify a JWT again.
+// Renewed returns the caller's identity according to the current list of callers. It returns an error if the caller was removed,
+// or if its name, its owner or its operator right has changed. It neither rereads the file nor verifies a JWT again.
 func (a *Authenticator) Renewed(old *Identity) (*Identity, error) {
 	if old.list == nil || old.list == a.cfg.Callers.List() {
 		return old, nil

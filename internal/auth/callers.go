@@ -1,5 +1,5 @@
-// Package auth authenticates callers. It reads the callers file. The file lists the callers that may use a shared API key, with
-// their credentials and teams. It also has the limits of each team.
+// Package auth authenticates callers. It also reads the callers file, which lists the callers that may use the shared API key,
+// their credentials and teams, and the limits of each team.
 package auth
 
 import (
@@ -21,15 +21,15 @@ type Team struct {
 	// Weight is the team's share of the catalog, relative to other owners. Zero means 1.
 	Weight float64
 	Budget `yaml:"budget"`
-	// Labels has the rules about the labels of the team's orders.
+	// Labels contains the rules for the labels of the team's orders.
 	Labels Labels
 	// Models are patterns of the models that the team may list, read, quote and order. Nil means every model.
 	Models []string
 	// RetentionDays is the number of days after which the content of settled orders is erased. Zero means never.
 	RetentionDays int `yaml:"retention_days"`
-	// KeepDeleted keeps the copy of a result that the team deletes.
+	// KeepDeleted means that the copy of a result is kept after the team has deleted the result.
 	KeepDeleted bool `yaml:"keep_deleted"`
-	// Events is the receiver of the team's events. Nil means none.
+	// Events is the receiver of the team's events. Nil means no receiver.
 	Events *Events
 }
 
@@ -41,11 +41,11 @@ type Budget struct {
 	Thresholds []int64
 }
 
-// Labels has the rules about the labels of a team's orders.
+// Labels contains the rules for the labels of a team's orders.
 type Labels struct {
 	// Required are the names of the labels that each order must have.
 	Required []string
-	// Budgets are the budgets of each value of a label, by the name of the label.
+	// Budgets contains a budget for each label name. Each value of the label has this budget separately.
 	Budgets map[string]Budget
 }
 
@@ -56,11 +56,12 @@ func (b Budget) IsLimited() bool { return b.DailyCents != nil || b.MonthlyCents 
 type Events struct {
 	// URL is the address of the receiver.
 	URL string
-	// SecretFile is the file with the secrets that sign events.
+	// SecretFile is the path of the file that contains the secrets for signing events.
 	SecretFile string `yaml:"secret_file"`
 }
 
-// Allows reports whether the team may use a model. The patterns are valid, and match as in [path.Match].
+// Allows reports whether the team may use a model. The patterns have the syntax of [path.Match]. The schema has ensured that they
+// are valid.
 func (t Team) Allows(model string) bool {
 	return t.Models == nil || slices.ContainsFunc(t.Models, func(pattern string) bool {
 		matched, _ := path.Match(pattern, model)
@@ -71,7 +72,7 @@ func (t Team) Allows(model string) bool {
 // Caller is a service that may use the shared API key.
 type Caller struct {
 	Name string
-	// Team is the team of the caller. For a caller without a team, it has no name but may have a budget.
+	// Team is the team of the caller. If the caller has no team, Name is empty, but Budget may be set.
 	Team Team
 	// Operator means that the caller sees the orders of every owner.
 	Operator bool
@@ -80,19 +81,19 @@ type Caller struct {
 // Owner returns the owner of the caller's orders: its team, or the caller itself if it has no team.
 func (c Caller) Owner() string { return cmp.Or(c.Team.Name, c.Name) }
 
-// Subject is the sub claim of a token, with the issuer of the token.
+// Subject identifies the subject of a token by the issuer and the sub claim.
 type Subject struct{ Issuer, Name string }
 
-// List has the contents of a callers file.
+// List contains the entries of a callers file.
 type List struct {
-	// Callers has the order of the file. Issuers and Teams are maps by name.
+	// Callers is in the order of the file. Issuers and Teams have names as keys.
 	Callers []*Caller
 	Issuers map[string]*Issuer
 	Teams   map[string]Team
-	// Total has the budget of all callers together, and the receiver of its events. Its other fields are empty.
+	// Total contains the budget that all callers share, and the receiver of events about this budget. Its other fields are empty.
 	Total Team
 
-	owners       map[string]Team // teams by name; a caller without a team is an entry of its own
+	owners       map[string]Team // teams by owner name; includes an entry for each caller without a team
 	tokens       map[tokenHash]*Caller
 	certificates map[string]*Caller
 	subjects     map[Subject]*Caller
@@ -102,7 +103,7 @@ type List struct {
 // tokenHash is the SHA-256 of a token. Tokens are looked up by hash, so the duration of a look-up reveals nothing about them.
 type tokenHash [sha256.Size]byte
 
-// Owners returns the teams and the callers without a team, sorted.
+// Owners returns the sorted names of all teams and of the callers without a team.
 func (l *List) Owners() []string { return slices.Sorted(maps.Keys(l.owners)) }
 
 // byCertificate returns the caller whose certificate has one of these DNS names or URIs, or nil. It also returns nil if the

@@ -19,13 +19,13 @@ import (
 	"github.com/easel-grpc/easel/deploy"
 )
 
-// Fault is a fault of a callers file. It never quotes the file, which may contain a token by mistake.
+// Fault is an error in a callers file. Its text never quotes the file, because the file may contain a token by mistake.
 type Fault struct {
 	Line int
 	Text string
 }
 
-// Faults are the faults of a callers file, in the order of its lines.
+// Faults contains all errors in a callers file, in the order of its lines.
 type Faults []Fault
 
 func (f Faults) Error() string {
@@ -36,7 +36,7 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "; ")
 }
 
-// schema compiles the schema of the callers file at its first call.
+// schema returns the schema of the callers file. The first call compiles it.
 var schema = sync.OnceValue(func() *jsonschema.Schema {
 	const name = "callers.schema.json"
 	source, err := jsonschema.UnmarshalJSON(bytes.NewReader(deploy.CallersSchema))
@@ -50,10 +50,10 @@ var schema = sync.OnceValue(func() *jsonschema.Schema {
 
 var (
 	yamlError = regexp.MustCompile(`(?s)^(?:yaml: )?(?:unmarshal errors:\s+)?(?:line ([0-9]+): )?(.*)$`)
-	quotation = regexp.MustCompile("(?s)['\"`].*['\"`]") // matches text of the file in an error of the YAML library
+	quotation = regexp.MustCompile("(?s)['\"`].*['\"`]") // matches the part of a YAML error that quotes the file
 )
 
-// reject converts an error of [parser.read] to faults.
+// reject adds the faults for an error that [parser.read] has returned.
 func (p *parser) reject(err error) {
 	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		p.rejectValue(invalid)
@@ -64,8 +64,8 @@ func (p *parser) reject(err error) {
 	p.faults = append(p.faults, Fault{max(1, line), "invalid YAML: " + quotation.ReplaceAllString(parts[2], "…")})
 }
 
-// rejectValue adds a fault for each value that does not match the schema. The text of the fault is the description of the
-// member in the schema.
+// rejectValue adds a fault for each value that does not match the schema. Its text is the description of that value in the
+// schema.
 func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 	path := strings.Join(invalid.InstanceLocation, "/")
 	switch k := invalid.ErrorKind.(type) {
@@ -81,7 +81,7 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 		for _, name := range k.Properties {
 			p.fault(strings.TrimPrefix(path+"/"+name, "/"), "unknown member; the members here are %s", members)
 		}
-	case *kind.PropertyNames: // only names of teams have rules; the location in the error may be another one
+	case *kind.PropertyNames: // only team names have rules; the location in the error may be wrong
 		_, rule := described([]string{"teams"})
 		p.fault("teams/"+k.Property, "%s", rule)
 	default:
@@ -90,7 +90,8 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 	}
 }
 
-// described returns the schema of a value, and a message that has the description of the nearest member.
+// described returns the schema of the value at a path, and a message for an invalid value. The message contains the description
+// of the value or, if it has none, of its nearest parent with a description.
 func described(path []string) (s *jsonschema.Schema, rule string) {
 	s = schema()
 	name, text := "file", s.Description
@@ -101,7 +102,7 @@ func described(path []string) (s *jsonschema.Schema, rule string) {
 		case s.Items2020 != nil:
 			s = s.Items2020
 		default:
-			s = s.AdditionalProperties.(*jsonschema.Schema) // value of a team, or budget of a label
+			s = s.AdditionalProperties.(*jsonschema.Schema) // schema of a team, or of a label's budget
 		}
 		target := cmp.Or(s.Ref, s)
 		text = cmp.Or(s.Description, target.Description, text)

@@ -7,8 +7,8 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// Callers holds the current callers file. Calls use the contents in memory, and only Reload reads the file again. If the file
-// lists no callers, no credential is accepted.
+// Callers holds the contents of the callers file. Authentication uses the contents in memory, and only Reload rereads the file.
+// If a changed file lists no callers, no credential is accepted.
 type Callers struct {
 	*reload.Value[*List]
 	logger *slog.Logger
@@ -30,9 +30,9 @@ func (c *Callers) Weight(owner string) float64 {
 	return c.List().owners[owner].Weight
 }
 
-// LoadCallers reads the callers file, and calls applied with its contents and with those of each later valid change. applied may
-// be nil. A changed file is logged at the next reload. If it is invalid, the error is logged and the previous list remains. Errors
-// never quote the file.
+// LoadCallers reads the callers file. If applied is not nil, it is called with the contents now and after each valid change. A
+// reload logs that the file has changed. If the changed file is invalid, the reload logs the error, and the previous list stays
+// in use. Errors never quote the file.
 func LoadCallers(path string, logger *slog.Logger, applied func(*List)) (*Callers, error) {
 	current := &List{}
 	parse := func(contents ...[]byte) (*List, error) {
@@ -55,7 +55,7 @@ func LoadCallers(path string, logger *slog.Logger, applied func(*List)) (*Caller
 		return []any{"callers", len(after.Callers), "callers_before", len(before.Callers), "digest", after.digest, "digest_before", before.digest}
 	}
 	if len(file.Known().Callers) == 0 {
-		return nil, fmt.Errorf("%s: the file lists no callers", path)
+		return nil, fmt.Errorf("%s: the file lists no callers; add at least one", path)
 	}
 	return &Callers{file, logger}, nil
 }

@@ -12,24 +12,24 @@ import (
 type Identity struct {
 	// Caller is the name of the caller. It is empty if the caller forwards an API key.
 	Caller string
-	// Owner is the owner of the caller's orders: its team, the caller itself or its forwarded API key. It is empty for all
-	// anonymous callers together.
+	// Owner is the owner of the caller's orders: its team, the caller itself or a digest of its forwarded API key. All anonymous
+	// callers are one owner, whose name is empty.
 	Owner string
 	// Operator means that the caller may see and change the orders of every owner.
 	Operator bool
-	// APIKey is the API key that the call uses at the catalog.
+	// APIKey is the API key for the call's requests to the catalog.
 	APIKey catalog.Credential
 	// SeesAccount means that the caller may see the balance of the account. With a callers file, only operators may.
 	SeesAccount bool
-	// Limits has the limits on the orders of the owner, and Total those on the orders of all owners. The zero value has no
-	// limits.
+	// Limits contains the limits on the owner's orders. Total contains the limits on the orders of all owners together. A zero
+	// value means no limits.
 	Limits, Total Team
 
-	list        *List                     // current callers file when the caller was identified; nil without a file
-	renew       func() (*Identity, error) // identifies the caller again with the current callers file
+	list        *List                     // list of callers that identified the caller; nil without a callers file
+	renew       func() (*Identity, error) // identifies the caller again with the current list of callers
 	certificate *Certificate              // client certificate; nil without one
 	until       time.Time                 // time at which a JWT expires; zero without one
-	nameless    bool                      // whether this server has no names for its callers
+	nameless    bool                      // whether the callers of this server have no names
 }
 
 // unauthenticated is the identity before authentication. It has no API key, so the catalog rejects it. Its owner has no orders,
@@ -51,15 +51,16 @@ func Of(ctx context.Context) *Identity {
 	return unauthenticated
 }
 
-// Subject returns the key under which the server counts the caller for its limits. This is the name of the caller, or otherwise
-// the tenant of its API key.
+// Subject returns the key under which the server counts the concurrent calls of the caller. This is the name of the caller or, if
+// it has none, the tenant of its API key.
 func (i *Identity) Subject() string { return cmp.Or(i.Caller, string(i.APIKey.Tenant)) }
 
 // SeesAll reports whether the caller sees the orders of every owner. This is true for operators, and for every caller if
 // callers have no names.
 func (i *Identity) SeesAll() bool { return i.Operator || i.nameless }
 
-// IsIsolated reports whether only the ledger separates the owner from other owners. With forwarded API keys, the catalog does.
+// IsIsolated reports whether only the ledger separates the owner's orders from the orders of other owners. With forwarded API
+// keys, the catalog separates them.
 func (i *Identity) IsIsolated() bool { return i.APIKey.Shared && !i.nameless }
 
 // SharesAPIKey reports whether other owners may use the same API key.
@@ -89,8 +90,7 @@ type Certificate struct {
 	// Until is the time at which the first certificate in its chain expires. With several chains, it is the latest of these
 	// times.
 	Until time.Time
-	// Counts reports whether a handshake would still accept the certificate. It returns false if its CA was removed, for
-	// example.
+	// Counts reports whether a handshake would still accept the certificate. For example, it returns false if the CA was removed.
 	Counts func() bool
 }
 

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// keysFileInterval and keysURLInterval are the times between two reads of keys from a file and from a URL.
+	// keysFileInterval and keysURLInterval are the intervals at which keys are read from a file and from a URL.
 	keysFileInterval, keysURLInterval = time.Second, 5 * time.Minute
-	// keysRetryInterval is the time between two reads of a URL after a failure or after a token with an unknown key.
+	// keysRetryInterval replaces keysURLInterval after a failed read, and after a token with an unknown key was received.
 	keysRetryInterval = 10 * time.Second
 	// keysTTL is the time for which keys stay valid after the last successful read.
 	keysTTL = 24 * time.Hour
@@ -31,14 +31,14 @@ type Issuer struct {
 	KeysURL  string `yaml:"jwks_url"`
 	// CAFile is the file with the CAs for KeysURL. Empty means the CAs of the system.
 	CAFile string `yaml:"ca_file"`
-	// TokenFile is the file with the token for KeysURL. Empty means no token.
+	// TokenFile is the file with the bearer token for requests to KeysURL. Empty means no token.
 	TokenFile string `yaml:"token_file"`
 
 	keys *keys
 }
 
-// keys holds the current keys of an issuer. They are kept when the callers file changes, unless the issuer gets another file or
-// URL.
+// keys holds the current keys of an issuer. They are retained when the callers file changes, unless the key file or the URL of
+// the issuer has changed.
 type keys struct {
 	begin  time.Time   // start of the last read; only [Callers.ReadKeys] uses it
 	wanted atomic.Bool // whether a token with an unknown key was received since the start of the last read
@@ -75,7 +75,8 @@ func (c *Callers) FollowKeys(ctx context.Context) {
 	}
 }
 
-// ReadKeys reads all keys that are due, and waits until the reads have ended. It must not be called concurrently.
+// ReadKeys reads the keys of each issuer whose interval has passed, and waits for these reads. It must not be called
+// concurrently.
 func (c *Callers) ReadKeys(ctx context.Context) {
 	var reads sync.WaitGroup
 	for name, issuer := range c.List().Issuers {
@@ -88,7 +89,7 @@ func (c *Callers) ReadKeys(ctx context.Context) {
 	reads.Wait()
 }
 
-// KeyProblems returns the errors of the last reads of keys, by issuer name.
+// KeyProblems returns the error of each issuer whose last key read failed, by issuer name.
 func (c *Callers) KeyProblems() map[string]error {
 	all := map[string]error{}
 	for name, issuer := range c.List().Issuers {

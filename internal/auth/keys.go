@@ -46,7 +46,7 @@ func parseKeys(text []byte) (keys []jose.JSONWebKey, err error) {
 	return keys, nil
 }
 
-// verifies reports whether a key is a public key for signatures. The use jwt-svid is from SPIFFE.
+// verifies reports whether a key is a public key that may verify tokens. In SPIFFE key sets, its use is jwt-svid.
 func verifies(key jose.JSONWebKey) bool {
 	if !slices.Contains([]string{"", "sig", "jwt-svid"}, key.Use) {
 		return false
@@ -62,7 +62,8 @@ func verifies(key jose.JSONWebKey) bool {
 	return false
 }
 
-// Check reads the files of an issuer. It sends no request. A key set without keys is valid: the issuer has revoked its keys.
+// Check reads the files that an issuer names, and returns an error if one of them is invalid. It sends no request. An empty key
+// set is valid, because an issuer can revoke all its keys.
 func (i *Issuer) Check() error {
 	if i.KeysFile == "" {
 		_, _, err := i.request(context.Background())
@@ -93,7 +94,7 @@ func (i *Issuer) readKeys(ctx context.Context) (keys []jose.JSONWebKey, err erro
 	return keys, nil
 }
 
-// download downloads the key set from its URL. It follows no redirects.
+// download downloads the key set from its URL. It does not follow redirects.
 func (i *Issuer) download(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, keysTimeout)
 	defer cancel()

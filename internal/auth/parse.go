@@ -29,16 +29,16 @@ type parser struct {
 	faults Faults
 }
 
-// total is the budget of all callers together, with the receiver of its events.
+// total is the budget that all callers share, with the receiver of events about this budget.
 type total struct {
 	Budget `yaml:",inline"`
 	Events *Events
 }
 
-// labelName matches the names of labels in the contract.
+// labelName matches a valid label name. The contract has the same rule.
 var labelName = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,62}$`)
 
-// caller is an entry of the file for one caller.
+// caller is the entry for one caller in the file.
 type caller struct {
 	Name, Team, Issuer             string
 	Budget                         Budget
@@ -46,8 +46,8 @@ type caller struct {
 	Tokens, Certificates, Subjects []string
 }
 
-// Parse reads a callers file. Its error has type [Faults]. It lists the values that do not match the schema. If all values
-// match, it lists repeated names, repeated credentials, and unknown teams and issuers.
+// Parse parses a callers file. Its error has type [Faults] and lists the values that do not match the schema. Only if all values
+// match, the error lists repeated names and credentials, unknown teams and issuers, and invalid label names.
 func Parse(text []byte) (*List, error) {
 	p := &parser{names: map[string]*Caller{}, list: &List{
 		Issuers: map[string]*Issuer{}, Teams: map[string]Team{},
@@ -89,7 +89,7 @@ func (p *parser) read(text []byte) error {
 	return p.root.Decode(&p.file)
 }
 
-// fill builds the list from the decoded file. It adds a fault for each name and credential that is repeated or unknown.
+// fill builds the list from the decoded file. It adds faults for repeated or unknown names and for repeated credentials.
 func (p *parser) fill() {
 	p.list.Total.Budget, p.list.Total.Events = p.file.Total.Budget, p.file.Total.Events
 	for n, issuer := range p.file.Issuers {
@@ -110,11 +110,11 @@ func (p *parser) fill() {
 	}
 }
 
-// checkLabels adds a fault for each label with a budget that no order can have.
+// checkLabels adds a fault for each label budget whose label name is invalid.
 func (p *parser) checkLabels(team Team) {
 	for name := range team.Labels.Budgets {
 		if !labelName.MatchString(name) {
-			p.fault("teams/"+team.Name+"/labels/budgets/"+name, "invalid name of a label; use up to 63 lower-case letters, digits, '_', '.' and '-', with a letter first")
+			p.fault("teams/"+team.Name+"/labels/budgets/"+name, "invalid label name; use up to 63 lower-case letters, digits, '_', '.' and '-', with a letter first")
 		}
 	}
 }
@@ -128,7 +128,7 @@ func (p *parser) addCaller(path string, entry caller) {
 	case entry.Team != "":
 		p.fault(path+"team", "unknown team; add it to teams")
 	case isTeam:
-		p.fault(path+"name", "a team has this name, and the two would be the same owner; set the team of the caller, or rename the caller")
+		p.fault(path+"name", "a team has this name, so the caller and the team would be the same owner; set the caller's team, or rename the caller")
 	}
 	claim(p, p.names, c.Name, c, path+"name")
 	p.list.Callers, p.list.owners[c.Owner()] = append(p.list.Callers, c), c.Team
@@ -149,7 +149,7 @@ func (p *parser) addCredentials(path string, entry caller, c *Caller) {
 		issuer = p.file.Issuers[0].Name
 	}
 	if (entry.Issuer != "" || len(entry.Subjects) > 0) && p.list.Issuers[issuer] == nil {
-		p.fault(path+"subjects", "unknown issuer of subjects; add one to issuers, and if it has several, set the issuer of the caller")
+		p.fault(path+"subjects", "unknown issuer of subjects; add one to issuers, and if issuers has several entries, set the caller's issuer")
 	}
 	for n, name := range entry.Subjects {
 		claim(p, p.list.subjects, Subject{issuer, name}, c, fmt.Sprintf("%ssubjects/%d", path, n))

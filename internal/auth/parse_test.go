@@ -123,7 +123,7 @@ callers: []
 			"wrong daily_cents: A whole number of cents", "wrong thresholds: A list of 1 to 10 whole percentages", "wrong required: A list of 1 to 16 names", "unknown member; the members here are daily_cents, monthly_cents",
 			"wrong monthly_cents: A whole number of cents", "secret_file is missing", "wrong url: The address",
 		}},
-		{"a label that no order has", "teams:\n  a:\n    labels:\n      budgets:\n        Project: {}\ncallers: []\n", []int{5}, []string{"invalid name of a label; use up to 63"}},
+		{"a label that no order has", "teams:\n  a:\n    labels:\n      budgets:\n        Project: {}\ncallers: []\n", []int{5}, []string{"invalid label name; use up to 63"}},
 		{"budgets and models", `
 teams:
   a:

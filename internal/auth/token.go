@@ -10,11 +10,11 @@ import (
 // NewToken creates a random service token. Its prefix allows secret scanners to detect it.
 func NewToken() string {
 	random := make([]byte, 32)
-	_, _ = rand.Read(random) // it never fails
+	_, _ = rand.Read(random) // never fails
 	return "easel_" + base64.RawURLEncoding.EncodeToString(random)
 }
 
-// Hash returns the form of a token in a callers file.
+// Hash returns the SHA-256 of a token in the form that a callers file contains.
 func Hash(token string) string {
 	sum := hashOf(token)
 	return "sha256:" + hex.EncodeToString(sum[:])
