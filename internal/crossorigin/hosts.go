@@ -1,5 +1,5 @@
-// Package crossorigin rejects requests that another web page makes a browser send. It recognizes them by their host and
-// by the origin that the browser reports.
+// Package crossorigin rejects requests that a browser sends for a page of another website. It recognizes them by the
+// Host header and by the origin that the browser reports.
 package crossorigin
 
 import (
@@ -16,24 +16,25 @@ import (
 // Deny responds to a rejected request.
 type Deny func(w http.ResponseWriter, r *http.Request, why error)
 
-// Hosts are the Host headers that a listener accepts, in addition to localhost and loopback addresses. They protect
+// Hosts contains the Host headers that a listener accepts, in addition to localhost and loopback addresses. It protects
 // against DNS rebinding: a web page can make its own name resolve to the address of this server. The browser then
-// treats the server as the page's own origin. Only the name in the Host header identifies the page.
+// treats the server as the page's own origin. The Host header still contains the name of the page, so its requests can
+// be recognized.
 type Hosts struct {
 	any       bool     // accepts every host
 	addresses bool     // accepts every IP address, because DNS rebinding needs a name
 	names     []string // accepted host names
 }
 
-// PublicHosts returns the hosts of the HTTP listener, which is bound to addr. If addr is a loopback address, only the
-// allowed names are accepted. Otherwise every host is accepted, unless allowed has names.
+// PublicHosts returns the hosts that the HTTP listener accepts. If allowed has names, or if the bound address addr is a
+// loopback address, the listener accepts only the allowed names. Otherwise it accepts every host.
 func PublicHosts(allowed []string, addr string) Hosts {
 	return Hosts{any: len(allowed) == 0 && !IsLoopback(addr), names: allowed}
 }
 
-// AdminHosts returns the hosts of the admin listener, which is bound to addr. They are always limited, because some
-// routes need no credential. Unless addr is a loopback address, the host of the configured address and all IP
-// addresses are accepted too. Probes and Prometheus use IP addresses.
+// AdminHosts returns the hosts that the admin listener accepts. It never accepts every host, because some of its routes
+// need no credential. Unless the bound address addr is a loopback address, it also accepts the host of the configured
+// address and all IP addresses. Probes and Prometheus use IP addresses.
 func AdminHosts(allowed []string, configured, addr string) Hosts {
 	if IsLoopback(addr) {
 		return Hosts{names: allowed}
@@ -41,7 +42,7 @@ func AdminHosts(allowed []string, configured, addr string) Hosts {
 	return Hosts{addresses: true, names: append(slices.Clone(allowed), withoutPort(configured))}
 }
 
-// RefuseOthers denies each request whose Host is not one of these hosts.
+// RefuseOthers returns a handler that denies each request whose Host header is not one of these hosts.
 func (h Hosts) RefuseOthers(next http.Handler, deny Deny) http.Handler {
 	if h.any {
 		return next

@@ -7,15 +7,15 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// RefuseWrites prevents other web pages from sending writes, such as orders, through the browser of a caller.
+// RefuseWrites prevents other websites from sending writes, such as orders, through a caller's browser.
 func RefuseWrites(next http.Handler, deny Deny) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(denied(deny))
 	return protection.Handler(next)
 }
 
-// RefuseReads denies reads and writes that other web pages send. Reads are harmful too: a profile, for example, slows
-// the process. Links to the start page are allowed.
+// RefuseReads denies reads and writes that other websites send through an operator's browser. Reads can be harmful too.
+// For example, a CPU profile slows down the process. Links to the start page are allowed.
 func RefuseReads(next http.Handler, deny Deny) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

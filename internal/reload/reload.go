@@ -21,7 +21,8 @@ type Value[T any] struct {
 	parse  func(contents ...[]byte) (T, error)
 	logger *slog.Logger
 
-	// Describe returns attributes for the log line of a change. Nil means none. Set it before the first reload.
+	// Describe returns attributes for the log line about a change. If it is nil, the line has no attributes. Set it
+	// before the first reload.
 	Describe func(before, after T) []any
 
 	mu      sync.Mutex
@@ -32,8 +33,9 @@ type Value[T any] struct {
 	problem error     // error of the last read, which was logged
 }
 
-// Open reads the files for the first time. parse converts their contents to the value. Each change and each failure is
-// logged once, under the name what. The log and errors do not contain the contents, unless the errors of parse do.
+// Open reads the files and parses their contents to the value. Later reads log each change and each new error once.
+// what is the name of the value in these log lines. The log and errors do not contain the contents, unless the errors
+// of parse do.
 func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte) (T, error), files ...string) (*Value[T], error) {
 	v := &Value[T]{what: what, files: files, parse: parse, logger: logger, checked: time.Now()}
 	var err error
@@ -55,7 +57,7 @@ func (v *Value[T]) Known() T {
 	return v.value
 }
 
-// Reload reads the files now, regardless of the last read, unless a read is running.
+// Reload reads the files immediately, even if Interval has not passed. It does nothing if another read is running.
 func (v *Value[T]) Reload() { v.readAfter(0) }
 
 // Problem returns the error of the last read or parse, or nil.
@@ -124,7 +126,7 @@ func (v *Value[T]) end(value T, sums string, err error) (note func()) {
 	return note
 }
 
-// described returns the attributes of a change.
+// described returns the log attributes for a change.
 func (v *Value[T]) described(before, after T) []any {
 	if v.Describe == nil {
 		return nil
