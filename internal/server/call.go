@@ -43,8 +43,8 @@ func callOf(ctx context.Context) *call {
 	return c
 }
 
-// statsHandler traces, measures and logs the calls of one server. It ignores calls of unknown methods. A client can send any
-// method name, and each name would become a span name and a metric label.
+// statsHandler traces, measures and logs the calls of one server. It ignores calls to unknown methods, because a client can send
+// any method name, and each name would become a span name and a metric label.
 type statsHandler struct {
 	*chain
 	origin func(context.Context) origin
@@ -82,7 +82,8 @@ func (h statsHandler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	h.tracing.calls.HandleRPC(ctx, event)
 }
 
-// fail converts the error of a call to a status with the trace ID. The status of a failed order has the outcome of the order.
+// fail converts the error of a call to a status that contains the trace ID. If the call was to place an order, the status also
+// contains the outcome of the order.
 func (c *call) fail(cause error) error {
 	if cause == nil {
 		return nil
@@ -98,8 +99,8 @@ func (c *call) fail(cause error) error {
 // errPanicked is the error of a call that panicked. It omits the value of the panic, which may be a secret.
 var errPanicked = service.Fail(easelv1.ErrorReason_INTERNAL, "internal error")
 
-// errUndecodable is recorded for a request that the gRPC library can't decode. The library returns INTERNAL, which alerts would
-// count as a failure of the server.
+// errUndecodable is recorded for a request that the gRPC library can't decode. It replaces the library's INTERNAL, which alerts
+// would count as a failure of the server.
 var errUndecodable = service.InvalidRequest(service.Violation{Description: "the request can't be decoded"})
 
 // recovered logs a panic and converts it to an error. Call it with defer.

@@ -26,7 +26,7 @@ var longLived = map[string]bool{
 	easelv1.GenerationService_DownloadGeneration_FullMethodName: true,
 }
 
-// public reports whether a method needs no credential. Only health and reflection need none.
+// public reports whether a method needs no credential. This is true only for health and reflection.
 func public(method string) bool {
 	return strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasPrefix(method, "/grpc.reflection.")
 }
@@ -45,7 +45,7 @@ type chain struct {
 	rules                   rules
 	tracing                 *tracing
 	certificates            *reload.Value[*tls.Config] // current certificates; nil without TLS
-	calls, streams, watched *counts                    // watched limits the renders that open watches name
+	calls, streams, watched *counts                    // watched limits the renders named by open watches
 	probes                  *counts                    // health and reflection streams, counted by connection
 	maxMessage              int                        // maximum size of a request in bytes
 	methods                 map[string]grpc.MethodInfo // known methods by full name
@@ -76,7 +76,7 @@ func (c *chain) options(origin func(context.Context) origin) []grpc.ServerOption
 	}
 }
 
-// register adds the methods of a server to the known methods.
+// register adds the methods of a gRPC server to the known methods.
 func (c *chain) register(server *grpc.Server) {
 	for name, info := range server.GetServiceInfo() {
 		for _, m := range info.Methods {
@@ -138,9 +138,8 @@ func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-// count counts a call until release is called. Health and reflection streams count by connection. Otherwise, clients that watch
-// the health of the server could use up the limit of all others. Other calls without a credential count as the calls of one
-// caller.
+// count counts a call until release is called. Health and reflection streams are counted for each connection, so that one client
+// can't use up the limit for all others. Other calls without a credential are counted as the calls of a single caller.
 func (c *call) count() (release func(), err error) {
 	if public(c.method) && c.methods[c.method].IsServerStream {
 		return c.probes.acquire(c.origin.peer, 1)

@@ -20,7 +20,8 @@ import (
 
 // Service handles the calls after the chain has processed them. Package service implements it.
 type Service interface {
-	// Register adds the services of the contract to a gRPC server. It is called for the public and for the in-memory server.
+	// Register adds the services of the contract to a gRPC server. It is called once for the public server and once for the
+	// in-memory server.
 	Register(grpc.ServiceRegistrar)
 	// Admit rejects a call without a plausible credential. It must be fast, so it may only read maps. Its parameters are the same
 	// as those of Authenticate.
@@ -37,7 +38,7 @@ type Config struct {
 	// GRPCAddr, HTTPAddr and AdminAddr are the addresses "host:port" of the three listeners. An empty host means all local
 	// addresses, and port 0 means a free port. An address is required unless Listeners has an open listener for it.
 	GRPCAddr, HTTPAddr, AdminAddr string
-	// MetricsAddr is the address of a fourth listener for metrics and probes. Empty means none.
+	// MetricsAddr is the address of a fourth listener, which serves metrics and probes. Empty means no such listener.
 	MetricsAddr string
 	Listeners   Listeners // open listeners that replace addresses; the server closes them
 	TLS         TLS       // configuration of the gRPC and HTTP listeners
@@ -74,7 +75,7 @@ type Limits struct {
 	ConnAge time.Duration
 }
 
-// Limits without a setting.
+// Limits that no setting can change.
 const (
 	// After keepaliveIdle without traffic, the server pings a client. It closes the connection if it receives nothing for another
 	// keepaliveTimeout. A client that has vanished is therefore detected within 45 s.
@@ -91,20 +92,20 @@ const (
 	idleTimeout      = 2 * time.Minute // time that an HTTP connection is kept for the next request
 	streamWindow     = 64 << 10        // maximum number of unread bytes of a call
 	readBuffer       = 4 << 10         // size of the read buffer of a connection in bytes; small, because idle connections have one too
-	// connWindow is the maximum number of bytes in flight on one gRPC connection. A request of the maximum size fits, so its
-	// client does not pause. streamWindow limits the unread bytes.
+	// connWindow is the maximum number of bytes in flight on one gRPC connection, for all its calls together. streamWindow limits
+	// each call.
 	connWindow = 4 << 20
 	// writeTimeout is the time in which a client must read at least some of the pending bytes.
 	writeTimeout = service.DefaultSendTimeout
-	// callsPerConn is the maximum number of calls on a connection in addition to the streams of a caller. An open call needs
-	// about 20 KB. A client that repeatedly opens and cancels calls reaches this limit. The HTTP server queues up to four times
-	// as many calls.
+	// callsPerConn is the maximum number of calls on a connection, not counting the streams that one caller may open. It limits
+	// memory, because an open call needs about 20 KB. A client that repeatedly opens and cancels calls can reach this limit. The
+	// HTTP server queues up to four times as many calls.
 	callsPerConn = 250
 	// connProbes is the maximum number of health watches and reflection streams on a connection. It is high, because a proxy
 	// sends the streams of many clients over few connections.
 	connProbes = 1000
 	// callerWatched is the maximum number of renders that the open watches of one caller may name. allWatched is the same maximum
-	// for all callers together. A watch of everything names none.
+	// for all callers together. A watch of all renders names none, so it is not counted.
 	callerWatched, allWatched = 20_000, 200_000
 	operatorConns             = 256 // maximum number of connections of the admin and of the metrics listener, each
 )

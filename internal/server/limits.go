@@ -24,15 +24,15 @@ type counts struct {
 
 	mu    sync.Mutex
 	used  map[string]int // current number by caller; a caller with none has no entry
-	total int            // current number of all callers
+	total int            // sum of the current numbers of all callers
 }
 
 func newCounts(kind string, each, all int, reason easelv1.ErrorReason, remedy string) *counts {
 	return &counts{kind: kind, each: each, all: all, reason: reason, remedy: remedy, used: map[string]int{}}
 }
 
-// acquire adds n to the number of a caller until release is called. It returns an error if the caller or the server would exceed
-// its maximum. It never waits.
+// acquire adds n to the caller's current number. The returned function release subtracts n again. It returns an error if the
+// caller or the server would exceed its maximum. It never waits.
 func (c *counts) acquire(caller string, n int) (release func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -58,7 +58,7 @@ func (c *counts) release(caller string, n int) {
 	}
 }
 
-// inUse returns the current number of all callers.
+// inUse returns the sum of the current numbers of all callers.
 func (c *counts) inUse() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 // maxNameBytes is the maximum size of a name in a log line. Callers choose some of the names.
 const maxNameBytes = 128
 
-// names has the IDs and names from a request or a response, for the log line and the span of its call.
+// names contains the IDs and names from a request or a response, for the log line and the span of its call.
 type names struct {
 	generation, model, idempotencyKey string
 	generations                       int                 // number of generations that a watch names

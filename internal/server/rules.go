@@ -33,8 +33,8 @@ var newRules = sync.OnceValues(func() (rules, error) {
 	return rules{validator: validator}, nil
 })
 
-// check validates a request. It first copies the idempotency key of an order from the REST headers. The error lists the first
-// violations.
+// check validates a request. It first copies the idempotency key of an order from the REST headers. The error lists the
+// violations, up to a maximum number.
 func (r rules) check(idempotencyKeys []string, req any) error {
 	message, ok := req.(proto.Message)
 	if !ok {
@@ -118,8 +118,8 @@ func alternative(message proto.Message) string {
 	return ""
 }
 
-// setIdempotencyKey sets the idempotency key of an order from the Idempotency-Key headers of a REST request. It rejects different
-// keys.
+// setIdempotencyKey sets the idempotency key of an order from the Idempotency-Key headers of a REST request. It returns an error
+// if the headers and the order contain different keys.
 func setIdempotencyKey(keys []string, order *easelv1.CreateGenerationRequest) error {
 	for _, key := range keys {
 		if order.GetIdempotencyKey() == "" {

@@ -172,13 +172,13 @@ func (s *Server) assemble() (*servers, error) {
 	return run, nil
 }
 
-// Usage is the current use of a limit for all callers together.
+// Usage is the current usage of a limit that applies to all callers together.
 type Usage struct {
 	Limit     string // "streams" or "calls"
 	Used, Max int
 }
 
-// Usage returns the current use of each limit.
+// Usage returns the current usage of each such limit.
 func (s *Server) Usage() []Usage {
 	calls, streams := s.chain.calls, s.chain.streams
 	return []Usage{{"streams", streams.inUse(), streams.all}, {"calls", calls.inUse(), calls.all}}

@@ -20,7 +20,7 @@ const refusalLines = 100
 
 var errUnknownMethod = service.Fail(easelv1.ErrorReason_UNIMPLEMENTED, "unknown method; the server is older than the caller's stubs, or the name is wrong")
 
-// tap rejects a call without a plausible credential before its message is read. It must be fast, because it blocks all calls of
+// tap rejects a call without a plausible credential before its message is read. It must be fast, because it blocks all calls on
 // the connection.
 func (c *chain) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if _, known := c.methods[info.FullMethodName]; !known {

@@ -21,7 +21,7 @@ import (
 // scope is the name of this package in traces and metrics.
 const scope = "github.com/easel-grpc/easel/internal/server"
 
-// tracing has OpenTelemetry's stats handlers and the metrics of streams. The table in package telemetry has the units and
+// tracing contains OpenTelemetry's stats handlers and the metrics for streams. The table in package telemetry has the units and
 // descriptions of the metrics.
 type tracing struct {
 	calls, refusals stats.Handler // refusals handles calls that admit rejects, and creates no spans
@@ -29,8 +29,8 @@ type tracing struct {
 	open     metric.Int64UpDownCounter
 	closures metric.Int64Counter
 	sent     metric.Int64Counter // result bytes
-	// streams has the metric labels of the long-lived methods. They are created only once. Creating them during a call would
-	// enlarge its stack for as long as the call is open.
+	// streams contains the metric labels of the long-lived methods. They are created in advance, because creating them during a
+	// call would enlarge its stack for as long as the call is open.
 	streams map[string]metric.MeasurementOption
 }
 
@@ -71,7 +71,7 @@ func (c *call) sent(bytes int) {
 	}
 }
 
-// conclude records the end of a call in its span and in the metrics of streams.
+// conclude records the end of a call in its span and in the metrics for streams.
 func (c *call) conclude(st *status.Status) {
 	labels := c.tracing.streams[c.method]
 	if c.entered && labels != nil {

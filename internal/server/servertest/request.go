@@ -68,7 +68,7 @@ func RESTStatus(t *testing.T, body string) *status.Status {
 	return status.FromProto(&message)
 }
 
-// WantError checks an error's code, reason and domain.
+// WantError fails the test unless the error has the code, the reason and Easel's domain. It returns the error's status.
 func WantError(t *testing.T, err error, code codes.Code, reason string) *status.Status {
 	t.Helper()
 	st := status.Convert(err)

@@ -1,4 +1,4 @@
-// Package servertest supports the tests of packages server and rest. It has a service whose responses a test defines, and
+// Package servertest supports the tests of packages server and rest. It provides a service whose responses a test defines, and
 // clients that connect to a server in memory.
 package servertest
 
@@ -128,22 +128,22 @@ func (s *Studio) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*e
 	return s.Model(ctx, req)
 }
 
-// WatchGeneration sends the messages of Watch.
+// WatchGeneration calls Watch, which sends the messages.
 func (s *Studio) WatchGeneration(req *easelv1.WatchGenerationRequest, stream WatchStream) error {
 	return s.Watch(req, stream)
 }
 
-// WatchGenerations sends the messages of WatchAll.
+// WatchGenerations calls WatchAll, which sends the messages.
 func (s *Studio) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 	return s.WatchAll(req, stream)
 }
 
-// WatchEvents sends the messages of Events.
+// WatchEvents calls Events, which sends the messages.
 func (s *Studio) WatchEvents(req *easelv1.WatchEventsRequest, stream grpc.ServerStreamingServer[easelv1.WatchEventsResponse]) error {
 	return s.Events(req, stream)
 }
 
-// Content returns the content of OpenContent.
+// Content returns the content that OpenContent returns.
 func (s *Studio) Content(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*service.Content, error) {
 	return s.OpenContent(ctx, req)
 }
@@ -169,7 +169,7 @@ func Draining() error {
 	return st.Err()
 }
 
-// Ending is an empty body. Read returns the error of the function, or io.EOF if that is nil.
+// Ending is a body without bytes. Read calls the function and returns its error, or io.EOF if the error is nil.
 type Ending func() error
 
 // Read implements io.Reader.
