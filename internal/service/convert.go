@@ -20,7 +20,7 @@ const (
 	maxProse   = 64 << 10 // bytes of a description
 	maxFields  = 1000     // input fields of a model
 	maxAllowed = 1000     // allowed values of an input field
-	fieldCost  = 8        // overhead of a field on the wire, in bytes
+	fieldCost  = 8        // estimated overhead of an encoded field, in bytes
 )
 
 func accountMessage(a catalog.Account) *easelv1.Account {
@@ -170,8 +170,8 @@ var errorKinds = map[watch.Condition]catalog.Kind{
 	watch.ConditionCredentialRejected: catalog.KindCredentialRejected,
 }
 
-// lastError returns the last poll error as far as the caller may see it. If the poll read another owner's generation,
-// that is only the kind of the error.
+// lastError returns the last poll error in the form that the caller may see. If the poll read another owner's
+// generation, and the caller may not see the account, this is only the kind of the error.
 func lastError(c *auth.Identity, h watch.Heartbeat) string {
 	kind, failing := errorKinds[h.Condition]
 	if h.LastError == "" || h.Own || c.SeesAccount {

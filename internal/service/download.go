@@ -39,8 +39,8 @@ func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest,
 // Content is an open result or an open part of a result.
 type Content struct {
 	Info *easelv1.ContentInfo
-	// Body has the bytes of the result from Offset on. It returns io.EOF only after the last byte. The user of
-	// Content must close it, but not during a Read.
+	// Body reads the result from Offset. It returns io.EOF only after the last byte. The user of Content must close it,
+	// but never during a Read.
 	Body          io.ReadCloser
 	Offset, Limit int64 // position of the first byte, and maximum number of bytes; zero Limit means all
 
@@ -64,7 +64,7 @@ func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRe
 	return s.open(ctx, req)
 }
 
-// open opens a result without waiting for it.
+// open opens a result that already exists. It does not wait for one.
 func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*Content, error) {
 	id := req.GetGenerationId()
 	content, err := s.cfg.Contents.Open(ctx, auth.Of(ctx).APIKey, id, req.GetReadOffset(), quoted(req.GetEtag()))
@@ -97,7 +97,8 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 				return err
 			}
 		}
-		// The chunk is sent even before an error, because next_offset in the error follows it.
+		// If there is an error, the bytes before it are sent too, because next_offset in the error is the position
+		// after them.
 		if len(data) > 0 || chunk.Info != nil || chunk.Summary != nil {
 			if err := sink(chunk); err != nil {
 				return err
@@ -201,7 +202,7 @@ func contentInfo(id string, c *content.Content) *easelv1.ContentInfo {
 	}
 }
 
-// quoted adds quotation marks, as HTTP requires them, to an etag of the contract.
+// quoted puts an etag of the contract in quotation marks, as HTTP requires.
 func quoted(etag string) string {
 	if etag == "" || strings.HasPrefix(etag, `"`) {
 		return etag
@@ -219,7 +220,8 @@ var extensions = map[string]string{
 	"model/gltf-binary": ".glb",
 }
 
-// fileName returns a file name made of the ID and the media type. It is safe to create in a directory.
+// fileName returns a file name made of the ID and the media type. The name contains no characters that are special in a
+// path.
 func fileName(id, contentType string) string {
 	safe := func(r rune) rune {
 		switch {

@@ -23,7 +23,8 @@ type EventData struct {
 	Texts bool
 }
 
-// Generation returns the event data for the generation of an order. It has the recorded state, without the inputs.
+// Generation returns the event data for the generation of an order. It describes the recorded state, without the
+// inputs.
 func (d EventData) Generation(o ledger.Order, text *string) string {
 	version, whose := orders.Published(o, text)
 	hide := d.hider()

@@ -88,8 +88,8 @@ func (s *generations) attributionOfOrder(ctx context.Context, receipt orders.Rec
 	return own[receipt.Generation.ID]
 }
 
-// reportOrder reports a new order to the hub and returns its state. It does not report a later replay, because the
-// hub may have a more recent state.
+// reportOrder reports a new order to the hub and returns the state of its generation. It does not report a replayed
+// order that is older than [lifecycle.VisibleAfter], because the hub may have a more recent state.
 func (s *generations) reportOrder(ctx context.Context, req *easelv1.CreateGenerationRequest, receipt orders.Receipt) watch.Update {
 	if receipt.Replayed && time.Since(receipt.Placed) > lifecycle.VisibleAfter {
 		return watch.Update{Version: receipt.Generation.Version()}
@@ -131,8 +131,8 @@ func stale(u watch.Update, limit *durationpb.Duration) bool {
 	return limit != nil && (limit.AsDuration() == 0 || time.Since(u.ObserveTime) > limit.AsDuration())
 }
 
-// read reads a generation from the catalog and notifies its watchers. If the ledger lacks the state, it records the
-// state.
+// read reads a generation from the catalog and notifies its watchers. If the state is missing from the ledger, read
+// also records it there.
 func (s *Service) read(ctx context.Context, id string, seen order) (watch.Update, error) {
 	read, err := s.cfg.Catalog.Generation(ctx, auth.Of(ctx).APIKey, id)
 	if err != nil {
@@ -141,8 +141,9 @@ func (s *Service) read(ctx context.Context, id string, seen order) (watch.Update
 	return s.cfg.Hub.Observe(ctx, auth.Of(ctx).APIKey, read, seen.lacks(read)), nil
 }
 
-// fallback returns the state of a generation after a failed read. If the catalog did not find the generation, it
-// returns the state of a new order or the recorded state. Otherwise it returns err.
+// fallback returns the state of a generation that could not be read from the catalog. If the catalog has no such
+// generation, the state comes from the hub, which remembers new orders, or from the ledger. In all other cases,
+// fallback returns err.
 func (s *Service) fallback(ctx context.Context, id string, err error) (watch.Update, error) {
 	if missing(err) {
 		if update, ok := s.cfg.Hub.NotYetVisible(auth.Of(ctx).APIKey, id); ok {
@@ -161,8 +162,8 @@ func (s *Service) recorded(ctx context.Context, id string, err error) (catalog.V
 	return s.cfg.Orders.NotFound(ctx, auth.Of(ctx).APIKey, viewer(ctx), id, err)
 }
 
-// DeleteGeneration deletes a generation. Only operators may delete another owner's render, and the audit log records
-// it first.
+// DeleteGeneration deletes a generation. Only operators may delete another owner's render, and such a deletion is first
+// recorded in the audit log.
 func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteGenerationRequest) (*easelv1.DeleteGenerationResponse, error) {
 	id := req.GetGenerationId()
 	err := s.mayDelete(ctx, id)
@@ -239,8 +240,8 @@ func LimitsOf(b auth.Budget) ledger.Limits {
 	return ledger.Limits{DailyCents: b.DailyCents, MonthlyCents: b.MonthlyCents}
 }
 
-// terms returns a function that looks up the caller's current limits for an order in the callers file. The function returns an
-// error if the order lacks a label that the team requires.
+// terms returns a function that looks up the caller's current limits for an order in the callers file. The function
+// returns an error if the caller was removed, or if the order lacks a label that the team requires.
 func (s *Service) terms(ctx context.Context, req *easelv1.CreateGenerationRequest) func() (orders.Terms, error) {
 	caller := auth.Of(ctx)
 	return func() (orders.Terms, error) {
@@ -273,7 +274,8 @@ func missingLabels(required []string, labels map[string]string) error {
 	return InvalidRequest(missing...)
 }
 
-// labelLimits returns the limits of the budgets that an order's labels have, by the name of the label, or nil.
+// labelLimits returns the budget limits that apply to an order's labels, by label name. It returns nil if there are no
+// such limits.
 func labelLimits(budgets map[string]auth.Budget, labels map[string]string) (limits map[string]ledger.Limits) {
 	for name, budget := range budgets {
 		if labels[name] == "" {

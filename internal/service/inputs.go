@@ -22,7 +22,7 @@ const (
 	maxExact = 1 << 53 // limit up to which a double represents every integer
 	maxDepth = 64      // maximum nesting depth of inputs
 
-	otherValues = 5_000 // upper bound of the other values in a request, such as the IDs and etags of a watch
+	otherValues = 5_000 // maximum number of values outside the inputs of a request, such as the IDs and etags of a watch
 
 	// DefaultMaxInputs is the default limit of the inputs of a request, in bytes.
 	DefaultMaxInputs = 1 << 20
@@ -55,7 +55,7 @@ func (s *generations) inputs(req interface {
 },
 ) (json.RawMessage, error) {
 	limit := cmp.Or(s.cfg.MaxInputs, DefaultMaxInputs)
-	tooLarge := fmt.Sprintf("must have at most %d bytes as JSON, the EASEL_MAX_INPUTS of this server; send less", limit)
+	tooLarge := fmt.Sprintf("must have at most %d bytes as JSON (EASEL_MAX_INPUTS of this server); send less", limit)
 	if len(req.GetInputsJson()) > limit {
 		return nil, InvalidRequest(Violation{Field: "inputs_json", Description: tooLarge})
 	}
@@ -196,8 +196,8 @@ func appendText(dst []byte, text string) ([]byte, error) {
 	return append(dst, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...), err
 }
 
-// checkInputsJSON returns an error if text is not one JSON object that all parsers interpret alike. whole has the bytes of text,
-// which may be too large to copy often.
+// checkInputsJSON returns an error if text is not one JSON object that all parsers interpret alike. whole contains the
+// same bytes as text. It is a parameter, because converting a large text repeatedly would be slow.
 func checkInputsJSON(text string, whole []byte) error {
 	switch {
 	case !utf8.ValidString(text):

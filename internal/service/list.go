@@ -81,7 +81,8 @@ func (s *generations) listUnordered(ctx context.Context, req *easelv1.ListGenera
 	return &easelv1.ListGenerationsResponse{Generations: items, NextPageToken: next}, err
 }
 
-// unordered returns a predicate for the catalog's generations that match a filter and have no order in the ledger.
+// unordered returns a function that reports whether a generation in the catalog's list matches the filter and has no
+// order in the ledger.
 func (s *generations) unordered(ctx context.Context, listed *catalog.List, filter *easelv1.GenerationFilter) (func(catalog.Version) bool, error) {
 	ids := make([]string, len(listed.Records))
 	for n, g := range listed.Records {
@@ -94,7 +95,8 @@ func (s *generations) unordered(ctx context.Context, listed *catalog.List, filte
 	}, err
 }
 
-// areUnordered reports whether the catalog's list may have generations without an order.
+// areUnordered reports whether the catalog's list may contain generations that match the filter and have no order. It
+// returns true if the ledger can't be read.
 func (s *generations) areUnordered(ctx context.Context, listed *catalog.List, filter *easelv1.GenerationFilter) bool {
 	chosen, err := s.unordered(ctx, listed, filter)
 	return err != nil || slices.ContainsFunc(listed.Records, chosen)
@@ -187,7 +189,7 @@ func writePosition(kind string, p ledger.Position) string {
 	return writeToken(kind, fmt.Sprintf("%d %s", p.Time.UnixMicro(), p.ID))
 }
 
-// readPosition returns the position of the ledger at which the page of a token starts.
+// readPosition returns the ledger position in a page token. The page starts after this position.
 func readPosition(kind, token string) (p ledger.Position, err error) {
 	if token == "" {
 		return p, nil

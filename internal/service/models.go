@@ -48,7 +48,7 @@ func (s *models) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*e
 	return &easelv1.GetModelResponse{Model: one[0].message()}, nil
 }
 
-// Limits of the copies of models, which are cached responses of the catalog. The contract documents the ages.
+// Limits for the copies of models, which are cached responses of the catalog. The contract documents the ages.
 const (
 	copyFresh = time.Minute      // age below which a copy is returned without a read
 	copyGood  = 10 * time.Minute // age below which a copy is returned while a read runs in the background
@@ -60,7 +60,8 @@ const (
 	modelReadLimit = 30 * time.Second // timeout of a read
 )
 
-// modelCache stores the catalog's models for each API key, because they rarely change and every order form reads them.
+// modelCache stores the catalog's models for each API key, because models rarely change and every order form reads
+// them.
 type modelCache struct {
 	catalog  *catalog.Client
 	capacity int // bytes
@@ -243,7 +244,7 @@ func isOutage(err error) bool {
 	return !responded // the read has timed out
 }
 
-// retryAfter returns the pause that the catalog asks for.
+// retryAfter returns the delay that the catalog has requested, or zero.
 func retryAfter(err error) time.Duration {
 	if failed, ok := errors.AsType[*catalog.Error](err); ok {
 		return failed.RetryAfter

@@ -36,7 +36,7 @@ type order struct {
 // exists reports whether there may be an order whose generation is not recorded as deleted.
 func (o order) exists() bool { return o.ordered && !o.Deleted }
 
-// lacks reports whether a version of the generation may be missing in the ledger.
+// lacks reports whether a version of the generation may be missing from the ledger.
 func (o order) lacks(v catalog.Version) bool { return o.ordered && o.Recorded != v.Etag }
 
 // see returns the order of a generation that the call may see. If only the ledger separates owners, it returns an
@@ -88,7 +88,7 @@ func (s *Service) auditDeletion(ctx context.Context, id string) error {
 	return s.cfg.Orders.Ledger.Audit(ctx, act)
 }
 
-// hides reports whether a call may see only those generations of owner that the ledger lists. A nil owner means all
+// hides reports whether a call may see only the generations that the ledger lists for owner. A nil owner means all
 // owners.
 func hides(ctx context.Context, owner *string) bool { return owner != nil && auth.Of(ctx).IsIsolated() }
 
@@ -101,8 +101,8 @@ func addressOf(ctx context.Context) string {
 }
 
 const (
-	askTimeout = time.Second // timeout of a ledger query by an open watch, because the query delays heartbeats
-	askPause   = time.Second // time after a failed query in which open watches send no query
+	askTimeout = time.Second // timeout of a ledger query by an open watch; short, because the query delays heartbeats
+	askPause   = time.Second // time after a failed query in which no open watch sends a query
 )
 
 // errNotAsked is the error of a query that was not sent, because the previous query failed less than [askPause] ago.

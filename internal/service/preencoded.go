@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// updateResponse returns the message of an update for one watcher. All watchers share update, the encoded part of the
-// message. It is set as unknown fields, which are sent unchanged.
+// updateResponse returns the message that sends an update to one watcher. update is the encoded part of the message
+// that all watchers share. It is set as unknown fields, which are sent unchanged.
 func updateResponse(update []byte, sent time.Time) *easelv1.WatchGenerationResponse {
 	message := &easelv1.WatchGenerationResponse{EmitTime: timestamppb.New(sent)}
 	message.ProtoReflect().SetUnknown(update)

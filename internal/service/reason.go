@@ -29,7 +29,7 @@ var codesOf = map[easelv1.ErrorReason]codes.Code{
 	easelv1.ErrorReason_CREDENTIAL_MISSING:           codes.Unauthenticated,
 	easelv1.ErrorReason_CREDENTIAL_MALFORMED:         codes.Unauthenticated,
 	easelv1.ErrorReason_CALLER_UNKNOWN:               codes.Unauthenticated,
-	easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED: codes.Unauthenticated, // INTERNAL for the shared API key; see heldRejected
+	easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED: codes.Unauthenticated, // INTERNAL for the shared API key; see sharedKeyRejected
 	easelv1.ErrorReason_UPSTREAM_FORBIDDEN:           codes.PermissionDenied,
 	easelv1.ErrorReason_MODEL_NOT_ALLOWED:            codes.PermissionDenied,
 
@@ -96,12 +96,12 @@ var libraryReasons = map[codes.Code]easelv1.ErrorReason{
 	codes.Unavailable:       easelv1.ErrorReason_UNAVAILABLE,
 }
 
-// Fail returns an error of Easel: a status with ErrorInfo and details.
+// Fail returns a status error that has an ErrorInfo with the reason, and the other details.
 func Fail(reason easelv1.ErrorReason, text string, details ...protoadapt.MessageV1) error {
 	return NewStatus(reason, text, nil, details...).Err()
 }
 
-// NewStatus returns a status that is small enough for trailers. Its code follows from the reason. metadata is the
+// NewStatus returns a status that is small enough for gRPC trailers. The reason determines the code. metadata is the
 // metadata of ErrorInfo and may be nil.
 func NewStatus(reason easelv1.ErrorReason, text string, metadata map[string]string, details ...protoadapt.MessageV1) *status.Status {
 	return newStatus(codesOf[reason], reason, text, metadata, details...)
@@ -125,8 +125,8 @@ func withDetails(st *status.Status, details ...protoadapt.MessageV1) *status.Sta
 	return full
 }
 
-// reasoned returns a status that has a reason. It adds a reason to the status of a library. Any other status without
-// a reason becomes INTERNAL.
+// reasoned returns the status with a reason. If the status has none, it comes from a library, and its code determines
+// the reason. A status with an unexpected code becomes INTERNAL.
 func reasoned(st *status.Status) *status.Status {
 	if st.Code() == codes.OK || Reason(st) != easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED {
 		return st

@@ -1,8 +1,8 @@
 // Package service implements the three services of the contract. It translates between the contract and the domain,
 // including errors.
 //
-// A handler parses the request, calls another package and converts the result. Other packages have the hard parts:
-// orders has orders and money, watch has polling, and content has results.
+// A handler parses the request, calls another package and converts the result. The hard parts are in other packages:
+// orders and money in orders, polling in watch, and results in content.
 package service
 
 import (
@@ -38,7 +38,7 @@ type Config struct {
 	// Orders places orders through the ledger. Required.
 	Orders *orders.Orders
 
-	// Feed has the events of the ledger. Required.
+	// Feed reads the events in the ledger. Required.
 	Feed *events.Feed
 
 	// Contents reads results. Nil means that results are read only from the catalog.
@@ -54,10 +54,11 @@ type Config struct {
 	MaxStreamAge time.Duration
 	// SendTimeout is the time that a watch waits for a caller that does not read. Zero means [DefaultSendTimeout].
 	SendTimeout time.Duration
-	// DownloadTimeout is the same time for a download, which may pause on purpose. Zero means [DefaultDownloadTimeout].
+	// DownloadTimeout is the time that a download waits for a caller that does not read. Zero means
+	// [DefaultDownloadTimeout].
 	DownloadTimeout time.Duration
 
-	// Seed seeds the jitter of stream ends and reconnect delays. Zero means random.
+	// Seed is the seed for the random parts of stream ages and reconnect delays. Zero means a random seed.
 	Seed uint64
 }
 
@@ -76,7 +77,8 @@ type Service struct {
 	random *rand.Rand // source of the jitter
 }
 
-// closing is the error of a stream that the server ends before its goal.
+// closing is the error of a stream that the server closes early, because of a shutdown, the age of the stream or the
+// expiry of the caller's credential.
 type closing struct {
 	reason easelv1.StreamClosingReason
 	delay  time.Duration // delay before the caller reconnects
@@ -133,8 +135,8 @@ func (s *Service) Drain() {
 	s.cfg.Hub.Drain()
 }
 
-// Close cancels the background reads. Call it after the server has stopped, because later calls that need a read
-// fail.
+// Close cancels the background reads of models. Call it after the server has stopped, because later calls that need
+// such a read fail.
 func (s *Service) Close() { s.copies.close() }
 
 // until returns the time when a watch that starts now must end: at its maximum age, or when the caller's credential

@@ -31,7 +31,7 @@ const (
 	violationText = 512     // maximum size of one description in bytes
 )
 
-// rule defines the status of one kind of catalog error.
+// rule defines the status for one kind of catalog error.
 type rule struct {
 	reason easelv1.ErrorReason
 	text   string // message for the caller, with advice
@@ -202,8 +202,8 @@ func LedgerFailed(err error) bool {
 	return away || doubt || ledger.IsFault(err)
 }
 
-// budgetExceeded returns the status of an order that exceeds a budget. It has no RetryInfo, because the next window is
-// too far away.
+// budgetExceeded returns the status of an order that exceeds a budget. It has no RetryInfo, because the next day or
+// month is too far away for a retry.
 func budgetExceeded(e *ledger.BudgetError) *status.Status {
 	text := fmt.Sprintf("the budget of this %s has %d cents left, and the order costs %d; wait until %s, or ask the operator for a larger budget", e.Period, e.RemainingCents, e.PriceCents, e.Reset.UTC().Format(time.RFC3339))
 	subject, description := "team", "the team's budget of this "+e.Period
@@ -228,7 +228,7 @@ func budgetExceeded(e *ledger.BudgetError) *status.Status {
 	}}})
 }
 
-// ownStatus is an error with its own status.
+// ownStatus is an error that has a gRPC status.
 type ownStatus interface {
 	error
 	GRPCStatus() *status.Status
@@ -248,8 +248,8 @@ func ofBalance(e *catalog.Error) bool {
 	return e.Kind == catalog.KindInsufficientFunds || e.Withheld == catalog.KindInsufficientFunds
 }
 
-// upstreamCode matches the catalog's error codes that callers receive. Any other text might be a message instead of a
-// code.
+// upstreamCode matches the error codes that are passed from the catalog to callers. Any other value might be a message
+// instead of a code.
 var upstreamCode = regexp.MustCompile(`^[A-Z0-9_.-]{1,64}$`)
 
 func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
@@ -293,14 +293,15 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	return newStatus(code, r.reason, text+remedyOf(e.Violations), metadata, details...)
 }
 
-// repeats reports whether the catalog's message would only repeat the text of Easel. That is the case for a wrong API
-// key, and for a missing record that the request named.
+// repeats reports whether the catalog's message would only repeat Easel's own text. This is the case if the API key is
+// wrong, or if the record that the request names does not exist.
 func repeats(e *catalog.Error, err error) bool {
 	_, named := errors.AsType[*aboutError](err)
 	return e.Kind == catalog.KindCredentialRejected || e.Kind == catalog.KindNotFound && named
 }
 
-// remedyOf returns the call that lists the valid values of fields that the catalog rejects, or "".
+// remedyOf returns advice about the fields that the catalog rejects: the method that lists their valid values. It
+// returns "" if no method lists them.
 func remedyOf(violations []Violation) (remedy string) {
 	for _, v := range violations {
 		switch {
@@ -313,7 +314,7 @@ func remedyOf(violations []Violation) (remedy string) {
 	return remedy
 }
 
-// kindDetails returns the details that are specific to one kind.
+// kindDetails returns the status details that depend on the kind of an error. It adds the corresponding metadata.
 func kindDetails(e *catalog.Error, metadata map[string]string) []protoadapt.MessageV1 {
 	switch e.Kind {
 	case catalog.KindInvalidInput, catalog.KindInputsTooLarge:

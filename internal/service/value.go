@@ -70,8 +70,8 @@ func (r *room) object(path string, text catalog.Value) *structpb.Struct {
 	return r.value(path, text).GetStructValue()
 }
 
-// protoValue converts JSON to a Value. A number that a double can't represent becomes a string, because it would
-// change.
+// protoValue converts JSON to a Value. A number that a double can't represent becomes a string, because rounding would
+// change it.
 func protoValue(v catalog.JSON) *structpb.Value {
 	switch v.Kind() {
 	case '{':
@@ -96,7 +96,7 @@ func protoValue(v catalog.JSON) *structpb.Value {
 	return structpb.NewStringValue(string(v))
 }
 
-// measure returns an upper bound of the number of JSON values, including arrays and objects, and their nesting depth.
+// measure returns an upper bound on the number of JSON values, including arrays and objects, and their nesting depth.
 // The text may be invalid JSON.
 func measure(text []byte) (values, depth int) {
 	values = 1

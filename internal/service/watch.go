@@ -39,7 +39,7 @@ func (s *Service) sender(stream grpc.ServerStream) deadlineSender {
 	return deadlineSender{stream: stream, timeout: s.cfg.SendTimeout}
 }
 
-// WatchGeneration sends each change of one generation and, on request, its bytes.
+// WatchGeneration sends each change of one generation and, on request, the bytes of its result.
 func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 	ctx := stream.Context()
 	w, err := s.watchOfOne(ctx, req, s.sender(stream))
@@ -79,7 +79,7 @@ type watchOfOne struct {
 	begun   bool  // whether a message was sent
 }
 
-// watchOfOne starts a watch. It is a separate function, because the stack frame of WatchGeneration remains until the
+// watchOfOne prepares a watch. It is a separate function, because the stack frame of WatchGeneration remains until the
 // watch ends.
 func (s *generations) watchOfOne(ctx context.Context, req *easelv1.WatchGenerationRequest, out deadlineSender) (*watchOfOne, error) {
 	seen, err := s.see(ctx, req.GetGenerationId())
@@ -88,7 +88,7 @@ func (s *generations) watchOfOne(ctx context.Context, req *easelv1.WatchGenerati
 	}, err
 }
 
-// deliver sends an event of the hub to the caller.
+// deliver sends an event from the hub to the caller.
 func (w *watchOfOne) deliver(event watch.Event) (err error) {
 	if err := w.known(); err != nil {
 		return err
@@ -113,8 +113,8 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 	return err
 }
 
-// attribution returns the attribution to send with an update. It uses the one from the start of the watch if that has
-// no labels. Labels are read again, because they may have been erased.
+// attribution returns the attribution to send with an update. After the initial update, it rereads an attribution that
+// is empty or has labels, because labels may have been erased.
 func (w *watchOfOne) attribution(u *watch.Update) ledger.Attribution {
 	if u.Initial || w.seen.Owner != "" && len(w.seen.Labels) == 0 {
 		return w.seen.Attribution
@@ -152,7 +152,7 @@ func updateMessage(u *watch.Update, whose ledger.Attribution) *easelv1.Generatio
 	return &easelv1.GenerationUpdate{Generation: attributed(generationMessage(u.Generation, u.Etag), whose), Initial: u.Initial}
 }
 
-// closingMessage returns the message for a stream that the server ends before its goal, or nil for any other error.
+// closingMessage returns the last message of a stream that the server closes early. It returns nil for any other error.
 func closingMessage(err error) *easelv1.StreamClosing {
 	end, ok := errors.AsType[*closing](err)
 	if !ok {
@@ -161,7 +161,8 @@ func closingMessage(err error) *easelv1.StreamClosing {
 	return &easelv1.StreamClosing{Reason: end.reason, RetryDelay: durationpb.New(end.delay)}
 }
 
-// WaitGeneration returns when the generation has reached the goal, or after the timeout with the current state.
+// WaitGeneration waits until the generation is terminal or settled, as the request specifies. After the timeout, it
+// returns the current state.
 func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGenerationRequest) (*easelv1.WaitGenerationResponse, error) {
 	timeout := defaultWait
 	if req.GetTimeout() != nil {
@@ -188,7 +189,8 @@ func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGener
 // errWaited is the cancellation cause after the timeout of a wait.
 var errWaited = errors.New("wait timeout expired")
 
-// await returns the state at the goal, or the current state after the timeout.
+// await waits until the generation is terminal or settled, as until specifies. It returns that state or, after the
+// timeout, the current state.
 func (s *Service) await(ctx context.Context, id string, seen order, until watch.Goal, timeout time.Duration) (watch.Update, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline)-answerMargin)

@@ -25,11 +25,12 @@ import (
 
 const defaultEventHeartbeat = 15 * time.Second
 
-// WatchEvents sends the events of the caller's owner, or of all owners to an operator.
+// WatchEvents sends the events of the caller's owner. An operator receives the events of all owners, or of one owner
+// that it selects.
 func (s *generations) WatchEvents(req *easelv1.WatchEventsRequest, stream grpc.ServerStreamingServer[easelv1.WatchEventsResponse]) error {
 	ctx := stream.Context()
 	if !auth.Of(ctx).SharesAPIKey() {
-		return Fail(easelv1.ErrorReason_UNIMPLEMENTED, "WatchEvents has no events of orders with a forwarded API key; use WatchGenerations")
+		return Fail(easelv1.ErrorReason_UNIMPLEMENTED, "WatchEvents has no events for orders with a forwarded API key; use WatchGenerations")
 	}
 	owner, err := eventOwner(ctx, req.GetFilter())
 	if err != nil {
@@ -92,14 +93,15 @@ func (w *watchOfEvents) begin(ctx context.Context, req *easelv1.WatchEventsReque
 	return err
 }
 
-// resume sets the position of a token.
+// resume sets the position to that in a resume token. It returns an error if events after this position may have been
+// deleted.
 func (w *watchOfEvents) resume(token string, state ledger.FeedState) error {
 	text, _ := base64.RawURLEncoding.DecodeString(token)
 	feed, rest, _ := strings.Cut(string(text), ".")
 	digits, _, _ := strings.Cut(rest, ".")
 	position, err := strconv.ParseInt(digits, 10, 64)
 	if err != nil || token != w.token(feed, position) {
-		return InvalidRequest(Violation{Field: "resume_token", Description: "is not a token of these events: send the last token of the same owner, or none"})
+		return InvalidRequest(Violation{Field: "resume_token", Description: "is not a token for these events; send the last token that you received for the same owner, or none"})
 	}
 	if feed != state.ID || position < state.Deleted || position > state.Last {
 		metadata := map[string]string{}
@@ -112,7 +114,7 @@ func (w *watchOfEvents) resume(token string, state ledger.FeedState) error {
 	return nil
 }
 
-// token returns the token of a position. The digest binds it to the owner.
+// token returns the resume token for a position. The digest in it binds the token to the owner.
 func (w *watchOfEvents) token(feed string, position int64) string {
 	owner := "all"
 	if w.owner != nil {
@@ -188,7 +190,7 @@ func (w *watchOfEvents) next(ctx context.Context, reader *events.FeedReader) (se
 	return sent, err
 }
 
-// ledgerPause is the time between two reads of a ledger that does not answer.
+// ledgerPause is the time between two reads of a ledger that does not respond.
 const ledgerPause = time.Second
 
 // wait waits before another read of an unavailable ledger. The stream continues.

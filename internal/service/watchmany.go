@@ -51,7 +51,7 @@ type watchOfMany struct {
 	covered     map[string]bool               // generations whose state the caller has; nil after it has caught up
 }
 
-// request returns the request to the hub. For each named generation that the caller may not see, it sends
+// request returns the request for the hub. For each named generation that the caller may not see, it sends
 // STATE_DELETED.
 func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerationsRequest) (request watch.Request, err error) {
 	s := w.service
@@ -116,8 +116,8 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 	return chosen, nil
 }
 
-// excludes reports whether a filter excludes a generation because of its model or its order. An unknown model, which
-// is empty, is not excluded.
+// excludes reports whether a filter excludes a generation because of its model or its order. An empty model is unknown,
+// so it is not excluded.
 func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attribution) bool {
 	for name, value := range filter.GetLabels() {
 		if has, ok := whose.Labels[name]; !ok || has != value {
@@ -127,8 +127,8 @@ func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attri
 	return filter.GetOwner() != "" && filter.GetOwner() != whose.Owner || filter.GetModelId() != "" && model != "" && filter.GetModelId() != model
 }
 
-// everything adds the unsettled orders of the ledger to a watch of everything. If the watch covers only orders, they
-// replace the generations that the catalog lists.
+// everything adds the ledger's unsettled orders to the request of a watch that names no generations. If the watch
+// covers only orders, they replace the generations that the catalog lists.
 func (w *watchOfMany) everything(ctx context.Context, filter ledger.Filter, request *watch.Request) (err error) {
 	if !w.needsLedger && !auth.Of(ctx).SharesAPIKey() {
 		return nil
@@ -151,11 +151,11 @@ func (w *watchOfMany) hasWork(request watch.Request) bool {
 	if request.Everything || len(request.IDs) > 0 {
 		return true
 	}
-	_ = w.sendCaughtUp() // the stream ends in any case
+	_ = w.sendCaughtUp() // the stream ends, with or without an error
 	return false
 }
 
-// deliver sends an event of the hub to the caller.
+// deliver sends an event from the hub to the caller.
 func (w *watchOfMany) deliver(event watch.Event) error {
 	if err := w.known(); err != nil {
 		return err
@@ -206,8 +206,8 @@ func (w *watchOfMany) sendUpdate(u *watch.Update, whose ledger.Attribution, know
 	return w.stream.SendMsg(updateResponse(encodingsOf(u).of(u, whose), time.Now()))
 }
 
-// cover counts a generation, including a new one, until the caller has caught up. A deleted generation counts only if
-// the request names it.
+// cover adds a generation to the count in the caught_up message. A deleted generation counts only if the request names
+// it. After the caught_up message, cover does nothing.
 func (w *watchOfMany) cover(u *watch.Update) {
 	switch {
 	case w.covered == nil:
