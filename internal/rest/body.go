@@ -47,7 +47,7 @@ func checkText(u *url.URL) error {
 	return nil
 }
 
-// entrance checks the credential of each request to a method of the contract. Then it reads the complete body, within limits of
+// entrance checks the credential of each request to a method of the contract. Then it reads the complete body, within limits for
 // size and time.
 type entrance struct {
 	calls   Calls
@@ -107,7 +107,7 @@ const RequestTimeout = 10 * time.Second
 func limitReads(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
-			// The error can be ignored: only connections of tests do not support deadlines.
+			// The error can be ignored, because only test connections do not support deadlines.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(RequestTimeout))
 		}
 		next.ServeHTTP(w, r)
@@ -119,11 +119,11 @@ func limitReads(next http.Handler) http.Handler {
 func readWhole(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err == nil {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // as in limitReads
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the error can be ignored, as in limitReads
 		return body, nil
 	}
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		text := fmt.Sprintf("the body is larger than %d bytes, the EASEL_MAX_INPUTS of this server plus 256 KiB; send smaller inputs", large.Limit)
+		text := fmt.Sprintf("the body is larger than %d bytes (EASEL_MAX_INPUTS of this server plus 256 KiB); send smaller inputs", large.Limit)
 		return nil, service.Fail(easelv1.ErrorReason_REQUEST_TOO_LARGE, text, &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "inputs", Description: text}}})
 	}
 	if network, ok := errors.AsType[net.Error](err); ok && network.Timeout() {
@@ -143,7 +143,7 @@ func decodeBody(r *http.Request, req proto.Message) error {
 // wholeJSON is the JSON marshaler of the gateway, except that it rejects a body with data after the request.
 type wholeJSON struct{ *runtime.JSONPb }
 
-// NewDecoder returns a decoder of one request. For an empty or blank body, it returns io.EOF, which the gateway accepts.
+// NewDecoder returns a decoder for one request. For an empty or blank body, it returns io.EOF, which the gateway accepts.
 func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(into any) error {
 		body, err := io.ReadAll(r) // the body is in memory
@@ -166,7 +166,8 @@ func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 // placeOfParser matches the line and the column in an error of the JSON parser.
 var placeOfParser = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
 
-// faultyMember returns the path of the member that caused an error of the JSON parser, or "". said is the text of the error.
+// faultyMember returns the path of the member that caused an error of the JSON parser, or "" if it is unknown. said is the text
+// of the error.
 func faultyMember(body []byte, said string) string {
 	place := placeOfParser.FindStringSubmatch(said)
 	switch {
@@ -196,7 +197,7 @@ func memberAt(v gjson.Result, at int) (path string) {
 	return path
 }
 
-// checkMediaType accepts JSON, a missing media type, and the media type of "curl -d". All are decoded as JSON.
+// checkMediaType accepts JSON, a missing media type, and the media type of "curl -d". In each case, the body is decoded as JSON.
 func checkMediaType(contentType string) error {
 	if contentType == "" {
 		return nil

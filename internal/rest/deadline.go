@@ -32,7 +32,7 @@ func limitWrites(next http.Handler) http.Handler {
 	})
 }
 
-// allowPauses sets the longer timeout of downloads, because a client that plays or saves a file may pause on purpose.
+// allowPauses sets the longer timeout for downloads, because a client that plays or saves a file may pause on purpose.
 func allowPauses(w http.ResponseWriter) {
 	for {
 		if limited, ok := w.(*deadlineWriter); ok {
@@ -78,6 +78,6 @@ func (w *deadlineWriter) FlushError() error {
 // Unwrap allows http.ResponseController to reach the connection.
 func (w *deadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// The errors can be ignored: only connections of tests do not support deadlines.
+// The errors can be ignored, because only test connections do not support deadlines.
 func (w *deadlineWriter) setDeadline()  { _ = w.connection.SetWriteDeadline(time.Now().Add(w.timeout)) }
 func (w *deadlineWriter) liftDeadline() { _ = w.connection.SetWriteDeadline(time.Time{}) }

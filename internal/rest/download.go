@@ -26,15 +26,15 @@ const downloadMethod = easelv1.GenerationService_DownloadGeneration_FullMethodNa
 // openContent opens the result of a generation.
 type openContent func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
 
-// downloads serves the bytes of results, which do not pass the in-memory connection.
+// downloads serves the bytes of results, which do not pass through the in-memory connection.
 type downloads struct {
 	mux     *runtime.ServeMux
 	calls   Calls // server whose chain the calls use
 	content openContent
 }
 
-// serve serves the bytes of a result as a plain file, with ranges and ETags. The call runs through the same chain as any
-// DownloadGeneration, but the bytes are copied directly from the service to the response.
+// serve serves the bytes of a result as a plain file, with ranges and ETags. The call runs through the same chain as any other
+// DownloadGeneration call, but the bytes are copied directly from the service to the response.
 //
 // The query parameters readOffset and readLimit also select a part. HTTP clients see that part as the complete file, and a Range
 // header is ignored.
@@ -120,8 +120,8 @@ func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRe
 	return a.precondition()
 }
 
-// planRange opens the part that a Range header requests. It returns false if the complete file must be sent. Then the client has
-// another version, or the size is unknown and HTTP can't describe the part.
+// planRange opens the part that a Range header requests. It returns false if the complete file must be sent instead. This is the
+// case if the client has another version of the file, or if the size is unknown, so that HTTP can't describe the part.
 func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerationRequest, want byteRange) (planned bool, err error) {
 	ifRange := a.request.Header.Get("If-Range")
 	part := proto.CloneOf(req)
@@ -162,16 +162,17 @@ func (r byteRange) fit(size int64) (byteRange, error) {
 	if ok {
 		return part, nil
 	}
-	return part, service.NewStatus(easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE, "the range has no byte of the file",
+	return part, service.NewStatus(easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE, "the requested range contains no byte of the file",
 		map[string]string{"size_bytes": strconv.FormatInt(size, 10)}).Err()
 }
 
-// sameFile reports whether If-Range names the current file. A date never matches, because files have no modification date here.
+// sameFile reports whether If-Range names the current file. A date never matches, because results have no modification date.
 func sameFile(ifRange string, info *easelv1.ContentInfo) bool {
 	return ifRange == "" || (info.GetEtag() != "" && ifRange == quoteEtag(info.GetEtag()))
 }
 
-// precondition evaluates If-Match and If-None-Match. It returns an error for the former, and sets the code 304 for the latter.
+// precondition evaluates If-Match and If-None-Match. It returns an error if If-Match fails, and sets the code 304 if
+// If-None-Match fails.
 func (a *fileAnswer) precondition() error {
 	header, quoted := a.request.Header, quoteEtag(a.content.Info.GetEtag())
 	if match := header.Get("If-Match"); match != "" && !listsEtag(match, quoted, false) {
@@ -248,7 +249,7 @@ func contentType(media string) string {
 	return media
 }
 
-// disposition returns a header that makes a browser save the file and never show it as a page.
+// disposition returns a Content-Disposition header that makes a browser save the file instead of showing it as a page.
 func disposition(fileName string) string {
 	if named := mime.FormatMediaType("attachment", map[string]string{"filename": fileName}); fileName != "" && named != "" {
 		return named

@@ -25,7 +25,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// httpCodes maps reasons to HTTP codes that are more specific than those of their gRPC codes.
+// httpCodes maps reasons to HTTP codes. These are more specific than the HTTP codes for the reasons' gRPC codes.
 var httpCodes = map[easelv1.ErrorReason]int{
 	easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE: http.StatusRequestedRangeNotSatisfiable,
 	easelv1.ErrorReason_METHOD_NOT_ALLOWED:       http.StatusMethodNotAllowed,
@@ -51,7 +51,7 @@ func handleError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w 
 	refuse(w, r, err)
 }
 
-// refuse writes the error of a call, or of the gateway before a call.
+// refuse writes the error of a call, or an error that the gateway returned before the call.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var bad *runtime.HTTPStatusError // set if the path can't be unescaped
 	st, ok := status.FromError(err)
@@ -99,7 +99,7 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = w.Write(body) //nolint:gosec // JSON with nosniff; a disconnected client needs no error
 }
 
-// retryAfter returns the RetryInfo of the status in whole seconds, rounded up.
+// retryAfter returns the retry delay of the status in whole seconds, rounded up. It returns false if there is no delay.
 func retryAfter(st *status.Status) (string, bool) {
 	info := service.Detail[*errdetails.RetryInfo](st)
 	if info.GetRetryDelay() == nil {
@@ -122,8 +122,8 @@ func statusJSON(st *status.Status) []byte {
 	return body
 }
 
-// unreadable returns the violation of a request that the gateway can't parse. said is the message of the parser. It is cut at 256
-// bytes, because it may quote the request.
+// unreadable returns the violation for a request that the gateway can't parse. said is the message of the parser. It is cut at
+// 256 bytes, because it may quote the request.
 func unreadable(said string) service.Violation {
 	said = strings.TrimPrefix(strings.ReplaceAll(said, "\u00a0", " "), "proto: ") // protojson randomly uses no-break spaces
 	said = strings.ToValidUTF8(said[:min(len(said), 256)], "")
@@ -163,8 +163,8 @@ var requestFields = sync.OnceValue(func() map[string]protoreflect.FieldDescripto
 	return fields
 })
 
-// jsonPath returns the path of a field with JSON names, such as maxCostCents. Names in a map or in inputs are chosen by the
-// caller and left unchanged, like unknown names.
+// jsonPath returns the path of a field with JSON names, such as maxCostCents. It leaves names in maps and inputs unchanged,
+// because the caller chose them. It also leaves unknown names unchanged.
 func jsonPath(path string) string {
 	parts := strings.Split(path, ".")
 	for n, part := range parts {

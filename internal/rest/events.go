@@ -24,7 +24,7 @@ import (
 // time becomes an HTTP status, which makes curl -f fail and an EventSource stop permanently.
 const firstMessageWait = 500 * time.Millisecond
 
-// eventStreams serve watches as streams of events.
+// eventStreams serves watches as streams of events.
 type eventStreams struct {
 	mux    *runtime.ServeMux
 	client easelv1.GenerationServiceClient
@@ -69,8 +69,8 @@ func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _
 		})
 }
 
-// watchEvents serves the events of the caller's owner as a stream of events. The ID of each is the resume_token, so that an
-// EventSource that reconnects continues after the last one.
+// watchEvents serves the events of the caller's owner as a stream of events. The ID of each event is its resume_token. An
+// EventSource that reconnects therefore continues after the last event.
 func (s eventStreams) watchEvents(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	req := &easelv1.WatchEventsRequest{}
 	follow(s.mux, w, r, eventsPath, easelv1.GenerationService_WatchEvents_FullMethodName,
@@ -110,7 +110,7 @@ func follow[M any](mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request
 	}
 	for ; err == nil; message, err = stream.Recv() {
 		if err = events.message(any(message).(proto.Message)); err != nil {
-			break // the client disconnected or is too slow; this must not look like a regular end
+			break // the client disconnected or is too slow; the stream must not end like a completed one
 		}
 	}
 	events.end(err)
@@ -231,7 +231,7 @@ func (e *eventWriter) write(p []byte) error {
 	return e.flush()
 }
 
-// eventName returns the kind of a message, which is the JSON name of the field that its only oneof has.
+// eventName returns the kind of a message, which is the JSON name of the field that is set in its only oneof.
 func eventName(m proto.Message) string {
 	message := m.ProtoReflect()
 	if kinds := message.Descriptor().Oneofs(); kinds.Len() > 0 {
@@ -242,8 +242,8 @@ func eventName(m proto.Message) string {
 	return "message" // this build does not know the kind
 }
 
-// eventID returns the value that a client sends as Last-Event-ID when it reconnects. It is the etag of an update, or the token of
-// the feed of events. The events of a watch of many generations have no IDs.
+// eventID returns the value that a client sends as Last-Event-ID when it reconnects. It is the etag of an update or, for
+// WatchEvents, the resume token. The messages of WatchGenerations have no IDs.
 func eventID(m proto.Message) string {
 	id := ""
 	switch one := m.(type) {

@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// newGateway returns the router of the requests. Unary calls have generated handlers, and streaming calls have handlers of this
+// newGateway returns the router for REST requests. Unary calls have generated handlers, and streaming calls have handlers of this
 // package.
 func newGateway(config Config) (*runtime.ServeMux, error) {
 	entrance := newEntrance(config.Calls)
@@ -91,7 +91,7 @@ const (
 // binding is an HTTP route of a method.
 type binding struct {
 	verb, template string
-	inBody         bool // whether the request is the body
+	inBody         bool // whether the body contains the complete request
 }
 
 // inPath reports whether a field of the request is part of the path.
@@ -99,7 +99,7 @@ func (b binding) inPath(field protoreflect.Name) bool {
 	return strings.Contains(bareTemplate(b.template), "{"+string(field)+"}")
 }
 
-// bareTemplate returns a template without the patterns of its fields, such as "=**".
+// bareTemplate returns a route template without the patterns of its fields, such as "=**".
 func bareTemplate(template string) string {
 	return strings.NewReplacer("=**}", "}", "=*}", "}").Replace(template)
 }

@@ -84,7 +84,7 @@ func checkQuery(raw string, names map[string]string) error {
 		if parameter != "" && !knownAs(given, names) && !slices.Contains(unknown, given) {
 			unknown = append(unknown, given)
 		}
-		if len(unknown) > service.MostViolations { // one violation more than the maximum shows that there are others
+		if len(unknown) > service.MostViolations { // one violation more than the maximum shows that the list is incomplete
 			break
 		}
 	}

@@ -70,8 +70,8 @@ func New(config Config) (http.Handler, error) {
 	return limitReads(limitWrites(securityHeaders(traceRequests(handler)))), nil
 }
 
-// securityHeaders sets security headers on every response. By default, a response may not be cached, because it is for one caller
-// only.
+// securityHeaders sets security headers on every response. By default, a response may not be cached, because it is intended for
+// only one caller.
 func securityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -94,7 +94,7 @@ func handlePages(gateway *runtime.ServeMux, config Config) error {
 	for path, page := range pages {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			handler := func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-				if strings.Contains(r.Header.Get("Range"), ",") { // a request for several ranges gets the complete page, as for a download
+				if strings.Contains(r.Header.Get("Range"), ",") { // if a request asks for several ranges, it gets the complete page, as for a download
 					r.Header.Del("Range")
 				}
 				page.ServeHTTP(w, r)

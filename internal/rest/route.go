@@ -83,8 +83,8 @@ func allowed(mux *runtime.ServeMux, r *http.Request) (methods []string) {
 	return methods
 }
 
-// annotate returns the context for a gRPC call by a handler of this package. It has the credential, the origin and the deadline
-// of the request.
+// annotate returns the context for a gRPC call by a handler of this package. The context contains the credential, the origin and
+// the deadline of the request.
 func annotate(ctx context.Context, mux *runtime.ServeMux, r *http.Request, method, path string) (context.Context, error) {
 	return runtime.AnnotateContext(ctx, mux, r, method, runtime.WithHTTPPathPattern(path))
 }

@@ -1,4 +1,4 @@
-// Calls of the REST form of Easel, and its event streams.
+// Calls to Easel's REST API, including event streams.
 
 export const token = {
   get: () => sessionStorage.getItem('easel.token'),
@@ -6,13 +6,13 @@ export const token = {
   drop: () => ['easel.token', 'easel.session'].forEach((name) => sessionStorage.removeItem(name)),
 };
 
-// randomKey returns an idempotency key. A page that came over plain HTTP has no randomUUID.
+// randomKey returns an idempotency key. A page that was loaded over plain HTTP has no crypto.randomUUID.
 export const randomKey = () => crypto.randomUUID?.() ?? [...crypto.getRandomValues(new Uint8Array(16))].map((b) => b.toString(16).padStart(2, '0')).join('');
 
-// session identifies one sign-in, so that no order is sent again under another token.
+// session returns the ID of the current sign-in. It prevents an order from being resent with another token.
 export const session = () => sessionStorage.getItem('easel.session') ?? (sessionStorage.setItem('easel.session', randomKey()), session());
 
-// Failure is an error in the contract's words: google.rpc.Status with its details.
+// Failure is the error of a call, created from a google.rpc.Status and its details.
 export class Failure extends Error {
   constructor(status, http, trace) {
     super(status.message || `HTTP ${http}`);
@@ -29,11 +29,11 @@ export class Failure extends Error {
 
   get unauthenticated() { return this.http === 401; }
 
-  // Whether the same stream would fail again, by the rules of WatchGeneration.
+  // Whether a retry of the same stream would fail too, according to the rules of WatchGeneration.
   get permanent() { return [400, 401, 402, 403, 404, 405, 412].includes(this.http); }
 }
 
-// A connection that fails has no status. The outcome of an order on it is unknown.
+// unreachable returns the error for a failed connection. It has no status, so the outcome of an order is unknown.
 const unreachable = (problem) => new Failure({ message: `Easel can't be reached: ${problem.message}` }, 0);
 const traceOf = (response) => response.headers.get('traceparent')?.split('-')[1];
 
@@ -67,14 +67,14 @@ export async function call(path, options) {
 
 export const content = async (id, options) => (await request(`/v1/generations/${encodeURIComponent(id)}/content`, options)).blob();
 
-// query returns the query string of the fields that are set. A list repeats its name.
+// query returns the query string of the fields that are set. Each value of a list becomes one parameter.
 export function query(fields) {
   const all = new URLSearchParams();
   for (const [name, value] of Object.entries(fields)) for (const one of [value].flat()) if (one) all.append(name, one);
   return all.size ? `?${all}` : '';
 }
 
-// pages calls a list until its last page.
+// pages reads all pages of a list and returns all items.
 export async function pages(path, fields, member) {
   const all = [];
   for (let pageToken = ''; ;) {
@@ -84,7 +84,7 @@ export async function pages(path, fields, member) {
   }
 }
 
-const silence = 45_000; // three heartbeats
+const silence = 45_000; // milliseconds: three heartbeat intervals
 const statusOfCode = { 3: 400, 5: 404, 7: 403, 9: 400, 12: 405, 16: 401 };
 
 // events reads one event stream until it ends. It calls receive with the name and the data of each event.
@@ -121,8 +121,8 @@ async function events(path, options, receive) {
   }
 }
 
-// watch follows an event stream over all interruptions, until it ends with OK or fails permanently. state reports "live" or the
-// error of an interruption. path is a function, so that a resumed stream can send the last etag.
+// watch reads an event stream until it ends with OK or fails permanently. It reconnects after each interruption. It calls state
+// with "live" or with the error of an interruption. path is a function, so that a resumed stream can send the last etag.
 export async function watch(path, signal, receive, state = () => {}) {
   for (let failures = 0; !signal.aborted;) {
     let delay;
@@ -143,7 +143,7 @@ export async function watch(path, signal, receive, state = () => {}) {
   }
 }
 
-// pause waits for a number of seconds, or until the signal.
+// pause waits for a number of seconds, or until the signal aborts the wait.
 export const pause = (seconds, signal) => new Promise((resolve) => {
   const timer = setTimeout(resolve, seconds * 1000);
   signal?.addEventListener('abort', () => { clearTimeout(timer); resolve(); }, { once: true });

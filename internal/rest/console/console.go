@@ -1,6 +1,6 @@
-// Package console serves the console at /console: the gallery of renders, the order form, single renders, and money. It consists of
-// static files, and its scripts use only the public REST form and its event streams. The token of the caller stays in the
-// sessionStorage of the browser's tab.
+// Package console serves the web console at /console: the gallery of renders, the order form, single renders, and money. The
+// console consists of static files, and its scripts use only the public REST API and its event streams. The caller's token stays
+// in the sessionStorage of the browser tab.
 package console
 
 import (
@@ -16,8 +16,8 @@ import (
 // Path is the path of the console's page. Its files are below it.
 const Path = "/console"
 
-// Policy is the Content-Security-Policy of the console. Pictures are shown from memory (blob:), because a request for them needs the
-// token.
+// Policy is the Content-Security-Policy of the console. Scripts download pictures and show them as blob: URLs, because an img
+// element can't send the token.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -32,7 +32,7 @@ var files embed.FS
 // Handlers returns the handlers of the console, by path, for GET and HEAD.
 func Handlers() map[string]http.Handler {
 	handlers := map[string]http.Handler{}
-	entries, _ := files.ReadDir(".") // it is embedded
+	entries, _ := files.ReadDir(".") // cannot fail, because the directory is embedded
 	for _, entry := range entries {
 		body, _ := files.ReadFile(entry.Name())
 		handlers[path.Join(Path, entry.Name())] = serve(mediaTypes[path.Ext(entry.Name())], body)
@@ -42,8 +42,8 @@ func Handlers() map[string]http.Handler {
 	return handlers
 }
 
-// serve returns a handler of bytes that are the same for all clients. A browser that has the bytes revalidates them, and does not
-// download them again.
+// serve returns a handler that serves a fixed file. A browser may cache the file, but must check before each use that it has not
+// changed.
 func serve(mediaType string, body []byte) http.Handler {
 	tag := fmt.Sprintf(`"%x"`, sha256.Sum256(body))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

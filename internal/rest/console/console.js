@@ -1,4 +1,4 @@
-// The console: signing in, and the way from an address to a view.
+// The console: it shows the sign-in form, or the view that the fragment of the address names.
 import { call, token } from './api.js';
 import { $, h, problemBox } from './parts.js';
 import { gallery } from './gallery.js';
@@ -7,7 +7,7 @@ import { render } from './render.js';
 import { money } from './money.js';
 
 const views = { gallery: [gallery, 'Gallery'], order: [order, 'Order'], render: [render, 'Render'], money: [money, 'Money'] };
-let current = new AbortController(); // ends the calls and streams of the view that is shown
+let current = new AbortController(); // aborts the calls and streams of the current view
 
 // live shows the condition of the view's event stream: "live", an error, or nothing if the view has none.
 function live(state) {
@@ -40,7 +40,7 @@ function open() {
   return undefined;
 }
 
-// signIn asks for the token, and checks it with a call that costs nothing.
+// signIn asks for the token and checks it with a call that is free of charge.
 function signIn(problem) {
   const field = h('input', { id: 'token', type: 'password', autocomplete: 'off', spellcheck: 'false', 'aria-describedby': 'token-note' });
   const form = h('form.signin.panel', { onsubmit: async (event) => {
@@ -58,7 +58,7 @@ function signIn(problem) {
   h('h1', {}, 'Sign in'),
   problem && problemBox(problem),
   h('div.field', {}, h('label', { for: 'token' }, 'Token or API key'), field,
-    h('p.note', { id: 'token-note' }, 'From the operator of this server. This tab keeps it until it is closed.')),
+    h('p.note', { id: 'token-note' }, 'You get it from the operator of this server. It is kept only until this tab is closed.')),
   h('button.primary', { type: 'submit' }, 'Sign in'));
   document.title = 'Sign in – Easel';
   $('#main').replaceChildren(form);

@@ -1,4 +1,4 @@
-// The gallery: all renders, newest first, live. An operator sees the renders of all owners.
+// The gallery: all renders, newest first, with live updates. An operator sees the renders of all owners.
 import { call, pages, query, watch } from './api.js';
 import { $, age, badge, h, labelsOf, money, preview, problemBox, promptOf, say, select, stateName } from './parts.js';
 
@@ -20,7 +20,7 @@ const empty = () => h('div.hint', {}, h('h2', {}, 'No renders yet'),
   h('a.button', { href: '#/order' }, 'Order the first render'));
 const nothing = () => h('div.hint', {}, h('h2', {}, 'No render matches'), h('p', {}, 'Change the filter above.'));
 
-// filterFields returns the query fields of the filter. A stream takes no states, because they change.
+// filterFields returns the query fields of the filter. The filter of a stream has no states, because states change.
 function filterFields(withStates) {
   const [name, ...value] = chosen.label.split('=');
   return {
@@ -82,12 +82,12 @@ export function gallery(signal, live) {
       nextPage = '';
     }
     loading = undefined;
-    reached.unobserve(end); // the end may still be visible
+    reached.unobserve(end); // observing it again calls more if the end is still visible
     reached.observe(end);
     if (!cards.size && !notice.childElementCount) notice.replaceChildren(Object.values(chosen).some(Boolean) ? nothing() : empty());
   };
 
-  // A new state is shown if its card is shown, or if the render is newer than the last card.
+  // follow shows the updates of all renders that belong on the pages that are already loaded.
   const follow = (run) => watch(() => `/v1/generations:watch${query(filterFields(false))}`, run, (name, data) => {
     if (name !== 'update') return;
     const { generation: g, initial } = data.update;
@@ -106,7 +106,7 @@ export function gallery(signal, live) {
     title: 'A label such as project=spring', value: chosen.label, pattern: '[a-z][a-z0-9_.\\-]*=.*', onchange: choose('label') }));
   pages('/v1/models', {}, 'models').then((models) => $('[aria-label=State]', filters).before(filter('model', 'Model', models.map((m) => [m.modelId, m.displayName || m.modelId]))), () => {});
   pages('/v1/usage', { groupBy: 'USAGE_DIMENSION_OWNER' }, 'rows').then((rows) => {
-    if (rows.length < 2) return; // only an operator has the orders of several owners
+    if (rows.length < 2) return; // only an operator sees the orders of several owners
     filters.prepend(filter('owner', 'Owner', rows.map(({ owner }) => [owner, owner])));
     list.classList.add('owners');
   }, () => {});

@@ -29,7 +29,7 @@ function svg(name, attributes = {}, ...children) {
   return element;
 }
 
-// niceStep returns a round distance between at most four lines of a scale.
+// niceStep returns a round number that divides a scale up to top into at most four steps.
 function niceStep(top) {
   const power = 10 ** Math.floor(Math.log10(Math.max(top, 4) / 4));
   return power * [1, 2, 5, 10].find((factor) => (top / 4) <= factor * power);
@@ -74,7 +74,7 @@ function table(series, heading) {
     h('tfoot', {}, h('tr', {}, h('th', { scope: 'row' }, 'all'), cells(all)))));
 }
 
-// csv returns the rows as RFC 4180. A text that a spreadsheet would take for a formula begins with an apostrophe.
+// csv returns the rows as CSV (RFC 4180). It puts an apostrophe before values that a spreadsheet would interpret as formulas.
 function csv(rows) {
   const members = ['day', memberOf[chosen.by], 'orderCount', 'failedCount', 'unknownCount', 'costCents', 'refundedCents', 'reservedCents', 'unconfirmedCents', 'currencyCode'];
   const cell = (text) => `"${String(text).replace(/^[=+\-@\t\r]/, "'$&").replaceAll('"', '""')}"`;
@@ -94,7 +94,7 @@ export function money(signal) {
   const account = async () => {
     try {
       const { account: a } = await call('/v1/account', { signal });
-      figures.replaceChildren(...(a.balanceCents === undefined ? [] : [h('div.figure', {}, h('h2', {}, 'Balance'), h('p.price', {}, euros(a.balanceCents)), h('p.note', {}, 'In the catalog, for all callers of this API key.'))]), ...a.budgets.map(budget));
+      figures.replaceChildren(...(a.balanceCents === undefined ? [] : [h('div.figure', {}, h('h2', {}, 'Balance'), h('p.price', {}, euros(a.balanceCents)), h('p.note', {}, 'The balance in the catalog, shared by all callers that use this API key.'))]), ...a.budgets.map(budget));
     } catch (problem) {
       if (!signal.aborted) figures.replaceChildren(problemBox(problem, account));
     }
@@ -121,7 +121,7 @@ export function money(signal) {
   const draw = (days, rows) => {
     if (!rows.length) {
       numbers.replaceChildren();
-      drawing.replaceChildren(h('div.hint', {}, h('p', {}, 'Nothing was ordered in these days.'), h('a.button', { href: '#/order' }, 'Order a render')));
+      drawing.replaceChildren(h('div.hint', {}, h('p', {}, 'There are no orders in this period.'), h('a.button', { href: '#/order' }, 'Order a render')));
       return;
     }
     const named = Map.groupBy(rows, (row) => row[memberOf[chosen.by]] || 'none');

@@ -1,10 +1,10 @@
-// The order form, made from the input fields of a model.
+// The order form, built from the input fields of a model.
 import { call, pages, pause, randomKey, session, watch } from './api.js';
 import { $, badge, cents, choice, duration, h, money, preview, problemBox, say, select, stateName } from './parts.js';
 
-export const traces = new Map(); // trace IDs of the orders of this page, by render
+export const traces = new Map(); // trace IDs of the orders that this page has placed, by render ID
 
-// An order is kept under its idempotency key until its outcome is known, also when the page is loaded again.
+// The order whose outcome is still unknown, with its idempotency key. It survives a reload of the page.
 const pending = {
   get: () => JSON.parse(sessionStorage.getItem('easel.order')),
   set: (order) => sessionStorage.setItem('easel.order', JSON.stringify(order)),
@@ -13,7 +13,7 @@ const pending = {
 
 const retried = [0, 409, 429, 503, 504];
 
-// place sends an order until its outcome is known. It repeats the same order under the same idempotency key.
+// place sends the pending order. It repeats the order with the same idempotency key until the outcome is known.
 async function place(signal, interrupted) {
   for (let failures = 0; ;) {
     const order = pending.get();
@@ -38,9 +38,10 @@ async function place(signal, interrupted) {
   }
 }
 
-const plain = /^-?(0|[1-9]\d*)(\.\d+)?$/; // a number as in JSON; its digits are sent unchanged
+const plain = /^-?(0|[1-9]\d*)(\.\d+)?$/; // a number in JSON syntax; its digits are sent unchanged
 
-// field creates the control of an input field. read returns the value as JSON, or undefined if it is empty or the default.
+// field creates the control for an input field. Its json method returns the value as JSON, or undefined if the value is empty or
+// the default.
 function field(f, changed) {
   const id = `input-${f.name}`;
   const name = f.displayName || f.name;
@@ -98,7 +99,7 @@ function field(f, changed) {
   };
 }
 
-// labelsFrom returns the labels of a text such as "project=spring, page=3".
+// labelsFrom parses labels such as "project=spring, page=3".
 const labelsFrom = (text) => Object.fromEntries(text.split(',').map((l) => l.split('=').map((s) => s.trim())).filter(([name, value]) => name && value));
 
 export function order(signal, live, wanted) {
@@ -118,7 +119,7 @@ export function order(signal, live, wanted) {
     for (const f of fields) f.fail(problem?.violations.find((v) => v.field === `inputs.${f.name}`)?.description ?? '');
   };
 
-  // quote asks for the price of the inputs, a moment after they were changed last.
+  // quote requests the price of the inputs shortly after their last change.
   const quote = () => {
     clearTimeout(timer);
     asking?.abort();
@@ -127,7 +128,7 @@ export function order(signal, live, wanted) {
     timer = setTimeout(async () => {
       if (!model || !fields.every((f) => f.filled())) {
         price.textContent = '–';
-        afford.textContent = 'The price follows as soon as the required inputs are there.';
+        afford.textContent = 'The price appears when all required inputs are filled in.';
         return;
       }
       asking = new AbortController();
@@ -160,7 +161,7 @@ export function order(signal, live, wanted) {
     quote();
   };
 
-  // progress follows a placed order to its result.
+  // progress shows a placed order until it is finished.
   const progress = (g) => {
     const began = Date.now();
     const bar = h('progress', { 'aria-label': 'Progress' });
@@ -221,7 +222,7 @@ export function order(signal, live, wanted) {
   h('div.inputs', {}, models, about, fieldset),
   h('aside.panel', { 'aria-label': 'Price and order' },
     h('h2', {}, 'Price'), price, afford,
-    h('div.field', {}, h('label', { for: 'ceiling' }, 'Ceiling in euros'), ceiling, h('p.note', { id: 'ceiling-note' }, 'The order is refused if it costs more.')),
+    h('div.field', {}, h('label', { for: 'ceiling' }, 'Ceiling in euros'), ceiling, h('p.note', { id: 'ceiling-note' }, 'The order is rejected if it costs more.')),
     h('div.field', {}, h('label', { for: 'labels' }, 'Labels'), labels),
     submit, outcome));
 
@@ -233,7 +234,7 @@ export function order(signal, live, wanted) {
     return open(selected.modelId);
   }).catch((problem) => models.append(problemBox(problem)));
   if (pending.get()?.session === session()) send();
-  else if (pending.get()) outcome.append(h('p.note', {}, 'The outcome of an order from before you signed in is not known. Send it again only if you are the same caller: another one would pay for it too.'),
+  else if (pending.get()) outcome.append(h('p.note', {}, 'The outcome of an order from an earlier sign-in is unknown. Send it again only if you are the same caller. Another caller would be charged for a second order.'),
     h('button', { type: 'button', onclick: send }, 'Send it again'), giveUp());
   return h('section', {}, h('div.title', {}, h('h1', { tabIndex: -1 }, 'Order')), form);
 }

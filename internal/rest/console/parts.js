@@ -66,7 +66,7 @@ export function problemBox(problem, retry) {
     retry && h('button', { type: 'button', onclick: retry }, 'Try again'));
 }
 
-// choice is a group of radio buttons in one line. It calls changed with the new value.
+// choice creates a row of radio buttons. It calls changed with the selected value.
 let choices = 0;
 export function choice(legend, options, selected, changed, name = `choice${choices++}`) {
   return h('fieldset.choice', {}, h('legend.unseen', {}, legend), options.map(([value, text]) => h('label', {},
@@ -76,7 +76,7 @@ export function choice(legend, options, selected, changed, name = `choice${choic
 export const select = (options, selected, properties) => h('select', properties,
   options.map(([value, text]) => h('option', { value, selected: value === selected }, text)));
 
-// Blob URLs of results, the latest last. The oldest are revoked.
+// Blob URLs of results by render ID, in the order of their last use. If there are too many, the first is revoked.
 const pictures = new Map();
 const maxPictures = 150;
 const forget = (id) => { pictures.get(id).then(URL.revokeObjectURL, () => {}); pictures.delete(id); };
@@ -108,7 +108,7 @@ const near = new IntersectionObserver((entries) => {
   }
 }, { rootMargin: '300px' });
 
-// preview shows the result of a render in a card. A picture is read when it is nearly visible.
+// preview shows the result of a render in a card. A picture is downloaded when it is nearly visible.
 export function preview(g) {
   if (g.text) return h('blockquote', { dir: 'auto' }, g.text.text);
   if (g.failureMessage) return h('span.empty.bad', { dir: 'auto' }, g.failureMessage);

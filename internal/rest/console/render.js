@@ -3,7 +3,7 @@ import { call, content, randomKey, watch } from './api.js';
 import { age, at, badge, choice, copyButton, duration, h, isPicture, labelsOf, money, picture, problemBox, promptOf, say, stateName } from './parts.js';
 import { traces } from './order.js';
 
-const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`; // for a shell
+const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`; // quotes an argument for a shell
 
 function python(value) {
   if (Array.isArray(value)) return `[${value.map(python).join(', ')}]`;
@@ -58,7 +58,7 @@ async function save(g) {
   setTimeout(() => URL.revokeObjectURL(url), 60_000);
 }
 
-// timeline lists the steps of a render. seen has the time at which this page saw it run.
+// timeline lists the steps of a render. seen is the time at which this page first saw it running.
 function timeline(g, seen, remaining) {
   const steps = [['ordered', g.createTime], ['running', seen], [g.terminal ? stateName(g.state) : 'finished', g.terminalTime]]
     .filter(([name, time]) => time || (name === 'finished' && !g.terminal));
@@ -90,7 +90,7 @@ export function render(signal, live, id) {
           h('dl', {}, row('model', g.modelId), g.owner && row('owner', g.owner), g.caller && row('caller', g.caller),
             Object.keys(g.labels ?? {}).length > 0 && row('labels', labelsOf(g)),
             row('render', h('code', {}, g.generationId)),
-            row('trace ID', h('code', {}, traces.get(id) ?? trace ?? '–')))), // of the order if this page placed it, otherwise of the read
+            row('trace ID', h('code', {}, traces.get(id) ?? trace ?? '–')))), // the trace ID of the order if this page placed it, otherwise of the call that read the render
         example(g)));
     shown = g.etag;
     view.querySelector('.steps').replaceChildren(timeline(g, running, remaining));

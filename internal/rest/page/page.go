@@ -17,7 +17,7 @@ import (
 )
 
 // Policy is the Content-Security-Policy of the page. Scripts must be files of this server. Inline styles are allowed, because the
-// reference uses them for its layout. Responses to calls from the page are shown from memory (blob:).
+// reference uses them for its layout. The page shows the responses to its calls as blob: URLs.
 const Policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
 	"img-src 'self' data: blob:; media-src blob:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -62,7 +62,8 @@ func Handlers(grpcAddr string) map[string]http.Handler {
 	}
 }
 
-// serve returns a handler of a fixed file. A browser may cache the file, but must check before each use that it has not changed.
+// serve returns a handler that serves a fixed file. A browser may cache the file, but must check before each use that it has not
+// changed.
 func serve(mediaType string, body []byte) http.Handler {
 	tag := fmt.Sprintf(`"%x"`, sha256.Sum256(body))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -75,8 +76,8 @@ func serve(mediaType string, body []byte) http.Handler {
 	})
 }
 
-// serveCompressed returns a handler of gzip data. It sends the data unchanged to clients that accept gzip, as all browsers do.
-// For other clients it decompresses the data once.
+// serveCompressed returns a handler that serves gzip data. It sends the data unchanged to clients that accept gzip, as all
+// browsers do. For other clients, it decompresses the data once and keeps the result.
 func serveCompressed(mediaType string, compressed []byte) http.Handler {
 	asTheyAre := serve(mediaType, compressed)
 	unpacked := sync.OnceValue(func() http.Handler { return serve(mediaType, unpack(compressed)) })

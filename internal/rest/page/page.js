@@ -1,5 +1,5 @@
-// Draws the page: the Getting Started, then the API reference. The page sends no request to another host. A key that is typed
-// in is only kept in memory until the page is closed.
+// Draws the page: Get started, then the API reference. The page sends no request to another host. An API key that a user enters
+// is kept only in memory, until the page is closed.
 'use strict';
 
 const fetched = (path) => fetch(path).then((answer) => {
@@ -7,12 +7,13 @@ const fetched = (path) => fetch(path).then((answer) => {
   return answer;
 });
 
-// Programs and commands use this machine and the gRPC port of the server. Here they get the host that the page came from.
+// here replaces localhost in the programs and commands of start.md with the host of this page. The server has already set the
+// gRPC port.
 const here = (text) => text
   .replaceAll('http://localhost:8080', location.origin)
   .replaceAll(/\blocalhost:(\d+)/g, `${location.hostname}:$1`);
 
-// The reference collapses the Getting Started in its table of contents, and has no setting for that.
+// The reference collapses the introduction in its table of contents, and has no setting to expand it.
 function openStart() {
   for (const label of document.querySelectorAll('aside .sr-only')) {
     if (label.textContent.trim() === 'Open Group - Introduction') label.closest('button')?.click();
