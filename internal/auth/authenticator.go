@@ -15,7 +15,7 @@ import (
 
 const (
 	maxAPIKey = 4 << 10 // bytes
-	maxToken  = 8 << 10 // bytes; larger, because a JWT may contain claims for other services
+	maxToken  = 8 << 10 // bytes; larger than maxAPIKey, because a JWT may contain claims for other services
 )
 
 // visibleForm matches a credential that consists of visible ASCII characters without spaces.
@@ -29,7 +29,7 @@ type Config struct {
 	SharedKey *catalog.Credential
 	// Callers are the callers that may use the shared API key. Nil means no callers file.
 	Callers *Callers
-	// Certificates allows client certificates without a callers file. A caller then has the name in its certificate.
+	// Certificates allows client certificates without a callers file. The name in a certificate is then the name of the caller.
 	Certificates bool
 	// AllowAnonymous allows callers without a token or a certificate to use the shared API key.
 	AllowAnonymous bool

@@ -25,7 +25,7 @@ type Identity struct {
 	// value means no limits.
 	Limits, Total Team
 
-	list        *List                     // list of callers that identified the caller; nil without a callers file
+	list        *List                     // list in which the caller was found; nil without a callers file
 	renew       func() (*Identity, error) // identifies the caller again with the current list of callers
 	certificate *Certificate              // client certificate; nil without one
 	until       time.Time                 // time at which a JWT expires; zero without one
@@ -87,8 +87,8 @@ type Certificate struct {
 	Names []string
 	// CommonName is the common name of the subject.
 	CommonName string
-	// Until is the time at which the first certificate in its chain expires. With several chains, it is the latest of these
-	// times.
+	// Until is the earliest expiry time of the certificates in its chain. If there are several chains, Until is the latest of
+	// their times.
 	Until time.Time
 	// Counts reports whether a handshake would still accept the certificate. For example, it returns false if the CA was removed.
 	Counts func() bool

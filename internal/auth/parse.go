@@ -46,8 +46,8 @@ type caller struct {
 	Tokens, Certificates, Subjects []string
 }
 
-// Parse parses a callers file. Its error has type [Faults] and lists the values that do not match the schema. Only if all values
-// match, the error lists repeated names and credentials, unknown teams and issuers, and invalid label names.
+// Parse parses a callers file. Its error has type [Faults] and lists the values that do not match the schema. If all values match
+// the schema, the error lists repeated names and credentials, unknown teams and issuers, and invalid label names.
 func Parse(text []byte) (*List, error) {
 	p := &parser{names: map[string]*Caller{}, list: &List{
 		Issuers: map[string]*Issuer{}, Teams: map[string]Team{},

@@ -33,9 +33,8 @@ type Value[T any] struct {
 	problem error     // error of the last read, which was logged
 }
 
-// Open reads the files and parses their contents to the value. Later reads log each change and each new error once.
-// what is the name of the value in these log lines. The log and errors do not contain the contents, unless the errors
-// of parse do.
+// Open reads the files and parses their contents. Later reads log each change and each new error once. what is the name
+// of the value in these log lines. The log and errors do not contain the contents, unless the errors of parse do.
 func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte) (T, error), files ...string) (*Value[T], error) {
 	v := &Value[T]{what: what, files: files, parse: parse, logger: logger, checked: time.Now()}
 	var err error

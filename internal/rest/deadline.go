@@ -12,7 +12,7 @@ import (
 // time out.
 const deadlineChunk = 32 << 10
 
-// errNotRead is the error of a chunk that the client did not read in time.
+// errNotRead is the error for a chunk that the client did not read in time.
 var errNotRead = errors.New("the client read no byte in time")
 
 // deadlineWriter aborts a response if the client reads nothing for too long. It sets a deadline for each chunk. It removes the

@@ -44,8 +44,8 @@ type Config struct {
 	TLS         TLS       // configuration of the gRPC and HTTP listeners
 	Service     Service
 	Logger      *slog.Logger // nil means no logging
-	// REST and Admin create the handlers of the HTTP and of the admin listener after the addresses are bound. Metrics creates
-	// the handler of the fourth listener. It is required if MetricsAddr is set.
+	// REST and Admin create the handlers of the HTTP and of the admin listener after the addresses are bound. Metrics creates the
+	// handler of the fourth listener, and is required if MetricsAddr is set.
 	REST           func(*Server, *Local) (http.Handler, error)
 	Admin, Metrics func(*Server) http.Handler
 	// DrainTimeout is the time that a shutdown waits for calls to end before it aborts them. Zero means 10 s.
@@ -60,10 +60,11 @@ type Listeners struct {
 
 // Limits limits the load by each caller and by all callers together. A zero field means its default.
 type Limits struct {
-	// CallerStreams and Streams are the maximum numbers of open watches, waits and downloads of one caller and of all. Zero
-	// means 1,000 and 50,000.
+	// CallerStreams and Streams are the maximum numbers of open watches, waits and downloads of one caller and of all callers
+	// together. Zero means 1,000 and 50,000.
 	CallerStreams, Streams int
-	// CallerCalls and Calls are the maximum numbers of other calls of one caller and of all. Zero means 320 and 480.
+	// CallerCalls and Calls are the maximum numbers of other calls of one caller and of all callers together. Zero means 320 and
+	// 480.
 	CallerCalls, Calls int
 	// Conns is the maximum number of connections for each of the gRPC and HTTP listeners. Further connections wait.
 	// Zero means 10,000.
@@ -81,7 +82,7 @@ const (
 	// keepaliveTimeout. A client that has vanished is therefore detected within 45 s.
 	keepaliveIdle    = 30 * time.Second
 	keepaliveTimeout = 15 * time.Second
-	// keepaliveMinimum is the minimum time between two pings of a client. Clients usually ping every 10 s. Half of that allows
+	// keepaliveMinimum is the minimum time between two pings from a client. Clients usually ping every 10 s. Half of that allows
 	// for jitter.
 	keepaliveMinimum = 5 * time.Second
 	// handshakeTimeout and headerTimeout limit the time until a new connection has sent a request.
@@ -107,7 +108,7 @@ const (
 	// callerWatched is the maximum number of renders that the open watches of one caller may name. allWatched is the same maximum
 	// for all callers together. A watch of all renders names none, so it is not counted.
 	callerWatched, allWatched = 20_000, 200_000
-	operatorConns             = 256 // maximum number of connections of the admin and of the metrics listener, each
+	operatorConns             = 256 // maximum number of connections to each of the admin and metrics listeners
 )
 
 func (c Config) drainTimeout() time.Duration { return cmp.Or(c.DrainTimeout, 10*time.Second) }

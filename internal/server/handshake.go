@@ -21,7 +21,7 @@ type origin struct {
 	disconnect      func()               // closes the connection
 }
 
-// originOfPeer returns the origin of a call of the public server.
+// originOfPeer returns the origin of a call to the public server.
 func originOfPeer(ctx context.Context) origin {
 	from := origin{disconnect: func() {}}
 	p, ok := peer.FromContext(ctx)

@@ -31,8 +31,8 @@ func newCounts(kind string, each, all int, reason easelv1.ErrorReason, remedy st
 	return &counts{kind: kind, each: each, all: all, reason: reason, remedy: remedy, used: map[string]int{}}
 }
 
-// acquire adds n to the caller's current number. The returned function release subtracts n again. It returns an error if the
-// caller or the server would exceed its maximum. It never waits.
+// acquire adds n to the caller's current number, and returns a function that subtracts n again. It returns an error if the caller
+// or the server would exceed its maximum. It never waits.
 func (c *counts) acquire(caller string, n int) (release func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,7 +1,7 @@
 // Package server serves the services on the network. It contains the listeners, TLS, the health service, the graceful shutdown,
 // and the chain of steps that processes every call.
 //
-// Package rest converts REST requests into calls of a second gRPC server, which it reaches in memory through Local. Both gRPC
+// Package rest converts REST requests to calls of a second gRPC server, which it reaches in memory through Local. Both gRPC
 // servers have the same chain.
 //
 //	gRPC client ── TLS ──▶ public gRPC server ───────────┐
@@ -86,16 +86,16 @@ func (s *Server) Listen() error {
 	return nil
 }
 
-// GRPCAddr returns the address of the gRPC listener, "" before Listen.
+// GRPCAddr returns the address of the gRPC listener, or "" before Listen.
 func (s *Server) GRPCAddr() string { return s.addr("grpc") }
 
-// HTTPAddr returns the address of the HTTP listener, "" before Listen.
+// HTTPAddr returns the address of the HTTP listener, or "" before Listen.
 func (s *Server) HTTPAddr() string { return s.addr("http") }
 
-// AdminAddr returns the address of the admin listener, "" before Listen.
+// AdminAddr returns the address of the admin listener, or "" before Listen.
 func (s *Server) AdminAddr() string { return s.addr("admin") }
 
-// MetricsAddr returns the address of the metrics listener, "" before Listen and without such a listener.
+// MetricsAddr returns the address of the metrics listener. It returns "" before Listen, or if there is no such listener.
 func (s *Server) MetricsAddr() string { return s.addr("metrics") }
 
 func (s *Server) addr(name string) string {
@@ -194,7 +194,7 @@ func (s *Server) Serving(ctx context.Context) bool { return s.health.serving(ctx
 type servers struct {
 	public, rest *grpc.Server
 	http, admin  *http.Server
-	metrics      *http.Server      // nil without an address for metrics
+	metrics      *http.Server      // nil if MetricsAddr is empty
 	pipe         *bufconn.Listener // in-memory connection from local to rest
 	local        *Local
 }

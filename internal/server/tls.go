@@ -36,7 +36,7 @@ const (
 
 func (t TLS) enabled() bool { return t.CertFile != "" }
 
-// clientAuth returns the effective ClientAuth, "none" if no client certificate is requested.
+// clientAuth returns the effective ClientAuth, or "none" if no client certificate is requested.
 func (t TLS) clientAuth() ClientAuth {
 	if t.ClientCAFile == "" {
 		return "none"
@@ -103,7 +103,7 @@ func (c *chain) certificate(state *tls.ConnectionState) *auth.Certificate {
 	return client
 }
 
-// endOf returns the time at which the first certificate of a chain expires.
+// endOf returns the earliest expiry time of the certificates in a chain.
 func endOf(chain []*x509.Certificate) time.Time {
 	return slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
 }
@@ -119,7 +119,7 @@ func (c *chain) stillVerified(state *tls.ConnectionState) bool {
 		if now.After(endOf(chain)) {
 			return false
 		}
-		// This checks no signature, because Verify trusts a CA in the pool without one.
+		// Verify checks no signature here, because it trusts every CA in the pool.
 		_, err := chain[len(chain)-1].Verify(x509.VerifyOptions{Roots: authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 		return err == nil
 	})

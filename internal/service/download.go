@@ -114,7 +114,7 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 	}
 }
 
-// whole reports whether the bytes that were read up to end are the complete result.
+// whole reports whether the bytes before the position end are the complete result.
 func (c *Content) whole(end int64) bool {
 	switch {
 	case c.Offset > 0:

@@ -24,9 +24,9 @@ const (
 
 	otherValues = 5_000 // maximum number of values outside the inputs of a request, such as the IDs and etags of a watch
 
-	// DefaultMaxInputs is the default limit of the inputs of a request, in bytes.
+	// DefaultMaxInputs is the default maximum size of a request's inputs, in bytes.
 	DefaultMaxInputs = 1 << 20
-	// LargestMaxInputs is the highest limit that an operator can set, in bytes.
+	// LargestMaxInputs is the highest maximum that an operator can set, in bytes.
 	LargestMaxInputs = 16 << 20
 
 	// MaxValues is the maximum number of values in a Struct of a request. Each takes more than a hundred bytes of memory.

@@ -27,13 +27,13 @@ func encodingsOf(u *watch.Update) *encodings {
 	return u.Memo.Get(func() any { return new(encodings) }).(*encodings)
 }
 
-// attributionTTL is the time in which the watchers of an update share one query of its attribution.
+// attributionTTL is the time for which the watchers of an update share the result of one query for its attribution.
 const attributionTTL = 100 * time.Millisecond
 
-// encodings caches the encodings of one update by attribution. There are few, such as one with and one without
-// labels.
+// encodings caches the encodings of one update by attribution. There are few different attributions, such as one with
+// labels and one without.
 type encodings struct {
-	asks singleflight.Group // concurrent watchers share one query of the attribution
+	asks singleflight.Group // concurrent watchers share one query for the attribution
 
 	mu      sync.Mutex
 	all     []encoding

@@ -96,7 +96,7 @@ var libraryReasons = map[codes.Code]easelv1.ErrorReason{
 	codes.Unavailable:       easelv1.ErrorReason_UNAVAILABLE,
 }
 
-// Fail returns a status error that has an ErrorInfo with the reason, and the other details.
+// Fail returns a status error that contains an ErrorInfo with the reason, and the given details.
 func Fail(reason easelv1.ErrorReason, text string, details ...protoadapt.MessageV1) error {
 	return NewStatus(reason, text, nil, details...).Err()
 }

@@ -64,8 +64,8 @@ var rules = map[catalog.Kind]rule{
 	catalog.KindContentChanged:     {easelv1.ErrorReason_CONTENT_CHANGED, "the file has changed since the first read; start again from 0", false},
 }
 
-// sharedKeyRejected is the text for a 401 to the shared API key, which only the operator can replace. The code is
-// INTERNAL.
+// sharedKeyRejected is the message if the catalog rejects the shared API key, which only the operator can replace. The
+// code is INTERNAL.
 const sharedKeyRejected = "the catalog rejects this server's API key; the operator must replace it"
 
 // Violation is one invalid field of a request, with its path, such as "inputs.prompt".
@@ -123,7 +123,7 @@ func StatusFor(ctx context.Context, err error) *status.Status {
 	return statusOf(err, auth.Of(ctx).SeesAccount)
 }
 
-// statusOf converts an error to a status. Every error is converted here.
+// statusOf converts an error to a status. All errors are converted by this function.
 func statusOf(err error, seesAccount bool) *status.Status {
 	if err == nil {
 		return nil

@@ -7,7 +7,7 @@ const fetched = (path) => fetch(path).then((answer) => {
   return answer;
 });
 
-// here replaces localhost in the programs and commands of start.md with the host of this page. The server has already set the
+// In the programs and commands of start.md, here replaces localhost with the host of this page. The server has already set the
 // gRPC port.
 const here = (text) => text
   .replaceAll('http://localhost:8080', location.origin)

@@ -143,7 +143,7 @@ func (s *Studio) WatchEvents(req *easelv1.WatchEventsRequest, stream grpc.Server
 	return s.Events(req, stream)
 }
 
-// Content returns the content that OpenContent returns.
+// Content calls OpenContent.
 func (s *Studio) Content(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*service.Content, error) {
 	return s.OpenContent(ctx, req)
 }
