@@ -238,7 +238,7 @@ func failedWrite(err error) error {
 	if !errors.Is(err, errNotRead) {
 		return context.Canceled // the client disconnected
 	}
-	return service.Fail(easelv1.ErrorReason_READER_TOO_SLOW, fmt.Sprintf("the client read no byte for %v", service.DefaultDownloadTimeout))
+	return service.Fail(easelv1.ErrorReason_READER_TOO_SLOW, fmt.Sprintf("the client read no byte for %v; download again and read faster", service.DefaultDownloadTimeout))
 }
 
 // contentType returns media if it is a valid media type, and otherwise application/octet-stream.

@@ -57,7 +57,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	st, ok := status.FromError(err)
 	switch {
 	case errors.As(err, &bad):
-		err = service.InvalidRequest(service.Violation{Description: "the path can't be unescaped"})
+		err = service.InvalidRequest(service.Violation{Description: "the path contains an invalid percent escape; write a literal % as %25"})
 	case ok && st.Code() == codes.InvalidArgument && service.Reason(st) == easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED:
 		err = service.InvalidRequest(unreadable(st.Message())) // the gateway could not parse the request
 	case isOrder(r):

@@ -18,8 +18,8 @@ import (
 
 // parameters maps each route, such as "GET /v1/generations", to its query parameters. A parameter has a JSON name and a name in
 // the contract, and the gateway accepts both. The parameters of a route are the fields of its request that are not in the path. A
-// route whose request is the body has no parameters. Easel checks the names, because the gateway ignores unknown ones, such as a
-// misspelled limit.
+// route whose request is in the body has no parameters. Easel checks the names, because the gateway ignores unknown ones, such as
+// a misspelled limit.
 type parameters map[string]map[string]string
 
 func newParameters() parameters {

@@ -78,7 +78,7 @@ func (t TLS) parse(contents ...[]byte) (*tls.Config, error) {
 			config.ClientAuth = tls.VerifyClientCertIfGiven
 		}
 		if !config.ClientCAs.AppendCertsFromPEM(contents[2]) {
-			return nil, errors.New("no certificate in the client CA file")
+			return nil, errors.New("no certificate in the client CA file; it must be PEM")
 		}
 	}
 	return config, nil

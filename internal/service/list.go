@@ -124,7 +124,7 @@ func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger
 	f := ledger.Filter{Owner: viewer(ctx), ModelID: filter.GetModelId(), Labels: filter.GetLabels()}
 	if owner := filter.GetOwner(); owner != "" {
 		if !auth.Of(ctx).Operator {
-			return f, InvalidRequest(Violation{Field: "filter.owner", Description: "only an operator may select an owner; without owner the list has your own renders"})
+			return f, InvalidRequest(Violation{Field: "filter.owner", Description: "only an operator may select an owner; omit owner to list your own renders"})
 		}
 		f.Owner = &owner
 	}

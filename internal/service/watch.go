@@ -126,8 +126,8 @@ func (w *watchOfOne) attribution(u *watch.Update) ledger.Attribution {
 	return whose
 }
 
-// finish sends the end of the stream after the hub's watch has returned err. This is the closing message or, on
-// request, the bytes of the result.
+// finish sends the last messages of the stream after the hub's watch has returned err. They are the closing message or,
+// on request, the bytes of the result.
 func (w *watchOfOne) finish(err error) error {
 	err = w.service.closes(err)
 	if closing := closingMessage(err); closing != nil {

@@ -56,7 +56,7 @@ func eventOwner(ctx context.Context, filter *easelv1.EventFilter) (*string, erro
 	owner := viewer(ctx)
 	if asked := filter.GetOwner(); asked != "" {
 		if owner != nil {
-			return nil, InvalidRequest(Violation{Field: "filter.owner", Description: "only an operator may select an owner; without owner the stream has your own events"})
+			return nil, InvalidRequest(Violation{Field: "filter.owner", Description: "only an operator may select an owner; omit owner to receive your own events"})
 		}
 		owner = &asked
 	}
@@ -193,7 +193,8 @@ func (w *watchOfEvents) next(ctx context.Context, reader *events.FeedReader) (se
 // ledgerPause is the time between two reads of a ledger that does not respond.
 const ledgerPause = time.Second
 
-// wait waits before another read of an unavailable ledger. The stream continues.
+// wait waits before the next read of an unavailable ledger, so that the stream can continue. It returns an error if the
+// stream must end.
 func (w *watchOfEvents) wait(ctx context.Context, failed error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

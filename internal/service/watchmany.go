@@ -43,7 +43,7 @@ type watchOfMany struct {
 	stream      grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
 	known       func() error // checks whether the caller is still authorized
 	filter      *easelv1.GenerationFilter
-	named       bool                          // whether the request names the generations; otherwise it watches everything
+	named       bool                          // whether the request names the generations; otherwise it watches all generations
 	owner       *string                       // owner of the generations; nil means any owner
 	needsLedger bool                          // whether the watch covers only orders, so that the ledger must be available
 	whose       map[string]ledger.Attribution // attributions when the watch started; nil after the caller has caught up
@@ -128,7 +128,7 @@ func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attri
 }
 
 // everything adds the ledger's unsettled orders to the request of a watch that names no generations. If the watch
-// covers only orders, they replace the generations that the catalog lists.
+// covers only orders, these orders replace the generations that the catalog lists.
 func (w *watchOfMany) everything(ctx context.Context, filter ledger.Filter, request *watch.Request) (err error) {
 	if !w.needsLedger && !auth.Of(ctx).SharesAPIKey() {
 		return nil

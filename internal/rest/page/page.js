@@ -7,8 +7,7 @@ const fetched = (path) => fetch(path).then((answer) => {
   return answer;
 });
 
-// In the programs and commands of start.md, here replaces localhost with the host of this page. The server has already set the
-// gRPC port.
+// Returns a text of start.md in which the host of this page replaces localhost. The server has already set the gRPC port.
 const here = (text) => text
   .replaceAll('http://localhost:8080', location.origin)
   .replaceAll(/\blocalhost:(\d+)/g, `${location.hostname}:$1`);
