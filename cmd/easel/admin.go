@@ -46,7 +46,7 @@ func (s *since) UnmarshalText(text []byte) (err error) {
 // adminTimeout is the timeout of a request to the admin address.
 const adminTimeout = 15 * time.Second
 
-// post sends asked to a path of the admin address, and decodes the response into answer.
+// post sends asked as JSON to a path at the admin address, and decodes the response into answer.
 func (f *adminFlags) post(ctx context.Context, p *cli.Program, path string, asked, answer any) error {
 	body, _ := json.Marshal(asked) // cannot fail for the types of package admin
 	text, err := f.ask(ctx, p, http.MethodPost, path, body)
@@ -145,7 +145,7 @@ func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path s
 	if !crossorigin.IsLoopback(addr) && !f.AllowPlaintext {
 		return nil, &cli.Problem{
 			Exit: cli.ExitUsage, Text: "the key would be sent without TLS to " + addr,
-			Cure: "Reach the admin address through a tunnel to this machine, or set EASEL_ALLOW_PLAINTEXT=true if something else encrypts.",
+			Cure: "Reach the admin address through a tunnel to this machine, or set EASEL_ALLOW_PLAINTEXT=true if something else encrypts the connection.",
 		}
 	}
 	request.Header.Set("Authorization", "Bearer "+key)
@@ -159,7 +159,7 @@ func refusedByAdmin(code int, text string, request *http.Request) error {
 	case code < http.StatusMultipleChoices:
 		return nil
 	case code == http.StatusNotFound:
-		problem.Text, problem.Cure = "there is no "+request.URL.Path+" at "+request.URL.Host, "--admin-addr names the admin address of the server"
+		problem.Text, problem.Cure = "there is no "+request.URL.Path+" at "+request.URL.Host, "Set --admin-addr to the server's admin address."
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
 		problem.Exit, problem.Cure = cli.ExitCredential, "Set EASEL_API_KEY to the token of an operator in the callers file, or --api-key-file to a file with it."
 	case code == http.StatusServiceUnavailable:

@@ -25,17 +25,17 @@ const (
 // errOtherAccount rejects a shared API key that belongs to another account, because no render in the ledger exists there.
 var errOtherAccount = errors.New("the API key and the orders of this ledger belong to different accounts of the catalog; use one ledger for each account")
 
-// accountGuard compares a shared API key's account with the ledger's account. It accepts an API key whose account the catalog does
-// not name.
+// accountGuard compares a shared API key's account with the ledger's account. It accepts an API key if the
+// catalog returns no ID for its account.
 type accountGuard struct {
 	client *catalog.Client
 	ledger *ledger.Ledger
 	logger *slog.Logger
 
-	// Last check by accept.
+	// Time, API key and result of the last check by accept.
 	asked time.Time
 	key   catalog.Secret
-	err   error // result of the check
+	err   error
 }
 
 // accept rejects an API key that belongs to another account, or whose account is not known yet. Only the reader of the key
@@ -58,7 +58,7 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	if unanswered[catalog.KindOf(err)] || ctx.Err() != nil {
 		return err
 	}
-	if account.ID == "" { // not named, or the record can't be read
+	if account.ID == "" { // the catalog returns no ID, or the record can't be read
 		return nil
 	}
 	own, err := g.ledger.BelongsTo(ctx, account.ID)
@@ -68,7 +68,7 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	return err
 }
 
-// unanswered contains the kinds of errors after which the catalog may still name the account.
+// unanswered contains the kinds of errors after which the account is still unknown, and a later check may succeed.
 var unanswered = map[catalog.Kind]bool{catalog.KindUnavailable: true, catalog.KindRateLimited: true, catalog.KindBusy: true, catalog.KindCredentialRejected: true}
 
 // begin checks the API key at startup. If the catalog or the ledger does not respond, it returns a function that repeats the

@@ -51,7 +51,7 @@ func logAudit(logger *slog.Logger) func(context.Context, ledger.AuditLine) {
 	}
 }
 
-// logged returns JSON in a form for the log, or nil if text is empty.
+// logged returns the value of a log attribute for a JSON text: the text, or nil if it is empty.
 func logged(text json.RawMessage) any {
 	if len(text) == 0 {
 		return nil

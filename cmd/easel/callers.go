@@ -38,7 +38,7 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 		return wrong(errors.New(c.File + ": " + strings.Join(problems, "; ")))
 	}
 	if len(list.Callers) == 0 {
-		return wrong(errors.New(c.File + " names no caller: easel serve does not start with it"))
+		return wrong(errors.New(c.File + " lists no callers; easel serve rejects such a file"))
 	}
 	console.Print(fmt.Sprintf("%s: %s of %s", c.File, counted(len(list.Callers), "caller"), counted(len(list.Owners()), "owner")))
 	if names := unlimited(list); names != "" {

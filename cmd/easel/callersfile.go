@@ -61,7 +61,7 @@ func warnOfMissingOwners(ctx context.Context, led *ledger.Ledger, list *auth.Lis
 	known := list.Owners()
 	missing := slices.DeleteFunc(owners, func(owner string) bool { return slices.Contains(known, owner) })
 	if len(missing) > 0 {
-		logger.WarnContext(ctx, "the callers file lacks owners of orders of unknown outcome: easel orders list --unknown lists them; add the owners again, or resolve the orders", "owners", len(missing))
+		logger.WarnContext(ctx, "the callers file lacks owners of orders whose outcome is unknown; add these owners again, or resolve the orders that easel orders list --unknown shows", "owners", len(missing))
 	}
 }
 
@@ -84,7 +84,7 @@ type notifier struct {
 	count func(team, outcome string, events int64)
 }
 
-// eventConfig returns the subscribed teams and the event data for the ledger.
+// eventConfig returns the functions with which the ledger finds the subscribed teams and creates the data of events.
 func (n *notifier) eventConfig() *ledger.EventConfig {
 	return &ledger.EventConfig{Teams: n.teams.Known, Generation: n.data.Generation, Budget: n.data.Budget}
 }

@@ -92,7 +92,7 @@ func (c *contentAdoptCmd) Run(ctx context.Context, p *cli.Program) error {
 	if err := c.post(ctx, p, "/contents:adopt", struct{}{}, &struct{}{}); err != nil {
 		return err
 	}
-	return say(p, "the copies from before the ledger was restored are adopted: they are deleted with their renders")
+	return say(p, "the copies that are older than the ledger's restoration are adopted; a server deletes each of them together with its render")
 }
 
 type contentVerifyCmd struct {
@@ -135,7 +135,7 @@ func (c *contentVerifyCmd) compare(ctx context.Context, report func(line string)
 		return v, err
 	}
 	if len(stores.All()) == 0 {
-		return v, errors.New("this ledger has no copies in a store: check --ledger-url, and EASEL_CONTENT_URL of the servers")
+		return v, errors.New("the ledger lists no copies of results; check --ledger-url here, and EASEL_CONTENT_URL on the servers")
 	}
 	return content.New(content.Config{Store: store, Ledger: led}).Verify(ctx, c.Bytes, report, done)
 }

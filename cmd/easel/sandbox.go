@@ -77,7 +77,7 @@ func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (shown
 	return shownKey{key, cli.Money(*f.Balance.Cents, "")}, err
 }
 
-// keeping returns a text about the data that is kept. A key can't be shown twice, because only its hash is stored.
+// keeping returns the sentence about stored data. A key can't be shown twice, because only its hash is stored.
 func (f *sandboxFlags) keeping() string {
 	if f.DB == "" {
 		return "All data is lost then; --db FILE keeps it."
@@ -142,7 +142,7 @@ type catalogServer struct {
 	*sandbox.Sandbox
 	addr   string
 	server *http.Server
-	failed chan error // reason why it no longer listens
+	failed chan error // receives the error that stops the server
 }
 
 // startCatalog opens a sandbox and listens. If admin is true, every client that reaches the address can also administer it.
@@ -163,7 +163,7 @@ func startCatalog(ctx context.Context, addr string, cfg sandbox.Config, admin bo
 // baseURL returns the catalog's base URL.
 func (c *catalogServer) baseURL() string { return "http://" + c.addr + sandbox.BasePath }
 
-// wait waits until ctx is done and returns nil, or returns the error that stopped the server before.
+// wait waits until ctx is done, and returns nil. If an error stops the server first, wait returns the error.
 func (c *catalogServer) wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():

@@ -139,7 +139,7 @@ func (c *serveCmd) addressFaults(list *cli.FaultList) {
 		list.Require(!c.unguarded() || strings.HasPrefix(*a.addr, ":") || crossorigin.IsLoopback(*a.addr), a.name+": with EASEL_UPSTREAM_KEY_FILE and without a list of callers, "+
 			"only loopback is allowed; set EASEL_CALLERS_FILE or EASEL_TLS_CLIENT_CA_FILE, or EASEL_ALLOW_ANONYMOUS=true")
 	}
-	list.Require(c.CallersFile == "" || c.AllowPlaintext || !c.beyondLoopbackInClear(), "EASEL_CALLERS_FILE: tokens of callers would travel in the clear beyond this machine; "+
+	list.Require(c.CallersFile == "" || c.AllowPlaintext || !c.beyondLoopbackInClear(), "EASEL_CALLERS_FILE: callers on other machines would send their tokens unencrypted; "+
 		"set EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE, or EASEL_GRPC_ADDR and EASEL_HTTP_ADDR to loopback addresses behind a proxy with TLS, or EASEL_ALLOW_PLAINTEXT=true if the network protects them")
 }
 

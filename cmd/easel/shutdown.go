@@ -47,7 +47,7 @@ type background struct {
 	began time.Time // start of the shutdown
 }
 
-// start starts works, and cancels their context in the stage until.
+// start runs each of works in a goroutine. The stage that until names cancels their context, and waits for them to return.
 func (b *background) start(ctx context.Context, until stage, works ...func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup

@@ -55,7 +55,7 @@ func TestWhatIsLessSafeThanItMayBeIsWarnedOf(t *testing.T) {
 		known    *auth.Callers
 		want     string
 	}{
-		"API keys in the clear":                     {serveCmd{listenFlags: everywhere}, nil, "API keys of callers travel in the clear"},
+		"API keys in the clear":                     {serveCmd{listenFlags: everywhere}, nil, "callers on other machines send their API keys unencrypted"},
 		"API keys on this machine":                  {serveCmd{listenFlags: here}, nil, ""},
 		"API keys within TLS":                       {serveCmd{listenFlags: everywhere, TLSCertFile: "cert"}, nil, ""},
 		"a caller without a limit":                  {serveCmd{listenFlags: here, UpstreamKeyFile: "key"}, known, `"callers without budget","callers":"poster","hint":"set a budget`},

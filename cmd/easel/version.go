@@ -8,7 +8,7 @@ import (
 )
 
 // version and revision are set by the linker in a release build, so that the binary does not depend on the build directory.
-// Otherwise the version is that of the toolchain's build information, which contains the revision.
+// Otherwise the version comes from the Go toolchain's build information, and contains the revision.
 var version, revision string
 
 // thisBuild returns the version of this program.

@@ -175,7 +175,7 @@ func mayReceive(out string, force bool) error {
 	return badUsage("--out "+out+": no file can be created there: "+reasonOf(err), cure)
 }
 
-// reasonOf returns the reason of a file error, without the file's name.
+// reasonOf returns the cause of a file error, without the file's name.
 func reasonOf(err error) string {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err.Error()
@@ -189,7 +189,7 @@ func writeText(out string, force bool, g *easelv1.Generation) (saved, error) {
 	if out == "" || isDir(out) {
 		name := g.GenerationId + ".txt"
 		if name != filepath.Base(filepath.Clean("/"+name)) || strings.HasPrefix(name, ".") || terminal.Sanitize(name) != name {
-			return saved{}, &Problem{Exit: ExitFailure, Text: fmt.Sprintf("the render %q makes an unsafe file name", g.GenerationId), Cure: "Name the file with --out."}
+			return saved{}, &Problem{Exit: ExitFailure, Text: fmt.Sprintf("the render ID %q is not a safe file name", g.GenerationId), Cure: "Name the file with --out."}
 		}
 		path = filepath.Join(out, name)
 	}

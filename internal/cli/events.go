@@ -29,7 +29,7 @@ func (c *FollowEvents) Run(ctx context.Context, s *session) error {
 	return s.Err()
 }
 
-// eventLine returns the line of an event: as JSON like over REST, or as text.
+// eventLine formats an event as one line: as the REST API's JSON, or as text.
 func (s *session) eventLine(e *easel.Event) string {
 	subject := terminal.OneLine(e.Raw.GetGeneration().GetGenerationId())
 	if e.Budget != nil {

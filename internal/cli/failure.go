@@ -18,8 +18,8 @@ import (
 
 // failure is an error as it is printed: as text for people, or as JSON for programs.
 type failure struct {
-	Code              string            `json:"code,omitempty"`   // gRPC code, or empty for an error of this program
-	Reason            string            `json:"reason,omitempty"` // ErrorReason in the contract, or empty
+	Code              string            `json:"code,omitempty"`   // gRPC code; empty if no call returned the error
+	Reason            string            `json:"reason,omitempty"` // ErrorReason in the contract; empty if the server sent none
 	Message           string            `json:"message"`
 	GenerationID      string            `json:"generationId,omitempty"`
 	Resource          string            `json:"resource,omitempty"` // missing render or model

@@ -46,7 +46,7 @@ func (c *generateCmd) Run(ctx context.Context, s *session) error {
 	return nil
 }
 
-// waitingAfter is the time without a response to an order after which a line reports that.
+// waitingAfter is the time after which a line reports that there is no response to the order yet.
 const waitingAfter = 5 * time.Second
 
 // order places the order. Its idempotency key is printed before anything is sent.

@@ -50,7 +50,7 @@ type Grammar struct {
 	Options  []kong.Option // additional parser options
 }
 
-// Commands contains the client commands and those about the program itself.
+// Commands contains the client commands, and the commands about the program itself.
 type Commands struct {
 	Account  accountCmd  `cmd:"" group:"call" help:"Show the balance, and the budgets of your team."`
 	Usage    usageCmd    `cmd:"" group:"call" help:"Show the number of orders and their costs."`
@@ -79,7 +79,7 @@ func (p *Program) env(name string) string {
 	return text
 }
 
-// Self returns the program's name, quoted for a shell, which runs the program again from the same directory.
+// Self returns the program's name, quoted for a shell. In the same directory, it runs the program again.
 func (p *Program) Self() string { return terminal.ShellQuote(cmp.Or(p.Name, "easel")) }
 
 // Run runs a command line and returns the exit code. Only Run prints errors.
@@ -116,7 +116,7 @@ func (p *Program) do(ctx context.Context, args []string) error {
 	}
 	unknown := env.unknown()
 	if faults := faultsOf(line, env); len(faults) > 0 {
-		for _, name := range unknown { // the setting that the error misses may be misspelled
+		for _, name := range unknown { // an unknown variable may be the missing setting, misspelled
 			faults = append(faults, ignored(name))
 		}
 		return badUsage(strings.Join(faults, "; "), "")
@@ -191,9 +191,9 @@ func (p *Program) run(ctx context.Context, line *kong.Context) (err error) {
 	return s.Err()
 }
 
-// faultsOf returns the problems with variables, flags and arguments. An empty flag is a problem, because the cause is most
-// likely an unset shell variable, and an order must not get a new key for that reason. A flag that also has an environment
-// variable may be empty.
+// faultsOf returns the problems with variables, flags and arguments. An empty flag is a problem, because
+// the cause is most likely an unset shell variable. For example, an empty --idempotency-key must not create a new key. A flag
+// that also has an environment variable may be empty.
 func faultsOf(line *kong.Context, env *environment) []string {
 	faults := env.faults
 	for _, path := range line.Path {

@@ -237,7 +237,7 @@ func (c *Health) Run(ctx context.Context, s *session) error {
 	status := response.Status.String()
 	err = s.answer(response, status, func() { s.Print(status) })
 	if err == nil && response.Status != grpc_health_v1.HealthCheckResponse_SERVING {
-		err = &Problem{Exit: ExitRetry, Text: c.Addr + " does not serve"}
+		err = &Problem{Exit: ExitRetry, Text: "the server at " + c.Addr + " is not serving"}
 	}
 	return err
 }

@@ -42,7 +42,7 @@ func TestAWatchOfEverythingPrintsEachChangeAndSaysThatItContinues(t *testing.T) 
 		if want := []string{"gen_new", "gen_old", "gen_mid", "gen_new", "gen_older"}; !slices.Equal(order, want) {
 			t.Errorf("got %q, want %q\n%s", order, want, got.stderr)
 		}
-		if strings.Count(got.stderr, "watching 3 renders; each change is printed, and new renders are") != 1 {
+		if strings.Count(got.stderr, "watching 3 renders, and every new render; each state change is printed") != 1 {
 			t.Errorf("printed\n%s", got.stderr)
 		}
 	})

@@ -60,7 +60,7 @@ func (v *watchView) received(m easel.Message) {
 		v.applyHeartbeat(m.GetHeartbeat())
 	}
 	if many, ok := m.(*easelv1.WatchGenerationsResponse); ok && many.GetCaughtUp() != nil {
-		v.aside(fmt.Sprintf("watching %d renders; each change is printed, and new renders are", many.GetCaughtUp().GenerationCount))
+		v.aside(fmt.Sprintf("watching %d renders, and every new render; each state change is printed", many.GetCaughtUp().GenerationCount))
 	}
 }
 

@@ -96,7 +96,7 @@ func (c *Console) Copy(from io.Reader) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.erase()
-	if c.OutStyle.Terminal || isTerminal(c.out) { // the style of a dumb terminal is not Terminal
+	if c.OutStyle.Terminal || isTerminal(c.out) { // OutStyle.Terminal is false for a dumb terminal
 		return copySanitized(c.out, from)
 	}
 	_, err := io.Copy(c.out, from)
