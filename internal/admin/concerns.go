@@ -47,7 +47,7 @@ func (r *report) concerns(problems map[string][]error) []concern {
 	all.addLedger(r)
 	for _, setting := range slices.Sorted(maps.Keys(problems)) {
 		for _, err := range problems[setting] {
-			all.add(setting != Issuers, true, "A settings file has changed and is not applied; the previous content stays in effect, and the next start fails: %v.", err)
+			all.add(setting != Issuers, true, "A changed settings file can't be applied; its previous content stays in effect, and the next start of the server fails: %v.", err)
 			all.add(setting == Issuers, true, "The keys of an issuer can't be read; its tokens are accepted for a day with the previous keys, if there are any: %v.", err)
 		}
 	}
@@ -130,8 +130,8 @@ func (c *concerns) addLimiters(r *report) {
 func (c *concerns) addLedger(r *report) {
 	known := r.Ledger
 	c.add(!known.Up, true, "The ledger does not answer: orders are rejected until it does. Watches of known renders continue.")
-	c.add(known.Faults > 0, true, "Contradictions about orders since the start: %d. The log has each.", known.Faults)
-	c.add(known.Unknown > 0 && known.OldestUnknown >= unknownLong, false, "Orders without an outcome: %d, the oldest for %s, see easel orders list --unknown.",
+	c.add(known.Faults > 0, true, "Contradictions about orders since the start: %d. The log describes each of them.", known.Faults)
+	c.add(known.Unknown > 0 && known.OldestUnknown >= unknownLong, false, "Orders whose outcome is unknown: %d, the oldest for %s; see easel orders list --unknown.",
 		known.Unknown, known.OldestUnknown.Round(time.Minute))
 	var silent, abandoned, poor []string
 	for _, e := range known.Events {
@@ -147,13 +147,13 @@ func (c *concerns) addLedger(r *report) {
 			poor = append(poor, o.Owner)
 		}
 	}
-	c.add(len(silent) > 0, false, "A receiver does not accept events, see easel events list: %s.", some(silent))
-	c.add(len(abandoned) > 0, false, "Events were abandoned, send them again with easel events replay: %s.", some(abandoned))
-	c.add(len(poor) > 0, false, "No more than a fifth of a budget is left to an owner: %s.", some(poor))
+	c.add(len(silent) > 0, false, "The receivers of these teams do not accept events (see easel events list): %s.", some(silent))
+	c.add(len(abandoned) > 0, false, "The delivery of events to these teams was abandoned (send them again with easel events replay): %s.", some(abandoned))
+	c.add(len(poor) > 0, false, "At most a fifth of a budget is left to these owners: %s.", some(poor))
 	copied := known.Contents
 	c.add(r.Copies && copied.Waiting > 0 && copied.Oldest >= uncopiedLong, false,
 		"Results that wait to be copied: %d, the oldest for %s. The log has the reason. Results are read from the catalog.", copied.Waiting, copied.Oldest.Round(time.Minute))
-	c.add(r.Copies && copied.Failed > 0, false, "Results whose copy was abandoned: %d. The log has each.", copied.Failed)
+	c.add(r.Copies && copied.Failed > 0, false, "Results whose copy was abandoned: %d. The log has the reasons.", copied.Failed)
 }
 
 // isNearlySpent reports whether at most a fifth of a budget is left.

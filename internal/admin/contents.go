@@ -42,7 +42,7 @@ func (o Orders) fetchContent(ctx context.Context, asked ContentFetch) (FetchedCo
 func (o Orders) adoptContents(ctx context.Context, _ struct{}) (done struct{}, err error) {
 	wasCopied, err := o.Ledger.AdoptContents(ctx, byOf(ctx))
 	if err == nil && !wasCopied {
-		err = conflict("the ledger was not copied or restored: it may delete each of its copies")
+		err = conflict("there is nothing to adopt, because the ledger was not copied or restored")
 	}
 	return done, err
 }

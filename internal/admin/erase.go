@@ -26,7 +26,8 @@ type Erasure struct {
 type Erased struct {
 	// Erased is the number of orders that this step has erased.
 	Erased int64 `json:"erased"`
-	// Left maps orders whose outcome is unknown, and stores whose copies remain, to the reason why they were not erased.
+	// Left maps everything that was not erased to the reason. The keys are orders whose outcome is unknown, and the store of
+	// results if copies remain in it.
 	Left map[string]string `json:"left,omitempty"`
 	// Next is the position of the next step; nil after the last step.
 	Next *ledger.Position `json:"next,omitempty"`
@@ -79,7 +80,7 @@ func (o Orders) forgetContents(ctx context.Context, done *Erased) {
 	case err != nil:
 		done.Left["the store of results"] = err.Error()
 	case left > 0:
-		done.Left["the store of results"] = fmt.Sprintf("%d copies are still to be deleted, and will be by a server with EASEL_CONTENT_URL when the store answers", left)
+		done.Left["the store of results"] = fmt.Sprintf("%d copies are not deleted yet; a server with EASEL_CONTENT_URL deletes them when the store is available", left)
 		if o.Ledger.IsCopy() {
 			done.Left["the store of results"] += "; copies from before the ledger was restored need easel content adopt first"
 		}

@@ -108,7 +108,7 @@ type OrderQuery struct {
 	Held     bool `json:"held,omitempty"`
 	// Owner is the owner of the orders. Empty means every owner.
 	Owner string `json:"owner,omitempty"`
-	// State is the state of an [Order]. Empty means every state.
+	// State is an element of [OrderStates]. Empty means every state.
 	State string `json:"state,omitempty"`
 	// Since is the earliest time of an order. Zero means every time.
 	Since time.Time `json:"since,omitzero"`

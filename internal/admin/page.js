@@ -29,7 +29,7 @@ const clock = time => new Date(time).toLocaleTimeString('en-GB');
 
 const health = { healthy: 'good', unknown: '', throttled: 'fair', unreachable: 'bad', credential_rejected: 'bad' };
 
-// table shows rows with columns of [heading, cell, kind]. cell is a function of the item that returns a string or an element.
+// table shows rows. A column is [heading, cell, kind], and the function cell returns a string or an element for an item.
 const table = (id, columns, rows, none) => {
   const body = [];
   if (rows.length) {
@@ -109,7 +109,7 @@ const limiters = ({ limiters: all }) => {
   at('limiters').hidden = !Object.keys(all).length;
   at('closed').replaceChildren(...Object.entries(all).flatMap(([key, l]) => [
     ...(l.closed ? [make('li', `${key}: the catalog has asked for a pause (429 or 503)${since(l.pausedTill) === 0 ? ', ' + ahead(l.pausedTill) : ''}.`)] : []),
-    ...(l.capped ? [make('li', `${key}: the daily cap is reached, for orders.`)] : []),
+    ...(l.capped ? [make('li', `${key}: the daily cap is reached; orders are rejected.`)] : []),
   ]));
   table('waiting', [
     ['owner', l => l.owner || '(any caller with the key)', 'name'],
@@ -117,7 +117,7 @@ const limiters = ({ limiters: all }) => {
     ['requests', l => count(l.count), 'number'],
     ['the oldest', l => ago(l.oldest)],
     ['key', l => make('code', l.key)],
-  ], first('waiting', lines.sort((a, b) => Date.parse(a.oldest) - Date.parse(b.oldest))), 'No request waits.');
+  ], first('waiting', lines.sort((a, b) => Date.parse(a.oldest) - Date.parse(b.oldest))), 'No requests are waiting.');
 };
 
 // replicas shows the number of replicas that share the poll rate.
@@ -138,7 +138,7 @@ const period = (owner, name) => owner.budgets?.find(b => b.period === name);
 // ledger shows the spending of each owner, and in one line the state of the copies of results. Owners with unknown orders come first.
 const ledger = ({ ledger: l, ledgerMeans, copies }) => {
   const state = l.up ? make('span', 'answers', 'good') : make('span', 'does not answer', 'bad');
-  at('book').replaceChildren(`The ledger is ${ledgerMeans}. It `, state, `, read ${ago(l.time)}. Orders of unknown outcome: ${count(l.unknown)}` + (l.unknown ? `, the oldest ${span(seconds(l.oldestUnknown))} old.` : '.'));
+  at('book').replaceChildren(`The ledger is ${ledgerMeans}. It `, state, `, read ${ago(l.time)}. Orders whose outcome is unknown: ${count(l.unknown)}` + (l.unknown ? `, the oldest ${span(seconds(l.oldestUnknown))} old.` : '.'));
   const c = l.contents;
   at('copies').hidden = !copies;
   at('copies').replaceChildren(`Results that wait to be copied: ${count(c.waiting)}` + (c.waiting ? `, the oldest for ${span(seconds(c.oldest))}. ` : '. '),
@@ -156,8 +156,8 @@ const ledger = ({ ledger: l, ledgerMeans, copies }) => {
     ['left this month', o => left(period(o, 'month')), 'number'],
     ['unknown', o => o.unknown ? make('span', count(o.unknown), 'fair') : '–', 'number'],
     ['the oldest', o => o.unknown ? span(seconds(o.oldestUnknown)) : '–'],
-    ['events not taken', o => eventsOf(o).pending ? make('span', `${count(eventsOf(o).pending)}, the oldest ${span(seconds(eventsOf(o).oldest))} old`, 'fair') : '–', 'number'],
-    ['given up', o => eventsOf(o).givenUp ? make('span', count(eventsOf(o).givenUp), 'bad') : '–', 'number'],
+    ['events not accepted', o => eventsOf(o).pending ? make('span', `${count(eventsOf(o).pending)}, the oldest ${span(seconds(eventsOf(o).oldest))} old`, 'fair') : '–', 'number'],
+    ['events abandoned', o => eventsOf(o).givenUp ? make('span', count(eventsOf(o).givenUp), 'bad') : '–', 'number'],
   ], first('owners', (l.owners || []).toSorted((a, b) => b.unknown - a.unknown)), l.named ? 'No orders yet.' : 'Callers forward their own API keys: orders have no owners.');
 };
 
@@ -222,7 +222,7 @@ const show = status => {
     ['watches', r => count(r.watches), 'number'],
     ['key', r => make('code', r.key)],
     ['last error', r => r.failures ? `${r.failures} in a row: ${r.lastError}` : '–', 'long'],
-  ], status.generations, 'No render is waited for.');
+  ], status.generations, 'No renders are active.');
 };
 
 const fade = old => document.querySelectorAll('main > section:not(#verdict)').forEach(s => s.classList.toggle('gone', old));

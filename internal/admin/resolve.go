@@ -67,10 +67,11 @@ func (o Orders) only(ctx context.Context, name string) (order ledger.Order, err 
 	case 1:
 		return found[0], nil
 	}
-	return order, conflict("%s is the name of several orders; use the id of one: %s", name, strings.Join(names, ", "))
+	return order, conflict("%s is the name of several orders; use the ID of one of them: %s", name, strings.Join(names, ", "))
 }
 
-// check returns a problem if the catalog shows that the order can't have placed the generation, or can't be asked.
+// check returns a problem if the catalog shows that the order can't have placed the generation, or if the catalog can't be
+// asked.
 func (o Orders) check(ctx context.Context, order ledger.Order, asked Resolution) error {
 	switch {
 	case !catalog.CanBeNamed(asked.Placed):
@@ -100,5 +101,5 @@ func isImpossible(order ledger.Order) error {
 	case order.State == lifecycle.Refused:
 		return conflict("its outcome is known: the catalog rejected it")
 	}
-	return conflict("it may still be sent again: wait until EASEL_RESEND_WINDOW after %s is over", order.Time.Format(time.RFC3339))
+	return conflict("it may still be sent again: wait until EASEL_RESEND_WINDOW has passed since %s", order.Time.Format(time.RFC3339))
 }

@@ -163,7 +163,7 @@ func TestTheStatusPageOfAServerThatNobodyUsesSaysThatAllIsWell(t *testing.T) {
 	f := newFacility(t, 0)
 	for _, scheme := range []string{"light", "dark"} {
 		b := f.seen(scheme, "All is well")
-		b.until("word that nothing is watched", `document.body.innerText.includes('No render is waited for.')`)
+		b.until("word that nothing is watched", `document.body.innerText.includes('No renders are active.')`)
 		b.picture("status-empty-" + scheme)
 		f.calm(b)
 	}
