@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// benchKey is the API key of all load, as long as a sandbox key. It is forwarded to the stub, which accepts any.
+// benchKey is the API key of all load. It has the length of a sandbox key. It is forwarded to the stub, which accepts any.
 const benchKey = "sandbox_live_0123456789abcdefghijklmnop"
 
 func main() {
@@ -88,9 +88,9 @@ func (b *bench) identify() error {
 	return nil
 }
 
-// copyPrograms replaces both programs with copies that are written like cp does. The pages that the kernel maps in
-// addition to touched ones depend on how a file was written: 30 to 39 MB of the peer and 52 to 63 MB of easel were
-// resident, and linkers differ each time.
+// copyPrograms replaces both programs with copies, which it writes as cp does. The kernel also maps pages that a program
+// has not touched, and their number depends on the way in which the file was written, which differs each time for a linker:
+// between 30 and 39 MB of the peer, and between 52 and 63 MB of easel were resident.
 func (b *bench) copyPrograms() (err error) {
 	if b.peer, err = os.Executable(); err != nil {
 		return err

@@ -142,7 +142,7 @@ type pollerState struct {
 	generation *easelv1.Generation // nil before the first response
 	err        error               // ends every watch
 	observed   time.Time
-	changed    chan struct{} // closed when there is another generation or an error
+	changed    chan struct{} // closed when a newer state or an error replaces this one
 }
 
 func (p *poller) state() pollerState {

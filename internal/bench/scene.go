@@ -84,7 +84,7 @@ func (s *scene) stop() {
 	}
 }
 
-// growth returns the increase of a reading during a function.
+// growth runs a function, and returns the increase of a reading during that time.
 func growth(ctx context.Context, read func(context.Context) (float64, error), meanwhile func() error) (float64, error) {
 	before, err := read(ctx)
 	if err != nil {

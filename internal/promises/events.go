@@ -40,9 +40,9 @@ func NewArrival(team, secret string, header http.Header, body []byte) Arrival {
 	_, _ = fmt.Fprintf(mac, "%s.%s.%s", document.ID, header.Get("webhook-timestamp"), body)
 	switch {
 	case header.Get("webhook-signature") != "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)):
-		a.Fault = "it has another signature"
+		a.Fault = "its signature is invalid"
 	case document.Source != "/easel/teams/"+team || document.Data.Owner != "" && document.Data.Owner != team:
-		a.Fault = "it is of " + document.Source + " and of " + document.Data.Owner
+		a.Fault = "its source is " + document.Source + ", and its owner is " + document.Data.Owner
 	}
 	return a
 }

@@ -60,7 +60,7 @@ const (
 
 // Event is one observation of a caller.
 type Event struct {
-	At    time.Duration // since the start of the record
+	At    time.Duration // time since the start of the record
 	Actor string        // "OWNER.NAME"
 	Seq   int
 	Kind  string

@@ -12,7 +12,7 @@ import (
 // AdminPath is the path at which [Sandbox.AdminHandler] must be mounted.
 const AdminPath = "/_sandbox/"
 
-// adminRoute is a route of the administration.
+// adminRoute is a route of the administration API.
 type adminRoute struct {
 	Method string          `json:"method"`
 	Path   string          `json:"path"`
@@ -21,35 +21,35 @@ type adminRoute struct {
 	do     func(*Sandbox, *http.Request) (status int, body any, err error)
 }
 
-// adminRoutes returns the routes of the administration. Its index lists them.
+// adminRoutes returns the routes of the administration API, in the order of its index.
 func adminRoutes() []adminRoute {
 	return []adminRoute{
 		{"GET", AdminPath, "This index.", nil, (*Sandbox).adminIndex},
-		{"GET", AdminPath + "faults", "Every fault in place, with the number of requests that it affected.", nil, (*Sandbox).adminFaults},
+		{"GET", AdminPath + "faults", "List the active faults, with the number of requests that each has affected.", nil, (*Sandbox).adminFaults},
 		{"POST", AdminPath + "faults", "Inject a fault; its fields are below.", json.RawMessage(ExampleFault), (*Sandbox).adminInject},
 		{"DELETE", AdminPath + "faults", "End every fault.", nil, func(s *Sandbox, r *http.Request) (int, any, error) {
 			s.ClearFaults()
 			return s.adminFaults(r)
 		}},
 		{
-			"POST", AdminPath + "keys", "Create a key. Without key it is a random one.",
+			"POST", AdminPath + "keys", "Create a key. If key is empty, the new key is random.",
 			json.RawMessage(`{"name":"ada","balanceCents":5000,"dailyCapCents":1000,"key":""}`), (*Sandbox).adminCreateKey,
 		},
 		{"DELETE", AdminPath + "keys/{key}", "Revoke a key.", nil, func(s *Sandbox, r *http.Request) (int, any, error) {
 			return http.StatusOK, record{"revoked": true}, s.RevokeKey(r.Context(), r.PathValue("key"))
 		}},
 		{"POST", AdminPath + "keys/{key}/topup", "Add money to the account of a key.", json.RawMessage(`{"cents":1000,"note":"gift"}`), (*Sandbox).adminTopUp},
-		{"GET", AdminPath + "audit?key={key}", "The ledger of a key, with its errors under faults.", nil, func(s *Sandbox, r *http.Request) (int, any, error) {
+		{"GET", AdminPath + "audit?key={key}", "Show the ledger of a key. The member faults lists violations of the ledger's rules.", nil, func(s *Sandbox, r *http.Request) (int, any, error) {
 			return s.audited(r.Context(), r.URL.Query().Get("key"))
 		}},
-		{"GET", AdminPath + "requests", "Number of requests to each route.", nil, func(s *Sandbox, _ *http.Request) (int, any, error) {
+		{"GET", AdminPath + "requests", "Show the number of requests to each route.", nil, func(s *Sandbox, _ *http.Request) (int, any, error) {
 			return http.StatusOK, s.Requests(), nil
 		}},
 	}
 }
 
-// AdminHandler returns the administration over HTTP, below [AdminPath]. GET [AdminPath] lists its routes. It requires no
-// credential: bind it to loopback only.
+// AdminHandler returns the handler of the administration API, which must be mounted at [AdminPath]. GET [AdminPath] lists the
+// routes. The API requires no credential, so serve it only on loopback.
 func (s *Sandbox) AdminHandler() http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range adminRoutes() {

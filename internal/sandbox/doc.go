@@ -12,7 +12,7 @@
 //
 // # Choices
 //
-// The specification leaves the following open. A * marks what a [Dialect] changes.
+// The specification leaves the following open. A * marks the choices that a [Dialect] can change.
 //
 //	API keys          one API key is one account with one balance; only its SHA-256 is stored
 //	GET /me           name, balanceCents, currency, spentTodayCents, dailyCapCents if there is a cap *
@@ -25,7 +25,7 @@
 //	                  ASCII characters; a rejected create is not kept, so 402 can be resent after a top-up
 //	generation        id, modelId, inputs as sent, status, costCents, createdAt, finishedAt, contentUrl,
 //	                  textOutput, failureReason *
-//	contentUrl        absolute, by the host of the request
+//	contentUrl        absolute, with the host of the request
 //	failures          "failed" for Config.RefundDelay, then "refunded" with the refund in that transaction *
 //	list              the newest 100, newest first, no query parameters *
 //	content           Content-Type, Content-Length, ETag, Range and conditions *; queued: 409

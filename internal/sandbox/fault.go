@@ -19,10 +19,10 @@ import (
 // A Delay continues after the client has disconnected, so the request is then served late. A create with AfterCommit and Reset
 // is charged, but its response is lost.
 type Fault struct {
-	Name string `json:"name,omitempty" means:"A name of your own, shown in the list of faults."`
+	Name string `json:"name,omitempty" means:"Name of the fault in the list of faults. It has no effect."`
 
-	Route       string  `json:"route,omitempty" means:"Affects only this route, such as POST /generations. Without it every route."`
-	Key         string  `json:"key,omitempty" means:"Affects only requests with this key. Without it every key."`
+	Route       string  `json:"route,omitempty" means:"Affects only this route, such as POST /generations. By default, affects every route."`
+	Key         string  `json:"key,omitempty" means:"Affects only requests with this key. By default, affects every key."`
 	Skip        int     `json:"skip,omitempty" means:"Number of matching requests that pass first."`
 	Count       int     `json:"count,omitempty" means:"Number of requests after which the fault ends. Zero means never."`
 	Probability float64 `json:"probability,omitempty" means:"Share of matching requests that are affected, 0 to 1. Zero means all."`
@@ -32,17 +32,17 @@ type Fault struct {
 
 	Hang     bool              `json:"hang,omitempty" effect:"true" means:"Never responds."`
 	Reset    bool              `json:"reset,omitempty" effect:"true" means:"Cuts the connection without a response."`
-	Redirect string            `json:"redirect,omitempty" effect:"true" means:"Responds with this Location, and status or 302."`
+	Redirect string            `json:"redirect,omitempty" effect:"true" means:"Responds with this Location and the given status, or 302."`
 	Oversize int64             `json:"oversize,omitempty" effect:"true" means:"Responds with a JSON string of this number of bytes."`
 	Status   int               `json:"status,omitempty" effect:"true" means:"Responds with this status, 200 to 999, with header and body."`
 	Header   map[string]string `json:"header,omitempty" effect:"true" means:"Headers that are added to the response."`
-	Body     string            `json:"body,omitempty" effect:"true" means:"Responds with this body, unchanged. Without status it is 200."`
+	Body     string            `json:"body,omitempty" effect:"true" means:"Responds with this body, unchanged, and the given status, or 200."`
 
 	Set                map[string]any `json:"set,omitempty" effect:"true" means:"Changes members of the true response; null removes one."`
 	ContentLengthDelta int64          `json:"contentLengthDelta,omitempty" effect:"true" means:"Number that is added to the true Content-Length."`
 	Drip               float64        `json:"drip,omitempty" effect:"true" means:"Bytes per second at which the true response is sent."`
-	Cut                bool           `json:"cut,omitempty" effect:"true" means:"Cuts the connection within the true response."`
-	CutAfter           int64          `json:"cutAfter,omitempty" means:"Number of bytes before the cut."`
+	Cut                bool           `json:"cut,omitempty" effect:"true" means:"Cuts the connection in the middle of the true response."`
+	CutAfter           int64          `json:"cutAfter,omitempty" means:"Number of bytes that are sent before the cut."`
 }
 
 // ExampleFault rejects the next two orders, like an overloaded catalog.

@@ -113,7 +113,8 @@ func sameRequest(g generation, o order) error {
 	}
 }
 
-// newGeneration creates a generation with a random ID and duration. It may be chosen to fail.
+// newGeneration creates a generation with a random ID and duration. The generation fails at random,
+// or if its prompt contains [fail].
 func (s *Sandbox) newGeneration(who account, o order) generation {
 	takes := s.scaled(s.random.duration(o.model.pace))
 	now := time.Now()

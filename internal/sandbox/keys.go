@@ -28,7 +28,7 @@ type KeyConfig struct {
 	Name string `json:"name"`
 	// BalanceCents is the first top-up. Zero means an empty account.
 	BalanceCents int64 `json:"balanceCents"`
-	// DailyCapCents is the maximum of charges in a UTC day. Zero means the default in [Config], and a negative value means no
+	// DailyCapCents is the maximum sum of the charges in a UTC day. Zero means the default in [Config], and a negative value means no
 	// cap.
 	DailyCapCents int64 `json:"dailyCapCents"`
 	// Key is the API key: 8 to 200 visible ASCII characters. Empty means a random one.
@@ -82,14 +82,15 @@ func insertKey(tx link, account int64, key string) error {
 	return err
 }
 
-// AddKey adds an API key to the account of another one, for example before a rotation. Both work until one is revoked. If next
-// is empty, the new API key is random. AddKey returns the new API key.
+// AddKey adds the API key next to the account of key, for example before a rotation, and returns it. If next is empty, AddKey
+// creates a random API key. Both API keys work until one is revoked.
 func (s *Sandbox) AddKey(_ context.Context, key, next string) (string, error) {
 	next = cmp.Or(next, s.randomKey())
 	return next, s.change(key, func(tx link, who account) error { return insertKey(tx, who.id, next) })
 }
 
-// RevokeKey revokes an API key. Later requests with it are rejected with 401. The ledger remains, and the generations continue.
+// RevokeKey revokes an API key. Later requests with it are rejected with 401. The account's ledger remains, and its
+// generations continue.
 func (s *Sandbox) RevokeKey(_ context.Context, key string) error {
 	return s.change(key, func(tx link, who account) error {
 		_, err := tx.exec(`UPDATE api_keys SET revoked_at = ? WHERE id = ?`, time.Now().UnixNano(), who.key)

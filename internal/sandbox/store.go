@@ -21,10 +21,11 @@ type store struct {
 }
 
 // link runs statements on a database or in a transaction. Statements never use the context of a request. Each takes less than a
-// millisecond, and a canceled one could close the only connection of a database in memory. The nolint comments refer to this.
+// millisecond, and a canceled one could close the only connection of a database in memory. The nolint comments refer to
+// this rule.
 type link struct{ on runner }
 
-// runner is the part that a transaction and a database have in common.
+// runner is the interface that both a database and a transaction implement.
 type runner interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)

@@ -102,7 +102,7 @@ func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 	}
 	for _, line := range []string{
 		"order lease acquired", "order lease renewal requested", "order attempt failed", "order attempt succeeded",
-		"poll", "the catalog was asked", "catalog failed", "GetGeneration", "WatchGeneration", "DeleteGeneration",
+		"poll", "catalog request finished", "catalog failed", "GetGeneration", "WatchGeneration", "DeleteGeneration",
 	} {
 		if said[line] == 0 {
 			t.Errorf("no log line has the message %q: %v", line, said)

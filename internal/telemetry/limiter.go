@@ -14,7 +14,7 @@ type waiters struct{ owner, class string }
 type limitersReading struct {
 	waiting map[waiters]int
 	wait    time.Duration
-	closed  map[string]int // number of limiters by reason
+	closed  map[string]int // number of closed limiters by reason
 	opens   time.Duration
 }
 

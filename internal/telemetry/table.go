@@ -51,7 +51,7 @@ var (
 	rpcMethod  = Label{Name: "rpc.method", Of: "the methods of the contract"}
 	httpMethod = Label{Name: "http.request.method", Values: []string{"CONNECT", "DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT", "TRACE", "_OTHER"}}
 	httpCode   = Label{Name: "http.response.status_code", Of: "HTTP status codes"}
-	caller     = Label{Name: "easel.caller", Of: "names of callers; forwarded is a caller with an API key of its own"}
+	caller     = Label{Name: "easel.caller", Of: "names of callers; forwarded for a caller with its own API key"}
 	model      = Label{Name: "easel.model.id", Of: "model ids"}
 	condition  = Label{Name: "easel.upstream.condition", Values: []string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}}
 	ordered    = Label{Name: "easel.order.outcome", Values: []string{
@@ -63,7 +63,7 @@ var (
 	eventOutcome    = Label{Name: "easel.event.outcome", Values: []string{"sent", "failed", "given_up"}}
 	copyOutcome     = Label{Name: "easel.content.outcome", Values: []string{"copied", "failed"}}
 	contentSource   = Label{Name: "easel.content.source", Values: []string{"copy", "catalog"}}
-	waiter          = Label{Name: "easel.owner", Of: "names of owners behind a shared API key; polls; forwarded is a caller with its own API key"}
+	waiter          = Label{Name: "easel.owner", Of: "names of owners behind a shared API key; polls; forwarded for a caller with its own API key"}
 	class           = Label{Name: "easel.limiter.class", Values: []string{"order", "read", "poll"}}
 	setting         = Label{Name: "easel.setting", Values: []string{"EASEL_CALLERS_FILE", "EASEL_UPSTREAM_KEY_FILE", "EASEL_TLS_CERT_FILE", "issuers"}}
 	closedBy        = Label{Name: "easel.limiter.reason", Values: []string{"rate_limited", "unavailable", "daily_cap"}}
@@ -71,8 +71,8 @@ var (
 	polled          = Label{Name: "easel.poll.outcome", Values: []string{"ok", "not_found", "throttled", "unreachable", "busy", "credential_rejected", "failed"}}
 	pushed          = Label{Name: "easel.push.event", Values: []string{"update", "heartbeat", "caught_up"}}
 	generationState = Label{Name: "easel.generation.state", Values: []string{"queued", "running", "succeeded", "failed", "refunded", "deleted", "unrecognized"}}
-	version         = Label{Name: "service.version", Of: "of this build"}
-	goVersion       = Label{Name: "process.runtime.version", Of: "of Go"}
+	version         = Label{Name: "service.version", Of: "version of this build"}
+	goVersion       = Label{Name: "process.runtime.version", Of: "version of Go"}
 )
 
 // Table contains every metric of the program. No other metrics are exported. Only the last part of a name may be plural, if it
@@ -81,17 +81,17 @@ var Table = []Metric{
 	{
 		Name: "rpc.server.call.duration", Kind: Histogram, Unit: "s", Buckets: seconds,
 		Labels: []Label{rpcMethod, {Name: "rpc.response.status_code", Of: "names of gRPC codes"}},
-		Text:   "Calls of the contract, over gRPC and over REST, by how they ended; a stream counts when it ends.",
+		Text:   "Calls over gRPC and REST. A stream is counted when it ends.",
 	},
 	{
 		Name: "http.server.request.duration", Kind: Histogram, Unit: "s", Buckets: seconds,
 		Labels: []Label{httpMethod, {Name: "http.route", Of: "the routes of the contract; none for a path without a route"}, httpCode},
-		Text:   "REST requests, except requests whose response was cut off. Each one that reaches the contract counts as a call, too.",
+		Text:   "REST requests, except requests whose response was interrupted. A request that reaches a method of the contract counts as a call, too.",
 	},
 	{
 		Name: "http.client.request.duration", Kind: Histogram, Unit: "s", Buckets: attempts,
-		Labels: []Label{httpMethod, {Name: "url.template", Of: "the routes of the catalog"}, httpCode, {Name: "error.type", Of: "Go error types without a response"}},
-		Text:   "Attempts of requests to the catalog, until the header of the response. The status 429 asks to slow down.",
+		Labels: []Label{httpMethod, {Name: "url.template", Of: "the routes of the catalog"}, httpCode, {Name: "error.type", Of: "Go error types, if there was no response"}},
+		Text:   "Attempts to send requests to the catalog, measured until the response header arrives. With status 429, the catalog asks for fewer requests.",
 	},
 	{
 		Name: "easel.stream.open", Kind: UpDown, Unit: "{stream}", Labels: []Label{rpcMethod},
@@ -123,7 +123,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.generation.active", Kind: UpDown, Unit: "{generation}", From: Hub,
-		Text: "Generations that are polled: they are watched, and the awaited state is not reached.",
+		Text: "Generations that are polled, because a watch or an unsettled order waits for their state.",
 	},
 	{
 		Name: "easel.generation.stalest", Kind: Gauge, Unit: "s", From: Hub,
@@ -131,15 +131,15 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.credentials", Kind: UpDown, Unit: "{credential}", From: Hub, Labels: []Label{condition},
-		Text: "API keys that are used for polls, by the condition of the catalog for them.",
+		Text: "API keys that are used for polls, by the catalog's condition.",
 	},
 	{
 		Name: "easel.credential.paused", Kind: UpDown, Unit: "{credential}", From: Hub,
-		Text: "API keys whose polls wait, because the catalog asked for it or does not answer.",
+		Text: "API keys whose polls are paused, because the catalog asked for a pause or does not answer.",
 	},
 	{
 		Name: "easel.limiter.waiting", Kind: UpDown, Unit: "{request}", From: Limiters, Labels: []Label{waiter, class},
-		Text: "Requests to the catalog that wait for a permit of the limiter of their API key.",
+		Text: "Requests to the catalog that wait for a permit from their API key's limiter.",
 	},
 	{
 		Name: "easel.limiter.wait", Kind: Gauge, Unit: "s", From: Limiters,
@@ -155,11 +155,11 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.poll.ready", Kind: Gauge, Unit: "{request}", From: Hub,
-		Text: "Polls that may be sent immediately, for the API key that has the fewest.",
+		Text: "Number of polls that may be sent immediately, for the API key with the lowest number.",
 	},
 	{
 		Name: "easel.poll.rate", Kind: Gauge, Unit: "{request}/s", From: Hub,
-		Text: "The lowest rate of polls of an API key: EASEL_POLL_RATE, or less after a 429.",
+		Text: "Lowest poll rate of an API key: EASEL_POLL_RATE, or less after a 429.",
 	},
 	{
 		Name: "easel.polls", Kind: Counter, Unit: "{request}",
@@ -177,7 +177,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.update.conflated", Kind: Counter, Unit: "{update}", From: Hub,
-		Text: "Updates that a newer one replaced before they were delivered to the watcher.",
+		Text: "Updates that a newer update replaced before they were delivered to the watcher.",
 	},
 	{
 		Name: "easel.update.regressed", Kind: Counter, Unit: "{update}", From: Hub,
@@ -222,15 +222,15 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.ledger.order.unknown", Kind: Gauge, Unit: "{order}", From: Ledger,
-		Text: "Orders of unknown outcome, including orders in flight.",
+		Text: "Orders whose outcome is unknown, including orders in flight.",
 	},
 	{
 		Name: "easel.ledger.order.oldest", Kind: Gauge, Unit: "s", From: Ledger,
-		Text: "Age of the oldest order of unknown outcome; 0 without one.",
+		Text: "Age of the oldest order whose outcome is unknown (0 if there is no such order).",
 	},
 	{
 		Name: "easel.ledger.faults", Kind: Counter, Unit: "{fault}", From: Ledger,
-		Text: "Faults of the ledger that this process has met: two orders have one generation, one order has two, or a change contradicts the ledger. The log names them.",
+		Text: "Contradictions in the ledger that this process found: two orders have the same generation, an order has two generations, or a change contradicts the ledger. The log describes each of them.",
 	},
 	{
 		Name: "easel.ledger.dearer", Kind: Counter, Unit: "{order}", From: Ledger,
@@ -250,7 +250,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.content.copies", Kind: Counter, Unit: "{copy}", From: Contents, Labels: []Label{copyOutcome},
-		Text: "Attempts of this process to copy a result into the store of EASEL_CONTENT_URL. failed: it is tried again, unless easel.content.failed counts the result.",
+		Text: "Attempts of this process to copy a result into the store of EASEL_CONTENT_URL. failed: the result is copied later, unless easel.content.failed counts it.",
 	},
 	{
 		Name: "easel.content.copied", Kind: Counter, Unit: "By", From: Contents,
@@ -258,11 +258,11 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.content.reads", Kind: Counter, Unit: "{read}", From: Contents, Labels: []Label{contentSource},
-		Text: "Reads of copies. catalog: the store failed, and the catalog had the bytes.",
+		Text: "Reads of results that have a copy. catalog: the store failed, and the catalog sent the bytes.",
 	},
 	{
 		Name: "easel.content.waiting", Kind: Gauge, Unit: "{result}", From: Contents,
-		Text: "Results that are to be copied. The value is the same on every replica.",
+		Text: "Results that wait to be copied. The value is the same on every replica.",
 	},
 	{
 		Name: "easel.content.failed", Kind: Gauge, Unit: "{result}", From: Contents,
@@ -270,11 +270,11 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.content.oldest_waiting", Kind: Gauge, Unit: "s", From: Contents,
-		Text: "Age of the oldest result that is to be copied; 0 without one.",
+		Text: "Age of the oldest result that waits to be copied (0 if no result waits).",
 	},
 	{
 		Name: "db.client.operation.duration", Kind: Histogram, Unit: "s", Buckets: attempts,
-		Labels: []Label{{Name: "db.system.name", Values: []string{"sqlite", "postgresql"}}, {Name: "db.operation.name", Of: "statements: those of one round trip; commit"}, {Name: "error.type", Of: "types of errors in Go if it failed"}},
+		Labels: []Label{{Name: "db.system.name", Values: []string{"sqlite", "postgresql"}}, {Name: "db.operation.name", Of: "statements: those of one round trip; commit"}, {Name: "error.type", Of: "Go error types, if the operation failed"}},
 		Text:   "Operations of the ledger's database.",
 	},
 	{

@@ -69,7 +69,7 @@ func (t describedTransport) log(r *http.Request, answer *http.Response, err erro
 		} else {
 			about = append(about, slog.Int("status", answer.StatusCode))
 		}
-		t.logger.LogAttrs(ctx, slog.LevelDebug, "the catalog was asked", about...)
+		t.logger.LogAttrs(ctx, slog.LevelDebug, "catalog request finished", about...)
 	}
 }
 

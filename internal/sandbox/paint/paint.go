@@ -21,13 +21,13 @@ type Artifact struct {
 // Values are validated inputs, including defaults. Numbers are int64 or float64.
 type Values map[string]any
 
-// Text returns the string with a name, or "".
+// Text returns the string that has the given name, or "".
 func (v Values) Text(name string) string { s, _ := v[name].(string); return s }
 
-// Integer returns the integer with a name, or 0.
+// Integer returns the integer that has the given name, or 0.
 func (v Values) Integer(name string) int64 { n, _ := v[name].(int64); return n }
 
-// Number returns the number with a name, or 0.
+// Number returns the number that has the given name, or 0.
 func (v Values) Number(name string) float64 { n, _ := v[name].(float64); return n }
 
 // Size returns the requested width and height of the picture, in pixels.

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// themes are the subjects of a haiku. Each has words of the prompt, first lines with five syllables, and nouns with two. The
-// last theme is for all other prompts.
+// themes are the subjects of a haiku. Each has words that select it if the prompt contains them, first lines with five syllables,
+// and nouns with two. The last theme is for all other prompts.
 var themes = [][3]string{
 	{"sea ocean beach wave water lake river boat", "where the water ends|salt upon the wind|on a slow low tide", "the tide|a gull|white foam|the boat"},
 	{"snow winter ice frost cold", "on the first white day|under heavy snow|in the frozen field", "fresh snow|a crow|the frost|one track"},
