@@ -6,7 +6,7 @@
 
 GO      ?= go
 PYTHON  ?= python3
-# Packages outside the modules of go.work are built without it.
+# Packages outside the modules of go.work are built without go.work.
 ALONE_GO = GOWORK=off $(GO)
 TOOL     = $(ALONE_GO) tool -modfile=internal/tools/go.mod
 # Tools that read our packages are built without go.work, but run with it.
@@ -56,7 +56,7 @@ demo: build ## Run a complete example with an embedded sandbox, and paint a pict
 run: build ## Run the facade on its fixed ports with an embedded sandbox
 	bin/easel dev
 
-# These packages need other programs, or minutes: make test-system runs them, and make test-attacks runs siege.
+# Packages whose tests need other programs or take minutes. make test-system runs SYSTEM, and make test-attacks runs siege.
 SYSTEM  = ./internal/systemtest ./internal/clients ./internal/torture ./internal/simulation
 NIGHTLY = ./internal/siege ./internal/bench
 
@@ -70,26 +70,26 @@ test-race test-system test-replicas test-content torture: export EASEL_TEST_POST
 test: ## Test all packages, the contract over gRPC and REST, the ledger on SQLite and clients/go, with Go only (2 minutes)
 	@$(GO) test $(TESTING) $(PACKAGES)
 
-# Attacks measure the latency of another caller, which is meaningless with the race detector: make test runs them.
+# Attacks measure the latency of another caller, which is meaningless with the race detector. So only make test runs them.
 test-race: ## Test the same with the race detector, and on PostgreSQL if it is installed (8 minutes)
 	@[ '$(shell $(GO) env CGO_ENABLED)' = 1 ] || { echo 'the race detector needs a C compiler: install gcc' >&2; exit 1; }
 	@$(POSTGRES)
 	@$(call raced,$(GO) test -race $(UNRACED) -skip '^TestAttack' $(TESTING) $(PACKAGES))
 
-# raced,COMMAND runs tests with the race detector. With tests in virtual time, the detector sometimes crashes
-# (github.com/golang/go/issues/78156): by an internal check, or by a signal outside of Go, which no test can cause.
-# Then the tests run once more, unless a test failed or a race was found too.
+# raced,COMMAND runs tests with the race detector. In tests with virtual time, the detector sometimes crashes: an internal check
+# fails, or there is a signal outside of Go (github.com/golang/go/issues/78156). Tests can cause neither. After a crash, raced
+# runs the tests once more, unless a test failed or a race was found.
 raced = mkdir -p .build; echo '$(subst ','"'"',$(1))'; \
   { $(1); echo $$? >.build/race.status; } 2>&1 | tee .build/race.log; \
   if grep -Eq '^(ThreadSanitizer: CHECK failed|SIGSEGV: segmentation violation)' .build/race.log && ! grep -Eq '^ *--- FAIL|^panic: |DATA RACE' .build/race.log; then \
-    echo 'the race detector broke down: once more'; $(1); \
+    echo 'the race detector crashed: running the tests once more'; $(1); \
   else exit $$(cat .build/race.status); fi
 
-# Large tests are skipped with -short: .ci/nightly runs all tests without it. Most parallel tests wait. Binaries without debug
-# information link in a third of the time. make check vets.
+# -short skips large tests, which .ci/nightly runs. More tests run in parallel than there are processors, because most of them
+# wait. Without debug information, binaries link in a third of the time. make check runs vet.
 TESTING = -short -vet=off -timeout 15m -p 3 -parallel 8 -ldflags=-w
-# SQLite is translated from C: checking its memory accesses takes minutes, and none of them is in our code. Its driver is
-# checked, because its unchecked copies of generic code, such as sync.Map, could replace ours in the linked program.
+# The race detector ignores SQLite, which is translated from C: checking its memory accesses takes minutes, and would find no
+# race in our code. Its driver is checked, because its unchecked copies of generic code, such as sync.Map, could replace ours in the linked program.
 UNRACED = -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='modernc.org/libc=-race=false'
 
 MODULE   = github.com/easel-grpc/easel
@@ -97,10 +97,10 @@ PACKAGES = $(filter-out $(patsubst ./%,$(MODULE)/%,$(SYSTEM) $(NIGHTLY)),$(shell
 
 test-system: .build/deploy .build/validators .build/anylanguage .build/restclient .build/issuers .build/webhooks .build/s3 .build/npm test-clients ## Test real processes with PostgreSQL, nginx, Envoy, Prometheus, Chromium, the Collector, helm and other languages (10 minutes)
 	@for tool in nginx promtool prometheus chromium protoc grpc_cpp_plugin; do \
-	  command -v $$tool >/dev/null || echo "$$tool is not on this machine: what needs it is NOT checked" >&2; \
+	  command -v $$tool >/dev/null || echo "$$tool is not on this machine: tests that need it are skipped" >&2; \
 	done
 	@for library in grpc++ protobuf; do \
-	  pkg-config --exists $$library 2>/dev/null || echo "the headers of $$library are not on this machine: the client in C++ is NOT checked" >&2; \
+	  pkg-config --exists $$library 2>/dev/null || echo "the headers of $$library are not on this machine: the test of a C++ client is skipped" >&2; \
 	done
 	@$(POSTGRES)
 	@mkdir -p .build/page
@@ -168,7 +168,7 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 	$(ALONE_GO) build -C internal/tools/issuers -o '$(CURDIR)/$@/kubeissuer' ./kubeissuer
 
 test-clients: ## Run the example of every language, or of LANGUAGES, through kills, cuts and silence
-	@# They are built concurrently, because each waits for its registry most of the time.
+	@# The examples are built concurrently, because a build mostly waits for a registry.
 	$(MAKE) -j3 $(LANGUAGES:%=client-%)
 	$(GO) test ./internal/clients -count=1 -v -timeout 10m -parallel 8 -languages $(subst $() ,$(comma),go $(LANGUAGES))
 	$(GO) test ./cmd/easel -count=1 -v -timeout 5m -run EveryProgramOfTheGettingStarted
@@ -183,7 +183,8 @@ test-replicas: ## Kill, stop, cut off and replace real replicas with 5,000 watch
 test-content: .build/s3 ## Copy 10,000 results through kills of Easel, a store and the catalog
 	$(GO) test ./internal/torture -count=1 -v -run EachResultIsCopied -timeout 90m -results 10000 -result-rounds 2
 
-# Tests that need a session: notifications, limits of the session, rejections at its start, other sessions and pg_dump.
+# Tests that fail behind PgBouncer, because they depend on sessions: notifications, session limits, rejected connections, other
+# sessions and pg_dump.
 SESSIONS = InFlight|RestoredCommand|RestoreBeneath|Notif|Pooler|SessionsAreBounded|HostThatVanishes|BytesOf|PageSeeks|Password|SaysWhy
 
 test-postgres: ## Run the tests of the ledger on PostgreSQL with ICU en-US, with serializable as default, with fsync, and behind PgBouncer
@@ -234,7 +235,7 @@ tidy:
 	  $(GO) mod edit -replace=$(MODULE)='$(CURDIR)' -replace=$(MODULE)/gen/go='$(CURDIR)/gen/go' -replace=$(MODULE)/clients/go='$(CURDIR)/clients/go' .build/tidy.mod && \
 	  $(ALONE_GO) mod tidy -C $$module -modfile='$(CURDIR)/.build/tidy.mod' -diff || exit; done
 
-# Archives of a release contain the file. A linked module without a recognised licence is an error.
+# The archives of a release contain THIRD_PARTY_LICENSES. A linked module without a recognised licence is an error.
 licences:
 	@mkdir -p .build
 	$(GO) run internal/tools/licences/*.go program .build/THIRD_PARTY_LICENSES
@@ -262,7 +263,7 @@ lint: .build/protodeps
 	$(LINT) run --allow-parallel-runners ./... ./clients/go/... ./internal/bench
 	$(TOOL) buf lint
 
-# Comments, messages and pages that differ from BASE.
+# Checks the comments, messages and pages that differ from BASE.
 prose:
 	$(ALONE_GO) test -C internal/tools ./prosecheck
 	$(ALONE_GO) run -C internal/tools ./prosecheck '$(CURDIR)' '$(BASE)'
@@ -279,15 +280,15 @@ generate: .build/protodeps .build/tools ## Generate gen/ from proto/
 	$(TOOL) buf generate
 	@# Files without a service need no gRPC stubs.
 	@grep -L Stub gen/python/src/easel_grpc/v1/*_pb2_grpc.py* | xargs rm -f
-	@# Only TypeScript has no common package of google.rpc, whose messages are the details of errors.
+	@# The details of errors are messages of google.rpc, for which only TypeScript has no common package.
 	$(TOOL) buf generate --template internal/tools/node/buf.gen.errors.yaml .build/protodeps --path .build/protodeps/google/rpc/error_details.proto
 	$(TOOL) buf build --path proto/easel --as-file-descriptor-set -o .build/full.binpb
 	$(TOOL) buf generate --template internal/tools/stubs/buf.gen.yaml
 	$(TOOL) buf format -w gen/proto
 	$(ALONE_GO) run -C internal/tools ./openapi '$(CURDIR)/.build/full.binpb' '$(CURDIR)/.build/openapi/easel.swagger.json' '$(CURDIR)/gen/openapi/easel.openapi.json'
 	$(ALONE_GO) run -C internal/tools ./contract '$(CURDIR)/.build/full.binpb' '$(CURDIR)/clients/reasons.json' '$(CURDIR)/docs/contract.md' '$(CURDIR)/docs/errors.md'
-	@# Without its last line, which would make a browser request a missing file. Compressed again only
-	@# after a change, because another gzip may produce other bytes.
+	@# The last line is removed, because it would make a browser request a missing file. The script is compressed
+	@# again only after a change, because a different gzip may produce different bytes.
 	@sed '$$ { /^\/\/# sourceMappingURL=/d; }' .build/tools/page/node_modules/@scalar/api-reference/dist/browser/standalone.js > .build/scalar.js
 	@gzip -dc internal/rest/page/scalar.js.gz | cmp -s - .build/scalar.js || gzip -9nc .build/scalar.js > internal/rest/page/scalar.js.gz
 
@@ -336,13 +337,13 @@ package-java:
 	cp .build/stage/java/target/*.jar .build/packages
 
 client-python: package-python .build/clients/python
-	@# The dependencies of the wheel and its extras are installed already, and nothing is downloaded.
+	@# The dependencies of the wheel and of its extras are installed already, so nothing is downloaded.
 	.build/clients/python/bin/pip uninstall -q -y --disable-pip-version-check easel-grpc
 	.build/clients/python/bin/pip install -q --disable-pip-version-check --no-index "$$(echo .build/packages/*.whl)[types]"
 	.build/clients/python/bin/mypy --strict --cache-dir .build/mypy clients/python/example clients/python/tests .build/stage/python/src/easel_grpc/[a-z]*.py
 	.build/clients/python/bin/python -m unittest discover -q -s clients/python/tests
 
-# The tests with the oldest libraries that the package allows, and with the newest ones, without a lock file.
+# These targets test without a lock file: with the oldest libraries that the package allows, and with the newest ones.
 client-python-oldest: package-python
 	@$(call with-libraries,$$(sed -n 's/^  "\([a-z0-9-]*\)>=\([0-9.]*\).*/\1==\2/p' clients/python/pyproject.toml))
 

@@ -17,7 +17,7 @@ type Failure = Box<dyn Error + Send + Sync>;
 type Client = GenerationServiceClient<InterceptedService<Channel, fn(Request<()>) -> Result<Request<()>, Status>>>;
 
 const HEARTBEAT: Duration = Duration::from_secs(3);
-const LOST: [Code; 3] = [Code::Unavailable, Code::Unknown, Code::Cancelled]; // codes of tonic for a lost connection
+const LOST: [Code; 3] = [Code::Unavailable, Code::Unknown, Code::Cancelled]; // tonic's codes for a lost connection
 const FINAL: [Code; 6] = [
     Code::NotFound,
     Code::Unauthenticated,
@@ -77,7 +77,7 @@ async fn run(model: &str, prompt: &str, file: &str) -> Result<(), Failure> {
         if FINAL.contains(&status.code()) {
             return Err(status.into()); // a retry can't help
         }
-        again(&status, told).await; // only at the goal does a stream end without an error
+        again(&status, told).await; // a stream ends without an error only at the goal
     }
     if render.state() == State::Succeeded {
         download(client.clone(), &render.generation_id, file).await?;
@@ -107,12 +107,13 @@ async fn retried<T, F: Future<Output = Result<Response<T>, Status>>>(call: impl 
     call().await.map(Response::into_inner)
 }
 
-/// Returns the delay before the next attempt that the server requests.
+/// Returns the delay that the server requests before the next attempt.
 fn asked(status: &Status) -> Duration {
     status.get_details_retry_info().and_then(|info| info.retry_delay).unwrap_or_default()
 }
 
-/// Waits before another attempt: the delay that the server requests, but at least half a second to a second.
+/// Waits before the next attempt: for the delay that the server requests, but at least for a random time
+/// of half a second to a second.
 async fn again(status: &Status, told: Duration) {
     println!("again: {:?} {}", status.code(), status.message());
     let spread = Duration::from_millis(500 + u64::from(uuid::Uuid::new_v4().as_bytes()[0]) * 2);
@@ -173,7 +174,7 @@ async fn fetch(mut client: Client, rest: &mut DownloadGenerationRequest, file: &
         }
         file.write_all(&chunk.data)?;
         rest.read_offset += chunk.data.len() as i64;
-        rest.etag = chunk.info.map_or(std::mem::take(&mut rest.etag), |info| info.etag); // for the same content
+        rest.etag = chunk.info.map_or(std::mem::take(&mut rest.etag), |info| info.etag); // the next stream must continue the same content
         println!("downloaded: {} bytes", rest.read_offset);
     }
     Ok(())
