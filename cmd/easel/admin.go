@@ -16,13 +16,13 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// adminFlags has a server's admin address and the operator's credential.
+// adminFlags contains the flags for a server's admin address and the operator's credential.
 type adminFlags struct {
 	AdminAddr string `env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"The server's admin address."`
 	cli.KeyFlags
 }
 
-// listFlags are the flags of a command that prints a list from the admin address.
+// listFlags contains the flags of a command that prints a list from the admin address.
 type listFlags struct {
 	adminFlags
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"Format of the output: table or json."`

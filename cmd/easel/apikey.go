@@ -22,7 +22,7 @@ const (
 	firstAccountPause = 200 * time.Millisecond // pause between the first two checks at startup; doubles up to accountPause
 )
 
-// errOtherAccount rejects a shared API key that belongs to another account, because no render in the ledger exists there.
+// errOtherAccount rejects a shared API key whose account is not the ledger's account: the ledger's renders do not exist there.
 var errOtherAccount = errors.New("the API key and the orders of this ledger belong to different accounts of the catalog; use one ledger for each account")
 
 // accountGuard compares a shared API key's account with the ledger's account. It accepts an API key if the
@@ -38,8 +38,8 @@ type accountGuard struct {
 	err   error
 }
 
-// accept rejects an API key that belongs to another account, or whose account is not known yet. Only the reader of the key
-// file calls it, one call at a time.
+// accept rejects an API key that belongs to a different account than the ledger, or whose account is not known yet. Only the
+// reader of the key file calls it, one call at a time.
 func (g *accountGuard) accept(key catalog.Secret) error {
 	if g.key.Equal(key) && g.err != nil && time.Since(g.asked) < accountPause {
 		return g.err

@@ -140,7 +140,7 @@ func (f *facade) openHub(ctx context.Context) (err error) {
 	if err != nil {
 		return wrongSetting("EASEL_POLL_*", err)
 	}
-	f.closeAt(stopHub, func(context.Context) error { f.hub.Close(); return nil }) //nolint:contextcheck // the last states are recorded with a timeout of their own
+	f.closeAt(stopHub, func(context.Context) error { f.hub.Close(); return nil }) //nolint:contextcheck // Close has its own timeout for recording the last states
 	f.start(ctx, stopHub, f.hub.DivideRate)
 	f.client = f.upstream.Reporting(func(ctx context.Context, cred catalog.Credential, err error) {
 		f.hub.Called(cred, err)

@@ -41,8 +41,8 @@ func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
 	return list(ctx, p, &c.listFlags, "/orders", asked, orderHeads, orderRow)
 }
 
-// orderHeads contains the column titles of an order list. The most useful columns are first, because a narrow terminal shows only
-// those.
+// orderHeads contains the column titles of an order list. The most useful columns are first, because a narrow terminal may
+// show only the first columns.
 const orderHeads = "STATE\tRENDER\tKEY\tTIME\tOWNER\tRESERVED\tCOST\tPROBLEM\tUNTIL\tORDER\tCALLER\tMODEL\tLEASES"
 
 // orderRow returns an order's row.

@@ -15,7 +15,8 @@ import (
 type Config struct {
 	// Status is the source of the probes and of the status page.
 	Status Status
-	// Metrics is served at /metrics to operators. Nameless, which has no owner and caller names, is served to all other clients.
+	// Metrics is served at /metrics to operators. Nameless omits the names of owners and callers, and is
+	// served to all other clients.
 	Metrics, Nameless http.Handler
 	// Prove authenticates an operator by the authorization headers of a request, and returns the operator's name. Its errors
 	// are gRPC statuses. If it is nil, every client on this machine is an operator.

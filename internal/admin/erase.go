@@ -65,10 +65,10 @@ func (o Orders) erase(ctx context.Context, asked Erasure) (Erased, error) {
 	return done, nil
 }
 
-// deleteTime is the maximum time that an operator's request waits for the deletion of copies.
+// deleteTime is the maximum time for which an operator's request waits until copies are deleted.
 const deleteTime = 10 * time.Second
 
-// forgetContents waits for the deletion of the copies of erased results.
+// forgetContents waits until the copies of erased results are deleted, for at most [deleteTime].
 func (o Orders) forgetContents(ctx context.Context, done *Erased) {
 	if o.Contents == nil {
 		return

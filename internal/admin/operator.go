@@ -67,7 +67,7 @@ func authorization(r *http.Request) []string {
 	return r.Header.Values("Authorization")
 }
 
-// refuse responds to a request that is not from an operator, or that another web page has sent.
+// refuse rejects a request that is not from an operator, or that a web page of another origin has sent.
 func refuse(w http.ResponseWriter, why error) {
 	st, code := status.Convert(why), http.StatusServiceUnavailable
 	switch {

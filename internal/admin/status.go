@@ -22,7 +22,7 @@ type Status struct {
 	Ledger            func() ledger.Reading
 	Copies            bool                       // whether results are copied into a store
 	Serving           func(context.Context) bool // whether the server should receive calls
-	Problems          func() map[string][]error  // errors of reloading files by setting, and of reading keys under [Issuers]
+	Problems          func() map[string][]error  // errors of the last reload, by setting, and of reading keys, under [Issuers]
 }
 
 // Issuers is the key in [Status.Problems] for errors of reading the issuers' keys.

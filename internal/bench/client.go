@@ -18,7 +18,7 @@ type watchClient struct {
 	failed chan error // errors that ended connections
 
 	mu    sync.Mutex
-	times []time.Time // arrival times of the messages of all watches
+	times []time.Time // arrival times of all watches' messages
 }
 
 // watchers opens a client's connections, which stay open until the end of the scene.

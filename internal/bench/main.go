@@ -27,7 +27,7 @@ func main() {
 	}
 }
 
-// run runs the benchmark, or the peer of another run of this program.
+// run runs the benchmark. If the first argument is [peerRole], the benchmark has started this process, and run serves the peer.
 func run(args []string) error {
 	if len(args) > 0 && args[0] == peerRole {
 		return runPeer(args[1:])

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// poolerSettings configure a pooler that can assign another server connection after each transaction. A client
+// poolerSettings configures a pooler that may use a different server connection for each transaction. A client
 // therefore receives no notifications through the pooler, and its session settings are lost.
 const poolerSettings = `[databases]
 * = host=%s port=%s user=postgres

@@ -143,7 +143,7 @@ func (r *Run) UpstreamKey(e Event, key string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(string(text)+owner+key)))
 }
 
-// AddAccount adds an account of the catalog, with the final states of its generations.
+// AddAccount adds a catalog account, and the final states of its generations.
 func (r *Run) AddAccount(name string, a sandbox.Audit) {
 	if r.Accounts == nil {
 		r.Accounts, r.Truth = map[string]sandbox.Audit{}, map[string]Truth{}

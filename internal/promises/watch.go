@@ -38,8 +38,8 @@ func follows(before, after easelv1.State) bool {
 
 func (r *Run) mayLie(at time.Duration) bool { return r.MayLie != nil && r.MayLie(at) }
 
-// statesGoForwards checks each actor's states of each generation. It compares them in the order of the catalog's
-// responses, because two replicas may have polled at different times.
+// statesGoForwards checks that no actor sees the state of a generation go backwards. It compares states in the order of
+// the catalog's responses, because two replicas may have polled at different times.
 func statesGoForwards(r *Run, say Say) {
 	type view struct{ actor, generation string }
 	seen, delivered := map[view]Event{}, deliveries{last: map[[2]string]Event{}, over: map[string]bool{}}
@@ -51,7 +51,7 @@ func statesGoForwards(r *Run, say Say) {
 		v := view{e.Actor, e.Generation}
 		before, known := seen[v]
 		if known && e.Observed < before.Observed && e.Process != before.Process {
-			continue // from another replica, which did not have the newer state yet
+			continue // the event is from another replica, which did not have the newer state yet
 		}
 		if known && e.Stream != before.Stream && (e.Process != before.Process || e.At-before.At > 20*time.Second) && r.mayLie(e.At) {
 			continue // no process still has the catalog's earlier response
@@ -86,8 +86,8 @@ func (d deliveries) add(e Event) {
 	}
 }
 
-// watches returns the latest update that the process of an event delivered to a watch of the same generation. It returns
-// no event if that watch is over or the update is less than a second old.
+// watches returns the latest update that the event's process delivered to a watch of the event's generation. It returns
+// a zero Event if that watch is over, or the update is less than a second old.
 func (d deliveries) watches(e Event) Event {
 	delivered := d.last[[2]string{e.Process, e.Generation}]
 	if d.over[fmt.Sprint(delivered.Actor, delivered.Stream)] || e.At-delivered.At < time.Second {

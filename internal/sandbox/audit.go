@@ -47,7 +47,7 @@ type Audit struct {
 	ChargesByIdempotencyKey map[string]int `json:"chargesByIdempotencyKey"`
 }
 
-// Audit returns the accounts of an API key, even if the key was revoked.
+// Audit returns the audit of an API key's account, even if the API key was revoked.
 func (s *Sandbox) Audit(_ context.Context, key string) (Audit, error) {
 	a := Audit{ChargesByIdempotencyKey: map[string]int{}}
 	err := s.db.tx(func(tx link) error {

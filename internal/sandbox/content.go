@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// partSize is the size of the parts of a stored file, except the last one, in bytes. A download holds one part in memory.
+// partSize is the size of a stored file's parts in bytes. The last part may be smaller. A download holds one part in memory.
 const partSize = 256 << 10
 
 // storeContent stores a file in parts. It replaces the parts that a killed process left behind.

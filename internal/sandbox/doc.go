@@ -40,6 +40,6 @@
 //	other statuses    404 unknown path or method, 413 body above 17 MiB, 415 not JSON, 503 closing
 //	failure on demand a prompt that contains [fail] fails; Config.FailureRate adds random failures
 //
-// Commits survive the end of the process at any time. A power cut may lose the last commits, but never parts of one. After a
-// restart, an interrupted generation is rendered again, and an overdue one ends immediately.
+// Committed transactions survive if the process is killed. A power failure may lose the last transactions, but never only a
+// part of a transaction. After a restart, an interrupted generation is rendered again, and an overdue one ends immediately.
 package sandbox

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// record is a JSON object with default names, before a dialect spells them.
+// record is a JSON object whose members have their default names. A dialect may rename them.
 type record map[string]any
 
 // account returns the body of GET /me.

@@ -94,7 +94,7 @@ func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generat
 	return g, false, nil
 }
 
-// forgetKeys frees old idempotency keys for new orders. It moves each old key to a scope of its own.
+// forgetKeys frees old idempotency keys for new orders. It moves each old key to a separate scope.
 func (s *Sandbox) forgetKeys(tx link) error {
 	if s.cfg.Repeats.Forget == 0 {
 		return nil

@@ -92,8 +92,8 @@ type Sandbox struct {
 	buckets  map[int64]*rate.Limiter // keyed by account
 }
 
-// Open starts a sandbox. It resumes the generations that an earlier process left in the file. Overdue ones end immediately, and
-// the others when they are due.
+// Open starts a sandbox. It resumes the generations that an earlier process left in the file. Overdue
+// generations end immediately, and all others when they are due.
 func Open(cfg Config) (*Sandbox, error) {
 	cfg = cfg.withDefaults()
 	db, err := openStore(cfg.Path)
@@ -154,7 +154,7 @@ func (s *Sandbox) Server(admin bool) *http.Server {
 }
 
 // Requests returns the number of received requests by route, such as "GET /generations/{id}" or "unknown". It includes rejected
-// requests and those with an injected fault.
+// requests, and requests with an injected fault.
 func (s *Sandbox) Requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

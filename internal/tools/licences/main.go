@@ -1,6 +1,6 @@
 // Command licences collects the licences of third-party code that is shipped with Easel.
 //
-// `licences program FILE` writes the licences of all modules that the program is linked with, on each system of a
+// `licences program FILE` writes the licences of all modules that are linked into the program, on any platform of a
 // release. It fails if a module has no licence that it recognises.
 //
 // `licences page FILE` writes the licences of the packages in the script of the API page. The source map of the script
