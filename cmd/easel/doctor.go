@@ -81,9 +81,9 @@ func (*doctorCmd) verdict(ctx context.Context, report *doctor.Report) error {
 	case catalog.KindCredentialRejected, catalog.KindForbidden:
 		p.Exit, p.Text, p.Cure = cli.ExitCredential, "the catalog rejects the API key", "Check EASEL_API_KEY or --upstream-key-file, and that it is an API key of this catalog."
 	case catalog.KindUnavailable, catalog.KindRateLimited:
-		p.Exit, p.Text, p.Cure = cli.ExitRetry, "the catalog did not answer: "+check.Error, "Is this its base address? See --upstream-url."
+		p.Exit, p.Text, p.Cure = cli.ExitRetry, "the catalog did not answer: "+check.Error, "Check that --upstream-url is the catalog's base address."
 	case catalog.KindContract, catalog.KindRedirect:
-		p.Cure = "Is this the base address of a catalog? See --upstream-url."
+		p.Cure = "Check that --upstream-url is the catalog's base address."
 	}
 	return p
 }

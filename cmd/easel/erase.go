@@ -43,10 +43,10 @@ func (c *eraseCmd) Run(ctx context.Context, p *cli.Program) error {
 	console.ShowLive("")
 	console.Print(fmt.Sprintf("%d orders are erased", erased))
 	for _, order := range slices.Sorted(maps.Keys(left)) {
-		console.PrintText(terminal.Sanitize(order + " is left: " + left[order] + "\n"))
+		console.PrintText(terminal.Sanitize(order + " was not erased: " + left[order] + "\n"))
 	}
 	if len(left) > 0 {
-		return &cli.Problem{Exit: cli.ExitFailure, Text: fmt.Sprintf("%d items are left", len(left)), Cure: "Run the same command again."}
+		return &cli.Problem{Exit: cli.ExitFailure, Text: fmt.Sprintf("%d items were not erased", len(left)), Cure: "Run the same command again."}
 	}
 	return console.Err()
 }

@@ -123,7 +123,7 @@ func printHeld(p *cli.Program, done string, held int64, err error) error {
 	if err != nil {
 		return wrong(err)
 	}
-	return say(p, fmt.Sprintf("%s: %d orders are held, and easel orders list --held names them", done, held))
+	return say(p, fmt.Sprintf("%s: %d orders are held until their callers send them again; easel orders list --held lists them", done, held))
 }
 
 // thisUser returns the user who runs this program, and the machine's name, for the audit log.

@@ -26,7 +26,7 @@ func TestALedgerIsBackedUpCopiedAndMigratedByCommands(t *testing.T) {
 		{exitOK, "the ledger is unsealed, and marked as restored: 2 orders are held", []string{"unseal"}},
 		{exitUsage, "is not sealed", []string{"unseal"}},
 		{exitUsage, "TO: not a new ledger", []string{"copy", url, moved}},
-		{exitOK, "the ledger is marked as restored: 2 orders are held, and easel orders list --held names them", []string{"restored"}},
+		{exitOK, "the ledger is marked as restored: 2 orders are held until their callers send them again; easel orders list --held lists them", []string{"restored"}},
 		{exitUsage, "FROM: a ledger in memory", []string{"copy", "memory", moved}},
 		{exitUsage, "TO: another process uses the file", []string{"copy", url, url}},
 		{exitOK, "the schema is ", []string{"migrate"}},

@@ -193,7 +193,7 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 	want(call(exitUsage, "quote", "studio/nope", "--inputs-json", "{}"), "; ListModels returns the IDs")
 	want(call(exitNotFound, "get", "gen_nope"), "GENERATION_NOT_FOUND")
 	want(call(exitNotFound, "watch", "gen_nope"), "gen_nope")
-	want(call(exitNotFound, "watch", "gen_nope", "gen_no"), "gen_nope  deleted", "it was deleted, or never was there")
+	want(call(exitNotFound, "watch", "gen_nope", "gen_no"), "gen_nope  deleted", "it was deleted, or it never existed")
 	want(call(exitRetry, "account", "--addr", env["REST"]), "server speaks HTTP/1.1 and not gRPC; use the gRPC address of Easel")
 	want(call(exitRetry, "account", "--addr", "https://"+env["EASEL_ADDR"]), "server does not speak TLS; use http:// in the address")
 	want(call(exitFailure, "account", "--addr", env["ADMIN"]), "Is this the gRPC address")

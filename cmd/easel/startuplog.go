@@ -31,7 +31,7 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 		logger.Warn("callers on other machines send their API keys unencrypted, unless a proxy encrypts; to enable TLS, set EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE")
 	}
 	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !crossorigin.IsLoopback(c.HTTPAddr) { // neither a credential nor a host name is required
-		logger.Warn("any host name accepted", "effect", "a web page may order by DNS rebinding", "hint", "EASEL_HTTP_ALLOWED_HOSTS lists the hosts to serve")
+		logger.Warn("any host name accepted", "effect", "web pages may place orders by DNS rebinding", "hint", "set EASEL_HTTP_ALLOWED_HOSTS to the host names of this server")
 	}
 	if known != nil && c.devKey == "" { // the money of easel dev is test money
 		if names := unlimited(known.List()); names != "" {

@@ -48,7 +48,7 @@ func explain(ctx context.Context, err error) failure {
 	case errors.Is(ctx.Err(), context.Canceled): // the call's error shows only that it was canceled
 		return failure{ExitCode: ExitInterrupted, Message: "interrupted"}
 	case errors.Is(err, context.DeadlineExceeded) || e != nil && e.Code == codes.DeadlineExceeded:
-		f.Code, f.ExitCode, f.Message, f.Cure = codeName(codes.DeadlineExceeded), ExitRetry, "the time ran out", "--timeout sets the maximum time."
+		f.Code, f.ExitCode, f.Message, f.Cure = codeName(codes.DeadlineExceeded), ExitRetry, "the command timed out", "Set a longer --timeout."
 		if e != nil && e.Code != codes.DeadlineExceeded {
 			f.Message = plainMessage(e.Message)
 		}
@@ -212,7 +212,7 @@ var remedies = map[string]struct {
 	"INSUFFICIENT_BALANCE":         {ExitMoney, "Top up the account, then send the same order again with its --idempotency-key."},
 	"PRICE_ABOVE_LIMIT":            {ExitMoney, "Raise --max-cost, and send the same order again."},
 	"API_KEY_DAILY_CAP":            {ExitMoney, "Wait for the next day, then send the same order again with its --idempotency-key."},
-	"BUDGET_EXCEEDED":              {ExitMoney, "easel account shows the budgets, and the start of the next ones."},
+	"BUDGET_EXCEEDED":              {ExitMoney, "easel account shows the budgets, and the times when they are reset."},
 	"IDEMPOTENCY_KEY_REUSED":       {ExitUsage, ""},
 	"UPSTREAM_RATE_LIMITED":        {ExitRetry, ""},
 	"OVERLOADED":                   {ExitRetry, ""},
@@ -220,7 +220,7 @@ var remedies = map[string]struct {
 	"READER_TOO_SLOW":              {ExitRetry, ""},
 	"CONTENT_NOT_READY":            {ExitRetry, "easel download --wait 10m waits for the result."},
 	"MODEL_NOT_ALLOWED":            {0, "easel models lists the models that your team may use."},
-	"UPSTREAM_CREDENTIAL_REJECTED": {0, "Check EASEL_API_KEY or --api-key-file; if the server has the key, inform its operator."},
+	"UPSTREAM_CREDENTIAL_REJECTED": {0, "Check EASEL_API_KEY or --api-key-file; if the server has a shared API key, inform the server's operator."},
 	"CREDENTIAL_MISSING":           {0, "Set EASEL_API_KEY or --api-key-file."},
 	"CALLER_UNKNOWN":               {0, "Check the service token in EASEL_API_KEY or --api-key-file, or the certificate of --tls-cert-file."},
 	"MODEL_NOT_FOUND":              {0, "easel models lists the models."},

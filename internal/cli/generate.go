@@ -73,7 +73,7 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 	}
 	s.responded()
 	if placed.Replayed && c.IdempotencyKey != "" {
-		s.remark("idempotency_key", key, "this idempotency key already had an order; this is its render")
+		s.remark("idempotency_key", key, "an order with this idempotency key already exists; this is its render")
 	}
 	return placed.Raw, nil
 }

@@ -52,7 +52,7 @@ func readObject(from string, stdin io.Reader) (string, error) {
 	}
 	var object map[string]json.RawMessage
 	if err == nil && (json.Unmarshal(text, &object) != nil || object == nil || !utf8.Valid(text)) {
-		err = errors.New("it is not one JSON object")
+		err = errors.New("the inputs are not exactly one JSON object")
 	}
 	if err != nil {
 		return "", badUsage("--inputs-json: "+err.Error(), "")

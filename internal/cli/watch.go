@@ -89,7 +89,7 @@ func verdict(g *easelv1.Generation) error {
 		p.Text += "failed and was refunded"
 	case easelv1.State_STATE_DELETED:
 		p.Exit = ExitNotFound
-		p.Text += "is not in the catalog: it was deleted, or never was there under this key"
+		p.Text += "is not in the catalog: it was deleted, or it never existed under this API key"
 	default:
 		return nil
 	}

@@ -87,7 +87,7 @@ func (v *watchView) stateLine(g *easelv1.Generation) string {
 var conditions = map[easelv1.UpstreamCondition]string{
 	easelv1.UpstreamCondition_UPSTREAM_CONDITION_THROTTLED:           "the catalog asked to slow down; the watch continues",
 	easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE:         "the catalog does not answer; the watch continues",
-	easelv1.UpstreamCondition_UPSTREAM_CONDITION_CREDENTIAL_REJECTED: "the catalog rejects the server's key, its operator must act; the watch continues",
+	easelv1.UpstreamCondition_UPSTREAM_CONDITION_CREDENTIAL_REJECTED: "the catalog rejects the server's API key, which its operator must replace; the watch continues",
 }
 
 // applyHeartbeat shows the estimate in a heartbeat, and prints a change of the catalog's condition.
