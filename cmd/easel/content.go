@@ -129,7 +129,7 @@ func (c *contentVerifyCmd) compare(ctx context.Context, report func(line string)
 	if err != nil {
 		return v, err
 	}
-	defer func() { _ = led.Close() }() // nothing was written
+	defer func() { _ = led.Close() }() // the ledger was only read
 	stores, err := led.Stores(ctx)
 	if err != nil {
 		return v, err

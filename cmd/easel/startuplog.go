@@ -42,7 +42,7 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 
 func (c *serveCmd) holdsKey() bool { return c.UpstreamKeyFile != "" || c.devKey != "" }
 
-// callersInForce returns the mode of caller authentication.
+// callersInForce returns the name of the method by which callers authenticate, for the log.
 func (c *serveCmd) callersInForce() string {
 	switch {
 	case !c.holdsKey():

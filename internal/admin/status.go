@@ -17,12 +17,12 @@ type Status struct {
 	Version, Revision string    // version of the program
 	Began             time.Time // start time of the program
 	Hub               func() watch.Snapshot
-	Limiters          func() map[string]limiter.State // limiter states by tenant
+	Limiters          func() map[string]limiter.State // limiter states by [catalog.Tenant]
 	Usage             func() []Usage
 	Ledger            func() ledger.Reading
 	Copies            bool                       // whether results are copied into a store
 	Serving           func(context.Context) bool // whether the server should receive calls
-	Problems          func() map[string][]error  // errors of the last reload, by setting, and of reading keys, under [Issuers]
+	Problems          func() map[string][]error  // errors of the last reload by setting; issuers' key errors are under [Issuers]
 }
 
 // Issuers is the key in [Status.Problems] for errors of reading the issuers' keys.
@@ -59,7 +59,7 @@ type report struct {
 	LedgerMeans string                   `json:"ledgerMeans"` // kind of the ledger in words, for display
 	Copies      bool                     `json:"copies"`      // whether results are copied into a store
 	Keys        []watch.PolledCredential `json:"keys"`        // at most 100, unhealthy API keys first
-	Generations []watch.PolledGeneration `json:"generations"` // at most 100, sorted by the time since the last response
+	Generations []watch.PolledGeneration `json:"generations"` // at most 100, longest time since the last response first
 }
 
 // limiters contains the limiters that grant no permits, or for which requests wait. Their keys are fingerprints of API keys.

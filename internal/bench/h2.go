@@ -29,7 +29,7 @@ type h2conn struct {
 	newest  uint32 // ID of the latest stream
 }
 
-const widest = 1<<31 - 1 // maximum window
+const widest = 1<<31 - 1 // maximum size of a flow-control window
 
 // dial opens a connection.
 func dial(addr string, message func(at time.Time)) (*h2conn, error) {

@@ -114,7 +114,7 @@ func (c *peerCatalog) send(request *http.Request, authorization string) (*http.R
 	return response, nil
 }
 
-// peerCodes maps statuses of the catalog to codes. Others map to Unavailable.
+// peerCodes maps the catalog's HTTP statuses to gRPC codes. All other statuses map to Unavailable.
 var peerCodes = map[int]codes.Code{
 	http.StatusBadRequest: codes.InvalidArgument, http.StatusUnauthorized: codes.Unauthenticated, http.StatusForbidden: codes.PermissionDenied,
 	http.StatusNotFound: codes.NotFound, http.StatusGone: codes.NotFound, http.StatusTooManyRequests: codes.ResourceExhausted,

@@ -34,7 +34,7 @@ func (c *downloadCmd) Faults() []string { return c.faultsOfOut(c.Out) }
 // Run writes the result to a file.
 func (c *downloadCmd) Run(ctx context.Context, s *session) error {
 	file, err := s.download(ctx, c.ID, c.Out, easel.FetchOptions{Wait: cmp.Or(c.Wait, -1), Keep: !c.Force})
-	if errors.As(err, new(*easel.NoContentError)) { // a text result causes the same error, because the text is part of the render
+	if errors.As(err, new(*easel.NoContentError)) { // this error is also returned for a text result, which is part of the render
 		request := &easelv1.GetGenerationRequest{GenerationId: c.ID, MaxStaleness: &durationpb.Duration{}}
 		if response, failure := s.Generations.GetGeneration(ctx, request); failure != nil {
 			err = failure

@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// inputFlags are the arguments with the inputs of a quote or an order.
+// inputFlags contains the arguments with the model and the inputs of a quote or an order.
 type inputFlags struct {
 	Model      string   `arg:"" help:"The model to order, as listed by 'easel models'."`
 	Inputs     []string `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs, with the types in the model's description. key=@FILE reads the value from a file. key=@@text is a value that begins with @."`

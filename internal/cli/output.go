@@ -27,7 +27,7 @@ func compactJSON(m proto.Message) string {
 		text = fmt.Appendf(nil, `{"error":{"message":%q}}`, err)
 	}
 	var line bytes.Buffer
-	_ = json.Compact(&line, text) // protojson varies its spaces; its JSON is valid
+	_ = json.Compact(&line, text) // protojson's spaces vary; compacting valid JSON cannot fail
 	return terminal.Sanitize(line.String())
 }
 
@@ -45,7 +45,7 @@ func (s *session) printJSON(m proto.Message) { s.PrintText(indented(compactJSON(
 
 func indented(line string) string {
 	var text bytes.Buffer
-	_ = json.Indent(&text, []byte(line), "", "  ") // the line is valid
+	_ = json.Indent(&text, []byte(line), "", "  ") // cannot fail, because the line is valid JSON
 	return text.String()
 }
 

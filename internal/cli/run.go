@@ -116,7 +116,7 @@ func (p *Program) do(ctx context.Context, args []string) error {
 	}
 	unknown := env.unknown()
 	if faults := faultsOf(line, env); len(faults) > 0 {
-		for _, name := range unknown { // an unknown variable may be the missing setting, misspelled
+		for _, name := range unknown { // a misspelled variable may be the cause of a missing setting
 			faults = append(faults, ignored(name))
 		}
 		return badUsage(strings.Join(faults, "; "), "")

@@ -46,7 +46,7 @@ var variants = strings.Split(os.Getenv(postgresSwitch), ",")
 const (
 	collated     = "icu"          // sorts strings by language instead of bytes
 	serializable = "serializable" // uses this isolation level by default
-	synced       = "fsync"        // waits for the disk
+	synced       = "fsync"        // waits until commits are on the disk
 	pooled       = "pooled"       // behind PgBouncer in transaction mode
 )
 

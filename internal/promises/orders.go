@@ -80,7 +80,7 @@ func unplacedIsNotCharged(r *Run, say Say) {
 	type use struct {
 		calls   int // calls in progress
 		isMaybe bool
-		told    Event // latest response, if no call may have placed the order
+		told    Event // latest response, if all calls have reported that they did not place the order
 	}
 	uses := map[string]use{}
 	check := func(key string, u use, until time.Duration) {

@@ -66,7 +66,7 @@ type Event struct {
 	Kind  string
 
 	Stream     int    // number of the actor's stream, or zero
-	Generation string // ID
+	Generation string // ID of the generation
 	Process    string // name of the process that responded
 	Text       string // code and reason of an error, idempotency key of an order, or digest of a result
 

@@ -125,7 +125,7 @@ func nextEvent(events *bufio.Reader) (*easelv1.WatchGenerationResponse, error) {
 			return nil, err
 		}
 		if g := m.GetUpdate().GetGeneration(); g != nil {
-			g.Etag = event["id"] // as a browser sends the event's ID back
+			g.Etag = event["id"] // the ID of an event is the etag, which a browser sends back
 		}
 		return &m, nil
 	}

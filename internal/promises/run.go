@@ -26,8 +26,8 @@ type Run struct {
 	Events      []Event
 	Accounts    map[string]sandbox.Audit // catalog accounts by name
 	Truth       map[string]Truth         // final states by generation
-	Versions    []Version                // versions of the orders in the ledger, oldest first; at least the final ones
-	Budgets     []BudgetVersion          // versions of the budgets, as in Versions
+	Versions    []Version                // versions of the orders in the ledger, oldest first; at least the final versions
+	Budgets     []BudgetVersion          // versions of the budgets, oldest first; at least the final versions
 	Limits      map[string]ledger.Limits // budgets by team
 	Differences []string                 // differences between the ledger and its journal
 	Arrivals    []Arrival                // events that receivers have accepted, oldest first
@@ -47,8 +47,8 @@ type Run struct {
 type Truth struct {
 	Owner     string
 	State     catalog.State
-	Ended     time.Duration // negative if it is unknown
-	Refunded  time.Duration // negative if there was no refund
+	Ended     time.Duration // end of the render; negative if it is unknown
+	Refunded  time.Duration // time of the refund; negative if there was no refund
 	HasFailed bool
 	Deleted   bool
 	Digest    string // SHA-256 of the result

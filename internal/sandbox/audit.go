@@ -40,7 +40,7 @@ type Audit struct {
 	Entries      []Entry             `json:"entries"` // oldest first
 	Generations  []AuditedGeneration `json:"generations"`
 	TopUpCents   int64               `json:"topUpCents"`
-	ChargeCents  int64               `json:"chargeCents"` // positive
+	ChargeCents  int64               `json:"chargeCents"` // sum of all charges, as a positive number
 	RefundCents  int64               `json:"refundCents"`
 	BalanceCents int64               `json:"balanceCents"` // as in GET /me
 	// ChargesByIdempotencyKey counts charges by Idempotency-Key. It omits the keys of rejected orders.

@@ -93,7 +93,7 @@ type FaultStatus struct {
 // Injected is the handle of an active fault.
 type Injected struct {
 	sandbox *Sandbox
-	status  FaultStatus // guarded by its mutex
+	status  FaultStatus // guarded by the sandbox's mutex
 }
 
 // Fired returns the number of requests that the fault has affected.

@@ -90,7 +90,7 @@ func (s *Sandbox) sleep(d time.Duration, canceled <-chan struct{}) {
 // reset resets the connection. Unsent bytes are lost.
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
-	if err != nil { // HTTP/2
+	if err != nil { // an HTTP/2 connection can't be hijacked
 		panic(http.ErrAbortHandler)
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
@@ -125,7 +125,7 @@ func (s *Sandbox) alterResponse(f *Fault, w http.ResponseWriter, r *http.Request
 	s.send(f, w, r, body)
 }
 
-// send sends a body, at the rate of the fault if it limits the rate.
+// send sends a body. If the fault limits the rate, it sends at this rate.
 func (s *Sandbox) send(f *Fault, w http.ResponseWriter, r *http.Request, body []byte) {
 	if f.Drip == 0 {
 		write(w, body)

@@ -38,7 +38,7 @@ type KeyConfig struct {
 // account is the account of an API key.
 type account struct {
 	id       int64
-	key      int64 // row of the API key
+	key      int64 // ID of the API key's row
 	name     string
 	dailyCap int64
 	revoked  bool

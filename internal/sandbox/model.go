@@ -24,7 +24,7 @@ type field struct {
 	kind              string // string, integer, number, boolean, array or object
 	required          bool
 	def               any      // default value, or nil
-	allowed           []string // allowed strings, or nil if any
+	allowed           []string // allowed strings; nil if every string is allowed
 	min, max          *float64 // limits of a number, or of the length of a string or array
 	items             *field   // item of an array
 	props             []field  // members of an object

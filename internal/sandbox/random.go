@@ -53,7 +53,7 @@ func (r *randomSource) number() string {
 	return strconv.FormatInt(1e15+rand.New(r).Int64N(8e15), 10)
 }
 
-// chance returns true in the given share of calls.
+// chance returns true with the given probability.
 func (r *randomSource) chance(share float64) bool { return rand.New(r).Float64() < share }
 
 // durations describes the durations of a model: log-normal around a median. A share of them may have a slower median, for

@@ -21,7 +21,7 @@ type observe func(name string, value float64, labels ...attribute.KeyValue)
 // The metrics of a nil source are omitted.
 type Readings struct {
 	Hub      func() watch.Stats
-	Limiters func() map[string]limiter.State // limiter states by tenant
+	Limiters func() map[string]limiter.State // limiter states by [catalog.Tenant]
 	Ledger   func() ledger.Reading
 	Copies   func() CopyCounts         // copies of results; requires Ledger
 	Settings func() map[string][]error // errors of files and issuer keys that can't be loaded, by setting
@@ -96,7 +96,7 @@ func readOwner(o ledger.OwnerSummary, value observe) {
 
 // CopyCounts counts operations on copies of results in this process since its start.
 type CopyCounts struct {
-	Copied, Failures int64 // numbers of attempts
+	Copied, Failures int64 // numbers of successful and failed attempts to copy a result
 	Bytes            int64 // bytes of successful copies
 	Reads, Rescued   int64 // reads of copies; number of these reads that fell back to the catalog
 }
@@ -161,5 +161,5 @@ func instrument(meter metric.Meter, row Metric) (metric.Float64Observable, error
 	return meter.Float64ObservableGauge(row.Name)
 }
 
-// is returns the attribute with a value of the label.
+// is returns the attribute that sets the label to a value.
 func (l Label) is(value string) attribute.KeyValue { return attribute.String(l.Name, value) }

@@ -47,7 +47,7 @@ func (m Metric) Prometheus() string {
 		Gauge: otlptranslator.MetricTypeGauge, Histogram: otlptranslator.MetricTypeHistogram,
 	}
 	namer := otlptranslator.NewMetricNamer("", otlptranslator.UnderscoreEscapingWithSuffixes)
-	name, _ := namer.Build(otlptranslator.Metric{Name: m.Name, Unit: m.Unit, Type: types[m.Kind]}) // a test builds all names
+	name, _ := namer.Build(otlptranslator.Metric{Name: m.Name, Unit: m.Unit, Type: types[m.Kind]}) // a test checks that every name can be built
 	return name
 }
 

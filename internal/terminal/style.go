@@ -9,7 +9,7 @@ import (
 
 // Style describes the capabilities of a stream. The zero value means plain lines.
 type Style struct {
-	Terminal bool // whether the stream is a terminal, on which live lines and short times are shown
+	Terminal bool // whether the stream is a terminal that can show a live line
 	Colour   bool
 }
 

@@ -54,7 +54,7 @@ func Essay(v Values) Artifact {
 	return Artifact{Text: strings.ReplaceAll(strings.Join(parts, "\n\n"), "#", subject)}
 }
 
-// deal returns a function that returns strings in random order. No string is repeated before all were used.
+// deal returns a function that returns the strings in random order, and repeats a string only after it has returned all.
 func deal(rnd *rand.Rand, from string) (next func() string) {
 	all, n := strings.Split(from, "|"), 0
 	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })

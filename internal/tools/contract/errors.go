@@ -23,7 +23,7 @@ var (
 	answers       = map[string]string{"Not retryable": "no", "Possibly retryable": "perhaps", "Retryable": "yes"}
 )
 
-// errorTable is the part of clients/reasons.json that defines the class of each reason and the meaning of each class.
+// errorTable is the part of clients/reasons.json that defines the class of each reason, and the meaning of each class.
 type errorTable struct {
 	Classes map[string]string
 	Reasons map[string]struct{ Class string }

@@ -54,7 +54,7 @@ func complete(doc *openapi3.T, c contract) error {
 		}
 	}
 	completeSchemas(doc, c)
-	doc.Components.Schemas["Status"].Value.Required = []string{"code"} // never 0, which is OK
+	doc.Components.Schemas["Status"].Value.Required = []string{"code"} // an error's code is never 0 (OK), so it is never omitted
 	return nil
 }
 
@@ -67,7 +67,7 @@ func completeOperation(doc *openapi3.T, operation *openapi3.Operation, method pr
 		p := parameter.Value
 		field := fieldAt(method.Input(), p.Name)
 		if field == nil {
-			continue // a header
+			continue // a header parameter has no field
 		}
 		if field.IsMap() {
 			deepObject(p)

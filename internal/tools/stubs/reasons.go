@@ -77,7 +77,7 @@ func javaReasons(t reasonTable, directory string) map[string]string {
 	for _, row := range regexp.MustCompile(`"(\w+)": "([^"]*)"`).FindAllSubmatch(t.Classes, -1) {
 		name, about := string(row[1]), string(row[2])
 		if !strings.Contains(string(t.Reasons), `"class": "`+name+`"`) {
-			continue // the helper throws it itself
+			continue // only the Java helper itself throws this exception
 		}
 		texts[filepath.Join(directory, name+"Exception.java")] = fmt.Sprintf(heading+`/** %s */
 public final class %[2]sException extends EaselException {

@@ -62,7 +62,7 @@ func check(text []byte) (bool, error) {
 		return false, err
 	}
 	if head.Kind == "" {
-		return false, nil // only comments
+		return false, nil // the document contains only comments
 	}
 	object, err := scheme.Scheme.New(schema.FromAPIVersionAndKind(head.APIVersion, head.Kind))
 	if runtime.IsNotRegisteredError(err) {
