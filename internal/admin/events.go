@@ -56,7 +56,7 @@ func (o Orders) replay(ctx context.Context, asked EventQuery) (done Replayed, er
 		return done, invalid(`send {"team": TEAM, "since": TIME}`)
 	}
 	if !o.Ledger.IsSubscriber(asked.Team) {
-		return done, conflict("the callers file has no team with this name and events")
+		return done, conflict("the callers file has no team of this name that receives events")
 	}
 	done.Events, done.Next, err = o.Ledger.Replay(ctx, asked.filter(), asked.After, byOf(ctx))
 	return done, err
