@@ -56,7 +56,7 @@ func (f *adminFlags) post(ctx context.Context, p *cli.Program, path string, aske
 	return json.Unmarshal(text, answer)
 }
 
-// read returns the items of a list that the admin address serves, and the sanitized response as text.
+// read requests a list from the admin address. It returns the items, and the sanitized text of the response.
 func read[T any](ctx context.Context, p *cli.Program, f *adminFlags, path string, query any) (items []T, text string, err error) {
 	body, err := f.ask(ctx, p, http.MethodGet, admin.Address(path, query), nil)
 	if err != nil {

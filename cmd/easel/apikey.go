@@ -22,7 +22,7 @@ const (
 	firstAccountPause = 200 * time.Millisecond // pause between the first two checks at startup; doubles up to accountPause
 )
 
-// errOtherAccount rejects a shared API key whose account is not the ledger's account: the ledger's renders do not exist there.
+// errOtherAccount rejects a shared API key whose account is not the ledger's account. The ledger's renders do not exist there.
 var errOtherAccount = errors.New("the API key and the orders of this ledger belong to different accounts of the catalog; use one ledger for each account")
 
 // accountGuard compares a shared API key's account with the ledger's account. It accepts an API key if the

@@ -69,7 +69,7 @@ func (c *doctorCmd) Run(ctx context.Context, p *cli.Program) error {
 	return errors.Join(console.Err(), c.verdict(ctx, report))
 }
 
-// verdict returns the problem of the first failed check, with a remedy if the findings have none.
+// verdict returns an error for the first failed check, or nil. It adds a remedy if the findings cannot contain one.
 func (*doctorCmd) verdict(ctx context.Context, report *doctor.Report) error {
 	bad := slices.IndexFunc(report.Checks, func(c doctor.Check) bool { return !c.OK })
 	if bad < 0 {

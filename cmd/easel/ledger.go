@@ -19,7 +19,7 @@ type ledgerFlags struct {
 	LedgerURL string `name:"ledger-url" group:"ledger" env:"EASEL_LEDGER_URL" default:"memory" placeholder:"URL" help:"Ledger of orders: memory, which is lost when the process stops; sqlite:FILE for one process; postgres://USER:PASSWORD@HOST/DATABASE for replicas. A callers file requires SQLite or PostgreSQL."`
 }
 
-// openLedger opens the ledger. A ledger in memory has no events without a callers file.
+// openLedger opens the ledger. Without a callers file, a ledger in memory records no events.
 func (f *facade) openLedger(ctx context.Context) (err error) {
 	f.notifier = &notifier{data: service.EventData{Catalog: f.UpstreamURL, Results: f.PublicURL, Texts: f.ContentURL != ""}, count: f.telemetry.Tracer.Notified}
 	config := ledger.Config{

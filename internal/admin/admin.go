@@ -19,7 +19,7 @@ type Config struct {
 	// served to all other clients.
 	Metrics, Nameless http.Handler
 	// Prove authenticates an operator by the authorization headers of a request, and returns the operator's name. Its errors
-	// are gRPC statuses. If it is nil, every client on this machine is an operator.
+	// are gRPC statuses. If Prove is nil, every client on this machine is an operator.
 	Prove func(ctx context.Context, authorization []string) (name string, err error)
 	// Orders serves the orders of the ledger.
 	Orders Orders

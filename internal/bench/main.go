@@ -89,8 +89,8 @@ func (b *bench) identify() error {
 }
 
 // copyPrograms replaces both programs with copies, which it writes as cp does. The kernel also maps pages that a program
-// has not touched, and their number depends on the way in which the file was written, which differs each time for a linker:
-// between 30 and 39 MB of the peer, and between 52 and 63 MB of easel were resident.
+// has not touched, and their number depends on the way in which the file was written. A linker writes it differently each
+// time: between 30 and 39 MB of the peer, and between 52 and 63 MB of easel were resident.
 func (b *bench) copyPrograms() (err error) {
 	if b.peer, err = os.Executable(); err != nil {
 		return err

@@ -129,8 +129,8 @@ const Past = "past-easel-"
 // IsPast reports whether an order bypassed Easel.
 func IsPast(key string) bool { return strings.HasPrefix(key, Past) }
 
-// UpstreamKey returns the idempotency key that the catalog receives when the actor of an event uses a key. It is
-// derived if the API key is shared. Without a ledger, callers are anonymous.
+// UpstreamKey returns the idempotency key that the catalog receives when the actor of an event uses a key. Easel
+// derives it if the API key is shared. Without a ledger, callers are anonymous.
 func (r *Run) UpstreamKey(e Event, key string) string {
 	if !r.IsShared {
 		return key

@@ -82,8 +82,8 @@ func insertKey(tx link, account int64, key string) error {
 	return err
 }
 
-// AddKey adds the API key next to the account of key, for example before a rotation, and returns it. If next is empty, AddKey
-// creates a random API key. Both API keys work until one is revoked.
+// AddKey adds a second API key to the account of key, for example before a rotation, and returns it. The second API key has
+// the value of next, or a random value if next is empty. Both API keys work until one is revoked.
 func (s *Sandbox) AddKey(_ context.Context, key, next string) (string, error) {
 	next = cmp.Or(next, s.randomKey())
 	return next, s.change(key, func(tx link, who account) error { return insertKey(tx, who.id, next) })
