@@ -53,7 +53,7 @@ func TestAReceiverGetsEventsAndOperatorsReplayThem(t *testing.T) {
 	run(exitOK, "Nothing found", "list", "--given-up", "--since", "2027-01-31T12:00:00Z")
 	run(exitUsage, "--since: must be a time", "list", "--since", "yesterday")
 	run(exitUsage, "--since", "replay", "--team", "dev")
-	run(exitUsage, "no events for a team of this name", "replay", "--team", "nobody", "--since", "1h")
+	run(exitUsage, "no team of this name that receives events", "replay", "--team", "nobody", "--since", "1h")
 	run(exitOK, "0 events will be sent again", "replay", "--team", "dev", "--since", "1h", "--given-up")
 	run(exitOK, "1 event will be sent again", "replay", "--team", "dev", "--since", "1h")
 	if again := <-delivered; again != first {

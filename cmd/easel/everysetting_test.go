@@ -53,7 +53,7 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	box := start(t, settings, proctest.DevReady, "sandbox")
 	served := startServe(t, map[string]string{
 		"EASEL_UPSTREAM_URL": box.catalog(), "EASEL_LOG_FORMAT": "text", "EASEL_REFUND_WINDOW": "100ms",
-		"EASEL_POLL_MIN_INTERVAL": "20ms", "EASEL_POLL_MAX_INTERVAL": "50ms", "EASEL_POLL_RATE": "100", "EASEL_MAX_INPUTS": "3000000",
+		"EASEL_POLL_MIN_INTERVAL": "20ms", "EASEL_POLL_MAX_INTERVAL": "50ms", "EASEL_POLL_RATE": "100", "EASEL_MAX_INPUTS": "1300000",
 	})
 	env := map[string]string{"EASEL_ADDR": served.addr("grpc"), "EASEL_API_KEY": key}
 	call := func(exit int, want string, args ...string) {
@@ -66,7 +66,7 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	call(exitOK, "3.00 EUR", "account")
 	call(exitGenerationFailed, "failed", "generate", "studio/haiku", "prompt=rain", "--watch")
 	long := filepath.Join(t.TempDir(), "prompt")
-	if err := os.WriteFile(long, bytes.Repeat([]byte("x"), 2_900_000), 0o600); err != nil {
+	if err := os.WriteFile(long, bytes.Repeat([]byte("x"), 1_200_000), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	call(exitUsage, "4000", "generate", "studio/haiku", "prompt=@"+long)

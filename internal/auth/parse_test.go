@@ -108,7 +108,7 @@ callers:
 		}},
 		{"an issuer twice", "issuers:\n  - {issuer: i, audience: a, jwks_file: k}\n  - {issuer: i, audience: b, jwks_file: k}\ncallers: [{name: a, issuer: hunter2}]\n", []int{3, 4}, []string{"this issuer is listed twice", "unknown issuer of subjects"}},
 		{"subjects without an issuer", "callers:\n  - {name: a, subjects: [hunter2]}\n", []int{2}, []string{"unknown issuer of subjects; add one"}},
-		{"subjects of one of two issuers", "issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: j, audience: a, jwks_file: k}]\ncallers:\n  - {name: a, subjects: [hunter2]}\n", []int{3}, []string{"set the issuer of the caller"}},
+		{"subjects of one of two issuers", "issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: j, audience: a, jwks_file: k}]\ncallers:\n  - {name: a, subjects: [hunter2]}\n", []int{3}, []string{"set the caller's issuer"}},
 		{"labels and thresholds", `
 teams:
   a:

@@ -64,7 +64,7 @@ func probeInputs(t *testing.T, c caller, limit int) {
 		err := c.call(t.Context(), "GenerationService/CreateGeneration", order, resp)
 		if n > 1 {
 			st := wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
-			if !strings.HasPrefix(st.Message(), "inputs") || !strings.Contains(st.Message(), fmt.Sprintf("at most %d bytes as JSON, the EASEL_MAX_INPUTS", limit)) {
+			if !strings.HasPrefix(st.Message(), "inputs") || !strings.Contains(st.Message(), fmt.Sprintf("at most %d bytes as JSON (EASEL_MAX_INPUTS", limit)) {
 				t.Errorf("the message is %q", st.Message())
 			}
 		} else if err != nil || resp.GetGeneration().GetGenerationId() != fmt.Sprint("gen_key-", n) {

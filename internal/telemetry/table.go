@@ -230,7 +230,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.ledger.faults", Kind: Counter, Unit: "{fault}", From: Ledger,
-		Text: "Contradictions in the ledger that this process found: two orders have the same generation, an order has two generations, or a change contradicts the ledger. The log describes each of them.",
+		Text: "Contradictions in the ledger that this process found: two orders have the same generation, an order has two generations, or a change contradicts the ledger. The log describes each.",
 	},
 	{
 		Name: "easel.ledger.dearer", Kind: Counter, Unit: "{order}", From: Ledger,

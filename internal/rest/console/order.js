@@ -40,8 +40,7 @@ async function place(signal, interrupted) {
 
 const plain = /^-?(0|[1-9]\d*)(\.\d+)?$/; // a number in JSON syntax; its digits are sent unchanged
 
-// field creates the control for an input field. Its json method returns the value as JSON, or undefined if the value is empty or
-// the default.
+// field creates the control for an input field. Its json method returns the value, or undefined for an empty or default value.
 function field(f, changed) {
   const id = `input-${f.name}`;
   const name = f.displayName || f.name;
