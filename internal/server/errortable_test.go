@@ -70,7 +70,7 @@ var errorTable = []row{
 	{name: "402 on a quote", call: "quote", fault: answer(402, `{}`), code: codes.FailedPrecondition, reason: "INSUFFICIENT_BALANCE", http: 402, detail: &errdetails.PreconditionFailure{}},
 	{name: "404 on a delete", call: "delete", fault: answer(404, `{}`), code: codes.NotFound, reason: "GENERATION_NOT_FOUND", http: 404, detail: &errdetails.ResourceInfo{}},
 	{name: "a page of another report", call: "usage", fault: answer(500, ``), code: codes.InvalidArgument, reason: "INVALID_REQUEST", http: 400, fields: []string{"page_token"}},
-	{name: "events of a forwarded API key", call: "events", fault: answer(500, ``), code: codes.Unimplemented, reason: "UNIMPLEMENTED", http: 501},
+	{name: "events of a forwarded API key", call: "events", fault: answer(500, ``), code: codes.InvalidArgument, reason: "INVALID_REQUEST", http: 400, fields: []string{"authorization"}},
 	{name: "a key that stands for another order", call: "create", fault: answer(422, `{"code":"IDEMPOTENCY_KEY_REUSED"}`), code: codes.AlreadyExists, reason: "IDEMPOTENCY_KEY_REUSED", http: 409},
 }
 

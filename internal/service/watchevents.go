@@ -30,7 +30,7 @@ const defaultEventHeartbeat = 15 * time.Second
 func (s *generations) WatchEvents(req *easelv1.WatchEventsRequest, stream grpc.ServerStreamingServer[easelv1.WatchEventsResponse]) error {
 	ctx := stream.Context()
 	if !auth.Of(ctx).SharesAPIKey() {
-		return Fail(easelv1.ErrorReason_UNIMPLEMENTED, "WatchEvents has no events for orders with a forwarded API key; use WatchGenerations")
+		return InvalidRequest(Violation{Field: "authorization", Description: "is your own API key, whose orders have no events; use WatchGenerations"})
 	}
 	owner, err := eventOwner(ctx, req.GetFilter())
 	if err != nil {

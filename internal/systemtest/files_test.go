@@ -24,7 +24,7 @@ func TestTheFilesOfTheSettingsAreFollowedWithoutACall(t *testing.T) {
 		broken     bool
 	}{{"broken", "teams: {studio: [", true}, {"whole", string(whole), false}} {
 		put(t, callers, row.text)
-		waitFor(t, "report about the callers file when it is "+row.when, func() bool { return strings.Contains(status(), "is not applied") == row.broken }, status)
+		waitFor(t, "report about the callers file when it is "+row.when, func() bool { return strings.Contains(status(), "be applied") == row.broken }, status)
 		if n := f.measured("easel_setting_broken", `easel_setting="EASEL_CALLERS_FILE"`); (n == 1) != row.broken {
 			t.Errorf("when the callers file is %s, the metric is %v", row.when, n)
 		}

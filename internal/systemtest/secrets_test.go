@@ -212,7 +212,8 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // this render does not exist
 			calls.Go(func() {
 				seen, messages, err := one.overGRPC(bearing(t, token, limit), conn, one.request(id, key))
-				if mode == "succeeded" && (messages == 0 || err != nil) {
+				isFeed := strings.HasSuffix(one.name, "/WatchEvents") // it does not end by itself, and forwarded API keys have none
+				if mode == "succeeded" && !isFeed && (messages == 0 || err != nil) {
 					t.Errorf("%s, %s: no response to search: %v", mode, one.name, err)
 				}
 				search(t, "gRPC, "+mode+", "+one.name, seen)

@@ -216,10 +216,10 @@ class GenerationServiceStub:
 
     Errors:
       - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token belongs to another owner or is made up,
-        or filter.owner was set by a caller that is not an operator.
+        or filter.owner was set by a caller that is not an operator, or the caller forwards its own
+        API key. Easel writes events only for orders under the server's API key; with your own key,
+        use WatchGenerations.
       - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
-      - UNIMPLEMENTED, UNIMPLEMENTED: the caller forwards its own API key. Easel writes events only
-        for orders under the API key of the server. Use WatchGenerations instead.
       - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
         the server stops, or the stream has reached its maximum age.
       - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
@@ -448,10 +448,10 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
 
     Errors:
       - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token belongs to another owner or is made up,
-        or filter.owner was set by a caller that is not an operator.
+        or filter.owner was set by a caller that is not an operator, or the caller forwards its own
+        API key. Easel writes events only for orders under the server's API key; with your own key,
+        use WatchGenerations.
       - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
-      - UNIMPLEMENTED, UNIMPLEMENTED: the caller forwards its own API key. Easel writes events only
-        for orders under the API key of the server. Use WatchGenerations instead.
       - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
         the server stops, or the stream has reached its maximum age.
       - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
@@ -725,10 +725,10 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
           - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token belongs to another owner or is made up,
-            or filter.owner was set by a caller that is not an operator.
+            or filter.owner was set by a caller that is not an operator, or the caller forwards its own
+            API key. Easel writes events only for orders under the server's API key; with your own key,
+            use WatchGenerations.
           - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
-          - UNIMPLEMENTED, UNIMPLEMENTED: the caller forwards its own API key. Easel writes events only
-            for orders under the API key of the server. Use WatchGenerations instead.
           - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
             the server stops, or the stream has reached its maximum age.
           - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
