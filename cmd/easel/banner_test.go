@@ -90,7 +90,7 @@ func TestDevShowsThatARenderIsRunningUnlessADialectIsNamed(t *testing.T) {
 	}{{nil, true}, {[]string{"--dialect", "default"}, false}} {
 		t.Run(strings.Join(test.flags, " "), func(t *testing.T) {
 			t.Parallel()
-			banner, _ := devOn(t, append(test.flags, "--seed", "7", "--speed", "2")...)
+			banner, _ := devOn(t, append(test.flags, "--seed", "7", "--speed", "0.5")...)
 			env := map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, banner), "EASEL_API_KEY": proctest.Find(t, `key +(\S+)`, banner)}
 			got := easelEnv(t.Context(), nil, env, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--watch")
 			if got.exit != exitOK || strings.Contains(got.stderr, "running") != test.shown {
