@@ -21,6 +21,7 @@ var usedElsewhere = map[protoreflect.FullName]string{
 	"easel.v1.GenerationUpdate.initial":             "internal/simulation/caller_test.go", // distinguishes the initial state from a later change
 	"easel.v1.WatchGenerationResponse.emit_time":    "internal/server/reader_test.go",     // measures the delay of a message
 	"easel.v1.WatchGenerationsResponse.emit_time":   "internal/server/reader_test.go",
+	"easel.v1.WatchEventsResponse.emit_time":        "internal/server/events_test.go",
 }
 
 // TestEveryMethodAndFieldOfTheContractHasAUser searches for each name in the client libraries and the command line, which
