@@ -144,7 +144,7 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	return nil
 }
 
-// unary is the interceptor for unary calls. It converts each error to its class, and retries reads and calls with resend.
+// unary intercepts unary calls. It converts each error to its class, and retries reads and calls with resend.
 // Orders are retried by Order instead.
 func (c *Client) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	o, ok := ctx.Value(callKey{}).(*call)

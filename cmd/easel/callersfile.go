@@ -56,7 +56,7 @@ func warnOfMissingOwners(ctx context.Context, led *ledger.Ledger, list *auth.Lis
 	defer cancel()
 	owners, err := led.UnresolvedOwners(ctx)
 	if err != nil {
-		logger.WarnContext(ctx, "cannot check the callers file for owners of unknown orders", "error", err)
+		logger.WarnContext(ctx, "cannot check the callers file for missing owners", "error", err)
 	}
 	known := list.Owners()
 	missing := slices.DeleteFunc(owners, func(owner string) bool { return slices.Contains(known, owner) })

@@ -116,7 +116,7 @@ func (c *sandboxCmd) Run(ctx context.Context, p *cli.Program) error {
 	return catalog.wait(ctx)
 }
 
-// howTo returns a text with the addresses, and with commands to copy.
+// howTo returns instructions: the addresses, and commands to copy.
 func (c *sandboxCmd) howTo(self string, catalog *catalogServer, key shownKey) string {
 	text := fmt.Sprintf(`The catalog is at
   %[1]s

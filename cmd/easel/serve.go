@@ -64,14 +64,14 @@ type tuningFlags struct {
 	PollMinInterval time.Duration `group:"poll" env:"EASEL_POLL_MIN_INTERVAL" default:"1s" placeholder:"TIME" help:"Shortest time between two polls of a render."`
 	PollMaxInterval time.Duration `group:"poll" env:"EASEL_POLL_MAX_INTERVAL" default:"10s" placeholder:"TIME" help:"Longest time between two polls of a render."`
 	PollRate        float64       `group:"poll" env:"EASEL_POLL_RATE" default:"5" placeholder:"N" help:"Maximum number of polls per second for each API key."`
-	RefundWindow    time.Duration `group:"poll" env:"EASEL_REFUND_WINDOW" default:"10m" placeholder:"TIME" help:"Time after a failure in which a refund may still happen."`
+	RefundWindow    time.Duration `group:"poll" env:"EASEL_REFUND_WINDOW" default:"10m" placeholder:"TIME" help:"How long after a failure a refund may still happen."`
 
 	ResendWindow time.Duration `group:"life" env:"EASEL_RESEND_WINDOW" default:"12h" placeholder:"TIME" help:"Time after the first attempt in which an order whose outcome is unknown may be resent. Later, the catalog may have forgotten the idempotency key."`
 	MaxStreamAge time.Duration `group:"life" env:"EASEL_MAX_STREAM_AGE" default:"1h" placeholder:"TIME" help:"Age of a stream at which its client is asked to reconnect, so that streams spread over replicas (0 for never)."`
 	DrainTimeout time.Duration `group:"life" env:"EASEL_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"Maximum time of a graceful stop. Most of it is for open calls, and the rest for orders in flight and the last traces."`
 
 	CallerStreams int `group:"limits" env:"EASEL_CALLER_STREAMS" default:"1000" placeholder:"N" help:"Maximum number of concurrent watches, waits and downloads of one caller. More are rejected."`
-	MaxStreams    int `group:"limits" env:"EASEL_MAX_STREAMS" default:"50000" placeholder:"N" help:"Maximum number of concurrent watches, waits and downloads of all callers. More are rejected."`
+	MaxStreams    int `group:"limits" env:"EASEL_MAX_STREAMS" default:"50000" placeholder:"N" help:"Maximum number of concurrent watches, waits and downloads, for all callers together. Further ones are rejected."`
 	CallerCalls   int `group:"limits" env:"EASEL_CALLER_CALLS" default:"320" placeholder:"N" help:"Maximum number of concurrent calls of one caller, other than watches, waits and downloads. More are rejected."`
 	MaxCalls      int `group:"limits" env:"EASEL_MAX_CALLS" default:"480" placeholder:"N" help:"Maximum number of concurrent calls of all callers, other than watches, waits and downloads. More are rejected."`
 	MaxConns      int `group:"limits" env:"EASEL_MAX_CONNS" default:"10000" placeholder:"N" help:"Maximum number of connections to the gRPC address, and to the HTTP address."`

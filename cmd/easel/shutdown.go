@@ -23,7 +23,7 @@ const (
 	stages
 )
 
-// callShare is the part of the drain timeout for open calls, in percent.
+// callShare is the percentage of the drain timeout that open calls may use.
 const callShare = 75
 
 // shutdown contains the name of each stage for the log, and the percentage of the drain timeout after which the stop continues

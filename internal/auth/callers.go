@@ -18,7 +18,7 @@ const Anonymous = "anonymous"
 type Team struct {
 	// Name is the owner of the team's orders. It is empty for a caller without a team.
 	Name string `yaml:"-"`
-	// Weight is the team's share of the catalog, relative to other owners. Zero means 1.
+	// Weight is the team's share of the catalog's request rate, relative to other owners. Zero means 1.
 	Weight float64
 	Budget `yaml:"budget"`
 	// Labels contains the rules for the labels of the team's orders.

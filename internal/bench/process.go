@@ -141,7 +141,7 @@ func (p *process) heapFigures(ctx context.Context) (figures, error) {
 	}
 	for _, name := range []string{"HeapAlloc", "Stack", "Mallocs"} {
 		if counted[name] == 0 {
-			return nil, fmt.Errorf("the heap profile has no figure %q", name)
+			return nil, fmt.Errorf("the heap profile has no value named %q", name)
 		}
 	}
 	return counted, nil

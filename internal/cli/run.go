@@ -65,7 +65,7 @@ type Commands struct {
 	Download downloadCmd `cmd:"" group:"call" help:"Write the result of a render to a file."`
 	Delete   deleteCmd   `cmd:"" group:"call" help:"Delete a render and its result permanently."`
 
-	Completion completionCmd `cmd:"" group:"more" help:"Print a script that makes bash, zsh or fish complete this command."`
+	Completion completionCmd `cmd:"" group:"more" help:"Print a completion script for bash, zsh or fish."`
 	Version    versionCmd    `cmd:"" group:"more" help:"Show the version."`
 	ExitCodes  exitCodesCmd  `cmd:"" group:"more" help:"Show the meanings of the exit codes."`
 }

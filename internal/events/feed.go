@@ -29,8 +29,8 @@ type Feed struct {
 }
 
 // NewFeed returns a feed. It does nothing until [Feed.Run].
-func NewFeed(book *ledger.Ledger, logger *slog.Logger) *Feed {
-	return &Feed{ledger: book, logger: logger, readers: map[*FeedReader]struct{}{}}
+func NewFeed(led *ledger.Ledger, logger *slog.Logger) *Feed {
+	return &Feed{ledger: led, logger: logger, readers: map[*FeedReader]struct{}{}}
 }
 
 // Run reads new events while there are readers, until ctx is done.

@@ -87,7 +87,7 @@ func (l *Ledger) Content(ctx context.Context, generation string) (c Content, fou
 	return all[0], true, nil
 }
 
-// ContentCopied records a copy, deletes its job, and makes the success event of the generation due. It returns [ErrLeaseLost]
+// ContentCopied records a copy, deletes its job, and marks the generation's success event as due. It returns [ErrLeaseLost]
 // if another process has leased the job, or if the copy is no longer requested. The job is deleted in the same transaction,
 // because a later request for another copy needs a new job.
 func (l *Ledger) ContentCopied(ctx context.Context, j Job, made StoredCopy) error {

@@ -75,8 +75,8 @@ func (l *Ledger) Feed(ctx context.Context, owner *string, after int64, most int)
 	}, `SELECT id, owner, type, data, event_time, feed_position FROM events WHERE `+c.String(), c.args...)
 }
 
-// FeedStart returns the position before the first event of an owner, or of all owners if owner is nil, that was written at or
-// after a time.
+// FeedStart returns the position before the first event that was written at or after since. The events are those of an owner, or
+// of all owners if owner is nil.
 func (l *Ledger) FeedStart(ctx context.Context, owner *string, since time.Time) (position int64, err error) {
 	last, err := l.NumberEvents(ctx)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 // Limits are the spending limits of an owner, in cents. Nil means no limit. Days and months are UTC.
 type Limits struct{ DailyCents, MonthlyCents *int64 }
 
-// Budget is a limit of an owner, with the amounts that count toward it.
+// Budget is an owner's spending limit, with the amounts that count toward it.
 type Budget struct {
 	// Period is "day" or "month". It lasts from Start to Reset.
 	Period string    `json:"period"`

@@ -51,7 +51,7 @@ func handleError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w 
 	refuse(w, r, err)
 }
 
-// refuse writes the error of a call, or an error that the gateway returned before the call.
+// refuse writes the error response, for an error from the call or from the gateway before the call.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var bad *runtime.HTTPStatusError // set if the path can't be unescaped
 	st, ok := status.FromError(err)
@@ -61,7 +61,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case ok && st.Code() == codes.InvalidArgument && service.Reason(st) == easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED:
 		err = service.InvalidRequest(unreadable(st.Message())) // the gateway could not parse the request
 	case isOrder(r):
-		err = service.OrderFailure(err, true) // the order may have been sent, although the response was lost
+		err = service.OrderFailure(err, true) // the order may have reached the catalog even though no response arrived
 	}
 	writeError(w, r, err)
 }

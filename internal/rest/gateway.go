@@ -76,7 +76,7 @@ func handleStreams(mux *runtime.ServeMux, streams eventStreams, files downloads)
 	return nil
 }
 
-// noHeader forwards no header, because Calls creates the metadata of the calls.
+// noHeader forwards no headers, because [Calls] sets the metadata itself.
 func noHeader(string) (string, bool) { return "", false }
 
 // Routes that have handlers in this package.

@@ -97,7 +97,7 @@ func (sh *account) newKey(balance int64) string {
 	return key
 }
 
-// audit audits the account's key.
+// audit returns the sandbox's audit for the account's API key.
 func (sh *account) audit() sandbox.Audit {
 	sh.t.Helper()
 	a, err := sh.s.Audit(sh.t.Context(), sh.key)

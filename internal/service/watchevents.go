@@ -79,8 +79,8 @@ type watchOfEvents struct {
 
 // begin sets the position after which the stream starts.
 func (w *watchOfEvents) begin(ctx context.Context, req *easelv1.WatchEventsRequest) error {
-	book := w.service.cfg.Orders.Ledger
-	state, err := book.FeedState(ctx, rand.Text())
+	led := w.service.cfg.Orders.Ledger
+	state, err := led.FeedState(ctx, rand.Text())
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (w *watchOfEvents) begin(ctx context.Context, req *easelv1.WatchEventsReque
 	case req.GetResumeToken() != "":
 		return w.resume(req.GetResumeToken(), state)
 	case req.GetStartTime() != nil:
-		w.position, err = book.FeedStart(ctx, w.owner, req.GetStartTime().AsTime())
+		w.position, err = led.FeedStart(ctx, w.owner, req.GetStartTime().AsTime())
 	}
 	return err
 }

@@ -15,7 +15,7 @@ const (
 
 // noRequestInAPause checks that a process sends no request under an API key between a 429 and the end of its pause.
 func noRequestInAPause(o *outcome, say promises.Say) {
-	last := map[account]request{} // latest requests to which the catalog responded with a pause
+	last := map[account]request{} // for each account, the latest request that the catalog answered with a pause
 	for _, r := range o.sent() {
 		who := account{r.process, r.apiKey}
 		if asked := last[who]; r.at > asked.end && r.at < asked.end+asked.after {

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These are the troubles with money. The catalogue of faults lists them under M.
+// Faults that concern money. The catalogue of faults lists them under M.
 func init() {
 	for id, act := range map[string]faultAction{
 		"M1":  {reach: reachNobody, victim: moveWhileQuoted, begin: slowQuotes},

@@ -6,7 +6,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These are the troubles of worlds in which several replicas watch the same generations. Their names start with P.
+// Faults for simulations in which several replicas watch the same generations. Their names start with P.
 func init() {
 	acts["P5"] = faultAction{reach: reachReads, victim: watchMuch, begin: func(s *runningFault) (func(), func() int) {
 		return inject(s, sandbox.Fault{Status: 503, Body: page, Header: html, Key: s.apiKey()}, routeList)

@@ -26,7 +26,7 @@ type Metric struct {
 // Source is a source of metrics that is read at each collection.
 type Source string
 
-// The sources: see [Readings].
+// Sources of a metric; see [Readings].
 const (
 	Hub      Source = "hub"
 	Limiters Source = "limiters"

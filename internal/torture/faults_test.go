@@ -107,7 +107,7 @@ type exchange struct {
 	facade   *process
 	catalog  *process
 	near     *net.TCPConn  // connection to the sender of the request
-	dropped  io.Reader     // connection from which a black hole drops all bytes
+	dropped  io.Reader     // connection whose bytes are all discarded, as in a network black hole
 	unread   *bufio.Reader // the unread rest of the request
 	size     int           // size of the request body in bytes
 	over     chan struct{} // closed when PostgreSQL has ended the session

@@ -93,7 +93,8 @@ func (l *list) compareRecord(e *generation, etag string) {
 	e.listing.hint = nil
 }
 
-// complete reports whether a record of a list has all details that a read returns, including the result or the failure message.
+// complete reports whether a record from a list has every detail that a single read returns, including the result or the failure
+// message.
 func complete(g catalog.Generation) bool {
 	switch g.State {
 	case catalog.StateSucceeded:

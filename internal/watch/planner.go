@@ -10,7 +10,7 @@ type situation struct {
 	now          time.Time
 	limit        int         // maximum number of requests
 	ready        []candidate // due generations
-	nextDue      time.Time   // time when another generation is due; zero if none is
+	nextDue      time.Time   // time when the next generation is due; zero if none is
 	preferHinted bool        // the next read is of a generation with a hint, if there is one
 	listFailing  bool        // the last sweep failed, and no read has shown yet whether reads also fail
 

@@ -42,7 +42,7 @@ export type Which = string | { generationId: string };
 
 /** Options for an order. */
 export interface OrderOptions extends CallOptions {
-  /** The idempotency key, such as the ID of your own record. Orders with the same key are paid once. Default: a new key, which is passed to onKey. */
+  /** The idempotency key, such as the ID of your own record. Orders with the same key are charged only once. Default: a new key, which is passed to onKey. */
   key?: string | number;
   maxCostCents?: number;
   labels?: Record<string, string>;

@@ -704,9 +704,8 @@ type GenerationFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the model. Empty matches all models.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Allowed states. If empty, every state except STATE_DELETED is allowed. STATE_QUEUED also
-	// matches renders whose state has always been STATE_UNRECOGNIZED. STATE_UNRECOGNIZED itself
-	// matches nothing.
+	// States to include. If empty, all states except STATE_DELETED. STATE_QUEUED also matches renders
+	// that have never had a recognized state. STATE_UNRECOGNIZED matches nothing.
 	States []State `protobuf:"varint,2,rep,packed,name=states,proto3,enum=easel.v1.State" json:"states,omitempty"`
 	// Labels that the order must have. The order may also have other labels. Over REST, use
 	// filter.labels[name]=value for each label.

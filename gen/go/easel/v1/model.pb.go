@@ -146,7 +146,7 @@ func (InputFieldType) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_model_proto_rawDescGZIP(), []int{1}
 }
 
-// Model is a model of the catalog from which renders can be ordered.
+// Model is one of the catalog's models, with which renders can be ordered.
 type Model struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the model. Opaque. It may contain "/".

@@ -453,9 +453,8 @@ class GenerationFilter(_message.Message):
     """
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_generation_pb2.State.ValueType]:
-        """Allowed states. If empty, every state except STATE_DELETED is allowed. STATE_QUEUED also
-        matches renders whose state has always been STATE_UNRECOGNIZED. STATE_UNRECOGNIZED itself
-        matches nothing.
+        """States to include. If empty, all states except STATE_DELETED. STATE_QUEUED also matches renders
+        that have never had a recognized state. STATE_UNRECOGNIZED matches nothing.
         """
 
     @_builtins.property

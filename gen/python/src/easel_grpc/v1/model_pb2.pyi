@@ -87,7 +87,7 @@ Global___InputFieldType: _TypeAlias = InputFieldType  # noqa: Y015
 
 @_typing.final
 class Model(_message.Message):
-    """Model is a model of the catalog from which renders can be ordered."""
+    """Model is one of the catalog's models, with which renders can be ordered."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

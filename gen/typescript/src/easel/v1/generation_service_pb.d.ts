@@ -274,9 +274,8 @@ export declare type GenerationFilter = Message<"easel.v1.GenerationFilter"> & {
   modelId: string;
 
   /**
-   * Allowed states. If empty, every state except STATE_DELETED is allowed. STATE_QUEUED also
-   * matches renders whose state has always been STATE_UNRECOGNIZED. STATE_UNRECOGNIZED itself
-   * matches nothing.
+   * States to include. If empty, all states except STATE_DELETED. STATE_QUEUED also matches renders
+   * that have never had a recognized state. STATE_UNRECOGNIZED matches nothing.
    *
    * @generated from field: repeated easel.v1.State states = 2;
    */

@@ -12,7 +12,7 @@ import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
 export declare const file_easel_v1_model: GenFile;
 
 /**
- * Model is a model of the catalog from which renders can be ordered.
+ * Model is one of the catalog's models, with which renders can be ordered.
  *
  * @generated from message easel.v1.Model
  */
