@@ -205,9 +205,6 @@ func TestAPushLeadsToThePollThatFoundTheEnd(t *testing.T) {
 	const service = "easel.v1.GenerationService/"
 	eventually(t, "the span of the watch has ended", func() bool { return len(spansNamed(spans, service+"WatchGeneration")) > 0 })
 	byID := map[trace.SpanID]tracetest.SpanStub{}
-	for _, span := range spans.GetSpans() {
-		byID[span.SpanContext.SpanID()] = span
-	}
 	linked := func(span tracetest.SpanStub, as string) tracetest.SpanStub {
 		for _, link := range span.Links {
 			if slices.Contains(link.Attributes, attribute.String("easel.link", as)) {
@@ -218,6 +215,13 @@ func TestAPushLeadsToThePollThatFoundTheEnd(t *testing.T) {
 	}
 	pushes := spansNamed(spans, "push")
 	last := pushes[len(pushes)-1]
+	// The span of a poll ends after the push of what it found.
+	eventually(t, "the span of the poll has ended", func() bool {
+		for _, span := range spans.GetSpans() {
+			byID[span.SpanContext.SpanID()] = span
+		}
+		return linked(last, "found_by").Name != ""
+	})
 	poll := linked(last, "found_by")
 	if len(pushes) < 2 || byID[last.Parent.SpanID()].Name != service+"WatchGeneration" || poll.Name != "poll" || poll.Parent.IsValid() {
 		t.Fatalf("the last of %d pushes was found by %q", len(pushes), poll.Name)
