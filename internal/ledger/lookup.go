@@ -29,10 +29,14 @@ func (l *Ledger) UnresolvedOwners(ctx context.Context) ([]string, error) {
 	return ask(ctx, l, scanText, `SELECT DISTINCT owner FROM orders WHERE state = {open} ORDER BY owner`)
 }
 
-// ResendUntil returns the end of an order's resend window, and reports whether the order may be resent. It may not be resent if
-// it has an outcome, is on hold or expired, or was sent under another API key than apiKey. If apiKey is empty, the API key does
-// not matter.
+// ResendUntil returns the end of an order's resend window or its expire time, whichever is earlier, and reports whether the
+// order may be resent. It may not be resent if it has an outcome, is on hold or expired, or was sent under another API key than
+// apiKey. If apiKey is empty, the API key does not matter.
 func (l *Ledger) ResendUntil(o Order, apiKey string) (until time.Time, again bool) {
 	again = o.State == lifecycle.Open && !o.Expired && !o.Held && (apiKey == "" || o.APIKey == apiKey)
-	return o.Time.Add(l.window), again
+	until = o.Time.Add(l.window)
+	if !o.ExpireTime.IsZero() && o.ExpireTime.Before(until) {
+		until = o.ExpireTime
+	}
+	return until, again
 }

@@ -104,12 +104,15 @@ func (l *Ledger) recordLease(tx *transaction, o *Order, step lifecycle.Step) err
 
 // Write writes a new order, reserves its price, and acquires its first lease. free is false if another process has used the key
 // in the meantime. Then the caller starts again with [Ledger.Call]. If a budget has no room for the price, the error is a
-// [*BudgetError].
+// [*BudgetError]. If the expire time has passed, it is [ErrOrderExpired].
 func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o := newOrder(r)
 		if free, err = tx.insert(o); err != nil || !free {
 			return err
+		}
+		if o.IsPastExpireTime() {
+			return ErrOrderExpired
 		}
 		if err = tx.markBudgeted(o.ID, r.LabelLimits); err != nil {
 			return err
@@ -124,6 +127,28 @@ func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool
 		return nil
 	})
 	return written, free && err == nil, err
+}
+
+// isExpired compares an expire time with the database's clock. It also selects whether an order with the same idempotency key and
+// expire time was rejected. A repeated request then has the same error as the first one.
+const isExpired = `SELECT CAST($1 AS BIGINT) <= {now}, EXISTS (SELECT 1 FROM orders
+	WHERE owner = $2 AND state = {refused} AND namespace = $3 AND idempotency_key = $4 AND expire_time = CAST($1 AS BIGINT))`
+
+// CheckExpireTime returns an error if the expire time of a new order has passed: [ErrOrderExpired] if an order with the same
+// idempotency key and expire time was rejected before, otherwise [ErrExpireTimePast].
+func (l *Ledger) CheckExpireTime(ctx context.Context, r Request) error {
+	if r.ExpireTime.IsZero() {
+		return nil
+	}
+	past, repeated := false, false
+	err := l.askOne(ctx, []any{&past, &repeated}, isExpired, micros(r.ExpireTime), r.Owner, r.Namespace, r.IdempotencyKey)
+	switch {
+	case err != nil || !past:
+		return err
+	case repeated:
+		return ErrOrderExpired
+	}
+	return ErrExpireTimePast
 }
 
 // IsFree reports whether an idempotency key has no order, not even one that is being written. To find out, it writes an order
@@ -149,7 +174,8 @@ func newOrder(r Request) *Order {
 	life, _ := lifecycle.Order{}.Written()
 	o := &Order{
 		Order: life, ID: "ord_" + rand.Text(), Namespace: r.Namespace, Owner: r.Owner, Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, UpstreamKey: r.UpstreamKey,
-		APIKey: r.APIKey, ModelID: r.ModelID, Inputs: r.Inputs, Digest: r.Digest, InputsDigest: r.InputsDigest, Labels: r.Labels, Observed: lifecycle.Observed{PriceCents: r.PriceCents},
+		APIKey: r.APIKey, ModelID: r.ModelID, Inputs: r.Inputs, Digest: r.Digest, InputsDigest: r.InputsDigest, Labels: r.Labels, ExpireTime: fromMicros(micros(r.ExpireTime)),
+		Observed: lifecycle.Observed{PriceCents: r.PriceCents},
 	}
 	o.Money = o.money()
 	return o
@@ -158,10 +184,10 @@ func newOrder(r Request) *Order {
 // insert writes a new order with its labels, and sets its time. free is false if the idempotency key is in use.
 func (t *transaction) insert(o *Order) (free bool, err error) {
 	free, err = t.maybeRow([]any{moment{&o.Time}}, `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, inputs, digest, inputs_digest,
-		state, leases, leased_until, order_time, retry_time, price_cents, reserved_cents)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULLIF($9, ''), $10, $11, $12, $13, {now} + $14, {now}, {now}, $15, $16) ON CONFLICT DO NOTHING RETURNING order_time`,
+		state, leases, leased_until, order_time, retry_time, price_cents, reserved_cents, expire_time)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, NULLIF($9, ''), $10, $11, $12, $13, {now} + $14, {now}, {now}, $15, $16, $17) ON CONFLICT DO NOTHING RETURNING order_time`,
 		o.ID, o.Namespace, o.Owner, o.Caller, o.IdempotencyKey, o.UpstreamKey, o.APIKey, o.ModelID, o.Inputs, o.Digest, o.InputsDigest,
-		o.State, o.Leases, OrderLease.Microseconds(), o.PriceCents, o.ReservedCents)
+		o.State, o.Leases, OrderLease.Microseconds(), o.PriceCents, o.ReservedCents, micros(o.ExpireTime))
 	if err != nil || !free || len(o.Labels) == 0 {
 		return free, err
 	}
@@ -180,11 +206,15 @@ func (t *transaction) markBudgeted(id string, limits map[string]Limits) error {
 }
 
 // Renew extends a lease by [OrderLease] and reports whether another attempt may be sent under it. The holder calls it before
-// each attempt. left is the time in which the attempt must be sent.
+// each attempt. left is the time in which the attempt must be sent. If the expire time has passed and no other process has leased
+// the order, the error is [ErrOrderExpired].
 func (l *Ledger) Renew(ctx context.Context, id string, lease int, apiKey string) (may bool, left time.Duration, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, err := l.order(tx, apiKey, `id = $1`, id)
 		if may = err == nil && o != nil && o.May(lease); !may {
+			if err == nil && o != nil && o.State == lifecycle.Open && o.Leases == lease && o.IsPastExpireTime() {
+				err = ErrOrderExpired
+			}
 			return err
 		}
 		left = l.Sendable(*o)
@@ -203,8 +233,14 @@ func (l *Ledger) RecordProblem(ctx context.Context, id string, lease int, proble
 }
 
 // Sendable returns the time left to send an attempt, counted from the moment when the order was read and leased. The time ends
-// with the lease or the resend window, whichever is earlier.
-func (l *Ledger) Sendable(o Order) time.Duration { return min(OrderLease, l.window-o.Age) }
+// with the lease, the resend window or the expire time, whichever is earliest.
+func (l *Ledger) Sendable(o Order) time.Duration {
+	left := min(OrderLease, l.window-o.Age)
+	if expires, limited := o.ExpiresIn(); limited {
+		left = min(left, expires)
+	}
+	return left
+}
 
 // Resume acquires the lease of an abandoned order that may still be sent and was first sent under this API key. It chooses the
 // next owner after last that has such an order, and that owner's order with the earliest retry time. It skips orders that
@@ -216,7 +252,7 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 		var err error
 		for _, owners := range []string{"owner > $1", "owner <= $1"} { // the first owner follows the last one
 			all, err = l.orders(tx, apiKey, owners+` AND state = {open} AND held = 0 AND {same database} AND inputs IS NOT NULL AND api_key = $2 AND order_time > {now} - $3
-				AND `+retries+` AND `+lapsed+` ORDER BY owner, retry_time LIMIT 1 {take}`, last, apiKey, l.window.Microseconds())
+				AND (expire_time = 0 OR expire_time > {now}) AND `+retries+` AND `+lapsed+` ORDER BY owner, retry_time LIMIT 1 {take}`, last, apiKey, l.window.Microseconds())
 			if err != nil || len(all) > 0 {
 				break
 			}
@@ -236,7 +272,8 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 // changed orders.
 func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
-		all, err := l.orders(tx, "", `state = {open} AND (reserved_cents > 0 OR inputs IS NOT NULL) AND `+lapsed+` AND order_time <= {now} - $1 LIMIT $2 {take}`, l.window.Microseconds(), most)
+		all, err := l.orders(tx, "", `state = {open} AND (reserved_cents > 0 OR inputs IS NOT NULL) AND `+lapsed+`
+			AND (order_time <= {now} - $1 OR expire_time BETWEEN 1 AND {now}) LIMIT $2 {take}`, l.window.Microseconds(), most)
 		for _, o := range all {
 			if err == nil {
 				err = tx.move(move{order: o, to: o.money(), changes: "inputs = NULL"})

@@ -10,7 +10,7 @@ import (
 
 // columns are the columns that scan reads, in this order.
 var columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, inputs_digest, state, COALESCE(generation_id, ''), resolved = 1, leases,
-	NOT ` + lapsed + `, {now} - order_time, order_time, price_cents, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents,
+	NOT ` + lapsed + `, {now} - order_time, order_time, expire_time, price_cents, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents,
 	status, COALESCE(record, ''), deleted = 1, presumed_deleted = 1, absent_time, settled = 1, charge_final = 1, refunded = 1, placed_time, failed_time, problem, erased = 1, held = 1, {labels of order}`
 
 // order reads and locks the order that matches a condition. It returns nil if no order matches. apiKey is the current API key.
@@ -37,14 +37,14 @@ func (l *Ledger) scan(row scanner, o *Order, apiKey string) error {
 	var age, written, absent, failed int64
 	if err := row.Scan(
 		&o.ID, &o.Namespace, &o.Owner, &o.Caller, &o.IdempotencyKey, &o.UpstreamKey, &o.APIKey, &o.ModelID, &o.Inputs, &o.Digest, &o.InputsDigest, &o.State, &o.Generation, &o.Resolved, &o.Leases,
-		&o.Leased, &age, &written, &o.PriceCents, &o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents,
+		&o.Leased, &age, &written, moment{&o.ExpireTime}, &o.PriceCents, &o.ReservedCents, &o.CostCents, &o.RefundedCents, &o.UnconfirmedCents,
 		&o.Status, &o.Record, &o.DeletedByCall, &o.Absence.Lasting, &absent, &o.Settled, &o.Final, &o.Refunded, &o.placed, &failed, &o.Problem, &o.Erased, &o.Held, labels{&o.Labels}); err != nil {
 		return err
 	}
 	o.Leased = o.Leased && o.State == lifecycle.Open
-	o.Expired = age >= l.window.Microseconds()
 	o.Rotated = o.APIKey != apiKey
 	o.Time, o.Age = fromMicros(written), time.Duration(age)*time.Microsecond
+	o.Expired = age >= l.window.Microseconds() || o.IsPastExpireTime()
 	o.DeletedByCall = o.DeletedByCall && !o.Absence.Lasting
 	o.Absence.Since, o.FailedTime, o.ChargedCents = fromMicros(absent), fromMicros(max(0, failed)), o.CostCents
 	return nil

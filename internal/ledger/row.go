@@ -25,6 +25,8 @@ type Request struct {
 	InputsDigest string
 	// Labels are for display and reports.
 	Labels map[string]string
+	// ExpireTime is the time after which the order is not sent. Zero means no limit.
+	ExpireTime time.Time
 	// PriceCents is the price to reserve until the catalog reports the charge.
 	PriceCents int64
 	// Limits are the spending limits of the owner.
@@ -49,6 +51,8 @@ type Order struct {
 	// Time is the time when the order was written. Age is the time since then. Both are from the database's clock.
 	Time time.Time
 	Age  time.Duration
+	// ExpireTime is the time after which the order is not sent, by the database's clock. Zero means no limit.
+	ExpireTime time.Time
 	// Money contains the amounts that the budgets count for the order.
 	lifecycle.Money
 	// Observed is the observed state of the generation. Record is the catalog's record of the latest state, as JSON.
@@ -74,6 +78,18 @@ func (r Request) budgets() map[string]Limits {
 		all[labelKey(name, r.Labels[name])] = limits
 	}
 	return all
+}
+
+// ExpiresIn returns the time until the order's expire time, counted from the moment when the order was read. limited is false if
+// the order has no expire time.
+func (o Order) ExpiresIn() (left time.Duration, limited bool) {
+	return o.ExpireTime.Sub(o.Time.Add(o.Age)), !o.ExpireTime.IsZero()
+}
+
+// IsPastExpireTime reports whether the order's expire time had passed when the order was read.
+func (o Order) IsPastExpireTime() bool {
+	left, limited := o.ExpiresIn()
+	return limited && left <= 0
 }
 
 // money returns the amounts that follow from the recorded state.

@@ -38,8 +38,8 @@ const AnswerTime = 5 * time.Second
 const maxAttempts = 5
 
 // tx runs do in a transaction, and commits it unless do returns an error. It returns only these errors: a [*BudgetError],
-// [ErrGenerationTaken], [ErrKeyTaken], [ErrLeaseLost], a [*Disagreed], a [*Contradiction], ctx.Err(), an [*Unavailable], a
-// [*Busy], or a [*Doubt]. After any error except a [*Doubt], nothing was committed. Each retry calls do again.
+// [ErrGenerationTaken], [ErrKeyTaken], [ErrLeaseLost], [ErrOrderExpired], a [*Disagreed], a [*Contradiction], ctx.Err(), an
+// [*Unavailable], a [*Busy], or a [*Doubt]. After any error except a [*Doubt], nothing was committed. Each retry calls do again.
 func (l *Ledger) tx(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.writes, nil, do) })
 }
@@ -155,7 +155,7 @@ func (l *Ledger) classified(ctx context.Context, err error) error {
 	_, disagreed := errors.AsType[*Disagreed](err)
 	_, doubt := errors.AsType[*Doubt](err)
 	switch {
-	case err == nil || budget || disagreed || doubt || errors.Is(err, ErrGenerationTaken) || errors.Is(err, ErrKeyTaken) || errors.Is(err, ErrLeaseLost):
+	case err == nil || budget || disagreed || doubt || errors.Is(err, ErrGenerationTaken) || errors.Is(err, ErrKeyTaken) || errors.Is(err, ErrLeaseLost) || errors.Is(err, ErrOrderExpired):
 		return err
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -29,7 +29,7 @@ type Order struct {
 	Leases int
 	// Leased means that the latest lease has not ended.
 	Leased bool
-	// Expired means that the resend window of the order is over.
+	// Expired means that the order is no longer sent, because its resend window is over or its expire time has passed.
 	Expired bool
 	// Rotated means that the API key of the first attempt is no longer the current one.
 	Rotated bool

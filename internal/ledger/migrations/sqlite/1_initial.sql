@@ -29,6 +29,8 @@ CREATE TABLE orders (
   leased_until    BIGINT NOT NULL,
   order_time      BIGINT NOT NULL,
   retry_time      BIGINT NOT NULL,
+  -- Time after which the order is not sent; 0 if it has no limit.
+  expire_time     BIGINT NOT NULL DEFAULT 0,
   -- Reason why the order has no outcome yet.
   problem         TEXT NOT NULL DEFAULT '',
   -- 1: the order was open when the ledger was copied or restored. Only its caller or an operator may continue it.

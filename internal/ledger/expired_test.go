@@ -1,0 +1,165 @@
+package ledger_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
+)
+
+// expiring returns a request whose expire time is the given time away, by the ledger's clock.
+func expiring(t *testing.T, l *ledger.Ledger, r ledger.Request, left time.Duration) ledger.Request {
+	t.Helper()
+	now, err := l.Now(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.ExpireTime = now.Add(left)
+	return r
+}
+
+// pass sets all expire times to the past.
+func pass(t *testing.T, l *ledger.Ledger) {
+	t.Helper()
+	l.Exec(t, "UPDATE orders SET expire_time = order_time WHERE expire_time <> 0")
+}
+
+func TestExpiredOrderIsNotResent(t *testing.T) { // fault M16
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		r := expiring(t, l, request("k"), time.Hour)
+		o := write(t, l, r)
+		conclude(t, l, o, lifecycle.Uncertain, "")
+		unlimited := request("unlimited")
+		conclude(t, l, write(t, l, unlimited), lifecycle.Uncertain, "")
+		read, _, err := l.Get(t.Context(), o.ID)
+		if until, again := l.ResendUntil(read, theAPIKey); err != nil || !again || !until.Equal(r.ExpireTime) {
+			t.Errorf("before the expire time it is resent until %v: %v, %v", until, again, err)
+		}
+		pass(t, l)
+		l.Exec(t, "UPDATE orders SET retry_time = 0")
+		if resumed, found, err := l.Resume(t.Context(), theAPIKey, ""); !found || err != nil || resumed.IdempotencyKey != unlimited.IdempotencyKey {
+			t.Errorf("resumed is %+v, %v, %v", resumed, found, err)
+		}
+		if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
+			t.Errorf("the expired order is resumed: %v", err)
+		}
+		r.ExpireTime = time.Time{} // the first expire time applies
+		if again, step := call(t, l, r); step.Answer != lifecycle.Unresolved || !again.IsPastExpireTime() {
+			t.Errorf("its caller is told %+v", step)
+		}
+		if moved, err := l.Expire(t.Context(), 10); moved != 1 || err != nil {
+			t.Errorf("the reservations of %d orders expire: %v", moved, err)
+		}
+		if read, _, err = l.Get(t.Context(), o.ID); err != nil || read.ReservedCents != 0 || read.UnconfirmedCents != r.PriceCents || read.Inputs != "" {
+			t.Errorf("it becomes %+v, %v", read, err)
+		}
+		if _, possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, ledger.Resolution{Generation: "g1", By: ada}); !possible || err != nil {
+			t.Errorf("an operator can't resolve it: %v", err)
+		}
+	})
+}
+
+func TestLeaseEndsWithTheExpireTime(t *testing.T) { // fault M16
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		const rest = 5 * time.Second
+		r := expiring(t, l, request("k"), rest)
+		o := write(t, l, r)
+		if left := l.Sendable(o); left <= 0 || left > rest {
+			t.Errorf("the first attempt may be sent for %v", left)
+		}
+		if may, left, err := l.Renew(t.Context(), o.ID, 1, theAPIKey); !may || left <= 0 || left > rest || err != nil {
+			t.Errorf("the next attempt may be sent for %v: %v, %v", left, may, err)
+		}
+		pass(t, l)
+		if may, _, err := l.Renew(t.Context(), o.ID, 1, theAPIKey); may || !errors.Is(err, ledger.ErrOrderExpired) {
+			t.Errorf("after the expire time: %v, %v", may, err)
+		}
+		if may, _, err := l.Renew(t.Context(), o.ID, 2, theAPIKey); may || err != nil {
+			t.Errorf("under another lease: %v, %v", may, err)
+		}
+	})
+}
+
+func TestExpiredOrderReleasesEveryBudget(t *testing.T) { // fault M16
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		limited := func(key string) ledger.Request {
+			r := labeled(key, "apollo", 11)
+			r.Limits.DailyCents, r.Total.DailyCents = cents(11), cents(11)
+			return r
+		}
+		o := write(t, l, expiring(t, l, limited("k"), time.Hour))
+		pass(t, l)
+		if got := conclude(t, l, o, lifecycle.TurnedAway, ""); got != lifecycle.NotPlaced {
+			t.Errorf("the answer is %v", got)
+		}
+		if _, free, err := l.Write(t.Context(), limited("next")); !free || err != nil {
+			t.Errorf("the next order: free %v, %v", free, err)
+		}
+		wantNoDifference(t, url)
+	})
+}
+
+func TestNewOrderNeedsAFutureExpireTime(t *testing.T) {
+	onEach(t, func(t *testing.T, url string) {
+		l := open(t, url)
+		past := expiring(t, l, request("k"), -time.Minute)
+		for name, test := range map[string]struct {
+			request ledger.Request
+			want    error
+		}{
+			"without an expire time": {request("k"), nil},
+			"in the future":          {expiring(t, l, request("k"), time.Minute), nil},
+			"in the past":            {past, ledger.ErrExpireTimePast},
+		} {
+			if err := l.CheckExpireTime(t.Context(), test.request); !errors.Is(err, test.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if _, free, err := l.Write(t.Context(), past); free || !errors.Is(err, ledger.ErrOrderExpired) {
+			t.Errorf("written although the time has passed: %v, %v", free, err)
+		}
+		if all, err := l.List(t.Context(), ledger.Filter{AnyState: true}, ledger.Position{}, 10); len(all) != 0 || err != nil {
+			t.Errorf("the ledger has %+v, %v", all, err)
+		}
+		first := write(t, l, expiring(t, l, request("k"), time.Hour))
+		conclude(t, l, first, lifecycle.TurnedAway, "")
+		pass(t, l)
+		repeated := request("k")
+		repeated.ExpireTime = first.Time // see pass
+		if err := l.CheckExpireTime(t.Context(), repeated); !errors.Is(err, ledger.ErrOrderExpired) {
+			t.Errorf("the repeated request: %v", err)
+		}
+		repeated.IdempotencyKey = "another"
+		if err := l.CheckExpireTime(t.Context(), repeated); !errors.Is(err, ledger.ErrExpireTimePast) {
+			t.Errorf("the same time with another key: %v", err)
+		}
+	})
+}
+
+// The second replica runs in simulated time, so its clock is years behind.
+func TestTheDatabasesClockDecidesWhenAnOrderExpires(t *testing.T) { // fault M16
+	url := proctest.Database(t)
+	right := open(t, url)
+	o := write(t, right, expiring(t, right, request("k"), time.Hour))
+	conclude(t, right, o, lifecycle.Uncertain, "")
+	synctest.Test(t, func(t *testing.T) {
+		wrong := open(t, url)
+		if _, step := call(t, wrong, request("k")); step.Action != lifecycle.Submit {
+			t.Errorf("before the expire time its caller is told %+v", step)
+		}
+		change(t, url, "UPDATE orders SET leased_until = 0, retry_time = 0, expire_time = order_time")
+		if _, found, err := wrong.Resume(t.Context(), theAPIKey, ""); found || err != nil {
+			t.Errorf("after the expire time it is sent again: %v", err)
+		}
+		if _, step := call(t, wrong, request("k")); step.Answer != lifecycle.Unresolved {
+			t.Errorf("after the expire time its caller is told %+v", step)
+		}
+	})
+}

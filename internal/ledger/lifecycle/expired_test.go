@@ -1,0 +1,32 @@
+package lifecycle
+
+import "testing"
+
+// An expired order is never sent. It is refused only if no attempt can have been accepted.
+func TestExpiredOrderIsNotSent(t *testing.T) { // fault M16
+	sending, left := Order{State: Open, Leases: 1, Leased: true, Expired: true}, Order{State: Open, Leases: 1, Expired: true}
+	resending := Order{State: Open, Leases: 2, Leased: true, Expired: true}
+	refused, placed := Order{State: Refused, Leases: 1, Expired: true}, Order{State: Placed, Generation: "g", Leases: 1, Expired: true}
+	for name, test := range map[string]struct{ got, want Step }{
+		"a call while an attempt is in flight": {sending.Call(true), Step{sending, Wait, Silence}},
+		"a call after the lease":               {left.Call(true), Step{left, Nothing, Unresolved}},
+		"a call with another request":          {left.Call(false), Step{left, Nothing, Reused}},
+		"the recovery":                         {left.Resume(), Step{left, Nothing, Unresolved}},
+		"no attempt":                           {sending.Concluded(1, TurnedAway, ""), Step{refused, Nothing, NotPlaced}},
+		"no attempt of a resend":               {resending.Concluded(2, TurnedAway, ""), Step{Order{State: Open, Leases: 2, Expired: true}, Nothing, Unknown}},
+		"an attempt without a response":        {sending.Concluded(1, Uncertain, ""), Step{left, Nothing, Unknown}},
+		"an attempt that was accepted":         {sending.Concluded(1, Named, "g"), Step{placed, Nothing, Replay}},
+		"a call after an attempt was accepted": {placed.Call(true), Step{placed, Nothing, Replay}},
+		"a call after the order was refused":   {refused.Call(true), Step{Order{}, Write, Silence}},
+	} {
+		if test.got != test.want {
+			t.Errorf("%s: got %+v, want %+v", name, test.got, test.want)
+		}
+	}
+	if sending.May(1) {
+		t.Error("another attempt may be sent")
+	}
+	if next, possible := left.Resolve("g"); !possible || next.State != Placed {
+		t.Errorf("an operator's decision: %+v, %v", next, possible)
+	}
+}
