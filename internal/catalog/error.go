@@ -17,6 +17,7 @@ const (
 	KindForbidden                          // 403
 	KindNotFound                           // 404, or 410 for an ID
 	KindPriceAboveLimit                    // the quote is above the caller's limit; see PriceCents
+	KindOrderExpired                       // the expire time of the order has passed; nothing was sent after it
 	KindDailyCap                           // 409 API_KEY_DAILY_CAP
 	KindKeyReused                          // the idempotency key belongs to another order
 	KindInProgress                         // 409 for an order: the catalog is still processing this idempotency key
@@ -103,6 +104,7 @@ var kindNames = [...]string{
 	KindForbidden:          "forbidden",
 	KindNotFound:           "not found",
 	KindPriceAboveLimit:    "price above limit",
+	KindOrderExpired:       "order expired",
 	KindDailyCap:           "daily cap of the API key reached",
 	KindKeyReused:          "idempotency key reused",
 	KindInProgress:         "submission in progress",

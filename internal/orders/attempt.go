@@ -13,7 +13,7 @@ import (
 var errRenewalDue = errors.New("lease renewal due")
 
 // prepare acquires a permit for an attempt. Before every attempt but the first, it renews the lease. It returns an error if no
-// attempt may start.
+// attempt may start. After the order's expire time, the error has the kind [catalog.KindOrderExpired].
 func (s *submission) prepare(ctx context.Context, attempt int) (permit *limiter.Permit, err error) {
 	if err = s.over(); err == nil && attempt > 0 {
 		err = s.renew(ctx)
@@ -24,8 +24,14 @@ func (s *submission) prepare(ctx context.Context, attempt int) (permit *limiter.
 	if err == nil {
 		s.begin()
 	}
+	if errors.Is(err, ledger.ErrOrderExpired) || err != nil && !s.lost && s.isExpired() {
+		err = orderExpired()
+	}
 	return permit, err
 }
+
+// isExpired reports whether the expire time of the order has passed.
+func (s *submission) isExpired() bool { return !s.expires.IsZero() && !time.Now().Before(s.expires) }
 
 // acquire waits for a permit for an attempt, and renews the lease while it waits. It returns an error as soon as no further
 // attempt may start.
@@ -63,7 +69,7 @@ func (s *submission) lasts(waiting context.Context) bool {
 }
 
 // waits returns the context for a wait: for a permit, or for the end of a pause. The context is done when the time of all
-// callers is over, the last caller leaves, no further attempt may start, or the lease must be renewed.
+// callers is over, the order expires, the last caller leaves, no further attempt may start, or the lease must be renewed.
 func (s *submission) waits(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,15 +88,19 @@ func (s *submission) waits(ctx context.Context) (context.Context, context.Cancel
 
 // end returns the time after which no attempt may start. The caller must hold the lock.
 func (s *submission) end() time.Time {
+	end := s.withdrawAt
 	if s.mayExist {
-		return s.until
+		end = s.until
 	}
-	return s.withdrawAt
+	if !s.expires.IsZero() && s.expires.Before(end) {
+		end = s.expires
+	}
+	return end
 }
 
-// over returns an error if no further attempt may start: the time of all callers is over, the process stops, or the order was
-// certainly not accepted and no caller waits for it. The error is the last attempt's error, or an unknown outcome if there was
-// none.
+// over returns an error if no further attempt may start: the time of all callers is over, the order has expired, the process
+// stops, or the order was certainly not accepted and no caller waits for it. The error is the last attempt's error, or an unknown
+// outcome if no attempt has failed.
 func (s *submission) over() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +120,7 @@ func (s *submission) begin() {
 	s.wake, s.last = nil, nil
 }
 
-// renew extends the lease. It returns an error if another process has the lease or the ledger fails.
+// renew extends the lease. It returns an error if another process has the lease, the order has expired, or the ledger fails.
 func (s *submission) renew(ctx context.Context) error {
 	asked := time.Now() // before the query, because the lease starts while the query runs
 	may, left, err := s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Leases, s.order.APIKey)

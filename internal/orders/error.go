@@ -55,9 +55,12 @@ var (
 	errTermsChanged = errors.New("terms of the caller changed")
 )
 
-// leavesOpen contains the kinds of errors that already mean an unknown outcome. KindKeyReused means that the catalog has
-// another order under the idempotency key. That order was sent without Easel or by an attempt that no process recorded.
-var leavesOpen = map[catalog.Kind]bool{catalog.KindOutcomeUnknown: true, catalog.KindInProgress: true, catalog.KindKeyReused: true}
+// leavesOpen contains the kinds of errors that are returned unchanged if the outcome of the order is unknown. KindKeyReused means
+// that the catalog has another order under the idempotency key. That order was sent without Easel or by an attempt that no
+// process recorded. KindOrderExpired means that a repeated call can't resolve the outcome.
+var leavesOpen = map[catalog.Kind]bool{
+	catalog.KindOutcomeUnknown: true, catalog.KindInProgress: true, catalog.KindKeyReused: true, catalog.KindOrderExpired: true,
+}
 
 // outcomeUnknown converts a catalog error of another kind into an unknown outcome. It keeps the status, code and message.
 func outcomeUnknown(said *catalog.Error, err error) *catalog.Error {
@@ -69,6 +72,11 @@ func outcomeUnknown(said *catalog.Error, err error) *catalog.Error {
 
 func unknown(err error) *catalog.Error {
 	return &catalog.Error{Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Err: err}
+}
+
+// orderExpired returns the error of an order whose expire time has passed.
+func orderExpired() *catalog.Error {
+	return &catalog.Error{Kind: catalog.KindOrderExpired, Op: catalog.OpCreate}
 }
 
 // notSent converts an unknown outcome into KindUnavailable, because the ledger has recorded that the order was not placed. It
@@ -104,10 +112,10 @@ func inDoubt(err error) error {
 // mostProblem is the maximum length of a problem in bytes.
 const mostProblem = 256
 
-// problem returns a short description of a catalog error for operators.
+// problem returns a short description of a catalog error for operators. It is empty if err is not about an attempt.
 func problem(err error) string {
 	e, ok := errors.AsType[*catalog.Error](err)
-	if !ok {
+	if !ok || e.Kind == catalog.KindOrderExpired {
 		return ""
 	}
 	text := cmp.Or(e.Withheld, e.Kind).String()

@@ -1,6 +1,7 @@
 package orders
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -22,7 +23,7 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 	case refusal != nil:
 		outcome, err = lifecycle.KeyRefused, refusal
 	}
-	conclusion := ledger.Conclusion{Outcome: outcome, Generation: g.ID, CostCents: g.CostCents, Problem: problem(err), Written: &s.order}
+	conclusion := ledger.Conclusion{Outcome: outcome, Generation: g.ID, CostCents: g.CostCents, Problem: cmp.Or(problem(err), s.problem, s.order.Problem), Written: &s.order}
 	step, failed := s.writeConclusion(ctx, conclusion)
 	switch {
 	case ledger.IsFault(failed):

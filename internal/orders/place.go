@@ -24,6 +24,9 @@ type Request struct {
 	UpstreamKey    string // idempotency key for the catalog
 	MaxCostCents   *int64
 	Labels         map[string]string
+	// ExpireTime is the time after which the order is not sent, by the ledger's clock. Zero means no limit. It does not identify
+	// the order: the expire time of the first request applies.
+	ExpireTime time.Time
 	// Terms returns the current terms of the caller, or an error if it may no longer order. It is called before the order is
 	// quoted, and again in the transaction that writes it. It must not block. Nil allows everything.
 	Terms func() (Terms, error)
@@ -64,7 +67,8 @@ type Receipt struct {
 //
 //   - The idempotency key is looked up first. A new order is priced if a limit requires it, and written together with the lease
 //     to send it. Then the call waits for the row of the order, and returns its result, whichever process sends the order.
-//   - Every attempt sends the same idempotency key and the same bytes under the same API key.
+//   - Every attempt sends the same idempotency key and the same bytes under the same API key. After the expire time, no attempt
+//     is sent: an order that was certainly not accepted is withdrawn, and any other order keeps its unknown outcome.
 //   - Once an order may have been sent, it is finished even if the caller disconnects. The attempts continue until the
 //     deadline of the caller, at most for a minute after the disconnect. Then [Orders.ResendAbandoned] resends it with a shared API key.
 //   - A rejection is returned only to the call that started the attempts. It is definite only if no earlier attempt had an
@@ -205,6 +209,9 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	if err == nil && terms.Refused {
 		err = ErrModelNotAllowed
 	}
+	if err == nil {
+		err = p.orders.Ledger.CheckExpireTime(ctx, p.request)
+	}
 	if err != nil {
 		return nil, p.refuse(ctx, err)
 	}
@@ -227,7 +234,7 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 		return nil, nil
 	case disagreed != nil:
 		return nil, p.refuse(ctx, disagreed.Err)
-	case budget:
+	case budget, errors.Is(err, ledger.ErrOrderExpired):
 		return nil, p.refuse(ctx, err)
 	case err != nil:
 		return nil, p.unasked(err)
@@ -268,6 +275,9 @@ func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 // refuse returns the error for an order that this call did not write. It returns nil if another call has written an order under
 // the same idempotency key, because this call then returns the result of that order.
 func (p *placing) refuse(ctx context.Context, why error) error {
+	if errors.Is(why, ledger.ErrOrderExpired) {
+		why = orderExpired()
+	}
 	free, err := p.orders.Ledger.IsFree(ctx, p.request)
 	switch {
 	case err == nil && !free:
@@ -297,6 +307,9 @@ func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, 
 	case lifecycle.Reused:
 		return Receipt{}, &Error{NotPlacedByThisCall, &catalog.Error{Kind: catalog.KindKeyReused, Op: catalog.OpCreate}}
 	case lifecycle.Unresolved:
+		if order.IsPastExpireTime() {
+			return Receipt{}, &Error{Unknown, orderExpired()}
+		}
 		return Receipt{}, &Error{Unknown, unknown(ErrResendWindow)}
 	}
 	return Receipt{}, &Error{Unknown, unknown(errRotated)}
@@ -309,6 +322,7 @@ func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha25
 	request := ledger.Request{
 		Namespace: cred.OrderOwner(), Owner: cred.OrderOwner(), Caller: r.Caller, IdempotencyKey: r.IdempotencyKey, UpstreamKey: r.UpstreamKey,
 		APIKey: cred.APIKeySum(), ModelID: r.ModelID, Digest: hex.EncodeToString(digest[:]), InputsDigest: hex.EncodeToString(sum[:]), Labels: r.Labels,
+		ExpireTime: r.ExpireTime,
 	}
 	if cred.IsShared() || !o.Ledger.IsDurable() {
 		request.Inputs = string(r.Inputs)

@@ -118,14 +118,14 @@ func (o *outage) note(lasts bool) {
 	o.failures.Add(1)
 }
 
-// isOutage reports whether the catalog does not respond. A rejection by the limiter is not an outage.
+// isOutage reports whether the catalog does not respond. A rejection by the limiter or an expired order is not an outage.
 func isOutage(err error) bool {
 	upstream, ok := errors.AsType[*catalog.Error](err)
 	if !ok {
 		return false
 	}
 	switch cmp.Or(upstream.Withheld, upstream.Kind) {
-	case catalog.KindRateLimited, catalog.KindDailyCap, catalog.KindBusy:
+	case catalog.KindRateLimited, catalog.KindDailyCap, catalog.KindBusy, catalog.KindOrderExpired:
 		return false
 	}
 	return upstream.Status == 0 || upstream.Status >= 500

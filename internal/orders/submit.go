@@ -30,6 +30,7 @@ type submission struct {
 	order   ledger.Order       // has inputs; has labels only if it was written for this submission
 	placed  time.Time          // time when the order was written
 	leaveBy time.Time          // time by which an attempt under the lease must be sent
+	expires time.Time          // expire time of the order, by the clock of this process; zero means no limit
 
 	mayExist bool // an attempt may have been accepted, in this submission or before
 	progress progress
@@ -81,6 +82,9 @@ func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order 
 	s := &submission{
 		orders: o, cred: cred, order: order, placed: leased.Add(-order.Age), leaveBy: leased.Add(o.Ledger.Sendable(order)), mayExist: order.Leases > 1,
 		ended: make(chan struct{}),
+	}
+	if left, limited := order.ExpiresIn(); limited {
+		s.expires = leased.Add(left)
 	}
 	s.join(ctx)
 	return s
