@@ -56,7 +56,7 @@ var (
 	condition  = Label{Name: "easel.upstream.condition", Values: []string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}}
 	ordered    = Label{Name: "easel.order.outcome", Values: []string{
 		"placed", "placed_unpriced", "invalid_input", "credential_rejected", "insufficient_balance", "forbidden", "price_above_limit",
-		"daily_cap", "inputs_too_large", "rate_limited", "outcome_unknown", "failed",
+		"daily_cap", "inputs_too_large", "rate_limited", "order_expired", "outcome_unknown", "failed",
 	}}
 	owner           = Label{Name: "easel.owner", Of: "names of owners behind a shared API key"}
 	window          = Label{Name: "easel.budget.window", Values: []string{"day", "month"}}
