@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/auth"
@@ -103,8 +104,21 @@ func (s *generations) place(ctx context.Context, req *easelv1.CreateGenerationRe
 		Caller: caller.Caller, ModelID: req.GetModelId(), Inputs: inputs,
 		IdempotencyKey: req.GetIdempotencyKey(), UpstreamKey: auth.Of(ctx).APIKey.IdempotencyKey(req.GetIdempotencyKey()),
 		MaxCostCents: req.MaxCostCents, Labels: req.GetLabels(), Terms: s.terms(ctx, req),
-		OrderID: orderID(ctx),
+		ExpireTime: expireTime(req.GetExpireTime()), OrderID: orderID(ctx),
 	})
+}
+
+// expireTime converts the expire time of an order. It is zero only if the order has none: a time before 1970 becomes the first
+// microsecond of 1970, which is in the past too.
+func expireTime(sent *timestamppb.Timestamp) time.Time {
+	first := time.UnixMicro(1)
+	switch {
+	case sent == nil:
+		return time.Time{}
+	case sent.AsTime().Before(first):
+		return first
+	}
+	return sent.AsTime()
 }
 
 // GetGeneration returns the state of a running watch if it is fresh enough. Otherwise it reads the catalog.

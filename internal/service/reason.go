@@ -45,6 +45,7 @@ var codesOf = map[easelv1.ErrorReason]codes.Code{
 	easelv1.ErrorReason_SUBMISSION_IN_PROGRESS:     codes.Aborted,
 	easelv1.ErrorReason_SUBMISSION_OUTCOME_UNKNOWN: codes.Unavailable,
 	easelv1.ErrorReason_GENERATION_ACTIVE:          codes.FailedPrecondition,
+	easelv1.ErrorReason_ORDER_EXPIRED:              codes.FailedPrecondition,
 
 	easelv1.ErrorReason_CONTENT_NOT_READY:        codes.FailedPrecondition,
 	easelv1.ErrorReason_NO_CONTENT:               codes.FailedPrecondition,
