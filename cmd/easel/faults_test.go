@@ -136,6 +136,7 @@ var faults = []fault{
 	{id: "M13", what: "a refund after the refund window", proof: "seen within a day, for 30 days"},
 	{id: "M14", what: "a database with another isolation or order of texts", proof: "as on a default one"},
 	{id: "M15", what: "U+0000 in a label; an id that nobody could name again", proof: "bad input; an unknown outcome"},
+	{id: "M16", what: "the expire time of an order passes while it waits for a permit, is retried or is left by a dead process", proof: "nothing leaves after it; an order that was never sent releases its price"},
 }
 
 func TestEveryFaultHasATestThatNamesIt(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
@@ -164,7 +165,8 @@ type order struct {
 	inputs string
 	key    string
 	limit  *int64
-	leave  time.Duration // time until the caller disconnects from its first attempt; zero means at the deadline
+	expire *timestamppb.Timestamp // expire time by the ledger's clock; nil means no limit
+	leave  time.Duration          // time until the caller disconnects from its first attempt; zero means at the deadline
 
 	elsewhere bool // each attempt goes to a different replica
 	forgotten bool // no caller asks for its outcome again
@@ -255,7 +257,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 }
 
 func (c *caller) send(ctx context.Context, o order, labels map[string]string) (*easelv1.Generation, error) {
-	request := &easelv1.CreateGenerationRequest{ModelId: o.model, InputsJson: o.inputs, IdempotencyKey: o.key, MaxCostCents: o.limit, Labels: labels}
+	request := &easelv1.CreateGenerationRequest{ModelId: o.model, InputsJson: o.inputs, IdempotencyKey: o.key, MaxCostCents: o.limit, Labels: labels, ExpireTime: o.expire}
 	if c.randomly(0.15) {
 		return c.endpoint().rest().Create(ctx, request)
 	}

@@ -22,6 +22,7 @@ var timed = []promises.Promise[*outcome]{
 	{Name: "a price is reserved until the end", Check: reservedUntilTheEnd},
 	{Name: "nothing is reserved after the window", Check: nothingReservedPastTheWindow},
 	{Name: "nothing is charged after the window", Check: nothingChargedPastTheWindow},
+	{Name: "no order is sent after its expire time", Check: nothingSentPastItsExpireTime},
 	{Name: "an order that is reported as not placed is not placed", Check: notPlacedIsTrueWhenSaid},
 	{Name: "the outcome of an order is known a minute after the catalog recovers", Check: knownInAMinute},
 	{Name: "unwatched orders are settled", Check: settledInTheEnd},

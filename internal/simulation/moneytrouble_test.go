@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/protobuf/types/known/timestamppb"
+
 	"github.com/easel-grpc/easel/internal/promises"
 
 	"github.com/easel-grpc/easel/internal/events"
@@ -34,8 +36,41 @@ func init() {
 				r.thaw(p)
 			})
 		}},
+		"M16": {reach: reachOrders, victim: buyExpiring, begin: func(s *runningFault) (func(), func() int) {
+			return inject(s, sandbox.Fault{Status: 429, Header: waitFor("3"), Body: tooMany, Count: 10, Key: s.apiKey()}, routePlace)
+		}},
 	} {
 		acts[id] = act
+	}
+}
+
+// buyExpiring places an order that expires while the catalog asks for a pause.
+func buyExpiring(s *runningFault) {
+	const left = 5 * time.Second
+	w, h := s.world, s.c.helper(s.next("expiring"))
+	o := h.haiku(false)
+	o.expire = timestamppb.New(time.Now().Add(left + w.plan.Skew))
+	w.mu.Lock()
+	w.expiring = append(w.expiring, expiringKey{h.name, o.key, w.history.Since() + left})
+	w.mu.Unlock()
+	h.buy(o, 20*time.Second)
+}
+
+// expiringKey is the idempotency key of an order with an expire time.
+type expiringKey struct {
+	caller, key string
+	at          time.Duration
+}
+
+// nothingSentPastItsExpireTime checks that no attempt of an order was sent after its expire time.
+func nothingSentPastItsExpireTime(o *outcome, say promises.Say) {
+	for _, e := range o.expiring {
+		key := o.UpstreamKey(promises.Event{Actor: e.caller}, e.key)
+		for _, r := range o.requests {
+			if r.op == routePlace && r.key == key && r.at > e.at {
+				say(promises.Event{At: r.at, Actor: e.caller, Generation: e.key}, "the order was sent %v after its expire time", r.at-e.at)
+			}
+		}
 	}
 }
 

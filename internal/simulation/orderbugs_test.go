@@ -256,6 +256,12 @@ var orderBugs = []bug{
 		jobs:   seeds("ledger-M12", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"nothing is charged after the window", "an idempotency key is charged once"},
 	},
+	{
+		name:   "an order is sent after its expire time",
+		edits:  []edit{{ledgerDir, "newOrder", "ExpireTime: fromMicros(micros(r.ExpireTime)),", ""}},
+		jobs:   seeds("ledger-M16", 1, 2, 3, 4, 5, 6),
+		breaks: []string{"no order is sent after its expire time"},
+	},
 
 	// Bugs that concern teams' events.
 	{

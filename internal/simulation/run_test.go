@@ -44,6 +44,7 @@ type outcome struct {
 	limits   []limitChange
 	resolved map[string]string
 	moved    []movedKey
+	expiring []expiringKey
 	dearer   int64
 	seen     inspection
 }
@@ -114,7 +115,7 @@ func (w *world) run() *outcome {
 	synctest.Wait()
 	o.left = leftOver()
 	o.Events, o.faults, o.problems, o.lists = w.history.Sorted(), w.faults, w.problems, w.lists
-	o.limits, o.resolved, o.moved, o.dearer = w.limits, w.resolved, w.moved, w.dearer.Load()
+	o.limits, o.resolved, o.moved, o.expiring, o.dearer = w.limits, w.resolved, w.moved, w.expiring, w.dearer.Load()
 	o.requests, o.leaks, o.posts = w.traffic.list, w.traffic.leaks, w.front.posts
 	o.digest = promises.Digest(o.Events)
 	return o

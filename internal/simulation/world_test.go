@@ -59,6 +59,7 @@ type world struct {
 	limits      []limitChange
 	gaveUp      map[string]forgottenOrder // abandoned orders by upstream key
 	moved       []movedKey
+	expiring    []expiringKey
 	resolved    map[string]string // generation IDs of the orders that an operator has resolved
 	dearer      atomic.Int64      // number of reported charges above the quote
 	lists       []listing         // lists that the operator received
