@@ -29,6 +29,8 @@ type (
 	// BudgetExceededError reports that a team's budget does not cover the price. Until ResetTime, the team can spend
 	// RemainingCents.
 	BudgetExceededError struct{ *base }
+	// OrderExpiredError reports that an order's Expire has passed. If its OrderOutcome is OutcomeUnknown, the order may exist.
+	OrderExpiredError struct{ *base }
 	// DailyCapReachedError reports that the API key has reached its daily cap.
 	DailyCapReachedError struct{ *base }
 	// IdempotencyKeyReusedError reports an idempotency key that belongs to another order.
@@ -101,6 +103,8 @@ func classed(e *Error) error {
 		return &PriceAboveLimitError{e}
 	case "BudgetExceeded":
 		return &BudgetExceededError{e}
+	case "OrderExpired":
+		return &OrderExpiredError{e}
 	case "DailyCapReached":
 		return &DailyCapReachedError{e}
 	case "IdempotencyKeyReused":

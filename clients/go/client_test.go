@@ -55,6 +55,7 @@ func TestOrderStopsIfARetryCannotHelp(t *testing.T) {
 		"BUDGET_EXCEEDED":              {codes.ResourceExhausted, easel.OutcomeNotPlaced},
 		"SUBMISSION_OUTCOME_UNKNOWN":   {codes.Unavailable, easel.OutcomeUnknown}, // without RetryInfo, it is too late for a retry
 		"PRICE_ABOVE_LIMIT":            {codes.FailedPrecondition, easel.OutcomeNotPlacedByThisCall},
+		"ORDER_EXPIRED":                {codes.FailedPrecondition, easel.OutcomeUnknown},
 		"UPSTREAM_CREDENTIAL_REJECTED": {codes.Unauthenticated, easel.OutcomeUnknown},
 		"UPSTREAM_REDIRECT_REFUSED":    {codes.Internal, easel.OutcomeUnknown},
 	} {
@@ -74,6 +75,24 @@ func TestOrderStopsIfARetryCannotHelp(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestOrderSendsItsExpireTimeWithEveryAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		expire, attempts := time.Now().Add(time.Hour), 0
+		answers := func(err error) func(*easelv1.CreateGenerationRequest) error {
+			return func(request *easelv1.CreateGenerationRequest) error {
+				if attempts++; !request.GetExpireTime().AsTime().Equal(expire) {
+					t.Errorf("attempt %d expires at %v", attempts, request.GetExpireTime())
+				}
+				return err
+			}
+		}
+		s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{answers(failed(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", time.Minute)), answers(nil)}}
+		if _, err := play(t, s).Order(t.Context(), easel.Order{Key: "k", Expire: expire}); err != nil || attempts != 2 {
+			t.Errorf("%d attempts, %v", attempts, err)
+		}
+	})
 }
 
 func TestOrderPassesANewKeyToOnKeyBeforeSending(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -24,7 +25,8 @@ type Order struct {
 	Key   string
 	OnKey func(key string) error // if it returns an error, the order is not sent
 
-	MaxCostCents *int64 // maximum price; nil means no limit
+	MaxCostCents *int64    // maximum price; nil means no limit
+	Expire       time.Time // time after which the order is not sent to the catalog, by the server's ledger; zero means no limit
 	Labels       map[string]string
 }
 
@@ -94,7 +96,7 @@ func (o Order) request() (*easelv1.CreateGenerationRequest, error) {
 		}
 	}
 	return &easelv1.CreateGenerationRequest{
-		ModelId: o.Model, InputsJson: inputs, IdempotencyKey: o.Key, MaxCostCents: o.MaxCostCents, Labels: o.Labels,
+		ModelId: o.Model, InputsJson: inputs, IdempotencyKey: o.Key, MaxCostCents: o.MaxCostCents, ExpireTime: timestampOf(o.Expire), Labels: o.Labels,
 	}, nil
 }
 

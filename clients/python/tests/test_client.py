@@ -436,11 +436,23 @@ class ClientTest(unittest.TestCase):
         self.assertEqual([request] * 5, script.requests)
         self.assertEqual([0.5, 60, 2, 4], client.waits())
 
+    def test_order_sends_its_expire_time(self) -> None:
+        placed = v1.CreateGenerationResponse(generation=v1.Generation(generation_id="gen_1"))
+        script, client = self.play(lambda _: placed, lambda _: placed)
+        expire = datetime(2100, 1, 1, tzinfo=timezone.utc)
+        client.call("order", *ORDER, key="key-1", expire=expire)
+        client.call("order", *ORDER, key="key-2", expire=timedelta(minutes=10))
+        first, second = (one.expire_time.ToDatetime(timezone.utc) for one in script.requests)
+        self.assertEqual(expire, first)
+        left = second - datetime.now(timezone.utc)
+        self.assertTrue(timedelta(minutes=9) < left <= timedelta(minutes=10), left)
+
     def test_order_stops_if_a_retry_cannot_help(self) -> None:
         for code, reason, outcome, kind in (
             ("RESOURCE_EXHAUSTED", "BUDGET_EXCEEDED", "not_placed", easel.BudgetExceeded),
             ("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", "unknown", easel.OutcomeUnknown),  # without RetryInfo, it is too late for a retry
             ("FAILED_PRECONDITION", "PRICE_ABOVE_LIMIT", "not_placed_by_this_call", easel.PriceAboveLimit),
+            ("FAILED_PRECONDITION", "ORDER_EXPIRED", "unknown", easel.OrderExpired),
             ("INTERNAL", "UPSTREAM_REDIRECT_REFUSED", "unknown", easel.ServerFault),
         ):
             with self.subTest(reason):

@@ -45,6 +45,8 @@ export interface OrderOptions extends CallOptions {
   /** The idempotency key, such as the ID of your own record. Orders with the same key are charged only once. Default: a new key, which is passed to onKey. */
   key?: string | number;
   maxCostCents?: number;
+  /** The order is not sent to the catalog after this time, by the server's ledger. */
+  expire?: Date;
   labels?: Record<string, string>;
 }
 
@@ -146,10 +148,14 @@ export class Easel {
    * orderOutcome is "unknown", the order may exist: order again with the key from the error.
    */
   async order(model: string, inputs: Inputs, options: OrderOptions = {}): Promise<Order> {
-    const { maxCostCents, labels = {} } = options;
+    const { maxCostCents, expire, labels = {} } = options;
     if ("key" in options && (options.key ?? "") === "") throw new TypeError("the key must not be empty or undefined; omit it, and the client creates one");
     const key = String(options.key ?? (await this.#makeKey()));
-    const request = { modelId: model, inputsJson: textOf(inputs), idempotencyKey: key, labels, ...(maxCostCents === undefined ? {} : { maxCostCents: BigInt(maxCostCents) }) };
+    const request = {
+      ...{ modelId: model, inputsJson: textOf(inputs), idempotencyKey: key, labels },
+      ...(maxCostCents === undefined ? {} : { maxCostCents: BigInt(maxCostCents) }),
+      ...(expire && { expireTime: timestampFromDate(expire) }),
+    };
     const raw = await this.#call(this.generations.createGeneration, request, this.#attempts("order", "CreateGeneration", options, { key }));
     const render = values.render(raw.generation);
     return withRaw({ generationId: render.generationId, key, replayed: raw.replayed, render }, raw);

@@ -89,6 +89,8 @@ export class BudgetExceeded extends EaselError {
   readonly window = this.metadata["window"] ?? "";
   readonly resetTime = time(this.metadata["reset_time"]);
 }
+/** The order's expire time has passed, so the order is no longer sent. If orderOutcome is "unknown", it may exist. */
+export class OrderExpired extends EaselError {}
 /** The API key has reached its daily cap in the catalog. */
 export class DailyCapReached extends EaselError {}
 /** The idempotency key was used for another order. */
@@ -135,7 +137,7 @@ export class Damaged extends EaselError {
 
 const classes: Record<string, typeof EaselError> = {
   ...{ InvalidRequest, Unauthenticated, PermissionDenied, NotFound, InsufficientBalance, PriceAboveLimit, BudgetExceeded, DailyCapReached },
-  ...{ IdempotencyKeyReused, OutcomeUnknown, NotReady, NoContent, ContentChanged, Unavailable, ServerFault },
+  ...{ IdempotencyKeyReused, OrderExpired, OutcomeUnknown, NotReady, NoContent, ContentChanged, Unavailable, ServerFault },
 };
 
 /** Converts a Connect error to the class for its reason. silent is true if the server at address has not responded to the call. */

@@ -13,7 +13,7 @@ import { describe, test, type TestContext } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { inspect } from "node:util";
 import { type DescMessage, type MessageInitShape } from "@bufbuild/protobuf";
-import { durationFromMs } from "@bufbuild/protobuf/wkt";
+import { durationFromMs, timestampDate } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, createRouterTransport, type ConnectRouter, type HandlerContext } from "@connectrpc/connect";
 import { connectNodeAdapter } from "@connectrpc/connect-node";
 import { BudgetExceeded, Damaged, Easel, EaselError, RenderFailed, Stopped, Timeout, version, type Hooks, type Order, type Render, type Watch } from "@easel-grpc/easel";
@@ -375,10 +375,11 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     );
     const delays: number[] = [];
     hooks.onRetry = (_, delay) => delays.push(delay);
-    const placed = await easel.order("studio/haiku", { prompt: "rain" }, { key: 7, maxCostCents: 0, labels: { project: "calendar" } });
+    const placed = await easel.order("studio/haiku", { prompt: "rain" }, { key: 7, maxCostCents: 0, expire: new Date("2100-01-01"), labels: { project: "calendar" } });
     assert.deepEqual([placed.generationId, placed.key, placed.replayed], ["gen_1", "7", true]);
     assert.deepEqual(requests.map(({ idempotencyKey }) => idempotencyKey), Array(5).fill("7"));
-    const { modelId, inputsJson, maxCostCents, labels } = requests[0]!;
+    const { modelId, inputsJson, maxCostCents, expireTime, labels } = requests[0]!;
+    assert.deepEqual(expireTime && timestampDate(expireTime), new Date("2100-01-01"));
     assert.deepEqual([modelId, inputsJson, maxCostCents, labels], ["studio/haiku", '{"prompt":"rain"}', 0n, { project: "calendar" }]);
     assert.ok(delays.length === 4 && delays[0]! < 1000 && delays[1]! >= 2000 && delays[2]! >= 1000, String(delays));
   });
@@ -387,6 +388,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     [Code.ResourceExhausted, "BUDGET_EXCEEDED", "not_placed", "BudgetExceeded"],
     [Code.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", "OutcomeUnknown"], // without RetryInfo, it is too late for a retry
     [Code.FailedPrecondition, "PRICE_ABOVE_LIMIT", "not_placed_by_this_call", "PriceAboveLimit"],
+    [Code.FailedPrecondition, "ORDER_EXPIRED", "unknown", "OrderExpired"],
     [Code.Internal, "UPSTREAM_REDIRECT_REFUSED", "unknown", "ServerFault"],
   ] as const) {
     test(`order gives up after ${why}`, async () => {

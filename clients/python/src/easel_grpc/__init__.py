@@ -21,6 +21,7 @@ from easel_grpc.errors import InvalidRequest as InvalidRequest
 from easel_grpc.errors import NoContent as NoContent
 from easel_grpc.errors import NotFound as NotFound
 from easel_grpc.errors import NotReady as NotReady
+from easel_grpc.errors import OrderExpired as OrderExpired
 from easel_grpc.errors import OutcomeUnknown as OutcomeUnknown
 from easel_grpc.errors import PermissionDenied as PermissionDenied
 from easel_grpc.errors import PriceAboveLimit as PriceAboveLimit

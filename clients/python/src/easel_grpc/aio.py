@@ -82,7 +82,7 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
             key, written = self._hooks.made_key()
             if inspect.isawaitable(written):
                 await written
-        return await _call(self._order(model, inputs, key, options.get("max_cost_cents"), options.get("labels"), limits))
+        return await _call(self._order(model, inputs, key, options, limits))
 
     async def run(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Render:
         """See easel_grpc.Client.run."""

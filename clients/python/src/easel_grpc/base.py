@@ -14,7 +14,7 @@ import grpc
 from easel_grpc import errors, requests, v1
 from easel_grpc.attempts import ORDER, READ, STREAM, Attempts, Hooks, Kind, Limits, limits_of
 from easel_grpc.connection import Connection, connection
-from easel_grpc.requests import Inputs, Key, ListOptions, Which
+from easel_grpc.requests import Inputs, Key, ListOptions, OrderOptions, Which
 from easel_grpc.values import Account, Heartbeat, Model, Order, Quote, Render, UsageDimension, UsageRow, WatchUntil, of
 from easel_grpc.watch import EventsProgress, GenerationProgress, GenerationsProgress, Progress
 
@@ -134,10 +134,8 @@ class Base(ABC, Generic[Renders, Events]):
         attempts = self._attempts(READ, "QuoteGeneration", limits)
         return Call(self.generations.QuoteGeneration, request, attempts, lambda answer: of(Quote, answer.quote))
 
-    def _order(
-        self, model: str, inputs: Inputs, key: Key, max_cost_cents: int | None, labels: Mapping[str, str] | None, limits: Limits,
-    ) -> Call[Order]:  # fmt: skip
-        request = requests.order(model, inputs, key, max_cost_cents, labels)
+    def _order(self, model: str, inputs: Inputs, key: Key, options: OrderOptions, limits: Limits) -> Call[Order]:
+        request = requests.order(model, inputs, key, options)
         used = request.idempotency_key
         return Call(
             self.generations.CreateGeneration, request, self._attempts(ORDER, "CreateGeneration", limits, key=used),

@@ -99,7 +99,7 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
             if inspect.iscoroutine(written):
                 written.close()
                 raise TypeError("on_key must not be a coroutine function, because this client cannot await it; use easel_grpc.aio.Client or a plain function")
-        return _call(self._order(model, inputs, key, options.get("max_cost_cents"), options.get("labels"), limits))
+        return _call(self._order(model, inputs, key, options, limits))
 
     def run(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Render:
         """Places an order, waits until the render is finished, and returns the render.

@@ -121,6 +121,10 @@ class BudgetExceeded(Error):
         return time.ToDatetime(timezone.utc)
 
 
+class OrderExpired(Error):
+    """The order's expire time has passed, so the order is no longer sent. If order_outcome is "unknown", it may exist."""
+
+
 class DailyCapReached(Error):
     """The API key has reached its daily cap in the catalog."""
 

@@ -3,7 +3,7 @@
 import enum
 import json
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any, TypedDict
 from uuid import UUID
 
@@ -31,10 +31,14 @@ class Made(enum.Enum):
 
 
 class OrderOptions(Limits, total=False):
-    """The idempotency key, maximum price, labels and limits of an order. Without a key, the client creates one."""
+    """The idempotency key, maximum price, expire time, labels and limits of an order. Without a key, the client creates one.
+
+    The order is not sent to the catalog after expire: a time, or a time from now. A datetime without a time zone is UTC.
+    """
 
     key: Key | Made
     max_cost_cents: int | None
+    expire: datetime | timedelta | None
     labels: Mapping[str, str] | None
 
 
@@ -55,10 +59,18 @@ def key_of(key: Key | None) -> str:
     return str(key)
 
 
-def order(model: str, inputs: Inputs, key: Key, max_cost_cents: int | None, labels: Mapping[str, str] | None) -> v1.CreateGenerationRequest:
-    return v1.CreateGenerationRequest(
-        model_id=model, inputs_json=text_of(inputs), idempotency_key=key_of(key), max_cost_cents=max_cost_cents, labels=labels or {}
+def order(model: str, inputs: Inputs, key: Key, options: OrderOptions) -> v1.CreateGenerationRequest:
+    request = v1.CreateGenerationRequest(
+        model_id=model,
+        inputs_json=text_of(inputs),
+        idempotency_key=key_of(key),
+        max_cost_cents=options.get("max_cost_cents"),
+        labels=options.get("labels") or {},
     )
+    expire = options.get("expire")
+    if expire is not None:
+        request.expire_time.FromDatetime(datetime.now(timezone.utc) + expire if isinstance(expire, timedelta) else expire)
+    return request
 
 
 def watch(which: Which, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str = "", heartbeat: float = 10) -> v1.WatchGenerationRequest:

@@ -230,6 +230,15 @@ final class EaselTest {
   }
 
   @Test
+  void orderSendsItsExpireTime() throws IOException {
+    try (var test = new Scripted(request -> List.of(PLACED))) {
+      var expire = java.time.Instant.parse("2100-01-01T00:00:00Z");
+      test.easel.order("studio/haiku", Map.of()).key("key-1").expire(expire).send();
+      equal(expire.getEpochSecond(), ((CreateGenerationRequest) test.requests.get(0)).getExpireTime().getSeconds());
+    }
+  }
+
+  @Test
   void orderInFlightAtTheTimeoutMayExist() throws IOException {
     try (var test = new Scripted(failing("UPSTREAM_UNAVAILABLE", "not_placed"), request -> List.of(SILENCE))) {
       var error = fails(io.github.easelgrpc.easel.TimeoutException.class, () -> order(test.easel.withTimeout(java.time.Duration.ofSeconds(12))));

@@ -1,6 +1,7 @@
 package io.github.easelgrpc.easel;
 
 import io.github.easelgrpc.easel.v1.CreateGenerationRequest;
+import java.time.Instant;
 import java.util.Map;
 import java.util.UUID;
 
@@ -30,6 +31,12 @@ public final class OrderRequest {
   /** Sets the maximum price in euro cents. If the price is higher, nothing is ordered. */
   public OrderRequest maxCostCents(long cents) {
     request.setMaxCostCents(cents);
+    return this;
+  }
+
+  /** Sets the time after which the order is not sent to the catalog, by the server's ledger. */
+  public OrderRequest expire(Instant time) {
+    request.setExpireTime(Times.timestamp(time));
     return this;
   }
 
