@@ -38,6 +38,7 @@ func TestEveryKindOfErrorHasItsExitCode(t *testing.T) {
 		{codes.DeadlineExceeded, "", ExitRetry},
 		{codes.FailedPrecondition, "CONTENT_NOT_READY", ExitRetry},
 		{codes.FailedPrecondition, "GENERATION_ACTIVE", ExitFailure},
+		{codes.FailedPrecondition, "ORDER_EXPIRED", ExitFailure},
 		{codes.FailedPrecondition, "NO_CONTENT", ExitFailure},
 		{codes.Internal, "UPSTREAM_CONTRACT_MISMATCH", ExitFailure},
 		{codes.DataLoss, "CONTENT_CHANGED", ExitFailure},

@@ -17,6 +17,7 @@ type generateCmd struct {
 	inputFlags
 	IdempotencyKey string            `placeholder:"KEY" help:"Name of this order. Within 12 hours and under the same API key, an order with the same name is not charged twice, so use it to continue after a crash. Default: a new key, which is printed before the order is sent."`
 	MaxCost        Amount            `placeholder:"AMOUNT" help:"Maximum price: 0.50 (euros) or 50c (cents)."`
+	Expire         *time.Duration    `placeholder:"TIME" help:"Time after which the order is not sent to the catalog, such as 10m. An order that was never sent is then not placed."`
 	Label          map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Label of the order, for lists and reports. Labels are never sent to the catalog. Repeat the flag for several labels."`
 	Watch          bool              `help:"Wait until the render is finished, and print each state change."`
 	Out            string            `placeholder:"FILE|DIR|-" help:"File or directory for the finished result; - is standard output. Implies --watch."`
@@ -61,9 +62,11 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 		s.remark("idempotency_key", key, "idempotency key "+key+" (after a crash, pass it as --idempotency-key)")
 	}
 	defer time.AfterFunc(waitingAfter, func() { s.aside("no response to the order yet; waiting") }).Stop()
-	placed, err := s.Order(ctx, easel.Order{
-		Model: c.Model, InputsJSON: inputs, Key: key, MaxCostCents: c.MaxCost.Cents, Labels: c.Label,
-	}, easel.Timeout(cmp.Or(c.Timeout, orderLimit)))
+	order := easel.Order{Model: c.Model, InputsJSON: inputs, Key: key, MaxCostCents: c.MaxCost.Cents, Labels: c.Label}
+	if c.Expire != nil {
+		order.Expire = time.Now().Add(*c.Expire)
+	}
+	placed, err := s.Order(ctx, order, easel.Timeout(cmp.Or(c.Timeout, orderLimit)))
 	if err != nil {
 		outcome := easel.OutcomeUnknown
 		if e := baseOf(err); e != nil {
@@ -102,13 +105,13 @@ func mayBeOrdered(key string) string {
 // advised adds the outcome of the order to its error. It keeps the error's own hint only if there is no order, because the hint
 // could lead to a second order.
 func (c *generateCmd) advised(err error, key string, outcome easel.Outcome) error {
-	unknown := (*easel.OutcomeUnknownError)(nil)
+	unknown, expired := (*easel.OutcomeUnknownError)(nil), (*easel.OrderExpiredError)(nil)
 	switch {
 	case outcome == easel.OutcomeNotPlaced, outcome == easel.OutcomeNotPlacedByThisCall && c.IdempotencyKey == "":
 		return &Problem{Err: err, Cure: nothingOrdered, keepCure: true}
 	case outcome == easel.OutcomeNotPlacedByThisCall:
 		return &Problem{Err: err, Cure: nothingSent}
-	case errors.As(err, &unknown) && unknown.RetryAfter == 0:
+	case errors.As(err, &unknown) && unknown.RetryAfter == 0, errors.As(err, &expired):
 		return &Problem{Err: err, Cure: neverResent}
 	}
 	return &Problem{Err: err, Cure: mayBeOrdered(key)}

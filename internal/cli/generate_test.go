@@ -96,6 +96,19 @@ func TestAnOrderCarriesTheKeyThatItIsGiven(t *testing.T) {
 	}
 }
 
+func TestAnOrderExpiresAfterTheGivenTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o, began := &orders{}, time.Now()
+		got := easelRun(t.Context(), o.serve(t), "generate", "studio/any", "--idempotency-key", "mine", "--expire", "10m")
+		if got.exit != ExitOK || len(o.got) != 1 {
+			t.Fatalf("exit %d, orders %v", got.exit, o.got)
+		}
+		if left := o.got[0].GetExpireTime().AsTime().Sub(began); left < 10*time.Minute || left > 11*time.Minute {
+			t.Errorf("the order expires after %v", left)
+		}
+	})
+}
+
 func TestAnOrderThatStaysUnclearSaysHowToGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := &orders{}
@@ -141,6 +154,7 @@ func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing
 		"a budget":                              {[]error{notPlaced(codes.ResourceExhausted, "BUDGET_EXCEEDED")}, nil, true},
 		"a budget under an older key":           {[]error{notPlaced(codes.ResourceExhausted, "BUDGET_EXCEEDED")}, mine, true},
 		"a refusal that the ledger has":         {[]error{unknown, notPlaced(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")}, mine, true},
+		"expired":                               {[]error{notPlaced(codes.FailedPrecondition, "ORDER_EXPIRED")}, mine, true},
 		"a ledger that is away":                 {[]error{away, unsent(codes.Unavailable, "LEDGER_UNAVAILABLE"), away}, append(mine, "--timeout", "2300ms"), false},
 		"not placed, then no answer":            {[]error{notPlaced(codes.Unavailable, "UPSTREAM_UNAVAILABLE"), errHangs}, []string{"--timeout", "9s"}, false},
 		"an error without a reason":             {[]error{status.Error(codes.InvalidArgument, "it failed")}, nil, false},
@@ -167,6 +181,7 @@ func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // fault A10
 		"the API key, under an older key":     {[]error{failing(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, "Send it again with --idempotency-key mine"},
 		"the cap, under an older key":         {[]error{failing(codes.ResourceExhausted, "API_KEY_DAILY_CAP")}, nil, "Send it again with --idempotency-key mine"},
 		"too late to be sent again":           {[]error{failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN")}, nil, neverResent},
+		"expired after an attempt":            {[]error{failing(codes.FailedPrecondition, "ORDER_EXPIRED")}, nil, neverResent},
 		"above the limit, under an older key": {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, nothingSent},
 		"another order, under an older key":   {[]error{unsent(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, nothingSent},
 		"a wrong input, under an older key":   {nil, []string{"seed=many"}, nothingSent},
