@@ -121,6 +121,10 @@ const (
 	// FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
 	// terminal, or with force.
 	ErrorReason_GENERATION_ACTIVE ErrorReason = 37
+	// FAILED_PRECONDITION. The expire_time of the order has passed, and the order is no longer sent.
+	// If order_outcome is "unknown", an operator has to check the account. Retryable: as a new order,
+	// if the order was not placed.
+	ErrorReason_ORDER_EXPIRED ErrorReason = 38
 	// FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To
 	// avoid this error, wait for the render first, or set wait_timeout.
 	ErrorReason_CONTENT_NOT_READY ErrorReason = 40
@@ -233,6 +237,7 @@ var (
 		35: "SUBMISSION_IN_PROGRESS",
 		36: "SUBMISSION_OUTCOME_UNKNOWN",
 		37: "GENERATION_ACTIVE",
+		38: "ORDER_EXPIRED",
 		40: "CONTENT_NOT_READY",
 		41: "NO_CONTENT",
 		42: "READ_OFFSET_OUT_OF_RANGE",
@@ -289,6 +294,7 @@ var (
 		"SUBMISSION_IN_PROGRESS":       35,
 		"SUBMISSION_OUTCOME_UNKNOWN":   36,
 		"GENERATION_ACTIVE":            37,
+		"ORDER_EXPIRED":                38,
 		"CONTENT_NOT_READY":            40,
 		"NO_CONTENT":                   41,
 		"READ_OFFSET_OUT_OF_RANGE":     42,
@@ -354,7 +360,7 @@ var File_easel_v1_error_proto protoreflect.FileDescriptor
 
 const file_easel_v1_error_proto_rawDesc = "" +
 	"\n" +
-	"\x14easel/v1/error.proto\x12\beasel.v1*\xb4\n" +
+	"\x14easel/v1/error.proto\x12\beasel.v1*\xc7\n" +
 	"\n" +
 	"\vErrorReason\x12\x1c\n" +
 	"\x18ERROR_REASON_UNSPECIFIED\x10\x00\x12\x13\n" +
@@ -380,7 +386,8 @@ const file_easel_v1_error_proto_rawDesc = "" +
 	"\x16IDEMPOTENCY_KEY_REUSED\x10\"\x12\x1a\n" +
 	"\x16SUBMISSION_IN_PROGRESS\x10#\x12\x1e\n" +
 	"\x1aSUBMISSION_OUTCOME_UNKNOWN\x10$\x12\x15\n" +
-	"\x11GENERATION_ACTIVE\x10%\x12\x15\n" +
+	"\x11GENERATION_ACTIVE\x10%\x12\x11\n" +
+	"\rORDER_EXPIRED\x10&\x12\x15\n" +
 	"\x11CONTENT_NOT_READY\x10(\x12\x0e\n" +
 	"\n" +
 	"NO_CONTENT\x10)\x12\x1c\n" +

@@ -394,7 +394,19 @@ type CreateGenerationRequest struct {
 	// Labels do not identify the order. A repeated request does not change the labels of the first
 	// request. A name has up to 63 lower-case letters, digits, '_', '.' and '-', and starts with a
 	// letter. A value has up to 256 bytes without U+0000.
-	Labels        map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Time after which the order is not sent to the catalog, by the ledger's clock. If unset, there
+	// is no such time. Nothing is sent after it by any replica, not even after a restart.
+	//
+	// A new order must have a time in the future. If the time passes before any attempt may have
+	// reached the catalog, the order ends, its reserved price is released, and its idempotency_key
+	// can be used again. If an attempt may have reached the catalog, the outcome of the order stays
+	// unknown, and an operator has to check the account. In both cases, a call with this
+	// idempotency_key and expire_time fails with ORDER_EXPIRED.
+	//
+	// expire_time does not identify the order. A repeated request may have another expire_time, but
+	// the expire_time of the first request applies.
+	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -467,6 +479,13 @@ func (x *CreateGenerationRequest) GetMaxCostCents() int64 {
 func (x *CreateGenerationRequest) GetLabels() map[string]string {
 	if x != nil {
 		return x.Labels
+	}
+	return nil
+}
+
+func (x *CreateGenerationRequest) GetExpireTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.ExpireTime
 	}
 	return nil
 }
@@ -2487,7 +2506,7 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x06inputs\n" +
 	"\vinputs_json\x10\x01\"@\n" +
 	"\x17QuoteGenerationResponse\x12%\n" +
-	"\x05quote\x18\x01 \x01(\v2\x0f.easel.v1.QuoteR\x05quote\"\xed\a\n" +
+	"\x05quote\x18\x01 \x01(\v2\x0f.easel.v1.QuoteR\x05quote\"\xaa\b\n" +
 	"\x17CreateGenerationRequest\x12\xc1\x01\n" +
 	"\bmodel_id\x18\x01 \x01(\tB\xa5\x01\xbaH\xa1\x01\xba\x01\x9d\x01\n" +
 	"\bmodel_id\x12Mmust be 1 to 256 bytes without control characters; ListModels returns the IDs\x1aBthis.matches('^[^\\\\x00-\\\\x1f\\\\x7f]+$') && size(bytes(this)) <= 256R\amodelId\x127\n" +
@@ -2501,7 +2520,9 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x06labels\x18\x06 \x03(\v2-.easel.v1.CreateGenerationRequest.LabelsEntryB\xdf\x01\xbaH\xdb\x01\x9a\x01\xd7\x01\x10\x10\"\x91\x01\xba\x01\x8d\x01\n" +
 	"\n" +
 	"label_name\x12Umust be up to 63 lower-case letters, digits, '_', '.' and '-', starting with a letter\x1a(this.matches('^[a-z][a-z0-9_.-]{0,62}$')*?\xba\x017\n" +
-	"\x04text\x12\x17must not contain U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\x06labels\x1a9\n" +
+	"\x04text\x12\x17must not contain U+0000\x1a\x16!this.matches('\\\\x00')r\x03(\x80\x02R\x06labels\x12;\n" +
+	"\vexpire_time\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\n" +
+	"expireTime\x1a9\n" +
 	"\vLabelsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01:\x1c\xbaH\x19\"\x17\n" +
@@ -2757,10 +2778,10 @@ var file_easel_v1_generation_service_proto_goTypes = []any{
 	nil,                                // 36: easel.v1.WatchGenerationsRequest.KnownEtagsEntry
 	(*structpb.Struct)(nil),            // 37: google.protobuf.Struct
 	(*Quote)(nil),                      // 38: easel.v1.Quote
-	(*Generation)(nil),                 // 39: easel.v1.Generation
-	(*durationpb.Duration)(nil),        // 40: google.protobuf.Duration
-	(State)(0),                         // 41: easel.v1.State
-	(*timestamppb.Timestamp)(nil),      // 42: google.protobuf.Timestamp
+	(*timestamppb.Timestamp)(nil),      // 39: google.protobuf.Timestamp
+	(*Generation)(nil),                 // 40: easel.v1.Generation
+	(*durationpb.Duration)(nil),        // 41: google.protobuf.Duration
+	(State)(0),                         // 42: easel.v1.State
 	(*Budget)(nil),                     // 43: easel.v1.Budget
 }
 var file_easel_v1_generation_service_proto_depIdxs = []int32{
@@ -2768,80 +2789,81 @@ var file_easel_v1_generation_service_proto_depIdxs = []int32{
 	38, // 1: easel.v1.QuoteGenerationResponse.quote:type_name -> easel.v1.Quote
 	37, // 2: easel.v1.CreateGenerationRequest.inputs:type_name -> google.protobuf.Struct
 	34, // 3: easel.v1.CreateGenerationRequest.labels:type_name -> easel.v1.CreateGenerationRequest.LabelsEntry
-	39, // 4: easel.v1.CreateGenerationResponse.generation:type_name -> easel.v1.Generation
-	40, // 5: easel.v1.GetGenerationRequest.max_staleness:type_name -> google.protobuf.Duration
-	39, // 6: easel.v1.GetGenerationResponse.generation:type_name -> easel.v1.Generation
-	11, // 7: easel.v1.ListGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
-	41, // 8: easel.v1.GenerationFilter.states:type_name -> easel.v1.State
-	35, // 9: easel.v1.GenerationFilter.labels:type_name -> easel.v1.GenerationFilter.LabelsEntry
-	39, // 10: easel.v1.ListGenerationsResponse.generations:type_name -> easel.v1.Generation
-	40, // 11: easel.v1.WaitGenerationRequest.timeout:type_name -> google.protobuf.Duration
-	0,  // 12: easel.v1.WaitGenerationRequest.until:type_name -> easel.v1.WatchUntil
-	39, // 13: easel.v1.WaitGenerationResponse.generation:type_name -> easel.v1.Generation
-	0,  // 14: easel.v1.WatchGenerationRequest.until:type_name -> easel.v1.WatchUntil
-	40, // 15: easel.v1.WatchGenerationRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	17, // 16: easel.v1.WatchGenerationResponse.update:type_name -> easel.v1.GenerationUpdate
-	18, // 17: easel.v1.WatchGenerationResponse.heartbeat:type_name -> easel.v1.Heartbeat
-	29, // 18: easel.v1.WatchGenerationResponse.content:type_name -> easel.v1.ContentChunk
-	19, // 19: easel.v1.WatchGenerationResponse.closing:type_name -> easel.v1.StreamClosing
-	42, // 20: easel.v1.WatchGenerationResponse.emit_time:type_name -> google.protobuf.Timestamp
-	39, // 21: easel.v1.GenerationUpdate.generation:type_name -> easel.v1.Generation
-	42, // 22: easel.v1.Heartbeat.observe_time:type_name -> google.protobuf.Timestamp
-	42, // 23: easel.v1.Heartbeat.next_poll_time:type_name -> google.protobuf.Timestamp
-	1,  // 24: easel.v1.Heartbeat.upstream_condition:type_name -> easel.v1.UpstreamCondition
-	40, // 25: easel.v1.Heartbeat.typical_remaining:type_name -> google.protobuf.Duration
-	2,  // 26: easel.v1.StreamClosing.reason:type_name -> easel.v1.StreamClosingReason
-	40, // 27: easel.v1.StreamClosing.retry_delay:type_name -> google.protobuf.Duration
-	0,  // 28: easel.v1.WatchGenerationsRequest.until:type_name -> easel.v1.WatchUntil
-	40, // 29: easel.v1.WatchGenerationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	36, // 30: easel.v1.WatchGenerationsRequest.known_etags:type_name -> easel.v1.WatchGenerationsRequest.KnownEtagsEntry
-	11, // 31: easel.v1.WatchGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
-	17, // 32: easel.v1.WatchGenerationsResponse.update:type_name -> easel.v1.GenerationUpdate
-	18, // 33: easel.v1.WatchGenerationsResponse.heartbeat:type_name -> easel.v1.Heartbeat
-	19, // 34: easel.v1.WatchGenerationsResponse.closing:type_name -> easel.v1.StreamClosing
-	22, // 35: easel.v1.WatchGenerationsResponse.caught_up:type_name -> easel.v1.CaughtUp
-	42, // 36: easel.v1.WatchGenerationsResponse.emit_time:type_name -> google.protobuf.Timestamp
-	42, // 37: easel.v1.WatchEventsRequest.start_time:type_name -> google.protobuf.Timestamp
-	24, // 38: easel.v1.WatchEventsRequest.filter:type_name -> easel.v1.EventFilter
-	40, // 39: easel.v1.WatchEventsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
-	26, // 40: easel.v1.WatchEventsResponse.event:type_name -> easel.v1.Event
-	18, // 41: easel.v1.WatchEventsResponse.heartbeat:type_name -> easel.v1.Heartbeat
-	22, // 42: easel.v1.WatchEventsResponse.caught_up:type_name -> easel.v1.CaughtUp
-	19, // 43: easel.v1.WatchEventsResponse.closing:type_name -> easel.v1.StreamClosing
-	42, // 44: easel.v1.WatchEventsResponse.emit_time:type_name -> google.protobuf.Timestamp
-	42, // 45: easel.v1.Event.create_time:type_name -> google.protobuf.Timestamp
-	39, // 46: easel.v1.Event.generation:type_name -> easel.v1.Generation
-	43, // 47: easel.v1.Event.budget:type_name -> easel.v1.Budget
-	40, // 48: easel.v1.DownloadGenerationRequest.wait_timeout:type_name -> google.protobuf.Duration
-	29, // 49: easel.v1.DownloadGenerationResponse.chunk:type_name -> easel.v1.ContentChunk
-	30, // 50: easel.v1.ContentChunk.info:type_name -> easel.v1.ContentInfo
-	31, // 51: easel.v1.ContentChunk.summary:type_name -> easel.v1.ContentSummary
-	3,  // 52: easel.v1.ContentInfo.source:type_name -> easel.v1.ContentSource
-	4,  // 53: easel.v1.GenerationService.QuoteGeneration:input_type -> easel.v1.QuoteGenerationRequest
-	6,  // 54: easel.v1.GenerationService.CreateGeneration:input_type -> easel.v1.CreateGenerationRequest
-	8,  // 55: easel.v1.GenerationService.GetGeneration:input_type -> easel.v1.GetGenerationRequest
-	10, // 56: easel.v1.GenerationService.ListGenerations:input_type -> easel.v1.ListGenerationsRequest
-	13, // 57: easel.v1.GenerationService.WaitGeneration:input_type -> easel.v1.WaitGenerationRequest
-	15, // 58: easel.v1.GenerationService.WatchGeneration:input_type -> easel.v1.WatchGenerationRequest
-	20, // 59: easel.v1.GenerationService.WatchGenerations:input_type -> easel.v1.WatchGenerationsRequest
-	23, // 60: easel.v1.GenerationService.WatchEvents:input_type -> easel.v1.WatchEventsRequest
-	27, // 61: easel.v1.GenerationService.DownloadGeneration:input_type -> easel.v1.DownloadGenerationRequest
-	32, // 62: easel.v1.GenerationService.DeleteGeneration:input_type -> easel.v1.DeleteGenerationRequest
-	5,  // 63: easel.v1.GenerationService.QuoteGeneration:output_type -> easel.v1.QuoteGenerationResponse
-	7,  // 64: easel.v1.GenerationService.CreateGeneration:output_type -> easel.v1.CreateGenerationResponse
-	9,  // 65: easel.v1.GenerationService.GetGeneration:output_type -> easel.v1.GetGenerationResponse
-	12, // 66: easel.v1.GenerationService.ListGenerations:output_type -> easel.v1.ListGenerationsResponse
-	14, // 67: easel.v1.GenerationService.WaitGeneration:output_type -> easel.v1.WaitGenerationResponse
-	16, // 68: easel.v1.GenerationService.WatchGeneration:output_type -> easel.v1.WatchGenerationResponse
-	21, // 69: easel.v1.GenerationService.WatchGenerations:output_type -> easel.v1.WatchGenerationsResponse
-	25, // 70: easel.v1.GenerationService.WatchEvents:output_type -> easel.v1.WatchEventsResponse
-	28, // 71: easel.v1.GenerationService.DownloadGeneration:output_type -> easel.v1.DownloadGenerationResponse
-	33, // 72: easel.v1.GenerationService.DeleteGeneration:output_type -> easel.v1.DeleteGenerationResponse
-	63, // [63:73] is the sub-list for method output_type
-	53, // [53:63] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	39, // 4: easel.v1.CreateGenerationRequest.expire_time:type_name -> google.protobuf.Timestamp
+	40, // 5: easel.v1.CreateGenerationResponse.generation:type_name -> easel.v1.Generation
+	41, // 6: easel.v1.GetGenerationRequest.max_staleness:type_name -> google.protobuf.Duration
+	40, // 7: easel.v1.GetGenerationResponse.generation:type_name -> easel.v1.Generation
+	11, // 8: easel.v1.ListGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
+	42, // 9: easel.v1.GenerationFilter.states:type_name -> easel.v1.State
+	35, // 10: easel.v1.GenerationFilter.labels:type_name -> easel.v1.GenerationFilter.LabelsEntry
+	40, // 11: easel.v1.ListGenerationsResponse.generations:type_name -> easel.v1.Generation
+	41, // 12: easel.v1.WaitGenerationRequest.timeout:type_name -> google.protobuf.Duration
+	0,  // 13: easel.v1.WaitGenerationRequest.until:type_name -> easel.v1.WatchUntil
+	40, // 14: easel.v1.WaitGenerationResponse.generation:type_name -> easel.v1.Generation
+	0,  // 15: easel.v1.WatchGenerationRequest.until:type_name -> easel.v1.WatchUntil
+	41, // 16: easel.v1.WatchGenerationRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	17, // 17: easel.v1.WatchGenerationResponse.update:type_name -> easel.v1.GenerationUpdate
+	18, // 18: easel.v1.WatchGenerationResponse.heartbeat:type_name -> easel.v1.Heartbeat
+	29, // 19: easel.v1.WatchGenerationResponse.content:type_name -> easel.v1.ContentChunk
+	19, // 20: easel.v1.WatchGenerationResponse.closing:type_name -> easel.v1.StreamClosing
+	39, // 21: easel.v1.WatchGenerationResponse.emit_time:type_name -> google.protobuf.Timestamp
+	40, // 22: easel.v1.GenerationUpdate.generation:type_name -> easel.v1.Generation
+	39, // 23: easel.v1.Heartbeat.observe_time:type_name -> google.protobuf.Timestamp
+	39, // 24: easel.v1.Heartbeat.next_poll_time:type_name -> google.protobuf.Timestamp
+	1,  // 25: easel.v1.Heartbeat.upstream_condition:type_name -> easel.v1.UpstreamCondition
+	41, // 26: easel.v1.Heartbeat.typical_remaining:type_name -> google.protobuf.Duration
+	2,  // 27: easel.v1.StreamClosing.reason:type_name -> easel.v1.StreamClosingReason
+	41, // 28: easel.v1.StreamClosing.retry_delay:type_name -> google.protobuf.Duration
+	0,  // 29: easel.v1.WatchGenerationsRequest.until:type_name -> easel.v1.WatchUntil
+	41, // 30: easel.v1.WatchGenerationsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	36, // 31: easel.v1.WatchGenerationsRequest.known_etags:type_name -> easel.v1.WatchGenerationsRequest.KnownEtagsEntry
+	11, // 32: easel.v1.WatchGenerationsRequest.filter:type_name -> easel.v1.GenerationFilter
+	17, // 33: easel.v1.WatchGenerationsResponse.update:type_name -> easel.v1.GenerationUpdate
+	18, // 34: easel.v1.WatchGenerationsResponse.heartbeat:type_name -> easel.v1.Heartbeat
+	19, // 35: easel.v1.WatchGenerationsResponse.closing:type_name -> easel.v1.StreamClosing
+	22, // 36: easel.v1.WatchGenerationsResponse.caught_up:type_name -> easel.v1.CaughtUp
+	39, // 37: easel.v1.WatchGenerationsResponse.emit_time:type_name -> google.protobuf.Timestamp
+	39, // 38: easel.v1.WatchEventsRequest.start_time:type_name -> google.protobuf.Timestamp
+	24, // 39: easel.v1.WatchEventsRequest.filter:type_name -> easel.v1.EventFilter
+	41, // 40: easel.v1.WatchEventsRequest.heartbeat_interval:type_name -> google.protobuf.Duration
+	26, // 41: easel.v1.WatchEventsResponse.event:type_name -> easel.v1.Event
+	18, // 42: easel.v1.WatchEventsResponse.heartbeat:type_name -> easel.v1.Heartbeat
+	22, // 43: easel.v1.WatchEventsResponse.caught_up:type_name -> easel.v1.CaughtUp
+	19, // 44: easel.v1.WatchEventsResponse.closing:type_name -> easel.v1.StreamClosing
+	39, // 45: easel.v1.WatchEventsResponse.emit_time:type_name -> google.protobuf.Timestamp
+	39, // 46: easel.v1.Event.create_time:type_name -> google.protobuf.Timestamp
+	40, // 47: easel.v1.Event.generation:type_name -> easel.v1.Generation
+	43, // 48: easel.v1.Event.budget:type_name -> easel.v1.Budget
+	41, // 49: easel.v1.DownloadGenerationRequest.wait_timeout:type_name -> google.protobuf.Duration
+	29, // 50: easel.v1.DownloadGenerationResponse.chunk:type_name -> easel.v1.ContentChunk
+	30, // 51: easel.v1.ContentChunk.info:type_name -> easel.v1.ContentInfo
+	31, // 52: easel.v1.ContentChunk.summary:type_name -> easel.v1.ContentSummary
+	3,  // 53: easel.v1.ContentInfo.source:type_name -> easel.v1.ContentSource
+	4,  // 54: easel.v1.GenerationService.QuoteGeneration:input_type -> easel.v1.QuoteGenerationRequest
+	6,  // 55: easel.v1.GenerationService.CreateGeneration:input_type -> easel.v1.CreateGenerationRequest
+	8,  // 56: easel.v1.GenerationService.GetGeneration:input_type -> easel.v1.GetGenerationRequest
+	10, // 57: easel.v1.GenerationService.ListGenerations:input_type -> easel.v1.ListGenerationsRequest
+	13, // 58: easel.v1.GenerationService.WaitGeneration:input_type -> easel.v1.WaitGenerationRequest
+	15, // 59: easel.v1.GenerationService.WatchGeneration:input_type -> easel.v1.WatchGenerationRequest
+	20, // 60: easel.v1.GenerationService.WatchGenerations:input_type -> easel.v1.WatchGenerationsRequest
+	23, // 61: easel.v1.GenerationService.WatchEvents:input_type -> easel.v1.WatchEventsRequest
+	27, // 62: easel.v1.GenerationService.DownloadGeneration:input_type -> easel.v1.DownloadGenerationRequest
+	32, // 63: easel.v1.GenerationService.DeleteGeneration:input_type -> easel.v1.DeleteGenerationRequest
+	5,  // 64: easel.v1.GenerationService.QuoteGeneration:output_type -> easel.v1.QuoteGenerationResponse
+	7,  // 65: easel.v1.GenerationService.CreateGeneration:output_type -> easel.v1.CreateGenerationResponse
+	9,  // 66: easel.v1.GenerationService.GetGeneration:output_type -> easel.v1.GetGenerationResponse
+	12, // 67: easel.v1.GenerationService.ListGenerations:output_type -> easel.v1.ListGenerationsResponse
+	14, // 68: easel.v1.GenerationService.WaitGeneration:output_type -> easel.v1.WaitGenerationResponse
+	16, // 69: easel.v1.GenerationService.WatchGeneration:output_type -> easel.v1.WatchGenerationResponse
+	21, // 70: easel.v1.GenerationService.WatchGenerations:output_type -> easel.v1.WatchGenerationsResponse
+	25, // 71: easel.v1.GenerationService.WatchEvents:output_type -> easel.v1.WatchEventsResponse
+	28, // 72: easel.v1.GenerationService.DownloadGeneration:output_type -> easel.v1.DownloadGenerationResponse
+	33, // 73: easel.v1.GenerationService.DeleteGeneration:output_type -> easel.v1.DeleteGenerationResponse
+	64, // [64:74] is the sub-list for method output_type
+	54, // [54:64] is the sub-list for method input_type
+	54, // [54:54] is the sub-list for extension type_name
+	54, // [54:54] is the sub-list for extension extendee
+	0,  // [0:54] is the sub-list for field type_name
 }
 
 func init() { file_easel_v1_generation_service_proto_init() }

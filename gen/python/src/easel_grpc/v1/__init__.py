@@ -46,6 +46,7 @@ from easel_grpc.v1.error_pb2 import IDEMPOTENCY_KEY_REUSED as IDEMPOTENCY_KEY_RE
 from easel_grpc.v1.error_pb2 import SUBMISSION_IN_PROGRESS as SUBMISSION_IN_PROGRESS
 from easel_grpc.v1.error_pb2 import SUBMISSION_OUTCOME_UNKNOWN as SUBMISSION_OUTCOME_UNKNOWN
 from easel_grpc.v1.error_pb2 import GENERATION_ACTIVE as GENERATION_ACTIVE
+from easel_grpc.v1.error_pb2 import ORDER_EXPIRED as ORDER_EXPIRED
 from easel_grpc.v1.error_pb2 import CONTENT_NOT_READY as CONTENT_NOT_READY
 from easel_grpc.v1.error_pb2 import NO_CONTENT as NO_CONTENT
 from easel_grpc.v1.error_pb2 import READ_OFFSET_OUT_OF_RANGE as READ_OFFSET_OUT_OF_RANGE

@@ -117,6 +117,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
     terminal, or with force.
     """
+    ORDER_EXPIRED: _ErrorReason.ValueType  # 38
+    """FAILED_PRECONDITION. The expire_time of the order has passed, and the order is no longer sent.
+    If order_outcome is "unknown", an operator has to check the account. Retryable: as a new order,
+    if the order was not placed.
+    """
     CONTENT_NOT_READY: _ErrorReason.ValueType  # 40
     """FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To
     avoid this error, wait for the render first, or set wait_timeout.
@@ -343,6 +348,11 @@ retry, and an operator has to check the account.
 GENERATION_ACTIVE: ErrorReason.ValueType  # 37
 """FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
 terminal, or with force.
+"""
+ORDER_EXPIRED: ErrorReason.ValueType  # 38
+"""FAILED_PRECONDITION. The expire_time of the order has passed, and the order is no longer sent.
+If order_outcome is "unknown", an operator has to check the account. Retryable: as a new order,
+if the order was not placed.
 """
 CONTENT_NOT_READY: ErrorReason.ValueType  # 40
 """FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To

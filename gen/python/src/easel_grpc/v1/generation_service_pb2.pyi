@@ -230,6 +230,7 @@ class CreateGenerationRequest(_message.Message):
     IDEMPOTENCY_KEY_FIELD_NUMBER: _builtins.int
     MAX_COST_CENTS_FIELD_NUMBER: _builtins.int
     LABELS_FIELD_NUMBER: _builtins.int
+    EXPIRE_TIME_FIELD_NUMBER: _builtins.int
     model_id: _builtins.str
     """ID of the model. 1 to 256 bytes without control characters."""
     inputs_json: _builtins.str
@@ -270,6 +271,21 @@ class CreateGenerationRequest(_message.Message):
         letter. A value has up to 256 bytes without U+0000.
         """
 
+    @_builtins.property
+    def expire_time(self) -> _timestamp_pb2.Timestamp:
+        """Time after which the order is not sent to the catalog, by the ledger's clock. If unset, there
+        is no such time. Nothing is sent after it by any replica, not even after a restart.
+
+        A new order must have a time in the future. If the time passes before any attempt may have
+        reached the catalog, the order ends, its reserved price is released, and its idempotency_key
+        can be used again. If an attempt may have reached the catalog, the outcome of the order stays
+        unknown, and an operator has to check the account. In both cases, a call with this
+        idempotency_key and expire_time fails with ORDER_EXPIRED.
+
+        expire_time does not identify the order. A repeated request may have another expire_time, but
+        the expire_time of the first request applies.
+        """
+
     def __init__(
         self,
         *,
@@ -279,10 +295,11 @@ class CreateGenerationRequest(_message.Message):
         idempotency_key: _builtins.str = ...,
         max_cost_cents: _builtins.int | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        expire_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents", "inputs", b"inputs", "max_cost_cents", b"max_cost_cents"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents", "expire_time", b"expire_time", "inputs", b"inputs", "max_cost_cents", b"max_cost_cents"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents", "idempotency_key", b"idempotency_key", "inputs", b"inputs", "inputs_json", b"inputs_json", "labels", b"labels", "max_cost_cents", b"max_cost_cents", "model_id", b"model_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents", "expire_time", b"expire_time", "idempotency_key", b"idempotency_key", "inputs", b"inputs", "inputs_json", b"inputs_json", "labels", b"labels", "max_cost_cents", b"max_cost_cents", "model_id", b"model_id"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_cost_cents: _TypeAlias = _typing.Literal["max_cost_cents"]  # noqa: Y015
     _WhichOneofArgType__max_cost_cents: _TypeAlias = _typing.Literal["_max_cost_cents", b"_max_cost_cents"]  # noqa: Y015

@@ -227,6 +227,15 @@ export enum ErrorReason {
   GENERATION_ACTIVE = 37,
 
   /**
+   * FAILED_PRECONDITION. The expire_time of the order has passed, and the order is no longer sent.
+   * If order_outcome is "unknown", an operator has to check the account. Retryable: as a new order,
+   * if the order was not placed.
+   *
+   * @generated from enum value: ORDER_EXPIRED = 38;
+   */
+  ORDER_EXPIRED = 38,
+
+  /**
    * FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To
    * avoid this error, wait for the render first, or set wait_timeout.
    *

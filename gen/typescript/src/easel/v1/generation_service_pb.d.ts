@@ -136,6 +136,23 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
    * @generated from field: map<string, string> labels = 6;
    */
   labels: { [key: string]: string };
+
+  /**
+   * Time after which the order is not sent to the catalog, by the ledger's clock. If unset, there
+   * is no such time. Nothing is sent after it by any replica, not even after a restart.
+   *
+   * A new order must have a time in the future. If the time passes before any attempt may have
+   * reached the catalog, the order ends, its reserved price is released, and its idempotency_key
+   * can be used again. If an attempt may have reached the catalog, the outcome of the order stays
+   * unknown, and an operator has to check the account. In both cases, a call with this
+   * idempotency_key and expire_time fails with ORDER_EXPIRED.
+   *
+   * expire_time does not identify the order. A repeated request may have another expire_time, but
+   * the expire_time of the first request applies.
+   *
+   * @generated from field: google.protobuf.Timestamp expire_time = 7;
+   */
+  expireTime?: Timestamp | undefined;
 };
 
 /**
@@ -1448,6 +1465,10 @@ export declare const GenerationService: GenService<{
    *     reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. If it is
    *     the budget of a label's value, the metadata also has label_name and label_value.
    *   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
+   *   - INVALID_ARGUMENT, INVALID_REQUEST: the expire_time of a new order is in the past. BadRequest
+   *     names `expire_time`.
+   *   - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If order_outcome
+   *     is "unknown", an operator has to check the account before you order again.
    *   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
    *     With a forwarded API key, this includes an order whose outcome is unknown and whose inputs
    *     had different bytes, because a retry must have the same bytes as the first attempt.

@@ -21,6 +21,8 @@ final class Classes {
         return new PriceAboveLimitException(failure);
       case "BudgetExceeded":
         return new BudgetExceededException(failure);
+      case "OrderExpired":
+        return new OrderExpiredException(failure);
       case "DailyCapReached":
         return new DailyCapReachedException(failure);
       case "IdempotencyKeyReused":
