@@ -395,10 +395,10 @@ type CreateGenerationRequest struct {
 	// request. A name has up to 63 lower-case letters, digits, '_', '.' and '-', and starts with a
 	// letter. A value has up to 256 bytes without U+0000.
 	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Time after which the order is not sent to the catalog, by the ledger's clock. If unset, there
-	// is no such time. Nothing is sent after it by any replica, not even after a restart.
+	// Time after which no replica sends the order to the catalog, not even after a restart. If unset,
+	// there is no such time.
 	//
-	// A new order must have a time in the future. If the time passes before any attempt may have
+	// The ledger's clock decides. A new order must have a time in the future. If the time passes before any attempt may have
 	// reached the catalog, the order ends, its reserved price is released, and its idempotency_key
 	// can be used again. If an attempt may have reached the catalog, the outcome of the order stays
 	// unknown, and an operator has to check the account. In both cases, a call with this

@@ -273,10 +273,10 @@ class CreateGenerationRequest(_message.Message):
 
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
-        """Time after which the order is not sent to the catalog, by the ledger's clock. If unset, there
-        is no such time. Nothing is sent after it by any replica, not even after a restart.
+        """Time after which no replica sends the order to the catalog, not even after a restart. If unset,
+        there is no such time.
 
-        A new order must have a time in the future. If the time passes before any attempt may have
+        The ledger's clock decides. A new order must have a time in the future. If the time passes before any attempt may have
         reached the catalog, the order ends, its reserved price is released, and its idempotency_key
         can be used again. If an attempt may have reached the catalog, the outcome of the order stays
         unknown, and an operator has to check the account. In both cases, a call with this
