@@ -1,12 +1,13 @@
-// Package content stores copies of results, which remain when the catalog no longer has the results.
+// Package content opens the results of generations and keeps copies of them. A copy can still be read after the catalog has
+// deleted the result.
 //
 //	content   opens a result: its copy, or the catalog's file if there is no copy
 //	upstream  opens a result in the catalog
 //	copy      the jobs that copy results into the store
-//	download  opens the result to copy in the catalog, and detects responses that are not the result
+//	download  opens a result in the catalog for a copy job, and rejects responses that can't be the result
 //	delete    the jobs that delete copies
 //	verify    compares the ledger with the store
-//	store, dir, s3  the stores
+//	store, dir, s3  the interface of a store, and the stores in a directory and in S3
 package content
 
 import (
@@ -29,7 +30,7 @@ type Config struct {
 	Catalog *catalog.Client // required
 	// Store stores the copies. Nil means that there are no copies.
 	Store Store
-	// Ledger has a row for each copy. SharedKey is the shared API key, which is used to copy results.
+	// Ledger records each copy. SharedKey is the shared API key, under which copy jobs read results.
 	Ledger    *ledger.Ledger
 	SharedKey *catalog.Credential
 	// Name is the name of the ledger in the store; see [ledger.Ledger.StoreName].
@@ -60,25 +61,26 @@ type Results struct {
 	Counts Counts // counted since the start of the process
 }
 
-// Counts contains the numbers of copies that this process has written and read. Rescued counts reads that the catalog served
-// because the copy failed.
+// Counts contains counters of this process. Copied, Bytes and Failures count the copied results, their bytes, and the failed
+// attempts to copy. Reads counts the results that were opened from a copy. Rescued counts the results that were opened in the
+// catalog because the copy could not be opened.
 type Counts struct {
 	Copied, Bytes, Failures, Reads, Rescued atomic.Int64
 }
 
-// New returns Results. It starts nothing; [jobs.Jobs] runs the jobs of [Results.Kinds].
+// New creates Results. It starts no goroutines: a [jobs.Jobs] must run the kinds that [Results.Kinds] returns.
 func New(cfg Config) *Results { return &Results{Config: cfg} }
 
 // Keeps reports whether there is a store.
 func (r *Results) Keeps() bool { return r.Store != nil }
 
-// Has reports whether a result has a copy. It returns false if the ledger fails.
+// Has reports whether the result of a generation has a copy. It also returns false if the ledger can't be read.
 func (r *Results) Has(ctx context.Context, id string) bool {
 	_, copied := r.find(ctx, id)
 	return copied
 }
 
-// find returns the ledger's row of a result, and reports whether there is a copy.
+// find returns the ledger's row for a result, and reports whether the result has a copy.
 func (r *Results) find(ctx context.Context, id string) (row ledger.Content, copied bool) {
 	if r.Store == nil {
 		return row, false
@@ -94,8 +96,8 @@ func hasCopy(row ledger.Content) bool {
 
 const lookInterval = 200 * time.Millisecond // interval of the checks in [Results.Fetch] and [Results.Forget]
 
-// Fetch requests another copy of a result for an operator. It waits until the result is copied, an attempt has failed, or ctx
-// is done. has is false if the ledger has no such result.
+// Fetch requests a new copy of a generation's result for an operator. It returns when the result is copied, an attempt has
+// failed, or ctx is done. has is false if the ledger has no such result.
 func (r *Results) Fetch(ctx context.Context, by ledger.By, generation string) (row ledger.Content, has bool, err error) {
 	if has, err = r.Ledger.FetchContent(ctx, by, generation); err != nil || !has {
 		return row, has, err
@@ -117,8 +119,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Open opens a result at an offset, like [catalog.Client.Content]. It opens the copy, or the catalog's file if there is no copy
-// or the store fails.
+// Open opens a result at an offset, like [catalog.Client.Content]. It opens the copy if there is one. If there is no copy, or
+// the store fails, it opens the result in the catalog.
 func (r *Results) Open(ctx context.Context, cred catalog.Credential, id string, offset int64, etag string) (*Content, error) {
 	row, copied := r.find(ctx, id)
 	if !copied {
@@ -130,7 +132,7 @@ func (r *Results) Open(ctx context.Context, cred catalog.Credential, id string, 
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errSize) {
 		r.Logger.ErrorContext(ctx, "result copy lost; copying again", "generation", id, "object", row.Object, "error", err)
-		_ = r.Ledger.ContentIsLost(ctx, row) // if the ledger fails, the next reader detects the loss
+		_ = r.Ledger.ContentIsLost(ctx, row) // if this fails, the next reader detects the loss again
 	}
 	c, failed := r.fromCatalog(ctx, cred, row, id, offset, etag)
 	if failed != nil {
@@ -140,13 +142,13 @@ func (r *Results) Open(ctx context.Context, cred catalog.Credential, id string, 
 	return c, nil
 }
 
-// opRead is the operation that errors about copies name.
+// opRead is the name of the operation in errors about reading a copy.
 const opRead = "read the copy of a result"
 
-// errSize means that an object in the store has another size than its copy in the ledger.
+// errSize means that the size of an object in the store differs from the size that the ledger has recorded.
 var errSize = errors.New("size of the copy differs")
 
-// fromCopy opens a copy. The error is a [catalog.Error] if the catalog could not serve the request either.
+// fromCopy opens a copy at an offset. The error is a [catalog.Error] if the catalog would reject the same request.
 func (r *Results) fromCopy(ctx context.Context, row ledger.Content, offset int64, etag string) (*Content, error) {
 	if err := servable(row.Size, row.Etag, offset, etag); err != nil {
 		return nil, err
@@ -163,10 +165,10 @@ func (r *Results) fromCopy(ctx context.Context, row ledger.Content, offset int64
 	return &Content{catalog.Content{Body: body, ContentType: row.ContentType, Offset: offset, Size: new(row.Size), Etag: row.Etag}, FromCopy}, nil
 }
 
-// storeTimeout is the maximum time for opening an object in the store, and for each read.
+// storeTimeout is the timeout for opening or deleting an object in the store, and for each read.
 const storeTimeout = 10 * time.Second
 
-// openCopy opens the object of a copy.
+// openCopy opens the object that contains a copy, and checks its size.
 func (r *Results) openCopy(ctx context.Context, row ledger.Content, offset int64) (*copyBody, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	b := &copyBody{at: offset, size: row.Size, cancel: cancel, idle: time.AfterFunc(storeTimeout, cancel)}
@@ -189,7 +191,7 @@ type copyBody struct {
 	io.ReadCloser
 
 	at, size int64
-	idle     *time.Timer // runs during a read, and cancels it when storeTimeout is over
+	idle     *time.Timer // runs during each read, and cancels the read after storeTimeout
 	cancel   context.CancelFunc
 }
 
@@ -199,7 +201,7 @@ func (b *copyBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.idle.Stop()
 	b.at += int64(n)
-	if err != nil && (err != io.EOF || b.at != b.size) { //nolint:errorlint // an error that wraps io.EOF is a broken body
+	if err != nil && (err != io.EOF || b.at != b.size) { //nolint:errorlint // only io.EOF itself marks the end; an error that wraps it is a failure
 		err = &catalog.Error{Kind: catalog.KindInterrupted, Op: opRead, NextOffset: b.at, Err: err}
 	}
 	return n, err

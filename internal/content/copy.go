@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	slots = 8 // number of concurrent copies, each with a part of the result in memory, and of concurrent deletions
+	slots = 8 // maximum number of concurrent copies, and of concurrent deletions; each upload to S3 buffers one part in memory
 
-	copyTimeout   = time.Hour // timeout of an attempt
+	copyTimeout   = time.Hour // timeout of one attempt to copy a result
 	deleteTimeout = time.Minute
-	tryTime       = 7 * 24 * time.Hour // age after which a failed copy is abandoned
+	tryTime       = 7 * 24 * time.Hour // age of a job after which a failed copy is abandoned
 
-	// After a failure, a job is delayed by its age divided by retryShare, between minRetry and maxRetry.
+	// The delay before a retry is the age of the job divided by retryShare, but at least minRetry and at most maxRetry.
 	retryShare         = 2
 	minRetry, maxRetry = time.Second, 15 * time.Minute
 
 	textType = "text/plain; charset=utf-8"
 )
 
-// Kinds returns the kinds of the jobs that copy results and delete copies. It returns none if there is no store.
+// Kinds returns the kinds of the jobs that copy results and delete copies. It returns nil if there is no store.
 func (r *Results) Kinds() []jobs.Kind {
 	if r.Store == nil {
 		return nil
@@ -51,7 +51,7 @@ func (r *Results) copy(ctx context.Context, job ledger.Job) (ledger.Outcome, err
 	switch {
 	case err == nil:
 		return ledger.Outcome{Ended: true}, nil
-	case ctx.Err() != nil, errors.Is(err, ledger.ErrLeaseLost): // the process stops, or another process has the job
+	case ctx.Err() != nil, errors.Is(err, ledger.ErrLeaseLost): // the process is stopping, or another process has leased the job
 		return ledger.Outcome{}, err
 	}
 	r.Counts.Failures.Add(1)
@@ -65,8 +65,8 @@ func (r *Results) copy(ctx context.Context, job ledger.Job) (ledger.Outcome, err
 	return ledger.Outcome{}, err
 }
 
-// transfer copies a result and records the copy. Then it deletes the objects of earlier copies. If the copy was certainly not
-// recorded, it deletes the new object.
+// transfer copies a result and records the copy. Then it deletes the objects of earlier copies. If the ledger certainly did not
+// record the copy, it deletes the new object instead.
 func (r *Results) transfer(ctx context.Context, job ledger.Job, row ledger.Content) error {
 	made, err := r.write(ctx, row, fmt.Sprintf("%s%d-%d-%s", objectPrefix(r.Name, row.Generation), job.ID, job.Fence, rand.Text()))
 	if err == nil {
@@ -86,7 +86,7 @@ func (r *Results) transfer(ctx context.Context, job ledger.Job, row ledger.Conte
 	return err
 }
 
-// write reads a result once and writes it into the store. made.Object is empty if nothing was written.
+// write reads a result from the catalog and writes it to the store. made.Object is empty if the write did not start.
 func (r *Results) write(ctx context.Context, row ledger.Content, object string) (made ledger.StoredCopy, err error) {
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
@@ -126,16 +126,16 @@ func (r *Results) dropEarlier(ctx context.Context, job ledger.Job) {
 	}
 }
 
-// drop deletes an object of this ledger that no row refers to. If the store fails, [Results.Verify] reports the object until
-// the copies of the generation are deleted.
+// drop deletes an object to which no row of the ledger refers. If this fails, the object remains until the copies of its
+// generation are deleted, and [Results.Verify] reports it.
 func (r *Results) drop(ctx context.Context, object string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
 	_ = r.Store.Delete(ctx, object)
 }
 
-// objectPrefix returns the prefix that the names of a generation's copies share. store is the name of the ledger. In a name,
-// the number of the job's run and a random part follow the prefix, so that no copy replaces another copy.
+// objectPrefix returns the common prefix of the names of a generation's objects. store is the name of the ledger in the store.
+// In each name, the job's ID, its fence and a random string follow the prefix, so no object replaces another one.
 func objectPrefix(store, generation string) string {
 	sum := sha256.Sum256([]byte(generation))
 	name := hex.EncodeToString(sum[:])

@@ -6,8 +6,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// delete runs a job that deletes the copies of a generation, and the remains of aborted writes. A copy from before the ledger
-// was restored is kept until an operator adopts it.
+// delete runs a job that deletes a generation's copies, and the remains of aborted writes. It keeps copies from before the
+// ledger was copied or restored, unless an operator has adopted them.
 func (r *Results) delete(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
 	may, err := r.Ledger.MayDelete(ctx, job.Ref)
 	if err != nil || !may {
@@ -24,7 +24,7 @@ func (r *Results) delete(ctx context.Context, job ledger.Job) (ledger.Outcome, e
 	return ledger.Outcome{Change: ledger.CopiesDeleted(job.Ref)}, nil
 }
 
-// deleteAll deletes every object that this ledger has written for a generation.
+// deleteAll deletes each of a generation's objects that belong to this ledger.
 func (r *Results) deleteAll(ctx context.Context, generation string) error {
 	stores, err := r.Ledger.Stores(ctx)
 	if err != nil {
@@ -43,8 +43,9 @@ func (r *Results) deleteAll(ctx context.Context, generation string) error {
 	return nil
 }
 
-// Forget waits until the copies that are marked for deletion are deleted. If ctx is done first, it returns the number of copies
-// that are left. It does not wait for copies from before the ledger was restored.
+// Forget waits until this ledger has deleted its copies that are marked for deletion, or until ctx is done. It returns the
+// number of copies that are still marked. It does not wait for copies from before the ledger was copied or restored, unless an
+// operator has adopted them.
 func (r *Results) Forget(ctx context.Context) (left int64, err error) {
 	for {
 		left, own, err := r.Ledger.DoomedCount(context.WithoutCancel(ctx))

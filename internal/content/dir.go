@@ -86,10 +86,11 @@ func (d dir) Size(_ context.Context, name string) (int64, error) {
 	return info.Size(), nil
 }
 
-// Delete implements [Store]. The remains of an aborted write are a separate file, which List returns too.
+// Delete implements [Store]. An aborted write leaves a file with the suffix .part. List returns that file, and Delete deletes
+// it under this name.
 func (d dir) Delete(_ context.Context, name string) error { return ignoreMissing(d.root.Remove(name)) }
 
-// List implements [Store]. It skips files that other processes delete in the meantime.
+// List implements [Store]. It skips files that are deleted while it runs.
 func (d dir) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		err := fs.WalkDir(d.root.FS(), path.Dir(prefix), func(name string, entry fs.DirEntry, err error) error {

@@ -13,19 +13,19 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// download is an open result that is to be copied.
+// download is a result that was opened in the catalog to be copied.
 type download struct {
 	*catalog.Content
 
-	record *catalog.File // file in the record; nil for a text
+	record *catalog.File // file in the generation's record; nil for a text result
 }
 
-// openDownload opens the file of a generation in the catalog, or its text.
+// openDownload opens the file of a generation in the catalog, or its text if it has no file.
 func (r *Results) openDownload(ctx context.Context, row ledger.Content) (*download, error) {
 	cred := *r.SharedKey
 	cred.Owner = row.Owner
 	record := fileOf(row.Record)
-	if record == nil { // the record from a list may lack the file
+	if record == nil { // a record that was read from a list may lack the file
 		g, err := r.Catalog.Generation(ctx, cred, row.Generation)
 		switch {
 		case err != nil:
@@ -48,17 +48,17 @@ func (r *Results) openDownload(ctx context.Context, row ledger.Content) (*downlo
 	return found, nil
 }
 
-// fileOf returns the file in the ledger's record of a generation, or nil if it has none.
+// fileOf returns the file in the ledger's record of a generation, or nil if the record has no file.
 func fileOf(record string) *catalog.File {
 	known := struct{ File *catalog.File }{}
-	_ = json.Unmarshal([]byte(record), &known) // an erased record is empty
+	_ = json.Unmarshal([]byte(record), &known) // fails for an erased record, which is empty
 	return known.File
 }
 
 // errorTypes are the media types of error pages and of the catalog's errors.
 var errorTypes = []string{"application/json", "application/problem+json", "text/html", "application/xhtml+xml"}
 
-// check returns an error if a response with status 200 can't be the result. Such a response may be the error page of a proxy.
+// check returns an error if the response can't be the result. For example, a proxy may send an error page with status 200.
 func (d *download) check() error {
 	got, want := mediaType(d.ContentType), mediaType(d.record.ContentType)
 	if got != want && slices.Contains(errorTypes, got) {
@@ -74,10 +74,10 @@ func (d *download) check() error {
 func (d *download) whole(size int64) error {
 	switch {
 	case d.Size != nil && size != *d.Size:
-		return fmt.Errorf("store has only %d of %d bytes", size, *d.Size)
+		return fmt.Errorf("only %d of %d bytes were stored", size, *d.Size)
 	case d.record == nil:
 	case d.record.SizeBytes != nil && size != *d.record.SizeBytes:
-		return fmt.Errorf("response has %d bytes, but the result has %d", size, *d.record.SizeBytes)
+		return fmt.Errorf("response has %d bytes instead of %d", size, *d.record.SizeBytes)
 	case d.record.SizeBytes == nil && size == 0:
 		return errors.New("response is empty")
 	}

@@ -26,9 +26,9 @@ func TestWrongResponseIsNotKept(t *testing.T) {
 		"a problem":                    {`{}`, "application/problem+json", []byte(`{}`), true, "type application/problem+json"},
 		"nothing":                      {`{}`, "image/png", nil, false, "is empty"},
 		"nothing in chunks":            {`{}`, "image/png", nil, true, "is empty"},
-		"half of the recorded size":    {`{"SizeBytes":1000}`, "image/png", picture(500), false, "500 bytes, but the result has 1000"},
-		"half of that in chunks":       {`{"SizeBytes":1000}`, "image/png", picture(500), true, "500 bytes, but the result has 1000"},
-		"more than recorded in chunks": {`{"SizeBytes":1000}`, "image/png", picture(1500), true, "1500 bytes, but the result has 1000"},
+		"half of the recorded size":    {`{"SizeBytes":1000}`, "image/png", picture(500), false, "500 bytes instead of 1000"},
+		"half of that in chunks":       {`{"SizeBytes":1000}`, "image/png", picture(500), true, "500 bytes instead of 1000"},
+		"more than recorded in chunks": {`{"SizeBytes":1000}`, "image/png", picture(1500), true, "1500 bytes instead of 1000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inStudio(t, func(s *studio) {

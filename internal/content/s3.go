@@ -19,16 +19,16 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// s3 is a store in a bucket. It finds its access keys like the AWS tools do: in environment variables, in a file, or through
-// the role of the machine.
+// s3 is a store in an S3 bucket. Like the AWS tools, it takes its access keys from environment variables, from a credentials
+// file, or from the role of the machine.
 type s3 struct {
 	core   minio.Core
 	bucket string
-	prefix string // prefix of each name, with a trailing slash; may be empty
+	prefix string // prefix of each name; ends with a slash unless it is empty
 }
 
-// partSize is the size of a part when a large object is uploaded in parts, in bytes. It is the minimum that S3 allows, because
-// each copy buffers one part in memory.
+// partSize is the size of each part of a multipart upload, in bytes. It is the minimum that S3 allows, because each copy
+// buffers one part in memory.
 const partSize = 5 << 20
 
 // s3Retries is the maximum number of attempts for a request.
@@ -37,11 +37,12 @@ const s3Retries = 3
 // s3Form matches an S3 address. Its groups are the bucket, the prefix of the names, and the parameters.
 var s3Form = regexp.MustCompile(`^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9._-]+)*)/?(?:\?([^#]*))?$`)
 
-// openS3 opens the store in a bucket. It sends no requests. The bucket is part of the host name only for Amazon's servers.
+// openS3 opens the store in a bucket. It sends no requests. Only with Amazon's servers, the host name of a request contains the
+// bucket.
 func openS3(address string, insecure bool) (Store, error) {
 	form := s3Form.FindStringSubmatch(address)
 	if form == nil {
-		return nil, errors.New("EASEL_CONTENT_URL must be " + Form + ", with a prefix of letters, digits, dots, dashes, underscores and slashes, and without a user: keys come from the environment")
+		return nil, errors.New("EASEL_CONTENT_URL must be " + Form + ", with a prefix of letters, digits, dots, dashes, underscores and slashes, and without credentials, which come from the environment")
 	}
 	endpoint, region, err := parametersOf(form[3], insecure)
 	if err != nil {
@@ -57,7 +58,7 @@ func openS3(address string, insecure bool) (Store, error) {
 	return s3{core: minio.Core{Client: client}, bucket: form[1], prefix: strings.TrimPrefix(form[2]+"/", "/")}, nil
 }
 
-// parametersOf parses the parameters of an address.
+// parametersOf parses the query parameters of an address.
 func parametersOf(text string, insecure bool) (endpoint *url.URL, region string, err error) {
 	query, err := url.ParseQuery(text)
 	if err != nil {
@@ -105,7 +106,7 @@ func (s s3) Size(ctx context.Context, name string) (int64, error) {
 	return info.Size, said(err)
 }
 
-// Delete implements [Store]. The remains of an aborted write are an incomplete upload. S3 also accepts the deletion of a
+// Delete implements [Store]. It also removes the incomplete upload that an aborted write leaves. S3 reports no error for a
 // missing object.
 func (s s3) Delete(ctx context.Context, name string) error {
 	err := s.core.RemoveObject(ctx, s.bucket, s.prefix+name, minio.RemoveObjectOptions{})
@@ -115,7 +116,7 @@ func (s s3) Delete(ctx context.Context, name string) error {
 	return said(err)
 }
 
-// List implements [Store]. It returns at most 1,000 incomplete uploads.
+// List implements [Store]. It returns all objects, and then at most 1,000 incomplete uploads.
 func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -137,7 +138,8 @@ func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	}
 }
 
-// said returns only the code of the bucket's error, because the rest may contain the request.
+// said converts an error response from S3 to its status and code, because the rest may contain the request. A missing object
+// becomes [fs.ErrNotExist]. Other errors are returned unchanged.
 func said(err error) error {
 	if err == nil {
 		return nil

@@ -16,14 +16,14 @@ type Store interface {
 	// Put writes an object completely or not at all, and returns its size. size is the size of the body, or -1 if it is
 	// unknown.
 	Put(ctx context.Context, name string, body io.Reader, size int64) (written int64, err error)
-	// Get reads an object from an offset before its end, and returns the size of the complete object. The body of an S3 object
-	// fails when ctx is done.
+	// Get opens an object at an offset, which must be less than the size of the object. It returns the size of the complete
+	// object. Reads from an object in S3 fail when ctx is done.
 	Get(ctx context.Context, name string, offset int64) (body io.ReadCloser, size int64, err error)
 	// Size returns the size of an object.
 	Size(ctx context.Context, name string) (int64, error)
 	// Delete deletes an object and the remains of an aborted write. A missing object is not an error.
 	Delete(ctx context.Context, name string) error
-	// List returns the objects and the remains of aborted writes whose names have a prefix.
+	// List returns the objects and the remains of aborted writes whose names start with a prefix.
 	List(ctx context.Context, prefix string) iter.Seq2[Object, error]
 }
 
@@ -36,8 +36,8 @@ type Object struct {
 // Form is the syntax of EASEL_CONTENT_URL.
 const Form = "file:DIR or s3://BUCKET/PREFIX?endpoint=URL&region=NAME"
 
-// Check checks the address of a store, and sends no requests. insecure allows unencrypted transfers. The error does not contain
-// the address's secrets.
+// Check returns an error if the address of a store is invalid. It sends no requests. insecure allows unencrypted transfers. The
+// error contains no secrets from the address.
 func Check(address string, insecure bool) error {
 	if _, isDir := dirOf(address); isDir {
 		return nil
@@ -46,13 +46,13 @@ func Check(address string, insecure bool) error {
 	return err
 }
 
-// dirOf returns the directory in an address. isDir is false for other addresses.
+// dirOf returns the directory in an address that starts with file:. isDir is false for other addresses.
 func dirOf(address string) (name string, isDir bool) {
 	name, isDir = strings.CutPrefix(address, "file:")
 	return strings.TrimPrefix(name, "//"), isDir && name != ""
 }
 
-// OpenStore opens the store with an address. It returns the same errors as [Check].
+// OpenStore opens the store at an address. Its errors contain no secrets from the address.
 func OpenStore(address string, insecure bool) (Store, error) {
 	if name, isDir := dirOf(address); isDir {
 		return openDir(name)

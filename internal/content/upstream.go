@@ -38,7 +38,8 @@ func textAt(text string, offset int64, etag string) (*catalog.Content, error) {
 	return &catalog.Content{Body: io.NopCloser(strings.NewReader(text[offset:])), ContentType: textType, Offset: offset, Size: &size, Etag: own}, nil
 }
 
-// servable returns an error if a request for an offset and an etag can be served neither from the store nor from the catalog.
+// servable returns an error if the etag of a request differs from the etag of the result, or if the offset is past the end. The
+// catalog would reject such a request too.
 func servable(size int64, has string, offset int64, etag string) error {
 	switch {
 	case etag != "" && etag != has:
@@ -49,12 +50,13 @@ func servable(size int64, has string, offset int64, etag string) error {
 	return nil
 }
 
-// ownEtag returns Easel's etag for a result that has no etag in the catalog.
+// ownEtag returns the etag that Easel assigns to a result that has none in the catalog. digest is the SHA-256 of the result in
+// hex.
 func ownEtag(digest string) string { return `"copy-` + digest[:32] + `"` }
 
-// ofCatalog returns the etag to send to the catalog for the etag in a request. It is empty for the etag that Easel itself
-// assigned to the copy, because the catalog does not know that etag. Any other etag is returned unchanged, because it
-// identifies other bytes.
+// ofCatalog converts the etag in a caller's request to the etag for the catalog. An etag that Easel assigned to the copy
+// becomes empty, because the catalog does not know it. Any other etag is returned unchanged, so that the catalog can compare
+// it.
 func ofCatalog(row ledger.Content, etag string) string {
 	if row.SHA256 != "" && etag == ownEtag(row.SHA256) {
 		return ""

@@ -14,15 +14,15 @@ import (
 
 const (
 	verifyBatch    = 500             // number of copies read by one query
-	unrecordedTime = 2 * copyTimeout // age after which an object that has no row can't belong to a copy in progress
+	unrecordedTime = 2 * copyTimeout // age after which an object without a row can't belong to a copy in progress
 )
 
-// Verified contains the totals of a verification.
+// Verified contains the totals of [Results.Verify].
 type Verified struct{ Copies, Bytes, Differences int64 }
 
-// Verify compares each copy in the ledger with the store, and each object in the store with the ledger. If bytes is true, it
-// also compares the content. It calls report with a line for each difference, and done repeatedly with the number of copies
-// that it has compared.
+// Verify compares each copy in the ledger with the store, and each of the ledger's objects in the store with the ledger. If
+// bytes is true, it also compares the SHA-256 of each copy. It calls report with a line for each difference. After each batch,
+// it calls done with the number of copies compared so far.
 func (r *Results) Verify(ctx context.Context, bytes bool, report func(line string), done func(copies int64)) (v Verified, err error) {
 	differs := func(line string) {
 		v.Differences++
@@ -49,7 +49,7 @@ func (r *Results) Verify(ctx context.Context, bytes bool, report func(line strin
 	}
 }
 
-// verifyOne describes the difference between a copy and the store. It returns an empty string if they agree.
+// verifyOne compares a copy with the store. It returns a description of the difference, or an empty string if they agree.
 func (r *Results) verifyOne(ctx context.Context, c ledger.Content, bytes bool) (problem string, err error) {
 	size, err := r.Store.Size(ctx, c.Object)
 	switch {
@@ -75,7 +75,7 @@ func (r *Results) verifyOne(ctx context.Context, c ledger.Content, bytes bool) (
 	return "", nil
 }
 
-// verifyObjects reports the objects under the names of the ledger that no row refers to. It skips objects younger than
+// verifyObjects reports each object under the ledger's names to which no row refers. It skips objects younger than
 // unrecordedTime, because their copies may be in progress.
 func (r *Results) verifyObjects(ctx context.Context, differs func(line string)) error {
 	stores, err := r.Ledger.Stores(ctx)
