@@ -1,10 +1,11 @@
-// Package events delivers the ledger's events to the receivers of teams. Each event is signed, and sent until the receiver
-// accepts it or the event is too old.
+// Package events delivers the ledger's events to the webhook receivers of teams and to the readers of the event feed. A webhook
+// request is signed. It is repeated until the receiver accepts it or the event is too old.
 //
 //	events    teams and their receivers
 //	sender    the jobs that deliver events
-//	receiver  the pause of a receiver that fails
+//	receiver  the state of a receiver, with a pause after each failure
 //	message   an event as a signed CloudEvents document
+//	feed      new events for the readers of the event feed
 package events
 
 import (
@@ -14,22 +15,23 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// Team is the configuration of a team. It receives events if it has a receiver.
+// Team is the configuration of a team.
 type Team struct {
-	// URL is the address of the receiver, or empty if there is no receiver. SecretFile is the file with the signing secrets.
+	// URL is the address of the team's receiver, or empty if it has no receiver. SecretFile is the file with the signing
+	// secrets.
 	URL, SecretFile string
-	// Limits are the budgets of the team. Thresholds are the percentages of them at which it is notified, ascending. Nil means
-	// the default.
+	// Limits are the budgets of the team. Thresholds are the percentages of a budget at which the team is notified, in
+	// ascending order. Nil means [ledger.DefaultThresholds].
 	Limits     ledger.Limits
 	Thresholds []int64
 	// Retention is the time after which the content of the team's orders is erased. Zero means never.
 	Retention time.Duration
-	// KeepDeleted means that copies of results remain if the team deletes the generations in the catalog.
+	// KeepDeleted means that the copy of a result remains after the team deletes the generation in the catalog.
 	KeepDeleted bool
 }
 
-// Teams contains the current teams by name, and the receiver of the total budget's events under [ledger.AllOwners]. The zero
-// value is empty.
+// Teams contains the current teams by name. The entry [ledger.AllOwners] has the receiver of events about the total budget. The
+// zero value is empty.
 type Teams struct {
 	inForce atomic.Pointer[map[string]Team]
 	known   atomic.Pointer[map[string]ledger.Team]
@@ -45,7 +47,7 @@ func (t *Teams) Set(teams map[string]Team) {
 	t.known.Store(&known)
 }
 
-// Known returns the teams for a [ledger.EventConfig].
+// Known returns the teams, for use in a [ledger.EventConfig].
 func (t *Teams) Known() map[string]ledger.Team {
 	if known := t.known.Load(); known != nil {
 		return *known
@@ -53,7 +55,7 @@ func (t *Teams) Known() map[string]ledger.Team {
 	return nil
 }
 
-// Get returns a team. hasReceiver is false if it has no receiver.
+// Get returns a team by its name. hasReceiver is false if the team is unknown or has no receiver.
 func (t *Teams) Get(name string) (team Team, hasReceiver bool) {
 	team = t.all()[name]
 	return team, team.URL != ""

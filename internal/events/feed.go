@@ -10,25 +10,25 @@ import (
 )
 
 const (
-	feedInterval = 500 * time.Millisecond // between two reads of new events
-	feedPage     = 100                    // events that a reader reads at once
-	feedBuffer   = 100                    // new events that wait for a reader; a slower reader reads pages
+	feedInterval = 500 * time.Millisecond // interval between two reads of new events
+	feedPage     = 100                    // maximum number of events in one read
+	feedBuffer   = 100                    // maximum number of new events that wait for a reader; a slower reader queries the ledger
 )
 
-// Feed passes new events of the ledger to its readers, those of all processes. One query serves all readers: only a reader that is
-// behind has queries of its own.
+// Feed passes new events from the ledger to its readers, including events that other processes wrote. One query serves all
+// readers that are up to date. A reader that is behind queries the ledger itself.
 type Feed struct {
 	ledger *ledger.Ledger
 	logger *slog.Logger
 
 	mu       sync.Mutex
 	readers  map[*FeedReader]struct{}
-	follows  bool  // position has the position of the last event that was passed to the readers
-	position int64 // see follows
+	follows  bool  // position is set
+	position int64 // position of the last event that was passed to the readers
 	failing  bool  // the last read failed
 }
 
-// NewFeed returns a feed. It does nothing until [Feed.Run].
+// NewFeed returns a feed. It passes no events until [Feed.Run] is called.
 func NewFeed(led *ledger.Ledger, logger *slog.Logger) *Feed {
 	return &Feed{ledger: led, logger: logger, readers: map[*FeedReader]struct{}{}}
 }
@@ -56,8 +56,8 @@ func (f *Feed) hasReaders() bool {
 	return len(f.readers) > 0
 }
 
-// read passes the next events to the readers, and reports whether there may be more. Its first read only finds the last position, from
-// which the readers that came before are behind.
+// read passes the next events to the readers, and reports whether there may be more. The first read only determines the last
+// position. It then marks all readers as behind, because they may have missed earlier events.
 func (f *Feed) read(ctx context.Context) (more bool) {
 	last, err := f.ledger.NumberEvents(ctx)
 	var next []ledger.FeedEvent
@@ -85,7 +85,7 @@ func (f *Feed) read(ctx context.Context) (more bool) {
 	return len(next) == feedPage
 }
 
-// note logs the first of several failures.
+// note logs the first of several consecutive failures.
 func (f *Feed) note(ctx context.Context, err error) {
 	if failed := err != nil; failed != f.failing {
 		if f.failing = failed; failed && ctx.Err() == nil {
@@ -94,7 +94,7 @@ func (f *Feed) note(ctx context.Context, err error) {
 	}
 }
 
-// FeedReader reads the events of one owner. One goroutine uses it.
+// FeedReader reads the events of one owner, or of all owners. Only one goroutine may use it.
 type FeedReader struct {
 	feed  *Feed
 	owner *string // nil means all owners
@@ -103,10 +103,10 @@ type FeedReader struct {
 	Ready chan struct{}
 
 	waiting []ledger.FeedEvent
-	behind  bool // not all events after its position are in waiting
+	behind  bool // waiting lacks some of the next events
 }
 
-// Reader returns a reader of the events of an owner, or of all owners if owner is nil. The caller must close it.
+// Reader returns a reader of an owner's events, or of all events if owner is nil. The caller must close it.
 func (f *Feed) Reader(owner *string) *FeedReader {
 	r := &FeedReader{feed: f, owner: owner, Ready: make(chan struct{}, 1), behind: true}
 	r.Ready <- struct{}{}
@@ -116,14 +116,15 @@ func (f *Feed) Reader(owner *string) *FeedReader {
 	return r
 }
 
-// Close ends the reader.
+// Close removes the reader from the feed.
 func (r *FeedReader) Close() {
 	r.feed.mu.Lock()
 	defer r.feed.mu.Unlock()
 	delete(r.feed.readers, r)
 }
 
-// Next returns the next events after a position, and reports whether the reader then has all events up to now. It does not wait.
+// Next returns the next events after a position, without waiting for new ones. The first call may use any position. Later calls
+// must use the position of the last event that Next returned. isCurrent reports whether these are all events so far.
 func (r *FeedReader) Next(ctx context.Context, position int64) (next []ledger.FeedEvent, isCurrent bool, err error) {
 	r.feed.mu.Lock()
 	behind := r.behind
@@ -132,7 +133,7 @@ func (r *FeedReader) Next(ctx context.Context, position int64) (next []ledger.Fe
 	if !behind {
 		return next, true, nil
 	}
-	next, err = r.feed.ledger.Feed(ctx, r.owner, position, feedPage) // includes the events that were waiting
+	next, err = r.feed.ledger.Feed(ctx, r.owner, position, feedPage) // the result includes the events that were waiting
 	if isCurrent = err == nil && len(next) < feedPage; !isCurrent {
 		r.feed.mu.Lock()
 		defer r.feed.mu.Unlock()
@@ -141,13 +142,14 @@ func (r *FeedReader) Next(ctx context.Context, position int64) (next []ledger.Fe
 	return next, isCurrent, err
 }
 
-// fallBehind removes the waiting events, so that the next call of Next reads a page. The mutex of the feed is held.
+// fallBehind removes the waiting events, so that the next call of [FeedReader.Next] queries the ledger. The caller must hold
+// the feed's mutex.
 func (r *FeedReader) fallBehind() {
 	r.behind, r.waiting = true, nil
 	r.ready()
 }
 
-// add adds an event, unless it belongs to another owner; the mutex of the feed is held.
+// add appends an event to the waiting events, unless it belongs to another owner. The caller must hold the feed's mutex.
 func (r *FeedReader) add(e ledger.FeedEvent) {
 	switch {
 	case r.owner != nil && *r.owner != e.Owner, r.behind:

@@ -32,7 +32,7 @@ type document struct {
 	Data            json.RawMessage `json:"data"`
 }
 
-// Document returns the document of an event. It is the same for every delivery of the event.
+// Document returns an event as a CloudEvents document. The document is the same for each delivery of the event.
 func Document(e ledger.Event) ([]byte, error) {
 	return json.Marshal(document{
 		SpecVersion: "1.0", ID: e.ID, Source: "/easel/teams/" + e.Owner, Type: e.Type, Subject: e.Subject, Time: e.Time,
@@ -40,7 +40,7 @@ func Document(e ledger.Event) ([]byte, error) {
 	})
 }
 
-// Secrets are signing secrets. An event has one signature for each.
+// Secrets are the signing secrets of a receiver. A request has one signature for each secret.
 type Secrets [][]byte
 
 const (

@@ -4,12 +4,12 @@ import "time"
 
 const (
 	maxInFlight = 16
-	minRest     = time.Second // delay after a failure; doubles
+	minRest     = time.Second // delay after the first failure; doubles after each further failure
 	maxRest     = 15 * time.Second
 	maxDoubles  = 4
 )
 
-// receiver is the state of a team's receiver. While it fails, only one event at a time is sent.
+// receiver is the state of a team's receiver. While the receiver fails, it is sent only one event at a time.
 type receiver struct {
 	failures int       // number of consecutive failures
 	rest     time.Time // nothing is sent before this time
@@ -27,8 +27,8 @@ func (r *receiver) room(now time.Time) int {
 	return maxInFlight
 }
 
-// done records the result of an attempt. fails and recovers report whether a failure or a recovery must be logged. A failed
-// retry of an event does not count as a new failure.
+// done records the result of an attempt. fails and recovers report whether a failure or a recovery must be logged. The failure
+// of a retry is not logged.
 func (r *receiver) done(delivered, retried bool, now time.Time) (fails, recovers bool) {
 	fails, recovers = !delivered && !retried && !r.logged, delivered && r.logged
 	r.logged = r.logged && !delivered || fails

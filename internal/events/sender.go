@@ -23,16 +23,17 @@ import (
 
 const (
 	sendTimeout     = 10 * time.Second // timeout of an attempt
-	maxDeliveries   = 1024             // maximum number of concurrent deliveries in a process; a slow receiver can use only a few of them
+	maxDeliveries   = 1024             // maximum number of concurrent deliveries in a process; each receiver can use at most maxInFlight of them
 	abandonInterval = time.Minute
-	maxAnswerBytes  = 64 << 10 // maximum number of bytes that are read from a response, so that the connection can be reused
+	maxAnswerBytes  = 64 << 10 // maximum size of a response header, and of a body that is read so that the connection can be reused
 
-	// After a failure, a delivery is delayed by the age of the event divided by retryShare, between minRetry and maxRetry.
+	// The delay before a retry is the age of the delivery job divided by retryShare, but at least minRetry and at most
+	// maxRetry.
 	retryShare         = 20
 	minRetry, maxRetry = time.Second, 10 * time.Minute
 )
 
-// The outcomes of an attempt to deliver an event.
+// The outcomes that [Config.Count] counts.
 const (
 	OutcomeSent    = "sent"
 	OutcomeFailed  = "failed"
@@ -44,14 +45,14 @@ type Config struct {
 	Ledger *ledger.Ledger // required
 	Teams  *Teams         // required
 	Logger *slog.Logger   // required
-	// Transport sends requests to receivers. Nil means HTTP over TCP and TLS.
+	// Transport sends requests to receivers. Nil means an [http.Transport] with the proxy settings from the environment.
 	Transport http.RoundTripper
-	// Count adds to the number of a team's events with an outcome. events may be 0. Count may be nil.
+	// Count adds a number of events, possibly 0, to the team's counter for an outcome. Count may be nil.
 	Count func(team, outcome string, events int64)
 }
 
-// Sender delivers the ledger's events. Each delivery is a job. It can run in any process that has the receiver in its
-// configuration.
+// Sender delivers the ledger's events to their receivers. Each delivery is a job. A process runs the job if its configuration
+// has the receiver.
 type Sender struct {
 	cfg    Config
 	client *http.Client
@@ -61,7 +62,7 @@ type Sender struct {
 	secrets   map[string]*reload.Value[Secrets]
 }
 
-// New returns a Sender. It starts nothing; [jobs.Jobs] runs the jobs of [Sender.Kinds].
+// New creates a Sender. It starts no goroutines: a [jobs.Jobs] must run the kinds that [Sender.Kinds] returns.
 func New(cfg Config) *Sender {
 	if cfg.Transport == nil {
 		cfg.Transport = &http.Transport{
@@ -87,8 +88,8 @@ func (s *Sender) Kinds() []jobs.Kind {
 	}
 }
 
-// room returns the number of events that may be in flight to a team. It is zero if the team has no receiver in this process's
-// configuration.
+// room returns the maximum number of events that may be in flight to a team. It is zero if the team has no receiver in this
+// process's configuration.
 func (s *Sender) room(owner string) int {
 	if _, ok := s.cfg.Teams.Get(owner); !ok {
 		return 0
@@ -118,7 +119,7 @@ func (s *Sender) deliver(ctx context.Context, job ledger.Job) (ledger.Outcome, e
 		trace.WithAttributes(attribute.String("easel.event.type", e.Type)))
 	defer span.End()
 	err = s.post(ctx, e)
-	if ctx.Err() != nil { // the process stops, or the lease is lost
+	if ctx.Err() != nil { // the process is stopping, or the lease is lost
 		return ledger.Outcome{}, ctx.Err()
 	}
 	if s.record(ctx, e, err); err != nil {
@@ -127,7 +128,8 @@ func (s *Sender) deliver(ctx context.Context, job ledger.Job) (ledger.Outcome, e
 	return ledger.Outcome{Change: ledger.Delivered(e.ID, e.Attempts+1)}, nil
 }
 
-// record records the outcome of an attempt in memory. It logs when a receiver starts to fail, and when it recovers.
+// record updates the state of the receiver and the counters after an attempt. It logs when a receiver starts to fail, and when
+// it recovers.
 func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
 	s.mu.Lock()
 	fails, recovers := s.receiver(e.Owner).done(failed == nil, e.Attempts > 0, time.Now())
@@ -141,8 +143,8 @@ func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
 	}
 }
 
-// abandon runs the job that abandons old events. It also counts zero events, so that the metric exists before the first event
-// is abandoned.
+// abandon runs the job that abandons old events, and requests the delivery of kept events. For an owner with due events it
+// counts zero abandoned events first, so that the metric exists before one is abandoned.
 func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 	err := s.deliverKept(ctx)
 	owners, failed := s.cfg.Ledger.OwnersOfJobs(ctx, ledger.DeliverJob)
@@ -158,8 +160,8 @@ func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, err
 	return ledger.Outcome{}, err
 }
 
-// deliverKept requests the delivery of kept events. The process that wrote them had no receiver for the owner, for example
-// because its callers file was older.
+// deliverKept requests the delivery of kept events. The process that wrote a kept event had no receiver for its owner, for
+// example because its callers file was older.
 func (s *Sender) deliverKept(ctx context.Context) (err error) {
 	for owner, team := range s.cfg.Teams.all() {
 		if team.URL != "" {
@@ -169,7 +171,7 @@ func (s *Sender) deliverKept(ctx context.Context) (err error) {
 	return err
 }
 
-// Errors of a delivery. They contain neither the address of the receiver nor its response.
+// Errors of a delivery. They contain neither the URL of the receiver nor its response.
 var (
 	errNoReceiver = errors.New("team has no receiver")
 	errRequest    = errors.New("request to the receiver can't be created")
@@ -177,7 +179,7 @@ var (
 	errUnreadable = errors.New("receiver unreachable, or its response can't be read")
 )
 
-// post sends an event once. Its errors never contain the receiver's address or its response.
+// post sends an event once. Its errors contain neither the URL of the receiver nor its response.
 func (s *Sender) post(ctx context.Context, e ledger.Event) error {
 	team, ok := s.cfg.Teams.Get(e.Owner)
 	if !ok {
@@ -205,8 +207,8 @@ func (s *Sender) post(ctx context.Context, e ledger.Event) error {
 	return nil
 }
 
-// unreachable converts the error of a request that got no response. It wraps only errors that contain neither the address nor
-// the response, because both may contain secrets.
+// unreachable converts the error of a request that got no response. It wraps only errors that contain neither the URL nor the
+// response, because both may contain secrets.
 func unreachable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errLate
@@ -223,7 +225,7 @@ func unreachable(err error) error {
 	return errUnreadable
 }
 
-// secretsOf returns the secrets of a team. The file is reloaded when it changes.
+// secretsOf returns the signing secrets of a team. It reloads the file when the file changes.
 func (s *Sender) secretsOf(team Team) (Secrets, error) {
 	s.mu.Lock()
 	known := s.secrets[team.SecretFile]
