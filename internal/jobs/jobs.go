@@ -1,7 +1,7 @@
-// Package jobs runs the background work that is stored as rows of the ledger, in one loop.
+// Package jobs runs background work in one loop. The work is stored as rows of the ledger.
 //
-// A job is written in the transaction that makes it necessary. A process leases the job before it runs it. If the process dies,
-// another process leases the job when the lease ends. Only the latest holder of a lease may finish the job.
+// A job is written in the transaction that makes it necessary. A process leases a job before it runs the job. If the process
+// dies, another process leases the job after the lease has expired. Only the holder of the latest lease may finish the job.
 package jobs
 
 import (
@@ -19,25 +19,26 @@ import (
 )
 
 const (
-	lookInterval = time.Second          // interval between two reads of the due jobs; a new job of this process wakes the loop earlier
-	lookPause    = 5 * time.Millisecond // delay after a wake-up, so that one read starts several jobs
-	stopTimeout  = 2 * time.Second      // time in which running jobs may finish when the process stops
+	lookInterval = time.Second          // interval between two reads of the due jobs; a job that this process writes wakes the loop earlier
+	lookPause    = 5 * time.Millisecond // delay after a wake-up, so that one read finds several new jobs
+	stopTimeout  = 2 * time.Second      // time in which running jobs can finish when the process stops
 )
 
-// Kind is a kind of job.
+// Kind describes a kind of job.
 type Kind struct {
 	Name string
-	// Interval is the time between two runs of a kind that has exactly one job, which [Jobs.Run] writes. Zero means that jobs
-	// of the kind are written elsewhere, for example together with an order.
+	// Interval is the time between two runs of a periodic job. [Jobs.Run] writes the job, the only one of its kind. Zero means
+	// that jobs of the kind are written elsewhere, for example together with an order.
 	Interval time.Duration
 	// Slots is the maximum number of concurrent jobs of the kind in this process.
 	Slots int
 	// Catalog is set if the jobs send requests under the shared API key. They start only while [MayAsk] returns true.
 	Catalog *catalog.Client
-	// Room returns the current maximum number of concurrent jobs of an owner in this process. Nil means half of the slots that
+	// Room returns the current maximum number of an owner's concurrent jobs in this process. Nil means half of the slots that
 	// other owners do not use, but at least one.
 	Room func(owner string) int
-	// RetryShare determines the delay after a failure: the age of the job divided by RetryShare, between MinRetry and MaxRetry.
+	// RetryShare determines the delay before a retry: the age of the job divided by RetryShare, but at least MinRetry and at
+	// most MaxRetry.
 	RetryShare         int
 	MinRetry, MaxRetry time.Duration
 	// Do runs a job once. If it returns an error, the job is retried, and only the outcome's Change is used.
@@ -50,7 +51,7 @@ func MayAsk(led *ledger.Ledger, client *catalog.Client) bool {
 	return !led.AccountUnknown.Load() && !client.Rejected()
 }
 
-// Jobs runs the jobs of a ledger in this process.
+// Jobs runs the due jobs of a ledger in this process.
 type Jobs struct {
 	ledger *ledger.Ledger
 	logger *slog.Logger
@@ -60,17 +61,17 @@ type Jobs struct {
 	mu     sync.Mutex // guards the counts of the kinds
 }
 
-// kind is a [Kind] with the number of its running jobs.
+// kind is a [Kind] with its state in this process. all and owners count the running jobs.
 type kind struct {
 	Kind
 
-	written bool   // the ledger has the one job of the kind
+	written bool   // the ledger has the periodic job
 	last    string // owner whose jobs were started last
 	all     int
 	owners  map[string]int
 }
 
-// New returns a Jobs that runs the given kinds of job. It starts nothing.
+// New returns a Jobs that runs the given kinds of job. It runs none until [Jobs.Run] is called.
 func New(led *ledger.Ledger, logger *slog.Logger, kinds ...Kind) *Jobs {
 	j := &Jobs{ledger: led, logger: logger, wake: make(chan struct{}, 1)}
 	for _, k := range kinds {
@@ -121,14 +122,14 @@ func (j *Jobs) look(ctx, lasting context.Context, k *kind) {
 	}
 }
 
-// free returns the number of further jobs of a kind that may start.
+// free returns the number of free slots of a kind.
 func (j *Jobs) free(k *kind) int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return k.Slots - k.all
 }
 
-// room returns the number of further jobs of an owner that may start.
+// room returns the number of additional jobs that may be started for an owner.
 func (j *Jobs) room(k *kind, owner string) int {
 	room := 0
 	if k.Room != nil {
@@ -148,7 +149,7 @@ func (j *Jobs) start(ctx, lasting context.Context, k *kind, owner string, most i
 	if most <= 0 {
 		return
 	}
-	began := time.Now() // before the leases start
+	began := time.Now() // read before the leases start, so that the local deadline is never too late
 	taken, _ := j.ledger.TakeJobs(ctx, k.Name, owner, most)
 	for _, job := range taken {
 		k.last = owner
@@ -193,12 +194,12 @@ func (j *Jobs) run(ctx context.Context, k *kind, job ledger.Job, began time.Time
 	if !errors.Is(err, ledger.ErrLeaseLost) {
 		err = j.finish(context.WithoutCancel(ctx), k, job, outcome, failed, stopped)
 	}
-	if err != nil { // another process leases the job when this lease ends
+	if err != nil { // a process leases the job again after this lease has expired
 		j.logger.WarnContext(ctx, "job outcome not recorded", "kind", job.Kind, "ref", job.Ref, "owner", job.Owner, "error", err)
 	}
 }
 
-// renew renews the lease of a job until ctx is done. It cancels the job if the lease is lost, or if it can't be renewed in
+// renew renews the lease of a job until ctx is done. It cancels the job if the lease is lost, or if it could not be renewed in
 // time.
 func (j *Jobs) renew(ctx context.Context, job ledger.Job, until time.Time, cancel context.CancelCauseFunc) {
 	ticks := time.NewTicker(ledger.JobLease / 3)
@@ -209,12 +210,12 @@ func (j *Jobs) renew(ctx context.Context, job ledger.Job, until time.Time, cance
 		case <-ctx.Done():
 			return
 		}
-		asked := time.Now() // before the lease is renewed
+		asked := time.Now() // read before the lease is renewed, for the same reason as in start
 		err := j.ledger.RenewJob(ctx, job)
 		if err == nil {
 			until = asked.Add(ledger.JobLease)
 		}
-		if errors.Is(err, ledger.ErrLeaseLost) || time.Until(until) < ledger.JobLease/3 { // another renewal could be too late
+		if errors.Is(err, ledger.ErrLeaseLost) || time.Until(until) < ledger.JobLease/3 { // the next renewal could be too late
 			cancel(ledger.ErrLeaseLost)
 			return
 		}

@@ -11,11 +11,12 @@ import (
 const (
 	pruneInterval     = time.Minute
 	retentionInterval = time.Hour
-	maxPlacedOrders   = 100_000 // maximum number of placed orders in a ledger in memory
-	expireStep        = 8       // maximum number of orders in one transaction, because it locks the budgets of their owners
+	maxPlacedOrders   = 100_000 // maximum number of orders with an outcome in a ledger in memory
+	expireStep        = 8       // maximum number of orders in one transaction; small, because the transaction locks their owners' budgets
 )
 
-// Prune returns the kind of the job that deletes old rows, and releases reservations for orders that can no longer be sent.
+// Prune returns the kind of the job that deletes old rows. If an order can no longer be resent, the job also counts its
+// reserved price as unconfirmed.
 func Prune(led *ledger.Ledger) Kind {
 	return Kind{Name: "prune", Interval: pruneInterval, Slots: 1, MinRetry: pruneInterval, MaxRetry: pruneInterval, Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 		expired := expire(ctx, led)
@@ -25,7 +26,7 @@ func Prune(led *ledger.Ledger) Kind {
 	}}
 }
 
-// expire releases reservations, in steps of expireStep orders.
+// expire ends the reservations of orders that can no longer be resent, in steps of expireStep orders.
 func expire(ctx context.Context, led *ledger.Ledger) (err error) {
 	for moved := expireStep; moved == expireStep && err == nil; {
 		moved, err = led.Expire(ctx, expireStep)
@@ -33,7 +34,7 @@ func expire(ctx context.Context, led *ledger.Ledger) (err error) {
 	return err
 }
 
-// Retention returns the kind of the job that erases old orders of teams with a retention time.
+// Retention returns the kind of the job that erases the content of orders after the retention time of their team.
 func Retention(led *ledger.Ledger) Kind {
 	return Kind{Name: "retention", Interval: retentionInterval, Slots: 1, MinRetry: pruneInterval, MaxRetry: pruneInterval, Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 		_, err := led.Retain(ctx)
