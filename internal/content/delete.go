@@ -24,7 +24,7 @@ func (r *Results) delete(ctx context.Context, job ledger.Job) (ledger.Outcome, e
 	return ledger.Outcome{Change: ledger.CopiesDeleted(job.Ref)}, nil
 }
 
-// deleteAll deletes each of a generation's objects that belong to this ledger.
+// deleteAll deletes each object of this ledger that belongs to a generation.
 func (r *Results) deleteAll(ctx context.Context, generation string) error {
 	stores, err := r.Ledger.Stores(ctx)
 	if err != nil {

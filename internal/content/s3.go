@@ -42,7 +42,7 @@ var s3Form = regexp.MustCompile(`^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A
 func openS3(address string, insecure bool) (Store, error) {
 	form := s3Form.FindStringSubmatch(address)
 	if form == nil {
-		return nil, errors.New("EASEL_CONTENT_URL must be " + Form + ", with a prefix of letters, digits, dots, dashes, underscores and slashes, and without credentials, which come from the environment")
+		return nil, errors.New("EASEL_CONTENT_URL must be " + Form + ", with a prefix of letters, digits, dots, dashes, underscores and slashes, and without credentials; Easel takes them from the environment, a credentials file or the role of the machine")
 	}
 	endpoint, region, err := parametersOf(form[3], insecure)
 	if err != nil {
