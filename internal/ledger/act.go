@@ -2,7 +2,8 @@ package ledger
 
 import "time"
 
-// Action is an audited action of an operator on the ledger or a server. Orders of callers are not audited.
+// Action is the name of an audited action, which an operator performs on the ledger or a server. Callers' orders are not
+// audited.
 type Action string
 
 // The actions.
@@ -20,10 +21,10 @@ const (
 	ActFetch    Action = "content.fetch"
 )
 
-// By identifies the actor of an action, and the place where the action was requested.
+// By identifies the actor of an action and the origin of the request.
 type By struct {
-	// Actor is the name of the operator, or "anonymous" for an operator without a name. For an automatic change it is the
-	// cause, such as a file.
+	// Actor is the name of the operator, or "anonymous" for an operator without a name. For an automatic change it is "easel"
+	// or the cause, such as a file.
 	Actor string
 	// Origin is the client address, the file or the host.
 	Origin string
@@ -34,9 +35,9 @@ type Act struct {
 	By
 
 	Action  Action
-	Subject string // object of the action, such as an order; empty means the complete ledger
-	// Was and Became are the values before and after, encoded as JSON. Nil means no value. They must not contain secrets or the
-	// content of orders.
+	Subject string // object of the action, such as an order; empty if the action affects the complete ledger
+	// Was and Became are the values before and after the action. They are stored as JSON. Nil means no value. They must not
+	// contain secrets or the content of orders.
 	Was, Became any
 }
 

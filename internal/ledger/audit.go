@@ -18,7 +18,7 @@ func (l *Ledger) Audit(ctx context.Context, act Act) error {
 	return err
 }
 
-// audit writes the line of an act to the audit log, in the transaction.
+// audit writes an act to the audit log in the transaction.
 func (t *transaction) audit(act Act) error {
 	line := AuditLine{By: act.By, ID: "aud_" + rand.Text(), Action: act.Action, Subject: act.Subject}
 	var err error
@@ -48,7 +48,7 @@ func document(value any) (string, error) {
 	return string(text), nil
 }
 
-// AuditLines returns at most the given number of lines after a position, oldest first.
+// AuditLines returns at most the given number of lines of the audit log after a position, oldest first.
 func (l *Ledger) AuditLines(ctx context.Context, after Position, most int) ([]AuditLine, error) {
 	return ask(ctx, l, func(row scanner, a *AuditLine) error {
 		return row.Scan(moment{&a.Time}, &a.ID, &a.Actor, &a.Origin, &a.Action, &a.Subject, &a.Was, &a.Became)

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// calm is the time without failed queries after which an unavailable database counts as available. A read-only or full database
-// fails only some queries, so one success is not enough.
+// calm is the time without failed operations after which an unavailable database counts as available again. In a read-only or
+// full database only some operations fail, so one success is not enough.
 const calm = 5 * time.Second
 
-// availability logs outages of the database and their ends.
+// availability logs when the database becomes unavailable, and when it is available again.
 type availability struct {
 	logger *slog.Logger
 	since  atomic.Int64 // time of the first failure in Unix nanoseconds; zero while the database is available
 	latest atomic.Int64 // time of the latest failure
 }
 
-// record records the result of a query.
+// record records the result of a database operation.
 func (a *availability) record(err error) {
 	now := time.Now().UnixNano()
 	if away, ok := errors.AsType[*Unavailable](err); ok && !away.Locked {

@@ -8,9 +8,9 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// reserve reserves the price of a new order in the budgets of its owner and its label values. It returns an error if these
-// budgets or the total budget have no room. The owner's amounts are also counted without a limit, because a limit may be set
-// later in the period.
+// reserve reserves the price of a new order in the budgets of its owner and its label values. It returns a [*BudgetError] if
+// the price exceeds one of these budgets or the total budget. It counts the amounts of an owner without a limit too, because a
+// limit may be set later in the period.
 func reserve(tx *transaction, o Order, r Request) error {
 	if o.ReservedCents == 0 && r.Limits == (Limits{}) && len(r.LabelLimits) == 0 {
 		return reserveTotal(tx, o, r.Total)
@@ -34,10 +34,10 @@ func reserve(tx *transaction, o Order, r Request) error {
 	return reserveTotal(tx, o, r.Total)
 }
 
-// reserveTotal checks that the total budget of all owners has room for an order whose price is already reserved. With such a
-// budget, transactions that write orders commit one at a time, so that each sees the earlier reservations. The check comes
-// last, because all owners wait for its lock. The sums are read in a separate query after the lock, so that they include all
-// orders committed before it.
+// reserveTotal checks whether the total budget of all owners has room for an order whose price is already reserved. If there is
+// a total budget, only one transaction that writes an order continues beyond this point at a time, until it commits. So each
+// transaction sees the earlier reservations. The check comes last, because the transactions of all owners wait here. The query
+// starts after the lock is acquired, so that its snapshot includes all orders committed before.
 func reserveTotal(tx *transaction, o Order, total Limits) error {
 	if total == (Limits{}) {
 		return nil
@@ -61,11 +61,12 @@ func reserveTotal(tx *transaction, o Order, total Limits) error {
 	return tx.tellBudgets(AllOwners, periods, used)
 }
 
-// usedByAll returns the usage of all owners in a day and in a month. It reads them through the index of periods.
+// usedByAll selects the usage of all owners together in a day and in a month. It uses the index budgets_time.
 const usedByAll = `SELECT '` + AllOwners + `', '', period, CAST(SUM(spent_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), MAX(CASE owner WHEN '` + AllOwners + `' THEN told_percent ELSE 0 END)
 	FROM budgets WHERE label = '' AND (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) GROUP BY period`
 
-// exceeded completes and returns an error if a budget has no room for an order. The used cents include those of the order.
+// exceeded returns e with the amounts of a budget if the used cents exceed the limit, and otherwise nil. The used cents include
+// the price of the order.
 func exceeded(o Order, b Budget, used int64, e BudgetError) error {
 	if used <= b.LimitCents {
 		return nil
@@ -75,7 +76,7 @@ func exceeded(o Order, b Budget, used int64, e BudgetError) error {
 }
 
 // move is a change to an order's money. It updates the order's row, and then the budgets for the order's day and month. The
-// budgets are last because other transactions wait for their rows.
+// budgets come last, because transactions for other orders wait for the same rows.
 type move struct {
 	order  Order
 	to     lifecycle.Money
@@ -91,7 +92,7 @@ type move struct {
 // errMoved means that the row of an order was changed after it was read.
 var errMoved = errors.New("order changed by another transaction")
 
-// move applies a change to an order's money. Triggers on the table write the journal.
+// move applies a change to an order's money. Triggers on the table orders write the journal.
 func (t *transaction) move(m move) error {
 	if err := t.moveRow(m); err != nil {
 		return err
@@ -127,8 +128,8 @@ func (t *transaction) moveRow(m move) error {
 	return err
 }
 
-// addToBudgets adds amounts to the budgets of an order's month and day, in this order. It changes the budgets of the owner and
-// of the order's label values. All transactions lock the owner's budget of a period before the label values' budgets.
+// addToBudgets adds amounts to the budgets for an order's month and day, in this order. It changes the budgets of the owner and
+// of the order's label values. In each period, every transaction locks the owner's budget before the budgets of label values.
 const addToBudgets = `INSERT INTO budgets (owner, label, period, start_time, orders, reserved_cents, spent_cents, unconfirmed_cents, refunded_cents)
 	SELECT owner, label, period, CASE period WHEN 'day' THEN order_time / 86400000000 * 86400000000 ELSE {month of order_time} END,
 		CAST($1 AS BIGINT), CAST($2 AS BIGINT), CAST($3 AS BIGINT), CAST($4 AS BIGINT), CAST($5 AS BIGINT)
@@ -139,7 +140,7 @@ const addToBudgets = `INSERT INTO budgets (owner, label, period, start_time, ord
 	refunded_cents = budgets.refunded_cents + excluded.refunded_cents
 	RETURNING ` + usageColumns
 
-// count adds amounts to the budgets for an order's month and day. It returns the changed budgets.
+// count adds amounts to the budgets for an order's month and day. It returns the changed budgets with their usage.
 func count(tx *transaction, id string, by lifecycle.Money, spent int64, placed int) ([]usage, error) {
 	return collect(tx, scanUsage, addToBudgets, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents, id)
 }

@@ -21,7 +21,7 @@ func (s ContentState) String() string {
 	return [...]string{"waiting", "copied", "failed", "to be deleted"}[s]
 }
 
-// The kinds of jobs that copy a result or delete a copy. The ref of such a job is the ID of the generation.
+// The kinds of the jobs that copy a result and delete its copies. The ref of such a job is the ID of the generation.
 const (
 	CopyJob   = "copy"
 	DeleteJob = "delete"
@@ -33,7 +33,7 @@ type Content struct {
 	State             ContentState
 	// Problem is the reason for the last failure.
 	Problem string
-	// Record is the ledger's record of the generation, empty if it was erased.
+	// Record is the ledger's record of the generation. It is empty if the record was erased.
 	Record string
 
 	StoredCopy
@@ -52,7 +52,7 @@ type StoredCopy struct {
 	Time              time.Time
 }
 
-// selectContents is the start of a query whose rows scanContent scans.
+// selectContents is the start of a query for rows that scanContent scans. Callers append a condition.
 const selectContents = `SELECT generation_id, owner, state, COALESCE((SELECT problem FROM jobs WHERE kind = '` + CopyJob + `' AND ref = generation_id), problem), object, size_bytes, sha256, content_type, etag, copied_time,
 	COALESCE((SELECT record FROM orders WHERE generation_id = contents.generation_id AND namespace <> api_key), '') FROM contents WHERE `
 
@@ -60,8 +60,8 @@ func scanContent(row scanner, c *Content) error {
 	return row.Scan(&c.Generation, &c.Owner, &c.State, &c.Problem, &c.Object, &c.Size, &c.SHA256, &c.ContentType, &c.Etag, moment{&c.Time}, &c.Record)
 }
 
-// followContent requests a copy of the result if [Ledger.wantsCopy] returns true. If a call to Easel has deleted the
-// generation, it marks the copy for deletion, unless the owner keeps copies.
+// followContent updates the copy of a result after a change to its order. It requests a copy if [Ledger.wantsCopy] returns
+// true. If a call to Easel has deleted the generation, it marks the copy for deletion, unless the owner keeps copies.
 func (t *transaction) followContent(before, after Order) error {
 	switch {
 	case after.isForwarded():
@@ -100,14 +100,15 @@ func (l *Ledger) ContentCopied(ctx context.Context, j Job, made StoredCopy) erro
 	})
 }
 
-// CopyAbandoned returns a change that records that a result can't be copied. If there is an earlier copy, it is used instead.
+// CopyAbandoned returns a change that records that copying a result was abandoned. If the ledger has an earlier copy, that copy
+// remains in use.
 func CopyAbandoned(j Job, problem string) Change {
 	return func(tx *transaction) error {
 		return tx.endContent(j, `state = CASE WHEN object <> '' THEN {copied} ELSE {not copied} END, problem = $2`, storable(problem))
 	}
 }
 
-// endContent completes the request for a copy, and makes the success event of the generation due.
+// endContent completes the request for a copy, and makes the generation's success event due.
 func (t *transaction) endContent(j Job, changes string, args ...any) error {
 	rows, err := t.exec(`UPDATE contents SET `+changes+` WHERE generation_id = $1 AND state = {waiting}`, slices.Concat([]any{j.Ref}, args)...)
 	switch {
@@ -119,7 +120,7 @@ func (t *transaction) endContent(j Job, changes string, args ...any) error {
 	return t.deliverNow(j.Owner, j.Ref)
 }
 
-// ContentIsLost records that a copy is missing from the store, and requests another copy.
+// ContentIsLost records that the store has lost a copy, and requests another copy.
 func (l *Ledger) ContentIsLost(ctx context.Context, c Content) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		rows, err := tx.exec(`UPDATE contents SET state = {waiting} WHERE generation_id = $1 AND object = $2 AND state = {copied}`, c.Generation, c.Object)
@@ -190,8 +191,8 @@ func doomContents(tx *transaction, generations ...string) error {
 	return nil
 }
 
-// ownObject is the condition under which this ledger may delete an object in the store. An object that is older than this copy
-// of the ledger may belong to the original ledger, unless an operator has adopted it.
+// ownObject is the condition under which this ledger may delete an object in the store. If this ledger is a copy, an older
+// object may belong to the original ledger, unless an operator has adopted it.
 const ownObject = `(object = '' OR EXISTS (SELECT 1 FROM facts WHERE name = '` + adoptedFact + `') OR object LIKE (SELECT value || '/%' FROM facts WHERE name = '` + storeFact + `'))`
 
 // MayDelete reports whether the copy of a generation is marked for deletion and may be deleted by this ledger.
@@ -214,7 +215,7 @@ func (l *Ledger) DoomedCount(ctx context.Context) (count, own int64, err error) 
 	return count, own, err
 }
 
-// HasObject reports whether a row refers to an object.
+// HasObject reports whether a row of the ledger refers to an object in the store.
 func (l *Ledger) HasObject(ctx context.Context, object string) (has bool, err error) {
 	err = l.askOne(ctx, []any{&has}, `SELECT EXISTS (SELECT 1 FROM contents WHERE object <> '' AND object = $1)`, object)
 	return has, err
@@ -232,7 +233,7 @@ type ContentSummary struct {
 	Oldest  time.Duration `json:"oldest"`  // age of the oldest result that is not copied yet
 }
 
-// Queries for the totals of copies. Each query counts the entries of an index.
+// Queries for the totals of copies. Each query only counts the entries of an index.
 const (
 	waitingCopies = `SELECT COUNT(*), COALESCE({now} - MIN(begin_time), 0) FROM jobs WHERE kind = '` + CopyJob + `'`
 	failedCount   = `SELECT COUNT(*) FROM contents WHERE state = {not copied}`

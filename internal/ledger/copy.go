@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// copiedTables are the tables that [Copy] copies. Each table follows the tables that it refers to. Leases and live replicas are
-// not copied. Jobs are derived from the copied rows.
+// copiedTables are the tables that [Copy] copies. Each table comes after the tables that it refers to. The rows of jobs are not
+// copied but derived from the copied rows. The rows of live replicas are not copied.
 var copiedTables = []string{"facts", "orders", "labels", "movements", "budgets", "rollups", "events", "contents", "audit"}
 
 // insertBatch is the maximum number of rows in one INSERT.
 const insertBatch = 200
 
-// Copied is the result of a copy.
+// Copied is the result of [Copy]. Rows is the number of copied rows.
 type Copied struct {
 	Verified
 
@@ -23,9 +23,9 @@ type Copied struct {
 }
 
 // Copy copies a ledger to a new ledger in the same or another kind of database. No other process may use either ledger. Copy
-// writes the copy in one transaction, verifies it in another one, and then seals the old ledger against servers. It calls
-// differs for each difference, and does not seal the old ledger if there are differences. It calls done repeatedly with the
-// number of rows that were copied from a table so far. The audit log of the new ledger names by as the actor.
+// writes the copy in one transaction and verifies it in another one. It then seals the old ledger, so that servers no longer
+// open it. It calls differs for each difference, and does not seal the old ledger if there are differences. It calls done
+// repeatedly with the number of rows that were copied from a table so far. The audit logs of both ledgers name by as the actor.
 func Copy(ctx context.Context, from, to string, by By, done func(table string, rows int64), differs func(Difference)) (copied Copied, err error) {
 	source, err := openUnused(ctx, from)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// refusal is a database error in one line, with the name of the setting and a remedy. Neither database puts a password in its
-// messages.
+// refusal is a database error that is formatted as one line, with the name of the setting and a remedy. The messages of both
+// databases contain no passwords.
 type refusal struct {
 	cure string
 	err  error
@@ -66,12 +66,12 @@ func contradicts(err error) bool {
 
 const sqliteConstraint = 19
 
-// sqliteCodes maps SQLite's error codes to keys of the remedies.
+// sqliteCodes maps SQLite's error codes to keys of remedies.
 var sqliteCodes = map[int]string{
 	3: "rights", 5: "busy", 6: "busy", 8: "readonly", 10: "disk", 11: "damaged", 13: "53100", 14: "path", 23: "rights", 26: "damaged",
 }
 
-// remedies contains the remedies for database errors. The keys are the error codes of PostgreSQL and the names in sqliteCodes.
+// remedies contains the remedies for database errors. The keys are PostgreSQL's error codes and the names in sqliteCodes.
 var remedies = map[string]string{
 	"busy":     "another process uses the file, and SQLite supports only one: stop the other process, or use a postgres:// ledger for replicas",
 	"readonly": "ledger is read-only: allow this user to write to the file and its directory",

@@ -22,13 +22,12 @@ func Delivered(id string, attempts int64) Change {
 	}
 }
 
-// overdue selects the delivery jobs that are older than [DeliverTimeout], first in their line, and not leased.
+// overdue selects an owner's delivery jobs that are older than [DeliverTimeout], first in their line, and not leased.
 var overdue = `SELECT ref, line, begin_time, attempts, problem FROM jobs AS due WHERE kind = '` + DeliverJob + `' AND owner = $1 AND begin_time >= $2 AND begin_time <= (SELECT {now}) - ` + micro(DeliverTimeout) + `
 	AND ` + isPast("run_time", micro(JobLease)) + ` AND ` + firstInLine + ` ORDER BY begin_time LIMIT $3 {take}`
 
-// GiveUp abandons, in steps, an owner's events that were not delivered within [DeliverTimeout]. Later events about the same
-// subjects then get their complete timeout again. GiveUp returns the number of abandoned events, even if it also returns an
-// error.
+// GiveUp abandons, in steps, an owner's events that were not delivered within [DeliverTimeout]. It then restarts the timeout of
+// later events about the same subject. GiveUp returns the number of abandoned events, even if it also returns an error.
 func (l *Ledger) GiveUp(ctx context.Context, owner string) (events int, err error) {
 	return l.inSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
 		all, err := collect(tx, func(row scanner, d *delivery) error {
@@ -50,7 +49,7 @@ type delivery struct {
 	begin, attempts      int64
 }
 
-// giveUp abandons an event, and restarts the timeout of later events in its line.
+// giveUp abandons an event, and restarts the timeout of the later events in its line.
 func (t *transaction) giveUp(owner string, d delivery) error {
 	_, err := t.exec(`UPDATE events SET state = {given up}, attempts = $1, problem = $2 WHERE id = $3`, d.attempts, d.problem, d.event)
 	if err == nil {
@@ -85,22 +84,22 @@ func (f EventFilter) clauses() *clauses {
 	return c
 }
 
-// Events returns the latest events that match a filter.
+// Events returns at most the given number of events that match a filter, latest first.
 func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) ([]Event, error) {
 	c := f.clauses()
 	c.add("TRUE ORDER BY event_time DESC, id LIMIT %s", most)
 	return ask(ctx, l, scanEvent, selectEvents+c.String(), c.args...)
 }
 
-// EventPosition is a position in the events of an owner. The zero value is before the first event.
+// EventPosition is a position in an owner's events, sorted by subject and position. The zero value is before the first event.
 type EventPosition struct {
 	Subject  string `json:"subject"`
 	Position int64  `json:"position"`
 }
 
-// Replay sets a batch of an owner's events to pending again: the next events after a position that match the filter. They keep
-// their IDs. Replay returns the number of changed events, and the position for the next call. next is nil after the last batch.
-// Each batch that changes an event is audited.
+// Replay sets a batch of an owner's events to pending, so that they are delivered again under the same IDs. The batch contains
+// the next events after a position that match the filter. Replay returns the number of changed events, and the position for the
+// next call. next is nil after the last batch. Each batch that changes an event is audited.
 func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition, by By) (events int64, next *EventPosition, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		c := f.clauses()

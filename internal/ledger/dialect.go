@@ -23,7 +23,7 @@ const (
 	sqliteKind   kind = "sqlite"
 )
 
-// dialect describes the differences between the databases.
+// dialect contains the properties of a kind of database.
 type dialect struct {
 	driver string
 	kind   kind
@@ -57,8 +57,8 @@ var postgres = dialect{
 	idle: 5 * time.Minute,
 }
 
-// A SQLite transaction locks the complete file. It starts with BEGIN IMMEDIATE, and only one connection writes. The database's
-// clock is the clock of the only process that uses the file.
+// sqlite is the dialect of SQLite. Only one connection writes. Its transactions start with BEGIN IMMEDIATE and lock the
+// complete file. The clock of the database is the clock of the process, because only one process uses the file.
 var sqlite = dialect{
 	driver:   "sqlite",
 	kind:     sqliteKind,
@@ -73,7 +73,8 @@ func init() {
 	})
 }
 
-// sqliteOptions make a file durable: the journal is flushed before a commit returns. Deleted data is overwritten with zeros.
+// sqliteOptions are the options of the connection that writes. A commit returns only after the journal is on disk. Deleted data
+// is overwritten with zeros.
 const sqliteOptions = "?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=journal_size_limit(67108864)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)&_pragma=secure_delete(ON)"
 
 // The options and the number of SQLite's read-only connections.
@@ -82,7 +83,7 @@ const (
 	sqliteReaders = 4
 )
 
-// location describes how a ledger is opened.
+// location contains the parsed URL of a ledger.
 type location struct {
 	dialect
 	// writing and reading are the DSNs of the pools that write and read. reading is empty if one pool does both. offline is the
@@ -107,7 +108,7 @@ func Kind(url string) string {
 	return kind
 }
 
-// Meaning describes the durability of a ledger for operators, by its URL or its [Kind].
+// Meaning returns a description of a ledger's durability for operators. It accepts the URL of the ledger or its [Kind].
 func Meaning(url string) string {
 	switch {
 	case !IsDurable(url):
@@ -149,9 +150,9 @@ func parse(address string) (location, error) {
 const connectTimeout = "10"
 
 // bounds are the default settings of each PostgreSQL session, in milliseconds. The URL can override them, except for the
-// isolation level. If a host vanishes during a transaction, its locks are released within ten seconds. If a client hangs, its
-// locks are released before other transactions stop waiting. A statement times out before this process stops waiting. So a slow
-// database can be distinguished from an unavailable one.
+// isolation level. If the host of a client disappears during a transaction, its locks are released within ten seconds. If a
+// client hangs during a transaction, its locks are released before other transactions stop waiting for them. A statement times
+// out before this process stops waiting for the database, so that a slow database can be distinguished from an unavailable one.
 var bounds = map[string]string{
 	"lock_timeout": "4000", "statement_timeout": "4500", "idle_in_transaction_session_timeout": "3000", "tcp_user_timeout": "10000",
 	isolation: "read committed",
@@ -200,7 +201,7 @@ func (d dialect) open(dsn string, conns int, connector driver.Connector) (*pool,
 		return nil, err
 	}
 	db.SetMaxOpenConns(conns)
-	db.SetMaxIdleConns(conns) // opening a PostgreSQL connection costs more than an order
+	db.SetMaxIdleConns(conns) // opening a PostgreSQL connection takes longer than writing an order
 	db.SetConnMaxIdleTime(d.idle)
 	return d.newPool(db), nil
 }

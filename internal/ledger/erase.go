@@ -9,9 +9,9 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Erase erases the content of orders with a known outcome: labels without a budget, records and events. It marks the copies of their results for
-// deletion. It keeps the data that prevents a second charge, the money with its journal, and pending events. It returns the
-// number of newly erased orders.
+// Erase erases the content of orders with a known outcome: labels without a budget, records and events. It marks the copies of
+// their results for deletion. It keeps the data that prevents a second charge, the money with its journal, and pending events.
+// It returns the number of newly erased orders.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
 	return l.EraseFor(ctx, nil, all...)
 }
@@ -81,11 +81,11 @@ func erase(tx *transaction, all []Order) (erased []Order, err error) {
 	return erased, eraseEvents(tx, list, placed)
 }
 
-// ofErased is the condition for the events about the orders with the given ids.
+// ofErased is the condition for events about the orders with the given ids.
 const ofErased = `(owner, subject) IN (SELECT owner, generation_id FROM orders WHERE id {in ids})`
 
-// eraseEvents deletes the events about orders. Pending events are kept, but without the erased content. A ledger without an
-// event configuration deletes pending events too, because it delivers none.
+// eraseEvents deletes events about orders. It keeps pending events, without the erased content. A ledger without an event
+// configuration delivers no events, so its pending events are deleted too.
 func eraseEvents(tx *transaction, ids string, placed map[string]Order) error {
 	events := tx.l.events
 	if events != nil {
@@ -110,8 +110,8 @@ func (o Order) asErased(eventType string) Order {
 	return o
 }
 
-// erasable selects the orders of an owner that are old enough, have a final outcome, and are not erased. An index with the same
-// condition contains only these orders.
+// erasable selects an owner's orders that are old enough, have a final outcome, and are not erased yet. The query uses the
+// index orders_erasable.
 const erasable = `owner = $1 AND erased = 0 AND (state = {refused} OR state = {placed} AND settled = 1) AND order_time <= (SELECT {now}) - $2 ORDER BY order_time, id LIMIT $3`
 
 // Retain erases, in steps, the orders with a final outcome that are older than their owner's retention. It covers only the
@@ -127,7 +127,7 @@ func (l *Ledger) Retain(ctx context.Context) (erased int64, err error) {
 	return erased, err
 }
 
-// retain erases orders of an owner in one step, and reports whether there may be more.
+// retain erases an owner's orders in one step, and reports whether there may be more.
 func (l *Ledger) retain(ctx context.Context, owner string, age time.Duration) (erased int64, left bool, err error) {
 	var all []Order
 	err = l.reading(ctx, func(tx *transaction) (err error) {

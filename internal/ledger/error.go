@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Unavailable is the error if the database does not respond. Nothing was recorded.
+// Unavailable reports that the database failed or did not respond. Nothing was recorded.
 type Unavailable struct {
 	Err error
-	// Locked means that the database responds, but another transaction held a lock for too long.
+	// Locked means that the database responds, but another transaction has held a lock for too long.
 	Locked bool
 }
 
@@ -18,7 +18,7 @@ func (e *Unavailable) Error() string { return "ledger unavailable: " + e.Err.Err
 // Unwrap returns the error of the database.
 func (e *Unavailable) Unwrap() error { return e.Err }
 
-// Doubt is the error if the result of a commit is unknown. The changes may or may not be recorded.
+// Doubt reports that the result of a commit is unknown. The changes may or may not be recorded.
 type Doubt struct{ Err error }
 
 func (e *Doubt) Error() string {
@@ -28,8 +28,8 @@ func (e *Doubt) Error() string {
 // Unwrap returns the error of the database.
 func (e *Doubt) Unwrap() error { return e.Err }
 
-// Contradiction is the error if a change violates a constraint of the database. Nothing was recorded. It indicates a defect in
-// the stored data or in Easel.
+// Contradiction reports that a change violates a constraint of the database. Nothing was recorded. The stored data or Easel has
+// a defect.
 type Contradiction struct{ Err error }
 
 func (e *Contradiction) Error() string { return "change contradicts the ledger: " + e.Err.Error() }
@@ -37,24 +37,25 @@ func (e *Contradiction) Error() string { return "change contradicts the ledger: 
 // Unwrap returns the error of the database.
 func (e *Contradiction) Unwrap() error { return e.Err }
 
-// IsFault reports whether an error is due to a defect, so that a retry would fail too.
+// IsFault reports whether an error is caused by a defect, so that a retry would fail too.
 func IsFault(err error) bool {
 	_, contradicts := errors.AsType[*Contradiction](err)
 	return contradicts || errors.Is(err, ErrGenerationTaken)
 }
 
-// Disagreed is the error that [Request.Agreed] returned. Nothing was written.
+// Disagreed contains the error that [Request.Agreed] returned. Nothing was written.
 type Disagreed struct{ Err error }
 
 func (e *Disagreed) Error() string { return e.Err.Error() }
 
-// Unwrap returns the error.
+// Unwrap returns the error from [Request.Agreed].
 func (e *Disagreed) Unwrap() error { return e.Err }
 
 // ErrGenerationTaken means that the catalog returned a generation that belongs to another order. The generation is not stored.
 var ErrGenerationTaken = errors.New("generation belongs to another order")
 
-// ErrKeyTaken means that the idempotency key of a rejected order was used for another order in the meantime.
+// ErrKeyTaken means that an order can't be recorded as placed, because its idempotency key was used again after the order was
+// recorded as rejected.
 var ErrKeyTaken = errors.New("idempotency key was used again after the order was declared rejected")
 
 // ErrTooManyOpen means that [MostOpen] orders of an owner have no outcome yet.
@@ -78,7 +79,8 @@ type BudgetError struct {
 	PriceCents, RemainingCents int64
 	// Total means that the exceeded budget is the total budget of all owners.
 	Total bool
-	// Label is the name and the value of the label whose budget it is, such as project=apollo. It is empty for other budgets.
+	// Label is the label value whose budget is exceeded, such as project=apollo. It is empty for the budget of the owner and
+	// for the total budget.
 	Label string
 }
 
@@ -86,12 +88,12 @@ func (e *BudgetError) Error() string {
 	return fmt.Sprintf("budget of the %s exceeded: %d cents left, and the order costs %d", e.Period, e.RemainingCents, e.PriceCents)
 }
 
-// Busy is the error if the database responds but is overloaded. Nothing was recorded.
+// Busy reports that the database responds but is overloaded. Nothing was recorded.
 type Busy struct{ Err error }
 
 func (e *Busy) Error() string { return fmt.Sprintf("ledger overloaded: %v", e.Err) }
 
-// Unwrap returns the reason.
+// Unwrap returns the error of the database.
 func (e *Busy) Unwrap() error { return e.Err }
 
 // ErrLeaseLost means that another process has leased the job in the meantime.

@@ -18,7 +18,7 @@ const (
 	// KeepEvents is the time for which the ledger keeps an event that is not pending.
 	KeepEvents = 7 * 24 * time.Hour
 
-	// copyTimeout is the maximum time for which a success event waits for the copy of the result. The receiver can then read
+	// copyTimeout is the maximum time for which a success event waits until the result is copied, so that its receiver can read
 	// the copy.
 	copyTimeout = time.Minute
 )
@@ -56,7 +56,7 @@ type Event struct {
 	Percent int64
 	// Data is a JSON document.
 	Data string
-	// Time is the time when the event was written, in the same transaction as the change that it reports.
+	// Time is the time when the event was written. An event is written in the same transaction as the change that it reports.
 	Time     time.Time
 	State    EventState
 	Attempts int64
@@ -64,7 +64,7 @@ type Event struct {
 	Problem string
 }
 
-// selectEvents is the start of a query whose rows scanEvent scans.
+// selectEvents is the start of a query for rows that scanEvent scans. Callers append a condition.
 const selectEvents = `SELECT id, owner, type, subject, percent, data, event_time, state, COALESCE((SELECT attempts FROM jobs WHERE kind = '` + DeliverJob + `' AND ref = e.id), attempts),
 	COALESCE((SELECT problem FROM jobs WHERE kind = '` + DeliverJob + `' AND ref = e.id), problem) FROM events AS e WHERE `
 
@@ -75,13 +75,13 @@ func scanEvent(row scanner, e *Event) error {
 // eventTypes maps states to the types of their events.
 var eventTypes = map[lifecycle.Status]string{lifecycle.Succeeded: EventSucceeded, lifecycle.Failed: EventFailed, lifecycle.Refunded: EventRefunded}
 
-// DefaultThresholds are the percentages of a budget's limit at which the owner is notified, unless its team has others.
+// DefaultThresholds are the percentages of a budget's limit at which its owner is notified. A team can have other thresholds.
 var DefaultThresholds = []int64{80, 100}
 
-// AllOwners is the owner of the events about the budget of all owners together. It is not a valid name of a team or caller.
+// AllOwners is the owner of events about the total budget of all owners. It is not a valid name of a team or caller.
 const AllOwners = "*"
 
-// tellGeneration writes the events that a change to an order causes.
+// tellGeneration writes the events about a change to an order's generation.
 func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	var types []string
 	if after.Status > before.Status && after.Status != lifecycle.Refunded && eventTypes[after.Status] != "" {
@@ -108,8 +108,8 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	return nil
 }
 
-// as returns the order for an event of the given type. The state in the event may differ from the state in the row, because a
-// state may be recorded after a deletion.
+// as returns the order as an event of the given type shows it. The state in the event may differ from the state in the row,
+// because a state may be recorded after a deletion.
 func (o Order) as(eventType string) Order {
 	if o.DeletedByCall = eventType == EventDeleted; o.DeletedByCall {
 		return o
@@ -123,12 +123,12 @@ func (o Order) as(eventType string) Order {
 	return o
 }
 
-// tellOwner writes the events of the owner's budgets, without those of label values.
+// tellOwner writes the events about an owner's budgets. There are no events about the budgets of label values.
 func (t *transaction) tellOwner(o Order, changed []usage) error {
 	return t.tellBudgets(o.Owner, t.l.teams()[o.Owner].Limits.periods(o.Time), changed)
 }
 
-// tellBudgets writes the events of the budgets of an owner that have reached a threshold. Each threshold is reported once.
+// tellBudgets writes an event for each threshold that an owner's budgets have reached. Each threshold is reported only once.
 func (t *transaction) tellBudgets(owner string, periods []Budget, used []usage) error {
 	if t.l.events == nil {
 		return nil
@@ -145,7 +145,8 @@ func (t *transaction) tellBudgets(owner string, periods []Budget, used []usage) 
 	return nil
 }
 
-// tellThreshold records the highest threshold that was reported. The budget of all owners has no other row.
+// tellThreshold records the highest reported threshold of a budget. For the total budget, it also creates the row, which has no
+// amounts.
 const tellThreshold = `INSERT INTO budgets (owner, period, start_time, told_percent) VALUES ($1, $2, $3, $4)
 	ON CONFLICT (owner, label, period, start_time) DO UPDATE SET told_percent = excluded.told_percent WHERE budgets.told_percent < excluded.told_percent`
 
@@ -170,8 +171,7 @@ func (t *transaction) tellBudget(owner string, b Budget, notified int64) error {
 	return nil
 }
 
-// addDeliveries is the start of a statement that writes the jobs that deliver events. Callers append a condition on events, and
-// inLine.
+// addDeliveries is the start of a statement that writes delivery jobs. Callers append a condition on events, and then inLine.
 const (
 	addDeliveries = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + DeliverJob + `', id, owner, subject, {now}, {now} FROM events WHERE `
 	inLine        = ` ORDER BY subject, position`
@@ -188,8 +188,8 @@ func (l *Ledger) eventID(e Event) string {
 }
 
 // addEvent writes an event after the earlier events about its subject. If this process has a receiver for the owner, addEvent
-// also writes a job that delivers the event after the delay. Before that job, it writes jobs for kept events about the subject,
-// so that these are delivered first.
+// also writes a job that delivers the event after the delay. In that case it first writes jobs for kept events about the
+// subject, so that the kept events are delivered first.
 func (t *transaction) addEvent(e Event, delay time.Duration) error {
 	if e.ID, e.State = t.l.eventID(e), EventKept; t.l.IsSubscriber(e.Owner) {
 		e.State = EventPending
@@ -209,7 +209,7 @@ func (t *transaction) addEvent(e Event, delay time.Duration) error {
 	return t.addJob(Job{Kind: DeliverJob, Ref: e.ID, Owner: e.Owner, Line: e.Subject}, delay)
 }
 
-// deliverNow schedules the success event of a generation for immediate delivery. The event was waiting for the copy of the
+// deliverNow schedules a generation's success event for immediate delivery, if the event is still waiting for the copy of the
 // result.
 func (t *transaction) deliverNow(owner, generation string) error {
 	rows, err := t.exec(`UPDATE jobs SET run_time = {now} WHERE kind = '`+DeliverJob+`' AND ref = $1 AND fence = 0`, t.l.eventID(Event{Owner: owner, Type: EventSucceeded, Subject: generation}))

@@ -2,11 +2,12 @@ package ledger
 
 import "time"
 
-// EventConfig describes the owners that receive events, and builds the data of events. Every event is written. While its owner
-// has no receiver, an event is kept but not delivered. The functions are called within transactions, so they must not use the
-// ledger or block.
+// EventConfig describes the owners that receive events, and builds the data of events. Every event is written, but an event
+// whose owner has no receiver is not delivered. The functions are called within transactions, so they must not use the ledger
+// or block.
 type EventConfig struct {
-	// Teams are the owners that this process knows, by name. [AllOwners] has the settings of the total budget's events.
+	// Teams returns the teams in this process's configuration by name. The entry [AllOwners] has the settings for events about
+	// the total budget.
 	Teams func() map[string]Team
 	// Generation returns the data of an event about an order's generation, as JSON. text is the text of the result, or nil.
 	Generation func(o Order, text *string) string
@@ -18,8 +19,8 @@ type EventConfig struct {
 type Team struct {
 	Limits     Limits
 	Thresholds []int64       // percentages of the limits at which the owner is notified, ascending; nil means [DefaultThresholds]
-	Subscribed bool          // the owner receives events
+	Subscribed bool          // the owner has an event receiver
 	Retention  time.Duration // time after which the content of orders is erased; zero means never
-	// KeepDeleted means that a result's copy remains when the owner deletes the generation in the catalog.
+	// KeepDeleted means that the copy of a result remains when the owner deletes the generation in the catalog.
 	KeepDeleted bool
 }

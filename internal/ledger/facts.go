@@ -15,7 +15,7 @@ const (
 
 // Facts about the store that contains copies of results.
 const (
-	storeFact   = "store"        // name of the ledger in the store
+	storeFact   = "store"        // name of this ledger in the store
 	formerFact  = "store until " // prefix of the facts that contain earlier names; followed by the time when the name was replaced
 	adoptedFact = "adopted_time" // time when an operator adopted the results that were copied under earlier names
 )
@@ -35,7 +35,7 @@ func timeFact(ctx context.Context, db querier, name string) (time.Time, error) {
 	return fromMicros(number), err
 }
 
-// tie stores a fact unless it has a value already. It returns the stored value.
+// tie stores a fact if the fact has no value yet. It returns the stored value.
 func (l *Ledger) tie(ctx context.Context, name, value string) (tied string, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING`, name, value); err != nil {

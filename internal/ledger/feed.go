@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// The facts of the feed of events.
+// Facts about the event feed, and constants for assigning positions.
 const (
 	feedFact        = "feed"          // ID of the feed
-	positionFact    = "feed_position" // position of the last event that has one
+	positionFact    = "feed_position" // highest assigned position
 	deletedFact     = "feed_deleted"  // highest position of a deleted event
 	numberedAtOnce  = 500             // maximum number of events that get their positions in one transaction
 	unnumberedEvent = `SELECT EXISTS (SELECT 1 FROM events WHERE feed_position IS NULL), COALESCE((SELECT CAST(value AS BIGINT) FROM facts WHERE name = '` + positionFact + `'), 0)`
@@ -24,19 +24,20 @@ type FeedEvent struct {
 
 // FeedState describes the feed.
 type FeedState struct {
-	// ID changes when the positions may have another meaning: in a copy of the ledger, and in a new ledger in memory.
+	// ID identifies the positions. It differs in each copy of the ledger and in each new ledger in memory, because their
+	// positions identify other events.
 	ID string
-	// Deleted is the highest position of a deleted event. A reader that has stopped before it may miss events.
+	// Deleted is the highest position of a deleted event. A reader whose position is lower may miss events.
 	Deleted int64
-	// Last is the position of the last event that has one.
+	// Last is the highest assigned position.
 	Last int64
-	// Oldest is the time of the oldest event that is left, zero without events.
+	// Oldest is the time of the oldest event in the ledger, or zero if there are no events.
 	Oldest time.Time
 }
 
-// NumberEvents assigns the next positions to committed events, those of a subject in their order, and returns the last
-// position. Sequence numbers do not follow the order of commits, so a reader of sequence numbers could skip the event of a
-// transaction that commits late. Only one transaction numbers at a time.
+// NumberEvents assigns the next positions to the committed events that have no position. Events about one subject keep their
+// order. It returns the highest assigned position. A database sequence is not enough, because an event with a lower number may
+// be committed later, and readers would miss it. Only one transaction at a time assigns positions.
 func (l *Ledger) NumberEvents(ctx context.Context) (last int64, err error) {
 	for {
 		more := false
@@ -66,7 +67,8 @@ func (t *transaction) numberEvents() error {
 	return err
 }
 
-// Feed returns the events of an owner, or of all owners if owner is nil, after a position, in the order of their positions.
+// Feed returns at most the given number of events after a position, in the order of their positions. It returns the events of
+// one owner, or of all owners if owner is nil.
 func (l *Ledger) Feed(ctx context.Context, owner *string, after int64, most int) ([]FeedEvent, error) {
 	c := ofFeed(owner)
 	c.add("feed_position > %s ORDER BY feed_position LIMIT %s", after, most)
@@ -75,8 +77,8 @@ func (l *Ledger) Feed(ctx context.Context, owner *string, after int64, most int)
 	}, `SELECT id, owner, type, data, event_time, feed_position FROM events WHERE `+c.String(), c.args...)
 }
 
-// FeedStart returns the position before the first event that was written at or after since. The events are those of an owner, or
-// of all owners if owner is nil.
+// FeedStart returns the position before the first event that was written at or after since. If there is no such event, it
+// returns the last position. It considers the events of one owner, or of all owners if owner is nil.
 func (l *Ledger) FeedStart(ctx context.Context, owner *string, since time.Time) (position int64, err error) {
 	last, err := l.NumberEvents(ctx)
 	if err != nil {
@@ -88,7 +90,7 @@ func (l *Ledger) FeedStart(ctx context.Context, owner *string, since time.Time) 
 	return position, err
 }
 
-// ofFeed returns the condition of the events of an owner, or of all owners if owner is nil.
+// ofFeed returns the condition for the events of an owner, or of all owners if owner is nil.
 func ofFeed(owner *string) *clauses {
 	c := &clauses{}
 	if owner != nil {
@@ -97,7 +99,7 @@ func ofFeed(owner *string) *clauses {
 	return c
 }
 
-// FeedState returns the state of the feed. The first call sets the ID of the feed to the suggested one.
+// FeedState returns the state of the feed. If the feed has no ID yet, it stores the suggested ID.
 func (l *Ledger) FeedState(ctx context.Context, suggested string) (s FeedState, err error) {
 	if s.Last, err = l.NumberEvents(ctx); err != nil {
 		return s, err
@@ -110,7 +112,7 @@ func (l *Ledger) FeedState(ctx context.Context, suggested string) (s FeedState, 
 	return s, err
 }
 
-// ForgetEvents deletes, in steps, old events that are not pending.
+// ForgetEvents deletes, in steps, events that are older than [KeepEvents] and not pending.
 func (l *Ledger) ForgetEvents(ctx context.Context) error {
 	_, err := l.inSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
 		var highest int64

@@ -11,8 +11,8 @@ import (
 // JobLease is the length of a job's lease, by the database's clock. A running job renews its lease.
 const JobLease = 20 * time.Second
 
-// maxJobDelay is longer than any delay of a job. A due time that is further ahead was written while the database's clock was
-// wrong.
+// maxJobDelay is longer than any delay of a job. If a job is due even later, its time was written while the database's clock
+// was wrong.
 const maxJobDelay = 25 * time.Hour
 
 // Job is background work that is stored as a row of the ledger.
@@ -67,7 +67,8 @@ func (l *Ledger) AddJob(ctx context.Context, j Job) error {
 // JobAdded returns a channel that signals that this process has written a job.
 func (l *Ledger) JobAdded() <-chan struct{} { return l.jobAdded }
 
-// dueJobs returns the condition for an owner's due jobs. The condition has a single bound, so that an index can be used.
+// dueJobs returns the condition for an owner's due jobs. If a job of the owner is due later than maxJobDelay, all of the
+// owner's jobs count as due, because the clock was wrong. The condition has a single bound, so that an index can be used.
 func dueJobs(owner string) string {
 	return `run_time <= (SELECT CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND owner = ` + owner + ` AND run_time > (SELECT {now}) + ` + micro(maxJobDelay) + `)
 		THEN ` + strconv.FormatInt(math.MaxInt64, 10) + ` ELSE {now} END)`

@@ -11,9 +11,9 @@ const OrderLease = 20 * time.Second
 // maxPause is longer than any delay between two attempts to resend an order in the background.
 const maxPause = time.Hour
 
-// isPast returns the condition that a time is past. A time that is more than furthest microseconds ahead counts as past too,
-// because the database's clock must have been wrong when the time was written. The clock is read for each row after its lock is
-// acquired. Otherwise a lease that another transaction has just written could seem too far ahead.
+// isPast returns a condition that is true if the time in a column is past. A time more than furthest microseconds ahead also
+// counts as past, because the database's clock must have been wrong when the time was written. The clock is read for each row
+// after the row is locked. Otherwise a lease that another transaction has just written could seem too far ahead.
 func isPast(column, furthest string) string {
 	return fmt.Sprintf("(%[1]s <= {now} OR %[1]s > {now} + %[2]s)", column, furthest)
 }

@@ -24,7 +24,7 @@ type Ledger struct {
 	events   *EventConfig
 	audited  func(context.Context, AuditLine) // see [Config.Audited]
 	jobAdded chan struct{}                    // signals that a job was written; capacity 1
-	contents bool                             // results are copied
+	contents bool                             // this process copies results
 	copied   time.Time                        // see [Ledger.CopyTime]
 
 	statements, commits operation
@@ -33,7 +33,7 @@ type Ledger struct {
 
 	// Counts has the counters of this process since its start.
 	Counts Counts
-	// AccountUnknown is true until Easel has verified that the shared API key belongs to the ledger's account: see
+	// AccountUnknown is true until Easel has verified that the shared API key belongs to the ledger's account; see
 	// [Ledger.BelongsTo]. No order is sent while it is true.
 	AccountUnknown atomic.Bool
 }
@@ -83,17 +83,17 @@ func (l *Ledger) teams() map[string]Team {
 // IsSubscriber reports whether this process has an event receiver for an owner.
 func (l *Ledger) IsSubscriber(owner string) bool { return l.teams()[owner].Subscribed }
 
-// keeps reports whether a result's copy remains when its owner deletes the generation. It returns true for a team that is not
-// in this process's configuration, because another process may have a newer configuration. It returns false for anonymous
-// callers, and for everyone if no teams are configured.
+// keeps reports whether the copy of a result remains when its owner deletes the generation. It returns true for a team that is
+// not in this process's configuration, because another process may have a newer configuration. It returns false for anonymous
+// callers, and for all owners if no teams are configured.
 func (l *Ledger) keeps(owner string) bool {
 	teams := l.teams()
 	team, known := teams[owner]
 	return team.KeepDeleted || !known && owner != "" && len(teams) > 0
 }
 
-// wantsCopy reports whether a change to an order requires a copy of its result: the generation has just succeeded, and this
-// process has a store.
+// wantsCopy reports whether a change to an order requires a copy of the result. This is the case if the generation has just
+// succeeded and this process has a store.
 func (l *Ledger) wantsCopy(before, after Order) bool {
 	ended := before.Status != lifecycle.Succeeded && after.Status == lifecycle.Succeeded
 	return l.contents && ended && !after.isForwarded() && !after.Erased && (!after.DeletedByCall || l.keeps(after.Owner))

@@ -27,8 +27,8 @@ type Filter struct {
 	Labels map[string]string
 	// Since is the earliest time of an order. Zero means no limit.
 	Since time.Time
-	// AnyState selects orders with any outcome, including rejected ones. If neither AnyState nor one of the next five fields is
-	// set, only placed orders are selected.
+	// AnyState selects orders in any state, including rejected orders and orders with an unknown outcome. If neither AnyState
+	// nor one of the next five fields is set, only placed orders are selected.
 	AnyState bool
 	// Refused selects orders that the catalog has rejected.
 	Refused bool
@@ -42,8 +42,8 @@ type Filter struct {
 	Reserved bool
 }
 
-// reserved selects orders with reserved money. It uses the indexes of open and unsettled orders, because other orders reserve
-// no money.
+// reserved selects orders with reserved money. Only open and unsettled orders reserve money, so it uses the indexes of these
+// orders.
 const reserved = `id IN (SELECT id FROM orders WHERE state = {open} AND reserved_cents > 0
 	UNION ALL SELECT id FROM orders WHERE state = {placed} AND settled = 0 AND reserved_cents > 0)`
 
@@ -90,8 +90,8 @@ func (f Filter) clauses() *clauses {
 	return c
 }
 
-// labels adds the conditions for labels. The query starts with the rows of the first label, because they contain the owner and
-// time of the order.
+// labels adds the conditions for labels. The query starts with the rows of the first label, because these rows contain the
+// owner and time of the order.
 func (f Filter) labels(c *clauses) {
 	for n, name := range slices.Sorted(maps.Keys(f.Labels)) {
 		if n > 0 {
@@ -150,7 +150,7 @@ func (f Filter) are(statuses ...lifecycle.Status) bool {
 	return !f.Existing && !slices.ContainsFunc(f.Statuses, func(s lifecycle.Status) bool { return !slices.Contains(statuses, s) })
 }
 
-// List returns the latest orders that match a filter, after a position, newest first.
+// List returns at most the given number of orders that match a filter, after a position, newest first.
 func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) ([]Order, error) {
 	tables, c := f.page(after, most)
 	return l.read(ctx, tables, c.String(), c.args...)

@@ -7,8 +7,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// byName selects orders of all owners by id, generation or idempotency key. Each part uses an index. An idempotency key is
-// looked up once in each namespace. Rejected orders have a separate index.
+// byName selects orders of all owners by ID, generation or idempotency key. Each part uses an index. An idempotency key is
+// looked up once in each namespace, and in the separate index of rejected orders.
 const byName = `id IN (
 	SELECT id FROM orders WHERE id = $1
 	UNION ALL SELECT id FROM orders WHERE generation_id = $1

@@ -22,7 +22,7 @@ type Reading struct {
 	Dearer int64 `json:"dearer"`
 	// Kind is the kind of the ledger: see [Kind] and [Meaning].
 	Kind string `json:"kind"`
-	// Named means that owners have names, because the API key is shared.
+	// Named means that owners have names. They have names only under a shared API key.
 	Named bool `json:"named"`
 }
 
@@ -33,8 +33,8 @@ type Meter struct {
 	newest atomic.Pointer[Reading]
 }
 
-// NewMeter creates a meter and reads the ledger once. named means that owners have names. Without a shared API key they have
-// none, and the readings contain no owners.
+// NewMeter creates a meter and reads the ledger once. named means that owners have names. If named is false, the readings
+// contain no owners.
 func NewMeter(ctx context.Context, ledger *Ledger, named bool) *Meter {
 	m := &Meter{ledger: ledger, named: named}
 	m.newest.Store(&Reading{Kind: ledger.kind, Named: named})

@@ -16,8 +16,8 @@ type Observation struct {
 	Record string
 	// Text is the text of the result, for event receivers. The ledger does not store it in the order.
 	Text *string
-	// APIKey is the SHA-256, in hex, of the forwarded API key that was used for the read. Only orders of this key are updated.
-	// It is empty for a shared API key.
+	// APIKey is the SHA-256, in hex, of the forwarded API key under which the generation was read. Only orders under this key
+	// are updated. It is empty for a shared API key.
 	APIKey string
 	// AtOnce means that the call fails instead of waiting if another transaction has locked the order.
 	AtOnce bool
@@ -25,7 +25,7 @@ type Observation struct {
 
 // Effect describes the changes that an [Observation] caused.
 type Effect struct {
-	// ExceededCents is the reserved price, if this observation has the first charge above that price. Otherwise it is zero.
+	// ExceededCents is the reserved price if this observation has the first charge above that price, and otherwise zero.
 	ExceededCents int64
 	// Deleted means that Easel now treats the generation as deleted.
 	Deleted bool
@@ -114,17 +114,18 @@ const settleDaily = 24 * time.Hour
 // Due is a generation whose cost is due for a check.
 type Due struct {
 	Generation, Owner string
-	// Last means that the refund window is over. The generation must then be read individually, because a list may be outdated.
+	// Last means that the generation must be read individually, because a list may be outdated. It is set after the refund
+	// window of a failed generation, and for settled orders.
 	Last bool
 }
 
-// doubtFor is the maximum age of settled orders that are still checked daily. These are orders with unconfirmed money or a
-// missing generation, because a refund can arrive late and a generation can reappear.
+// doubtFor is the maximum age of settled orders that are still checked daily. They are checked if they have unconfirmed money
+// or if their generation is missing, because a refund can arrive late and a generation can reappear.
 const doubtFor = 30 * 24 * time.Hour
 
-// Due returns generations that are due for a check, least recently observed first. A generation is due if it was not observed
-// for the quiet time, or for a day if its order is older than a day. Newly placed generations and generations under forwarded
-// API keys are excluded.
+// Due returns at most the given number of generations that are due for a check, least recently observed first. A generation is
+// due if it was not observed for the quiet time, or for a day if its order is older than a day. Due omits newly placed
+// generations and generations under forwarded API keys.
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
 	return ask(ctx, l, func(row scanner, one *Due) error {
 		return row.Scan(&one.Generation, &one.Owner, &one.Last)

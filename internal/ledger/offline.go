@@ -94,10 +94,11 @@ func changeUnused(ctx context.Context, url string, change func(*transaction) err
 	return unusable(err)
 }
 
-// idleWithin is the maximum time to wait for a stopped server's sessions to close. idleAgain is the interval between checks.
+// idleWithin is the maximum time to wait until the sessions of a stopped server are closed. idleAgain is the interval between
+// checks.
 const idleWithin, idleAgain = 3 * time.Second, 100 * time.Millisecond
 
-// idle returns an error if a PostgreSQL database still has other connections after idleWithin.
+// idle returns an error if a PostgreSQL database still has other client connections after idleWithin.
 func (l *Ledger) idle(ctx context.Context) error {
 	if !l.IsShared() {
 		return nil
@@ -120,8 +121,9 @@ func (l *Ledger) idle(ctx context.Context) error {
 	}
 }
 
-// Migrate updates the schema of a ledger, for servers whose database user must not change tables. Replicas may use the ledger
-// concurrently. Migrate returns the schema number and the names of the applied migrations. The audit log names the actor.
+// Migrate updates the schema of a ledger. It is for servers whose database user must not change tables. Replicas may use the
+// ledger concurrently. Migrate returns the schema number and the names of the applied migrations. The audit log names by as the
+// actor.
 func Migrate(ctx context.Context, url string, by By) (version int64, applied []string, err error) {
 	at, err := durable(url)
 	if err != nil {
@@ -197,7 +199,7 @@ func vacuumInto(ctx context.Context, at location, part string) error {
 		return unusable(err)
 	}
 	defer func() { _ = db.Close() }()                                        // the connection only reads
-	if _, err := db.ExecContext(ctx, `PRAGMA query_only(OFF)`); err != nil { // query_only would forbid writing the new file
+	if _, err := db.ExecContext(ctx, `PRAGMA query_only(OFF)`); err != nil { // query_only forbids writing the new file
 		return unusable(err)
 	}
 	_, err = db.ExecContext(ctx, `VACUUM INTO $1`, part)
@@ -206,7 +208,7 @@ func vacuumInto(ctx context.Context, at location, part string) error {
 
 // synced flushes a file or directory to disk.
 func synced(path string) error {
-	f, err := os.Open(path) //nolint:gosec // the operator names it
+	f, err := os.Open(path) //nolint:gosec // the operator chooses the path
 	if err != nil {
 		return err
 	}

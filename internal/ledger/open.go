@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// ResendWindow is the default resend window. It is unknown how long the catalog remembers an idempotency key.
+// ResendWindow is the default of [Config.ResendWindow]. It is unknown how long the catalog remembers an idempotency key.
 const ResendWindow = 12 * time.Hour
 
 // Config is the configuration of a ledger.
@@ -29,19 +29,20 @@ type Config struct {
 	ResendWindow time.Duration
 	// RefundWindow is the time after a failure in which a refund may arrive. Zero settles failures immediately.
 	RefundWindow time.Duration
-	// Connector connects to the database instead of the driver. The URL still selects the dialect. Nil means the driver.
+	// Connector, if not nil, connects to the database instead of the driver. The URL still selects the dialect.
 	Connector driver.Connector
 	// Events describes the owners and their events. If nil, no events are stored.
 	Events *EventConfig
-	// Contents means that results are copied.
+	// Contents means that this process copies results.
 	Contents bool
-	// Audited is called with each line of the audit after its commit. It must not block or use the ledger. It may be nil.
+	// Audited is called with each line of the audit log after the line is committed. It must not block or use the ledger. It
+	// may be nil.
 	Audited func(context.Context, AuditLine)
 	// Logger logs outages of the database. Nil discards them.
 	Logger *slog.Logger
 }
 
-// Open opens a ledger and updates its schema. Its errors contain the setting and the remedy, and never the password.
+// Open opens a ledger and updates its schema. Its errors name the setting and the remedy, and never contain the password.
 func Open(ctx context.Context, config Config) (*Ledger, error) {
 	at, err := parse(config.URL)
 	if err != nil {
@@ -99,7 +100,7 @@ func (l *Ledger) take(file string) error {
 	if file == "" {
 		return nil
 	}
-	made, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, fileMode) //nolint:gosec // the operator names it
+	made, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, fileMode) //nolint:gosec // the operator chooses the path
 	if err != nil {
 		cure := "path"
 		if errors.Is(err, os.ErrPermission) {
@@ -116,7 +117,7 @@ func (l *Ledger) take(file string) error {
 	if err := made.Close(); err != nil {
 		return &refusal{remedies["disk"], err}
 	}
-	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, fileMode) //nolint:gosec // the operator names it
+	lock, err := os.OpenFile(file+".lock", os.O_CREATE|os.O_RDWR, fileMode) //nolint:gosec // the operator chooses the path
 	if err != nil {
 		return &refusal{remedies["path"], err}
 	}
@@ -135,7 +136,7 @@ func (l *Ledger) take(file string) error {
 // fileMode is the mode of a ledger's files, which contain prompts and money.
 const fileMode = 0o600
 
-// withSetting adds the name of the setting to an error that lacks it, because a connection can fail at any step.
+// withSetting adds the name of the setting to an error that does not contain it, because a connection can fail at any step.
 func withSetting(ctx context.Context, err error) error {
 	if ctx.Err() != nil || strings.Contains(err.Error(), "EASEL_LEDGER_URL") {
 		return err

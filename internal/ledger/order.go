@@ -13,12 +13,12 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// MostOpen is the maximum number of open orders of one owner. Orders that were last tried before the resend window do not
+// MostOpen is the maximum number of open orders of one owner. Orders whose last attempt is older than the resend window do not
 // count.
 const MostOpen = 10_000
 
-// MostRefused is the maximum number of rejected orders of one owner within [RefusedTime]. It limits the storage, because
-// rejected orders are kept for a day.
+// MostRefused is the maximum number of rejected orders of one owner within [RefusedTime]. It limits the storage for rejected
+// orders, which are kept for at least a day.
 const (
 	MostRefused = 2_000
 	RefusedTime = time.Hour
@@ -39,7 +39,8 @@ func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err e
 }
 
 // Call finds an order by its idempotency key. Use it before any other check. If the order must be resent, Call acquires its
-// lease. If there is no order, the step is [lifecycle.Write], or the error is [ErrTooManyOpen] or [ErrTooManyRefused].
+// lease. If there is no order, the action of the step is [lifecycle.Write], or the error is [ErrTooManyOpen] or
+// [ErrTooManyRefused].
 func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.Step, err error) {
 	if step, found, err := l.lookUp(ctx, r); err != nil || !found {
 		return o, step, err
@@ -59,23 +60,23 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 	return o, step, err
 }
 
-// isSame reports whether a request matches an order. If the inputs of an open order are not stored, their bytes must be equal
-// too, because a resend must repeat the first attempt exactly.
+// isSame reports whether a request matches an order. If the order is open and its inputs are not stored, the input bytes must
+// be equal too, because a resend must repeat the first attempt exactly.
 func (o Order) isSame(r Request) bool {
 	sendable := o.State == lifecycle.Open && o.Inputs == ""
 	return o.Digest == r.Digest && (!sendable || o.InputsDigest == r.InputsDigest)
 }
 
 // lookUpKey uses the indexes of idempotency keys, open orders and rejected orders. Its limits are constants, because SQLite
-// would prepare a statement with a variable limit on each execution.
+// prepares a statement with a variable limit again for each execution.
 const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> {refused}),
 	EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $2 AND namespace <> $1 AND state <> {refused}),
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {open} AND retry_time > {now} - $5 LIMIT {most open}) AS unresolved),
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {refused} AND order_time > {now} - $6 LIMIT {most refused}) AS refused)`
 
-// lookUp checks whether the idempotency key has an order. It uses a single statement, because most keys have none. If there is
-// no order, it returns the step for a free key. A key that the caller used in another team is not free. The transaction that
-// writes the order repeats this check.
+// lookUp reports whether the idempotency key has an order. It uses a single statement outside a transaction, because most keys
+// have no order. If there is no order, step is the step for a free key. A key that the caller used in another team is not free.
+// The transaction that writes the order repeats this check.
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
 	elsewhere, open, refused := false, 0, 0
 	err = l.reading(ctx, func(tx *transaction) error {
@@ -224,7 +225,7 @@ func (l *Ledger) Renew(ctx context.Context, id string, lease int, apiKey string)
 	return may && err == nil, left, err
 }
 
-// RecordProblem records why an order has no outcome yet. It does nothing if the lease is not the latest one.
+// RecordProblem records the reason why an order has no outcome yet. It does nothing if the lease is not the latest one.
 func (l *Ledger) RecordProblem(ctx context.Context, id string, lease int, problem string) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		_, err := tx.exec(`UPDATE orders SET problem = $1 WHERE id = $2 AND leases = $3 AND state = {open}`, problem, id, lease)
@@ -242,9 +243,10 @@ func (l *Ledger) Sendable(o Order) time.Duration {
 	return left
 }
 
-// Resume acquires the lease of an abandoned order that may still be sent and was first sent under this API key. It chooses the
-// next owner after last that has such an order, and that owner's order with the earliest retry time. It skips orders that
-// another transaction has locked. found is false if there is no such order.
+// Resume leases an open order whose previous lease has ended, so that the recovery can resend it. apiKey must be the API key of
+// the order's first attempt. Owners take turns: Resume chooses the next owner after last that has such an order, and this
+// owner's order with the earliest retry time. It skips orders that another transaction has locked. found is false if there is
+// no such order.
 func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, found bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		found = false
@@ -267,9 +269,9 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 	return o, found && err == nil, err
 }
 
-// Expire handles orders that can no longer be resent. It deletes their inputs. Because their outcome remains unknown, it counts
-// their reserved price as spent but unconfirmed. It changes at most the given number of orders, and returns the number of
-// changed orders.
+// Expire updates orders that can no longer be resent. It deletes their inputs. It counts their reserved price as unconfirmed,
+// because their outcome remains unknown. It changes at most the given number of orders, and returns the number of changed
+// orders.
 func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		all, err := l.orders(tx, "", `state = {open} AND (reserved_cents > 0 OR inputs IS NOT NULL) AND `+lapsed+`
@@ -288,7 +290,7 @@ func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 // Conclusion is the outcome of the attempts under a lease.
 type Conclusion struct {
 	Outcome lifecycle.Outcome
-	// Generation is the ID of the generation if the outcome is [lifecycle.Named]. CostCents is its charge, or nil if it is
+	// Generation is the ID of the generation if the outcome is [lifecycle.Named]. CostCents is the charge, or nil if it is
 	// unknown.
 	Generation string
 	CostCents  *int64
@@ -345,9 +347,9 @@ func (l *Ledger) concludeWritten(ctx context.Context, o Order, c Conclusion) (st
 	return step, err
 }
 
-// leaveKey prevents two orders from having the same idempotency key. The key of an order that was recorded as rejected may have
-// been used for a later order, which keeps the key. The key of the first order then gets a suffix that starts with a space,
-// which no caller can send.
+// leaveKey prevents two orders from having the same idempotency key. If an order was recorded as rejected, a later order may
+// have used its key. The later order keeps the key. The key of the first order gets a suffix that starts with a space, so that
+// no caller can send it.
 func (l *Ledger) leaveKey(tx *transaction, o Order) error {
 	other, err := l.sameKey(tx, o)
 	if err == nil && other != nil {
@@ -366,9 +368,9 @@ type Resolution struct {
 	Forced bool
 }
 
-// Resolve records an operator's decision about an order whose outcome is unknown: its generation, or "" for none. possible is
-// false while the order may be resent under apiKey. If apiKey is empty, possible is false while it may be resent under any API
-// key. A decision can be corrected later. The journal and the audit log name the operator.
+// Resolve records an operator's decision about an order whose outcome is unknown. The decision is the generation that the order
+// started, or "" if it started none. possible is false while the order may be resent under apiKey, or under any API key if
+// apiKey is empty. A decision can be corrected later. The journal and the audit log name the operator.
 func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution) (before Order, possible bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, taken, err := l.orderAndHolder(tx, apiKey, id, said.Generation)
@@ -400,7 +402,7 @@ func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution
 	return before, possible && err == nil, err
 }
 
-// known returns the audit value of an order before or after an operator's decision.
+// known returns the audited values of an order before or after an operator's decision.
 func known(o Order, life lifecycle.Order, forced bool) any {
 	return struct {
 		Owner      string `json:"owner"`
@@ -410,7 +412,8 @@ func known(o Order, life lifecycle.Order, forced bool) any {
 	}{o.Owner, life.State.String(), life.Generation, forced}
 }
 
-// sameKey returns another order with the same idempotency key, or nil.
+// sameKey returns another order with the same idempotency key in the same namespace or from the same caller. It returns nil if
+// there is no such order.
 func (l *Ledger) sameKey(tx *transaction, o Order) (other *Order, err error) {
 	return l.order(tx, "", `id <> $1 AND state <> {refused} AND idempotency_key = $2 AND (namespace = $3 OR caller = $4 AND caller <> '')`, o.ID, o.IdempotencyKey, o.Namespace, o.Caller)
 }
@@ -428,7 +431,7 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 		_, err := tx.exec(`UPDATE orders SET leased_until = 0, retry_time = {now} + $1, problem = $2 WHERE id = $3`, retryDelay(next.Leases).Microseconds(), c.Problem, o.ID)
 		return err
 	}
-	placed := number(next.State == lifecycle.Placed) - number(o.State == lifecycle.Placed) // change of the number of placed orders
+	placed := number(next.State == lifecycle.Placed) - number(o.State == lifecycle.Placed) // change in the number of placed orders
 	if next.State == lifecycle.Refused && !next.Resolved && next.Leases == 1 {             // only budgets read the labels of a rejected order
 		if _, err := tx.exec(`DELETE FROM labels WHERE order_id = $1 AND budgeted = 0`, o.ID); err != nil {
 			return err

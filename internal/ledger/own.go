@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Attribution contains the owner, caller, model and labels of an order. Only an operator can change them.
+// Attribution contains the owner, caller, model and labels of an order, and whether its generation is deleted.
 type Attribution struct {
 	Owner, Caller, Model string
 	Labels               map[string]string
@@ -29,8 +29,8 @@ func (a Attribution) Equal(b Attribution) bool {
 	return a.Owner == b.Owner && a.Caller == b.Caller && a.Model == b.Model && a.Deleted == b.Deleted && maps.Equal(a.Labels, b.Labels)
 }
 
-// The condition on the owner must not use the index on owners, because that would read all orders of the owner. The ids select
-// the rows.
+// whoseOwner compares an expression instead of a column, so that the database does not use the index on owners and read all
+// orders of the owner. The IDs of the generations select the rows.
 const (
 	ofGeneration  = `generation_id = $1`
 	ofGenerations = `generation_id {in ids}`
@@ -70,8 +70,8 @@ const recentlyPlaced = `state = {placed} AND placed_time <> 0 AND placed_time > 
 // maxRecent is the maximum number of orders that [Ledger.RecentlyPlaced] and [Ledger.RecentlyEnded] return.
 const maxRecent = 10_000
 
-// RecentlyPlaced returns the attributions of the newest orders whose generations were recorded within the given time, by the
-// ledger's clock.
+// RecentlyPlaced returns the attributions of the latest orders whose generations were recorded within the given time, by the
+// ledger's clock. The key of the map is the generation.
 func (l *Ledger) RecentlyPlaced(ctx context.Context, within time.Duration) (placed map[string]Attribution, err error) {
 	placed = map[string]Attribution{}
 	err = l.reading(ctx, func(tx *transaction) error {
@@ -80,7 +80,7 @@ func (l *Ledger) RecentlyPlaced(ctx context.Context, within time.Duration) (plac
 	return placed, err
 }
 
-// recentlyEnded selects orders under a shared API key by the time when a process first recorded the end of their generation.
+// recentlyEnded selects orders under a shared API key by the time when the latest end of their generation was recorded.
 const recentlyEnded = `ended_time <> 0 AND ended_time > {now} - $1 AND namespace <> api_key ORDER BY ended_time DESC LIMIT $2`
 
 // State is the recorded state of a generation.
@@ -104,7 +104,7 @@ func (l *Ledger) RecentlyEnded(ctx context.Context, within time.Duration) (ended
 	return ended, err
 }
 
-// Generations returns the IDs of the latest generations whose orders match a filter, at most the given number.
+// Generations returns the IDs of at most the given number of generations whose orders match a filter, newest first.
 func (l *Ledger) Generations(ctx context.Context, f Filter, most int) (ids []string, err error) {
 	tables, c := f.page(Position{}, most)
 	return ask(ctx, l, scanText, `SELECT generation_id FROM `+tables+` WHERE `+c.String(), c.args...)
@@ -134,7 +134,7 @@ func attributions(tx *transaction, own map[string]Attribution, condition string,
 		CASE WHEN presumed_deleted = 1 OR failed_time > 0 AND settled = 0 THEN '' ELSE COALESCE(record, '') END, {labels of order} FROM orders WHERE `+condition, args...)
 }
 
-// etagOf returns the etag in a record, or an empty string without an etag.
+// etagOf returns the etag in a record, or an empty string if the record has no etag.
 func etagOf(record string) string {
 	var version struct{ Etag string }
 	if record == "" || json.Unmarshal([]byte(record), &version) != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Limits are the spending limits of an owner, in cents. Nil means no limit. Days and months are UTC.
+// Limits are the spending limits of an owner, in cents. Nil means no limit. Days and months are in UTC.
 type Limits struct{ DailyCents, MonthlyCents *int64 }
 
 // Budget is an owner's spending limit, with the amounts that count toward it.
@@ -46,8 +46,7 @@ func (b Budget) LeftCents() int64 { return max(0, b.LimitCents-b.SpentCents-b.Re
 // labelKey returns the name of a label value in the budgets, such as project=apollo. The name of a label contains no =.
 func labelKey(name, value string) string { return name + "=" + value }
 
-// usage contains the amounts that count toward a budget of an owner. label is a [labelKey], or empty for the budget of the
-// owner.
+// usage contains the amounts that count toward one budget. label is a [labelKey], or empty for the budget of the owner.
 type usage struct {
 	owner, label, period      string
 	spent, reserved, notified int64

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// maxKept is the maximum number of statements that a pool caches. The number of different statements is large, because lists
-// have one for each combination of filters.
+// maxKept is the maximum number of statements that a pool caches. There are many different statements, because lists have one
+// for each combination of filters.
 const maxKept = 100
 
 // pool is a connection pool that caches statements in the dialect of its database. It prepares SQLite statements, because most
@@ -29,8 +29,8 @@ type statement struct {
 	prepared *sql.Stmt
 }
 
-// prepare prepares the statements that were first executed since the last call. It needs a free connection, and a transaction
-// may use the only one. So it is called before a transaction begins.
+// prepare prepares the statements that were first executed since the last call. It needs a free connection. It is called before
+// a transaction begins, because the transaction may use the only connection.
 func (p *pool) prepare(ctx context.Context) {
 	p.mu.Lock()
 	wanted := p.wanted

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// keptTime is the age at which orders with an outcome are deleted. A durable ledger deletes only rejected orders.
+// keptTime is the age at which orders with an outcome may be deleted. A durable ledger deletes only rejected orders.
 const keptTime = 24 * time.Hour
 
 // The queries for orders to delete start at time $1, and select at most $2 orders.
@@ -16,10 +16,10 @@ const (
 		ORDER BY order_time LIMIT $2`
 )
 
-// Prune deletes orders from a ledger in memory, in steps: orders that are older than a day, and the oldest orders if there are
-// more than kept. It returns their number. Orders whose outcome is unknown are kept. Otherwise their callers could resend the
-// idempotency keys after the catalog has forgotten them. The amounts in the budgets remain. Prune does nothing in a durable
-// ledger, from which only [Ledger.ForgetRefused] deletes orders.
+// Prune deletes orders with an outcome from a ledger in memory, in steps. It deletes orders that are older than a day, and the
+// oldest orders if there are more than kept. It returns the number of deleted orders. Orders with an unknown outcome are kept.
+// Otherwise their callers could send the idempotency keys again after the catalog has forgotten them. The amounts in the
+// budgets remain. Prune does nothing in a durable ledger, from which only [Ledger.ForgetRefused] deletes orders.
 func (l *Ledger) Prune(ctx context.Context, kept int) (forgotten int, err error) {
 	if l.IsDurable() {
 		return 0, nil
@@ -31,8 +31,8 @@ func (l *Ledger) Prune(ctx context.Context, kept int) (forgotten int, err error)
 	return forgotten + surplus, err
 }
 
-// ForgetRefused deletes, in steps, orders that were rejected at least a day ago, and returns their number. Orders that an
-// operator declared rejected are kept, because the decision can be corrected.
+// ForgetRefused deletes, in steps, rejected orders that are older than a day and than the resend window. It returns their
+// number. Orders that an operator declared rejected are kept, because the decision can be corrected.
 func (l *Ledger) ForgetRefused(ctx context.Context) (forgotten int, err error) {
 	owners, err := ask(ctx, l, scanText, eachOwner("orders", "state = {refused}"))
 	for _, owner := range owners {
@@ -46,8 +46,7 @@ func (l *Ledger) ForgetRefused(ctx context.Context) (forgotten int, err error) {
 }
 
 // surplusOrders selects orders with an outcome if there are more than $1. It ranks each owner's orders from the newest to the
-// oldest, and selects the orders that rank last, so that an owner with many orders does not displace the orders of other
-// owners.
+// oldest, and selects the orders that rank last. So an owner with many orders does not displace the orders of other owners.
 const surplusOrders = `SELECT id FROM (SELECT id, order_time, ROW_NUMBER() OVER (PARTITION BY owner ORDER BY order_time DESC, id DESC) AS place FROM orders
 	WHERE state <> {open} AND (SELECT COUNT(*) FROM orders WHERE state <> {open}) > $1) AS ranked ORDER BY place, order_time DESC LIMIT -1 OFFSET $1`
 

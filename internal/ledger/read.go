@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// columns are the columns that scan reads, in this order.
+// columns are the columns of orders that scan reads, in this order.
 var columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, inputs_digest, state, COALESCE(generation_id, ''), resolved = 1, leases,
 	NOT ` + lapsed + `, {now} - order_time, order_time, expire_time, price_cents, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents,
 	status, COALESCE(record, ''), deleted = 1, presumed_deleted = 1, absent_time, settled = 1, charge_final = 1, refunded = 1, placed_time, failed_time, problem, erased = 1, held = 1, {labels of order}`
@@ -59,8 +59,8 @@ func (l *Ledger) read(ctx context.Context, tables, condition string, args ...any
 	return all, err
 }
 
-// labels scans the labels of an order, which a query returns as JSON. An order without labels has an empty map. The query
-// returns no labels for an erased order, even if it reads them from an older snapshot.
+// labels scans the labels of an order, which a query returns as JSON. An order without labels has an empty map. For an erased
+// order the query returns no labels, even if its snapshot still contains them.
 type labels struct{ into *map[string]string }
 
 // Scan implements [sql.Scanner].

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// replicaTTL is the time after which a replica whose row was not renewed is considered stopped.
+// replicaTTL is the time after which a replica counts as stopped if its row was not renewed.
 const replicaTTL = 30 * time.Second
 
 const (
@@ -16,8 +16,8 @@ const (
 
 var removeStopped = `DELETE FROM replicas WHERE ` + isPast("seen_time + "+micro(replicaTTL), micro(replicaTTL))
 
-// Attend renews the row of a replica if it polls the catalog, and removes the row if polls is false. It returns the number of
-// polling replicas.
+// Attend renews the row of a replica that polls the catalog. If polls is false, it removes the row. It returns the number of
+// replicas that poll.
 func (l *Ledger) Attend(ctx context.Context, replica string, polls bool) (replicas int, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		own := removeReplica

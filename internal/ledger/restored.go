@@ -25,7 +25,7 @@ func (l *Ledger) recognize(ctx context.Context) error {
 }
 
 // compareDatabase marks the ledger as a copy if its database is not the database in which it was last opened. If several
-// replicas start, only one writes the mark.
+// replicas start at the same time, only one writes the mark.
 func (t *transaction) compareDatabase() error {
 	if !t.l.IsShared() {
 		return nil
@@ -45,7 +45,7 @@ func (t *transaction) compareDatabase() error {
 }
 
 // mark records that the ledger is a copy. It puts open orders on hold and returns their number. New copies of results get a new
-// place in the store, so that no copy of the original ledger is replaced.
+// name in the store, so that they do not replace copies of the original ledger.
 func (t *transaction) mark() (held int64, err error) {
 	if err := t.execAll(
 		`UPDATE facts SET name = '`+formerFact+`' || CAST({now} AS TEXT) WHERE name = '`+storeFact+`'`,
@@ -77,8 +77,8 @@ func Restored(ctx context.Context, url string, by By) (held int64, err error) {
 	return held, err
 }
 
-// Unseal allows servers to use a ledger again after it was copied. From then on the ledger counts as a copy, because orders may
-// have been placed in the other ledger. Unseal returns the number of orders on hold.
+// Unseal allows servers to use a ledger again after it was copied. From then on, the ledger counts as a copy, because orders
+// may have been placed in the other ledger. Unseal returns the number of orders on hold.
 func Unseal(ctx context.Context, url string, by By) (held int64, err error) {
 	err = changeUnused(ctx, url, func(tx *transaction) error {
 		rows, err := tx.exec(`DELETE FROM facts WHERE name = $1`, sealedFact)
@@ -96,8 +96,8 @@ func Unseal(ctx context.Context, url string, by By) (held int64, err error) {
 	return held, err
 }
 
-// seal prevents servers from using a ledger after it was copied. In PostgreSQL, a trigger also stops a server that lost its
-// connection during the copy.
+// seal prevents servers from using a ledger after it was copied. In PostgreSQL, a trigger also rejects changes by a server that
+// lost its connection during the copy and reconnects.
 func (t *transaction) seal(by By) error {
 	statements := []string{`INSERT INTO facts (name, value) VALUES ('` + sealedFact + `', CAST({now} AS TEXT))`}
 	if t.l.IsShared() {

@@ -10,9 +10,9 @@ import (
 type Request struct {
 	// Namespace is the scope of the idempotency key: the owner under a shared API key, otherwise the forwarded API key.
 	Namespace string
-	// Owner is the owner of the order, and Caller the caller that sends it.
+	// Owner is the owner of the order. Caller is the caller that sends it.
 	Owner, Caller string
-	// IdempotencyKey is the key that the caller sent, and UpstreamKey the key that the catalog receives.
+	// IdempotencyKey is the key that the caller sent. UpstreamKey is the key that the catalog receives.
 	IdempotencyKey, UpstreamKey string
 	// APIKey is the SHA-256, in hex, of the API key under which the order is sent.
 	APIKey  string
@@ -23,7 +23,7 @@ type Request struct {
 	Digest string
 	// InputsDigest is the SHA-256, in hex, of the exact input bytes.
 	InputsDigest string
-	// Labels are for display and reports.
+	// Labels are for display, reports and budgets.
 	Labels map[string]string
 	// ExpireTime is the time after which the order is not sent. Zero means no limit.
 	ExpireTime time.Time
@@ -33,7 +33,7 @@ type Request struct {
 	Limits Limits
 	// Total is the spending limit of all owners together.
 	Total Limits
-	// LabelLimits are the spending limits of label values, by the name of the label. The order has each of these labels.
+	// LabelLimits are the spending limits of the order's label values, by the name of the label.
 	LabelLimits map[string]Limits
 	// Agreed is called at the end of the transaction that writes the order. It checks that the caller, the model and the limits
 	// are unchanged. An error aborts the transaction. It may be nil.
@@ -44,7 +44,7 @@ type Request struct {
 type Order struct {
 	lifecycle.Order
 
-	// ID is the ledger's ID of the order. The recovery and operators use it.
+	// ID is the order's ID in the ledger. The recovery and operators use it.
 	ID string
 	// These fields are copied from the [Request].
 	Namespace, Owner, Caller, IdempotencyKey, UpstreamKey, APIKey, ModelID, Inputs, Digest, InputsDigest string
@@ -58,20 +58,20 @@ type Order struct {
 	// Observed is the observed state of the generation. Record is the catalog's record of the latest state, as JSON.
 	lifecycle.Observed
 	Record string
-	// Labels are the labels of its [Request].
+	// Labels are copied from the [Request].
 	Labels map[string]string
 
 	// Problem is the reason why the order has no outcome yet, for operators.
 	Problem string
 
-	// Erased means that the labels and the record were erased. Later observations do not restore them.
+	// Erased means that the labels and the record were erased. Later observations do not write them again.
 	Erased bool
 
 	placed int64 // time when the generation was recorded, in microseconds; zero if there is no generation
 }
 
-// budgets returns the limits of the budgets in which a new order is reserved: the limits of the owner under "", and the limits
-// of label values under [labelKey].
+// budgets returns the limits of the budgets in which the price of a new order is reserved: the owner's limits under "", and the
+// limits of label values under [labelKey].
 func (r Request) budgets() map[string]Limits {
 	all := map[string]Limits{"": r.Limits}
 	for name, limits := range r.LabelLimits {

@@ -47,7 +47,8 @@ func (l *Ledger) migrate(ctx context.Context) (applied []string, err error) {
 	return applied, compatible(ctx, l.writes, int64(len(files)))
 }
 
-// migrate applies the missing migrations. Another replica may have applied some before the lock was acquired.
+// migrate applies the migrations that are missing. Another replica may have applied some before this transaction acquired the
+// lock.
 func (t *transaction) migrate(files []string) (applied []string, err error) {
 	if _, err := t.querier.ExecContext(t.ctx, t.l.dialect.migrationLock); err != nil {
 		return nil, err

@@ -10,8 +10,8 @@ import (
 const stepRows = 100
 
 // inSteps calls step repeatedly, each time in a new transaction, until a step changes fewer than [stepRows] rows. A step
-// changes rows in the order of their times, and returns the times of the changed rows. It starts at the time from, which is the
-// last time that the previous step returned. inSteps returns the number of changed rows, even if it also returns an error.
+// changes rows in the order of their times, starting at the time from, and returns the times of the changed rows. from is the
+// latest time that the previous step returned. inSteps returns the number of changed rows, even if it also returns an error.
 func (l *Ledger) inSteps(ctx context.Context, step func(tx *transaction, from int64) (times []int64, err error)) (rows int, err error) {
 	for from := int64(0); ; {
 		var times []int64
@@ -29,8 +29,8 @@ func (l *Ledger) inSteps(ctx context.Context, step func(tx *transaction, from in
 	}
 }
 
-// eachOwner returns a query for the owners of the rows that match a condition. It skips from one owner to the next in an index.
-// A condition on each_of.owner can be appended.
+// eachOwner returns a query for the owners of the rows that match a condition. The query uses an index to skip from one owner
+// to the next. A condition on each_of.owner can be appended.
 func eachOwner(table, condition string) string {
 	least := `SELECT MIN(owner) FROM ` + table + ` WHERE ` + condition
 	return `WITH RECURSIVE each_of (owner) AS (` + least + `

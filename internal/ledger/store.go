@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// Stores contains the names under which a ledger stores copies of results. Several ledgers may share a store.
+// Stores contains the names under which a ledger stores copies of results. Several ledgers may use the same store.
 type Stores struct {
 	// Name is the current name. It is empty if no process has copied a result yet.
 	Name string
-	// Former contains the earlier names, from before the ledger was copied. The original ledger may still have copies under
-	// them.
+	// Former contains the earlier names, which the ledger had before it was copied or restored. The original ledger may still
+	// have copies under these names.
 	Former []string
 	// Adopted means that an operator has adopted the copies under the former names.
 	Adopted bool
@@ -29,7 +29,7 @@ func (s Stores) Own() []string {
 	return s.All()
 }
 
-// StoreName returns the name of the ledger in a store. If it has none, the suggested name is stored and returned.
+// StoreName returns the name of the ledger in a store. If the ledger has no name yet, it gets the suggested name.
 func (l *Ledger) StoreName(ctx context.Context, suggested string) (string, error) {
 	return l.tie(ctx, storeFact, suggested)
 }
@@ -52,8 +52,8 @@ func (l *Ledger) Stores(ctx context.Context) (s Stores, err error) {
 	return s, err
 }
 
-// AdoptContents allows the ledger to delete copies from before it was copied. It returns false, and does nothing, if the ledger
-// is not a copy.
+// AdoptContents allows the ledger to delete copies from before it was copied or restored. It does nothing and returns false if
+// the ledger is not a copy.
 func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err error) {
 	if !l.IsCopy() {
 		return false, nil

@@ -63,8 +63,8 @@ func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error
 	return s, err
 }
 
-// Queries for the totals of placed orders, and for the orders whose outcome is unknown. An owner in the second query may not
-// have a budget yet.
+// Queries for the totals of placed orders, and for the orders whose outcome is unknown. An owner without placed orders may have
+// no budget rows.
 const (
 	knownSums   = `SELECT owner, orders, spent_cents + refunded_cents AS spent, refunded_cents, reserved_cents, unconfirmed_cents, 0 AS unknown, CAST(NULL AS BIGINT) AS oldest FROM budgets WHERE period = 'month' AND label = '' AND owner <> '` + AllOwners + `'`
 	unknownSums = `SELECT owner, 0 AS orders, 0 AS spent, 0 AS refunded_cents, 0 AS reserved_cents, 0 AS unconfirmed_cents, 1 AS unknown, order_time AS oldest FROM orders WHERE state = {open}`
@@ -98,7 +98,7 @@ func (l *Ledger) summarizeOwners(tx *transaction, known bool, now time.Time) (al
 	return all, l.summarizeBudgets(tx, all, now)
 }
 
-// summarizeBudgets sets the limited budgets of each owner, with their usage.
+// summarizeBudgets sets each owner's current budgets that have a limit, with their usage.
 func (l *Ledger) summarizeBudgets(tx *transaction, owners []OwnerSummary, now time.Time) error {
 	used, err := tx.used(now, "TRUE")
 	teams := l.teams()
@@ -108,7 +108,7 @@ func (l *Ledger) summarizeBudgets(tx *transaction, owners []OwnerSummary, now ti
 	return err
 }
 
-// used returns the usage of the owners' day and month budgets of a time that match a condition.
+// used returns the usage of owners' budgets for the day and the month that contain now. The condition selects the budgets.
 func (t *transaction) used(now time.Time, condition string, args ...any) ([]usage, error) {
 	periods := Limits{}.periods(now)
 	return collect(t, scanUsage, `SELECT `+usageColumns+` FROM budgets WHERE label = '' AND (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) AND `+condition,

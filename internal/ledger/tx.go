@@ -44,8 +44,8 @@ func (l *Ledger) tx(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.writes, nil, do) })
 }
 
-// reading runs queries outside a transaction. These queries have no spans, because almost every call has such a query, and a
-// span costs as much as the query. Each retry calls do again.
+// reading runs queries outside a transaction. The queries have no spans, because almost every call has such a query, and a span
+// would cost as much as the query. Each retry calls do again.
 func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error {
 		l.reads.prepare(ctx)
@@ -122,8 +122,8 @@ const (
 	sqliteBusy = 5
 )
 
-// mayRetry reports whether a transaction may be retried: the database aborted it because of a conflict, or it was not sent
-// because the connection was closed. A commit whose result is unknown is not retried.
+// mayRetry reports whether a transaction may be retried. It may be retried if the database aborted it because of a conflict, or
+// if it was not sent because the connection was closed. A commit whose result is unknown is not retried.
 func mayRetry(err error) bool {
 	if _, doubt := errors.AsType[*Doubt](err); doubt {
 		return false
@@ -143,7 +143,7 @@ func hasCode(err error, code string) bool {
 	return ok && server.Code == code
 }
 
-// isSlow reports whether an operation timed out although the database is available. PostgreSQL reports such a timeout itself. A
+// isSlow reports whether an operation timed out although the database is available. PostgreSQL itself reports such a timeout. A
 // SQLite database is always available.
 func (l *Ledger) isSlow(err error) bool {
 	return hasCode(err, queryCanceled) || !l.IsShared() && errors.Is(err, context.DeadlineExceeded)

@@ -64,7 +64,7 @@ const sums = `CAST(SUM(orders) AS BIGINT), CAST(SUM(failed) AS BIGINT), CAST(SUM
 	CAST(SUM(cost_cents) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT)`
 
 // Usage returns totals of orders and money, sorted by dimensions. Charges and refunds count at the time of the order, even if
-// they are later.
+// they are recorded later.
 func (l *Ledger) Usage(ctx context.Context, q UsageQuery) ([]Usage, error) {
 	statement, args := q.statement()
 	return ask(ctx, l, q.scan, statement, args...)
@@ -108,7 +108,7 @@ func (q UsageQuery) statement() (statement string, args []any) {
 }
 
 // sources returns the query for the amounts. It combines the rollups of complete days, the placed orders of incomplete days,
-// and the orders whose outcome is unknown. A query by label reads only orders, because rollups have no labels.
+// and the orders whose outcome is unknown. A query by label reads only the table orders, because rollups have no labels.
 func (q UsageQuery) sources(c *clauses) string {
 	start, end := max(0, q.Start.UnixMicro()), min(q.End.UnixMicro(), endOfTime.UnixMicro())
 	if slices.Contains(q.By, ByLabel) {

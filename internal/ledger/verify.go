@@ -10,7 +10,7 @@ import (
 
 // Difference is an amount in the ledger that differs from the sum of journal lines or orders.
 type Difference struct {
-	// Order and Owner identify the order, or the owner of the budget or report.
+	// Order and Owner identify the order, or Owner identifies the owner of the budget or report.
 	Order, Owner string
 	// Period and Start identify the period of a budget or report. Period is empty for an order.
 	Period string
@@ -36,13 +36,14 @@ func (d Difference) String() string {
 type Verified struct{ Orders, Budgets, Differences int }
 
 // comparison compares recorded amounts with sums over other rows. Both queries select the order, the owner, the period and its
-// start, a description of the place in a report, and the amounts.
+// start, a suffix for the names of the amounts, and the amounts.
 type comparison struct {
 	amounts           []string
 	recorded, journal string
 }
 
-// The reserved and spent cents of an order. The databases have different functions for the maximum of two values.
+// SQL expressions for the reserved and spent cents of an order. They use CASE, because the databases have different functions
+// for the maximum of two values.
 const (
 	heldCents  = `reserved_cents + CASE WHEN unconfirmed_cents > COALESCE(cost_cents, 0) THEN unconfirmed_cents - COALESCE(cost_cents, 0) ELSE 0 END`
 	spentCents = `CASE WHEN COALESCE(cost_cents, 0) - refunded_cents > unconfirmed_cents THEN COALESCE(cost_cents, 0) - refunded_cents ELSE unconfirmed_cents END`
@@ -110,7 +111,7 @@ func (l *Ledger) Verify(ctx context.Context, differs func(Difference)) (v Verifi
 	return v, unusable(err)
 }
 
-// scan reports the differences in a row.
+// scan reports the differences in a row of the query.
 func (c comparison) scan(row scanner, v *Verified, differs func(Difference)) error {
 	d, place, values := Difference{}, "", make([]int64, 2*len(c.amounts))
 	into := []any{&d.Order, &d.Owner, &d.Period, moment{&d.Start}, &place}

@@ -8,7 +8,7 @@ import (
 // VisibleAfter is the time after an order was placed during which reads may not find its generation.
 const VisibleAfter = 30 * time.Second
 
-// Status is the latest state of a generation: see [Status.MayBecome].
+// Status is the state of a generation. [Status.MayBecome] defines the possible changes.
 type Status int
 
 // The states of a generation.
@@ -43,7 +43,7 @@ func (s Status) MayBecome(next Status) bool { return slices.Contains(follows[s],
 type Observed struct {
 	// Status is the latest state.
 	Status Status
-	// PriceCents is the price that was reserved when the order was written.
+	// PriceCents is the price that was reserved when the order was written, or zero if the order has no quote.
 	PriceCents int64
 	// ChargedCents is the highest charge that was read, or nil if none was read.
 	ChargedCents *int64
@@ -68,9 +68,9 @@ type Observation struct {
 	Status Status
 	// CostCents is the charge, or nil if it is unknown.
 	CostCents *int64
-	// Whole means that a later read would not add details about the charge. A list may omit the charge.
+	// Whole means that a later read would return no further details about the charge. A list may omit the charge.
 	Whole bool
-	// Deleted means that a call to Easel deleted the generation. If NotFound is also set, it means instead that the observing
+	// Deleted means that a call to Easel deleted the generation. If NotFound is also set, no call deleted it, but the observing
 	// process already counts the generation as deleted.
 	Deleted bool
 	// NotFound means that the catalog itself, not a proxy, has responded that the generation does not exist.
@@ -106,7 +106,8 @@ func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration
 	return g
 }
 
-// isSettled reports whether the cost of an existing generation is final. whole means that the record has all details.
+// isSettled reports whether the cost of a generation is final if the generation is not deleted. whole has the meaning of
+// [Observation.Whole].
 func (g Observed) isSettled(whole bool, now time.Time, refundWindow time.Duration) bool {
 	switch g.Status {
 	case Refunded:
@@ -122,7 +123,7 @@ func (g Observed) isSettled(whole bool, now time.Time, refundWindow time.Duratio
 // IsDeleted reports whether the catalog no longer has the generation.
 func (g Observed) IsDeleted() bool { return g.DeletedByCall || g.Absence.Lasting }
 
-// isCharged reports whether the charge is complete. A price of zero means that the order has no quote.
+// isCharged reports whether no further charge is expected. A price of zero means that the order has no quote.
 func (g Observed) isCharged() bool {
 	return g.ChargedCents != nil && (g.Final || g.PriceCents > 0 && *g.ChargedCents >= g.PriceCents)
 }
@@ -175,15 +176,16 @@ const AbsentFor = time.Minute
 // Absence is the evidence of reads that did not find a generation. One such read proves nothing, because a proxy may have
 // responded, or the read may have used another API key. Watchers and the ledger share this rule.
 type Absence struct {
-	// Since is the time of the first read that did not find the generation after it was last found. Zero means that there was
-	// no such read.
+	// Since is the time of the first of the consecutive reads that did not find the generation. Zero means that the latest read
+	// found it.
 	Since time.Time
 	// Lasting means that Easel treats the generation as deleted until a read finds it.
 	Lasting bool
 }
 
-// NotFound returns the absence after another read that did not find the generation. It becomes lasting if the first such read
-// is at least AbsentFor ago and witnessed is true. witnessed means that another read under the same API key succeeded.
+// NotFound returns the absence after another read that did not find the generation. witnessed means that another read under the
+// same API key succeeded. The absence becomes lasting if witnessed is true and the first of these reads is at least AbsentFor
+// ago.
 func (a Absence) NotFound(now time.Time, witnessed bool) Absence {
 	if a.Since.IsZero() {
 		a.Since = now

@@ -35,8 +35,8 @@ type Order struct {
 	Rotated bool
 	// Resolved means that an operator has decided the outcome of the order.
 	Resolved bool
-	// Held means that the order was open when the ledger was copied or restored. Since then it may have been rejected and
-	// placed again under another key. So only its caller or an operator may continue it.
+	// Held means that the order was open when the ledger was copied or restored. In the original ledger, it may since have been
+	// rejected and placed again under another key. So only its caller or an operator may continue it.
 	Held bool
 }
 
@@ -44,14 +44,14 @@ type Order struct {
 type Outcome int
 
 const (
-	// Named is a response with the generation.
+	// Named means that the catalog returned the generation.
 	Named Outcome = iota
-	// TurnedAway is a rejection by the catalog. No attempt under the lease can have been accepted.
+	// TurnedAway means that the catalog rejected the order, and that no attempt under the lease can have been accepted.
 	TurnedAway
-	// KeyRefused is a rejection by a catalog that checks the idempotency key first, and so proves that it has no order under
-	// the key.
+	// KeyRefused means that the catalog rejected the order after it had checked the idempotency key. So the catalog has no
+	// order under the key.
 	KeyRefused
-	// Uncertain is every other result. An attempt may have been accepted, or a resend may still be accepted.
+	// Uncertain means any other result. An attempt may have been accepted, or a resend may still be accepted.
 	Uncertain
 )
 
@@ -71,7 +71,7 @@ const (
 	Report
 )
 
-// Answer is the result for a caller. It is returned only after the ledger has recorded the order of its [Step].
+// Answer is the result for a caller. The caller receives it only after the ledger has recorded [Step.Order].
 type Answer int
 
 const (
@@ -142,7 +142,7 @@ func (o Order) Resume() Step {
 	return o.resend()
 }
 
-// resend returns the step for a process that could resend an order whose outcome is unknown.
+// resend returns the step for a call or the recovery that could resend an order whose outcome is unknown.
 func (o Order) resend() Step {
 	switch {
 	case o.State != Open || o.Leased:
@@ -163,8 +163,8 @@ func (o Order) May(lease int) bool { return o.sendable() && o.Leased && o.Leases
 // even if the sending process already has the outcome. If that process dies, another process resends the order.
 func (o Order) Left() Step { return o.stay(Nothing, Unknown) }
 
-// Concluded returns the step after the attempts under a lease, even if the lease has ended. If the outcome is [Named],
-// generation is its ID.
+// Concluded returns the step after all attempts under a lease, even if the lease has ended. If the outcome is [Named],
+// generation is the ID of the generation.
 func (o Order) Concluded(lease int, outcome Outcome, generation string) Step {
 	switch {
 	case outcome == Named:
@@ -184,8 +184,8 @@ func (o Order) Concluded(lease int, outcome Outcome, generation string) Step {
 	return Step{o, Nothing, Unknown}
 }
 
-// named records the generation that the catalog returned. It never replaces an earlier generation from the catalog. If an
-// operator has decided otherwise, the catalog's generation is recorded, and the contradiction is reported.
+// named records the generation that the catalog returned. It never replaces a generation that the catalog returned earlier. If
+// an operator has made another decision, it records the catalog's generation and reports the contradiction.
 func (o Order) named(generation string) Step {
 	action := Nothing
 	switch {
@@ -201,9 +201,9 @@ func (o Order) named(generation string) Step {
 	return Step{o, action, Replay}
 }
 
-// Resolve applies an operator's decision about an order whose outcome is unknown: its generation, or "" if the catalog has
-// none. It is not possible while the order may still be sent without its caller. A known outcome can be changed only if an
-// operator decided it.
+// Resolve applies an operator's decision about an order whose outcome is unknown. generation is the generation that the order
+// started, or "" if it started none. possible is false while the order may still be sent without its caller. A known outcome
+// can be changed only if an operator decided it.
 func (o Order) Resolve(generation string) (next Order, possible bool) {
 	if !o.Resolved && (o.State != Open || o.Leased || o.sendable() && !o.Held) {
 		return o, false

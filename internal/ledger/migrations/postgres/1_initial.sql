@@ -52,7 +52,7 @@ CREATE TABLE orders (
   status          INTEGER NOT NULL DEFAULT 0,
   record          TEXT,
   observed_time   BIGINT NOT NULL DEFAULT 0,
-  -- Time when the latest terminal state or the deletion was recorded; 0 if neither was.
+  -- Time when the latest terminal state or the deletion was recorded; 0 if neither was recorded.
   ended_time      BIGINT NOT NULL DEFAULT 0,
   -- Time when the generation was first observed to have failed; 0 if never, -1 if it was only observed as refunded.
   failed_time     BIGINT NOT NULL DEFAULT 0,
@@ -61,13 +61,13 @@ CREATE TABLE orders (
   charge_final    INTEGER NOT NULL DEFAULT 0,
   -- 1: a refund was observed, possibly after a success.
   refunded        INTEGER NOT NULL DEFAULT 0,
-  -- 1: the generation counts as deleted: a call has deleted it, or it is presumed deleted.
+  -- 1: the generation counts as deleted, because a call has deleted it or because it is presumed deleted.
   deleted         INTEGER NOT NULL DEFAULT 0,
-  -- 1: the deletion follows only from reads that did not find the generation. The next read that finds it resets this to 0.
+  -- 1: the generation is only presumed deleted, because reads did not find it. The next read that finds it resets this to 0.
   presumed_deleted INTEGER NOT NULL DEFAULT 0,
   -- Time of the first read that did not find the generation; 0 if the latest read found it.
   absent_time     BIGINT NOT NULL DEFAULT 0,
-  -- 1: labels and record were erased, and are not written again.
+  -- 1: the labels and the record were erased. They are not written again.
   erased          INTEGER NOT NULL DEFAULT 0,
   CONSTRAINT orders_state CHECK (state IN (1, 2, 3)),
   CONSTRAINT orders_placed CHECK ((state = 2) = (generation_id IS NOT NULL)),
@@ -82,14 +82,15 @@ CREATE TABLE orders (
   CONSTRAINT orders_truths CHECK (held IN (0, 1) AND resolved IN (0, 1) AND settled IN (0, 1) AND charge_final IN (0, 1) AND refunded IN (0, 1)
     AND deleted IN (0, 1) AND presumed_deleted IN (0, 1) AND erased IN (0, 1))
 ) WITH (fillfactor = 80);
--- A caller uses an idempotency key only once, regardless of its team.
+-- A caller can use an idempotency key only once, even if it moves to another team.
 CREATE UNIQUE INDEX orders_key ON orders (namespace, idempotency_key) WHERE state <> 3;
 CREATE UNIQUE INDEX orders_caller ON orders (caller, idempotency_key) WHERE state <> 3 AND caller <> '';
 -- Forwarded API keys of one account see the same generations, and each key has its own orders. Under a shared API key,
 -- a generation has at most one order. Orders without a generation have no entry in these indexes.
 CREATE UNIQUE INDEX orders_generation ON orders (generation_id, namespace) WHERE generation_id IS NOT NULL;
 CREATE UNIQUE INDEX orders_generation_held ON orders (generation_id) WHERE namespace <> api_key AND generation_id IS NOT NULL;
--- No index contains a column that changes while a generation runs, so that PostgreSQL can update the row in place.
+-- No index contains a column that changes while a generation runs, so that PostgreSQL can update the row
+-- without changing an index.
 CREATE INDEX orders_open ON orders (owner, retry_time) WHERE state = 1;
 CREATE INDEX orders_refused ON orders (owner, order_time) WHERE state = 3;
 CREATE INDEX orders_time ON orders (order_time, id);
@@ -118,25 +119,25 @@ CREATE TABLE labels (
 CREATE INDEX labels_owner ON labels (order_owner, name, value, label_time, order_id);
 CREATE INDEX labels_time ON labels (name, value, label_time, order_id);
 
--- The journal of money. Lines are only added. Triggers on orders write the lines, so that no program changes money without
--- a line.
+-- The journal of money. Rows are never changed or deleted. Triggers on orders write them, so that no program can change money
+-- without a row here.
 CREATE TABLE movements (
   order_id  TEXT NOT NULL,
   number    BIGINT NOT NULL,
-  -- 1 reserve, 2 charge, 3 refund, 4 release, 5 resolve: the decision of an operator.
+  -- 1 reserve, 2 charge, 3 refund, 4 release, 5 resolve (decision of an operator).
   kind      INTEGER NOT NULL CHECK (kind BETWEEN 1 AND 5),
   -- A negative charge or refund reverses an earlier one, after an operator's decision.
   cents     BIGINT NOT NULL CHECK (kind = 5 AND cents = 0 OR kind IN (1, 4) AND cents > 0 OR kind IN (2, 3) AND cents <> 0),
   move_time BIGINT NOT NULL,
-  -- Name of the operator; empty if Easel recorded a state of the catalog.
+  -- Name of the operator; empty if Easel recorded the movement automatically.
   actor     TEXT NOT NULL CHECK (kind <> 5 OR actor <> ''),
   PRIMARY KEY (order_id, number)
 );
 
 CREATE TABLE budgets (
-  -- The owner; '*' is a row of the budget of all owners, which has only told_percent.
+  -- The owner. A row with '*' is for the total budget of all owners, and only its told_percent is used.
   owner             TEXT NOT NULL,
-  -- Name and value of a label, such as project=apollo; empty for the budget of the owner.
+  -- Name and value of a label, such as project=apollo; empty for the budget of the owner itself.
   label             TEXT NOT NULL DEFAULT '',
   period            TEXT NOT NULL,
   start_time        BIGINT NOT NULL,
@@ -147,14 +148,14 @@ CREATE TABLE budgets (
   -- Part of spent_cents that no charge has confirmed.
   unconfirmed_cents BIGINT NOT NULL DEFAULT 0,
   refunded_cents    BIGINT NOT NULL DEFAULT 0,
-  -- Highest threshold that was reported in an event, in percent of the limit.
+  -- Highest threshold for which an event was written, in percent of the limit.
   told_percent      BIGINT NOT NULL DEFAULT 0,
   PRIMARY KEY (owner, label, period, start_time),
   CONSTRAINT budgets_period CHECK (period IN ('day', 'month'))
 ) WITH (fillfactor = 50);
 CREATE INDEX budgets_time ON budgets (period, start_time) WHERE label = '';
 
--- Sums of placed orders by day (UTC), so that a report does not read orders. Triggers on orders write them.
+-- Sums of placed orders by day (UTC), so that a report need not read orders. Triggers on orders write them.
 -- The collation sorts by bytes, like the pages of a report.
 CREATE TABLE rollups (
   start_time BIGINT NOT NULL,
@@ -177,7 +178,7 @@ CREATE TABLE events (
   id         TEXT PRIMARY KEY,
   owner      TEXT NOT NULL,
   type       TEXT NOT NULL,
-  -- The generation or the budget. Events about one subject are delivered in the order of their positions.
+  -- Generation or budget that the event is about. Events about one subject are delivered in the order of their positions.
   subject    TEXT NOT NULL,
   position   BIGINT NOT NULL,
   -- Threshold of a budget; otherwise 0.
@@ -188,7 +189,7 @@ CREATE TABLE events (
   attempts   BIGINT NOT NULL DEFAULT 0,
   problem    TEXT NOT NULL DEFAULT '',
   event_time BIGINT NOT NULL,
-  -- Position in the feed of events; null until one transaction at a time assigns the next ones to committed events.
+  -- Position in the event feed; null until a later transaction assigns it.
   feed_position BIGINT,
   CONSTRAINT events_state CHECK (state IN (0, 1, 2, 3)),
   CONSTRAINT events_percent CHECK (percent BETWEEN 0 AND 100),
@@ -203,8 +204,8 @@ CREATE INDEX events_given_up ON events (owner) WHERE state = 2;
 CREATE INDEX events_kept ON events (owner, event_time) WHERE state = 3;
 CREATE INDEX events_old ON events (event_time) WHERE state <> 0;
 
--- Copies of results. A copy may outlive the result in the catalog. A row is written with the terminal state of the generation,
--- together with the job that copies the result.
+-- Copies of results. A copy may outlive the result in the catalog. When a success is recorded, the row is written in the same
+-- transaction, together with the job that copies the result.
 CREATE TABLE contents (
   generation_id TEXT PRIMARY KEY,
   owner         TEXT NOT NULL,
@@ -224,7 +225,7 @@ CREATE INDEX contents_failed ON contents (owner) WHERE state = 2;
 CREATE INDEX contents_object ON contents (object) WHERE object <> '';
 CREATE INDEX contents_doomed ON contents (generation_id) WHERE state = 3;
 
--- The audit log: changes by operators. Lines are only added.
+-- The audit log of changes by operators. Rows are never changed or deleted.
 CREATE TABLE audit (
   audit_time BIGINT NOT NULL,
   id         TEXT NOT NULL,
@@ -268,7 +269,7 @@ CREATE TABLE replicas (
   seen_time BIGINT NOT NULL
 );
 
--- Cents that an order reserves in budgets: its reservation, or its unconfirmed cents beyond the charge.
+-- Amount that the journal has as reserved: the reserved cents, plus the unconfirmed cents beyond the charge.
 CREATE FUNCTION held_cents(reserved BIGINT, unconfirmed BIGINT, cost BIGINT) RETURNS BIGINT IMMUTABLE LANGUAGE sql
   AS 'SELECT reserved + GREATEST(0, unconfirmed - COALESCE(cost, 0))';
 
