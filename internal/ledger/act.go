@@ -23,8 +23,8 @@ const (
 
 // By identifies the actor of an action and the origin of the request.
 type By struct {
-	// Actor is the name of the operator, or "anonymous" for an operator without a name. For an automatic change it is "easel"
-	// or the cause, such as a file.
+	// Actor is the name of the operator, or of the user who runs a command. It is "anonymous" for an operator without a name,
+	// and "easel" for an automatic change.
 	Actor string
 	// Origin is the client address, the file or the host.
 	Origin string

@@ -35,9 +35,9 @@ func reserve(tx *transaction, o Order, r Request) error {
 }
 
 // reserveTotal checks whether the total budget of all owners has room for an order whose price is already reserved. If there is
-// a total budget, only one transaction that writes an order continues beyond this point at a time, until it commits. So each
-// transaction sees the earlier reservations. The check comes last, because the transactions of all owners wait here. The query
-// starts after the lock is acquired, so that its snapshot includes all orders committed before.
+// a total budget, each transaction that writes an order waits here until the previous one has committed. So it sees all earlier
+// reservations. The check comes last, because the transactions of all owners wait here. The query starts after the lock is
+// acquired, so that its snapshot includes all orders committed before.
 func reserveTotal(tx *transaction, o Order, total Limits) error {
 	if total == (Limits{}) {
 		return nil

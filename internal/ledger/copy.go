@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// copiedTables are the tables that [Copy] copies. Each table comes after the tables that it refers to. The rows of jobs are not
-// copied but derived from the copied rows. The rows of live replicas are not copied.
+// copiedTables are the tables that [Copy] copies. Each table comes after the tables that it refers to. The table jobs is not
+// copied, because its rows are derived from the copied rows. The table replicas is not copied either.
 var copiedTables = []string{"facts", "orders", "labels", "movements", "budgets", "rollups", "events", "contents", "audit"}
 
 // insertBatch is the maximum number of rows in one INSERT.

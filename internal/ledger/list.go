@@ -30,13 +30,13 @@ type Filter struct {
 	// AnyState selects orders in any state, including rejected orders and orders with an unknown outcome. If neither AnyState
 	// nor one of the next five fields is set, only placed orders are selected.
 	AnyState bool
-	// Refused selects orders that the catalog has rejected.
+	// Refused selects rejected orders.
 	Refused bool
 	// Unresolved selects orders with an unknown outcome.
 	Unresolved bool
 	// Unsettled selects placed orders whose charge is not final.
 	Unsettled bool
-	// Held selects orders that were open when the ledger was copied and are still on hold.
+	// Held selects orders that were open when the ledger was copied or restored, and that are still on hold.
 	Held bool
 	// Reserved selects orders with reserved money, with or without an outcome.
 	Reserved bool

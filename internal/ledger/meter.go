@@ -14,7 +14,7 @@ const (
 // Reading contains the totals of the ledger.
 type Reading struct {
 	Summary // result of the latest successful read
-	// Up means that the last read succeeded. Time is the time of the last successful read, zero before the first one.
+	// Up means that the last read succeeded. Time is the time of the last successful read. It is zero until a read succeeds.
 	Up   bool      `json:"up"`
 	Time time.Time `json:"time,omitzero"`
 	// Faults and Dearer are the current values of [Counts].

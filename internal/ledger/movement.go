@@ -10,11 +10,11 @@ type MovementKind int
 
 // The kinds of movements.
 const (
-	Reserve MovementKind = 1 + iota // reserved for an order
+	Reserve MovementKind = 1 + iota // amount that is reserved for an order
 	Charge                          // charge that the catalog reported; a negative amount reverses an earlier charge
 	Refund                          // refund that the catalog reported; a negative amount reverses an earlier refund
-	Release                         // no longer reserved
-	Resolve                         // decision of an operator; without an amount
+	Release                         // amount that is no longer reserved
+	Resolve                         // operator's decision; has no amount
 )
 
 // String returns the name of the kind for display.

@@ -133,7 +133,7 @@ func (l *Ledger) take(file string) error {
 	return nil
 }
 
-// fileMode is the mode of a ledger's files, which contain prompts and money.
+// fileMode is the mode of a ledger's files, which contain prompts and amounts of money.
 const fileMode = 0o600
 
 // withSetting adds the name of the setting to an error that does not contain it, because a connection can fail at any step.

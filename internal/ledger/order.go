@@ -243,8 +243,8 @@ func (l *Ledger) Sendable(o Order) time.Duration {
 	return left
 }
 
-// Resume leases an open order whose previous lease has ended, so that the recovery can resend it. apiKey must be the API key of
-// the order's first attempt. Owners take turns: Resume chooses the next owner after last that has such an order, and this
+// Resume leases an open order whose previous lease has ended, so that the recovery can resend it. It chooses only orders whose
+// first attempt used apiKey. Owners take turns: Resume chooses the next owner after last that has such an order, and this
 // owner's order with the earliest retry time. It skips orders that another transaction has locked. found is false if there is
 // no such order.
 func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, found bool, err error) {

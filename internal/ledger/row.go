@@ -8,7 +8,8 @@ import (
 
 // Request is an order as its caller sends it.
 type Request struct {
-	// Namespace is the scope of the idempotency key: the owner under a shared API key, otherwise the forwarded API key.
+	// Namespace is the scope of the idempotency key: the owner under a shared API key, otherwise the SHA-256 of the forwarded
+	// API key.
 	Namespace string
 	// Owner is the owner of the order. Caller is the caller that sends it.
 	Owner, Caller string

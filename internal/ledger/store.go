@@ -7,7 +7,7 @@ import (
 
 // Stores contains the names under which a ledger stores copies of results. Several ledgers may use the same store.
 type Stores struct {
-	// Name is the current name. It is empty if no process has copied a result yet.
+	// Name is the current name. It is empty until a process with a store has opened the ledger.
 	Name string
 	// Former contains the earlier names, which the ledger had before it was copied or restored. The original ledger may still
 	// have copies under these names.

@@ -143,7 +143,7 @@ func hasCode(err error, code string) bool {
 	return ok && server.Code == code
 }
 
-// isSlow reports whether an operation timed out although the database is available. PostgreSQL itself reports such a timeout. A
+// isSlow reports whether an operation timed out although the database is available. PostgreSQL itself reports this timeout. A
 // SQLite database is always available.
 func (l *Ledger) isSlow(err error) bool {
 	return hasCode(err, queryCanceled) || !l.IsShared() && errors.Is(err, context.DeadlineExceeded)

@@ -106,7 +106,7 @@ func (g Observed) After(o Observation, now time.Time, refundWindow time.Duration
 	return g
 }
 
-// isSettled reports whether the cost of a generation is final if the generation is not deleted. whole has the meaning of
+// isSettled reports whether the cost of a generation that was not deleted is final. whole has the meaning of
 // [Observation.Whole].
 func (g Observed) isSettled(whole bool, now time.Time, refundWindow time.Duration) bool {
 	switch g.Status {
