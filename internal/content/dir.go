@@ -87,7 +87,7 @@ func (d dir) Size(_ context.Context, name string) (int64, error) {
 }
 
 // Delete implements [Store]. An aborted write leaves a file with the suffix .part. List returns that file, and Delete deletes
-// it under this name.
+// it by this name.
 func (d dir) Delete(_ context.Context, name string) error { return ignoreMissing(d.root.Remove(name)) }
 
 // List implements [Store]. It skips files that are deleted while it runs.

@@ -143,8 +143,8 @@ func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
 	}
 }
 
-// abandon runs the job that abandons old events, and requests the delivery of kept events. For an owner with due events it
-// counts zero abandoned events first, so that the metric exists before one is abandoned.
+// abandon runs the job that abandons old events, and requests the delivery of kept events. It first adds zero to the counter of
+// each owner with due deliveries, so that the metric exists before an event is abandoned.
 func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 	err := s.deliverKept(ctx)
 	owners, failed := s.cfg.Ledger.OwnersOfJobs(ctx, ledger.DeliverJob)
@@ -233,7 +233,7 @@ func (s *Sender) secretsOf(team Team) (Secrets, error) {
 	if known != nil {
 		return known.Get(), nil
 	}
-	known, err := reload.Open("secret of events", s.cfg.Logger, ParseSecrets, team.SecretFile)
+	known, err := reload.Open("event signing secret", s.cfg.Logger, ParseSecrets, team.SecretFile)
 	if err != nil {
 		return nil, err
 	}
@@ -246,6 +246,6 @@ func (s *Sender) secretsOf(team Team) (Secrets, error) {
 
 // CheckSecrets returns an error if a file of secrets is invalid.
 func CheckSecrets(file string) error {
-	_, err := reload.Open("secret of events", slog.New(slog.DiscardHandler), ParseSecrets, file)
+	_, err := reload.Open("event signing secret", slog.New(slog.DiscardHandler), ParseSecrets, file)
 	return err
 }

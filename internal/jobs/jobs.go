@@ -32,7 +32,7 @@ type Kind struct {
 	Interval time.Duration
 	// Slots is the maximum number of concurrent jobs of the kind in this process.
 	Slots int
-	// Catalog is set if the jobs send requests under the shared API key. They start only while [MayAsk] returns true.
+	// Catalog is set if the jobs send requests under the shared API key. These jobs start only while [MayAsk] returns true.
 	Catalog *catalog.Client
 	// Room returns the current maximum number of an owner's concurrent jobs in this process. Nil means half of the slots that
 	// other owners do not use, but at least one.
@@ -46,7 +46,7 @@ type Kind struct {
 }
 
 // MayAsk reports whether this process may start background work that sends requests under the shared API key. The account of
-// the API key must be known, and the catalog must not have rejected the API key in the last two minutes.
+// the API key must be known. The catalog must not have rejected the API key in the last two minutes without accepting it since.
 func MayAsk(led *ledger.Ledger, client *catalog.Client) bool {
 	return !led.AccountUnknown.Load() && !client.Rejected()
 }
