@@ -59,10 +59,10 @@ var ErrGenerationTaken = errors.New("generation belongs to another order")
 var ErrKeyTaken = errors.New("idempotency key was used again after the order was declared rejected")
 
 // ErrTooManyOpen means that [MostOpen] orders of an owner have no outcome yet.
-var ErrTooManyOpen = errors.New("too many orders of this owner have no outcome; retry later")
+var ErrTooManyOpen = errors.New("too many of this owner's orders have no outcome; retry later")
 
 // ErrTooManyRefused means that [MostRefused] orders of an owner were rejected within [RefusedTime].
-var ErrTooManyRefused = errors.New("too many recent orders of this owner were rejected; retry later")
+var ErrTooManyRefused = errors.New("too many of this owner's recent orders were rejected; retry later")
 
 // ErrOrderExpired means that the expire time of an order has passed, so that no process sends the order any longer.
 var ErrOrderExpired = errors.New("expire time of the order has passed")
@@ -85,7 +85,7 @@ type BudgetError struct {
 }
 
 func (e *BudgetError) Error() string {
-	return fmt.Sprintf("budget of the %s exceeded: %d cents left, and the order costs %d", e.Period, e.RemainingCents, e.PriceCents)
+	return fmt.Sprintf("budget for the %s exceeded: %d cents are left, and the order costs %d", e.Period, e.RemainingCents, e.PriceCents)
 }
 
 // Busy reports that the database responds but is overloaded. Nothing was recorded.

@@ -163,7 +163,7 @@ func Backup(ctx context.Context, url, file string, differs func(Difference)) (lo
 		return looked, errors.New("EASEL_LEDGER_URL: backup supports only SQLite; use pg_dump --format=custom --file=FILE DATABASE, and pg_restore")
 	}
 	if _, err := os.Lstat(file); err == nil {
-		return looked, fmt.Errorf("%s exists: use a new file", file)
+		return looked, fmt.Errorf("%s already exists: use a new file", file)
 	}
 	dir, err := os.MkdirTemp(filepath.Dir(file), ".easel-backup-") // readable only by this user
 	if err != nil {

@@ -447,8 +447,8 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	return tx.move(m)
 }
 
-// orderAndHolder reads and locks an order. taken means that another order has the given generation. Under forwarded API keys,
-// each key may have its own order for a generation. This happens if a caller rotates its API key and sends the idempotency key
+// orderAndHolder reads and locks an order. taken means that another order has the given generation. It is false if both orders
+// were sent under forwarded API keys that differ. This happens if a caller rotates its API key and sends the idempotency key
 // again.
 func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) (o *Order, taken bool, err error) {
 	if o, err = l.order(tx, apiKey, `id = $1`, id); err != nil || o == nil || generation == "" {
@@ -461,7 +461,7 @@ func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) 
 	return o, taken, err
 }
 
-// retryDelay returns the delay before an order that has had the given number of leases is resent in the background.
+// retryDelay returns the delay before the recovery resends an order that has had the given number of leases.
 func retryDelay(leases int) time.Duration {
 	return min(retryAfter<<min(leases-1, 10), retryAtMost)
 }

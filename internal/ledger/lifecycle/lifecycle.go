@@ -24,7 +24,7 @@ type Order struct {
 	State State
 	// Generation is the ID of a placed order's generation in the catalog.
 	Generation string
-	// Leases is the number of leases so far, and also identifies the latest one. A lease is the right of one process to send
+	// Leases is the number of leases so far. It also identifies the latest lease. A lease is the right of one process to send
 	// the order until a deadline, by the database's clock.
 	Leases int
 	// Leased means that the latest lease has not ended.
