@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	maxUnrecorded = 10_000         // maximum number of idle generations that a tenant keeps because their states are not recorded
-	maxKept       = 10_000         // number of generations above which new orders of this process are not polled without a watcher
+	maxUnrecorded = 10_000         // maximum number of idle generations that a tenant keeps only because the ledger lacks their states
+	maxKept       = 10_000         // with more generations than this, a tenant polls new orders of this process only while they are watched
 	keepTime      = 24 * time.Hour // maximum age of an order that is polled without a watcher
 )
 
-// agenda is the schedule of polls with one credential: the generations, the list, and the health of the catalog. Its mutex
-// guards these, and every type that refers to an agenda.
+// agenda is the schedule of polls with one credential: the generations, the list, and the health of the catalog. The mutex
+// guards all fields below it, and all types that refer to an agenda.
 type agenda struct {
 	cfg     *Config
 	history *history.Durations
@@ -27,7 +27,7 @@ type agenda struct {
 	mu          sync.Mutex
 	generations map[string]*generation
 	order       []*generation // the generations in order of arrival, so that runs are reproducible
-	pruneAt     time.Time     // time when idle generations are removed next
+	pruneAt     time.Time     // time of the next removal of idle generations
 
 	queue  queue
 	list   list
@@ -38,7 +38,7 @@ type agenda struct {
 }
 
 func newAgenda(cfg *Config, durations *history.Durations, cred catalog.Credential, now time.Time) *agenda {
-	cred.Owner = "" // polls are for all owners
+	cred.Owner = "" // a poll is not for a single owner
 	return &agenda{
 		cfg: cfg, history: durations, cred: cred, generations: map[string]*generation{}, pruneAt: now, queue: newQueue(now),
 		health: health{least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
@@ -81,7 +81,7 @@ func (a *agenda) markIdle(e *generation, now time.Time) {
 }
 
 // prune removes the generations that have been idle for long enough, and returns the time of the next removal. It runs at most
-// once a second, because there may be ten thousand generations.
+// once a second, because it visits all generations.
 func (a *agenda) prune(now time.Time) time.Time {
 	if now.Before(a.pruneAt) {
 		return a.pruneAt
@@ -114,8 +114,8 @@ func (a *agenda) prune(now time.Time) time.Time {
 	return a.pruneAt
 }
 
-// keeps reports whether a generation is polled even without a watcher, because this process placed its order. Its states,
-// charge and events are then recorded soon after they occur. The polls stop when the charge is final.
+// keeps reports whether a generation is polled even without a watcher, because this process placed its order. So its states,
+// charge and events are recorded soon after they occur. These polls stop when the charge is final, or after keepTime.
 func (a *agenda) keeps(e *generation, now time.Time) bool {
 	return e.kept && now.Sub(e.created) < keepTime && !e.reached(Settled, now, a.cfg.RefundWindow)
 }
@@ -143,7 +143,7 @@ func (a *agenda) countListed(now time.Time) (n int) {
 	return n
 }
 
-// served returns at most the given number of generations that a sweep would poll now.
+// served returns the generations that a sweep would poll now, but at most the given number of them.
 func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	if !a.list.usable(now) {
 		return nil
@@ -159,9 +159,9 @@ func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	return served
 }
 
-// nextSweep returns the time when the next sweep is due. It depends on the poll densities of all generations that the sweep
-// polls. A generation that was never read has no density. A watch of everything also needs sweeps to find generations that were
-// ordered elsewhere.
+// nextSweep returns the time when the next sweep is due. It depends on the poll density, in polls per second, of each
+// generation that the sweep polls. A generation that was never read has no density. everything means that a watch of everything
+// is open. Such a watch also needs sweeps to find generations that were ordered without this process.
 func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 	var squares float64
 	for _, e := range a.served(len(a.order), now) {
@@ -176,8 +176,8 @@ func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 	return a.list.sweptAt.Add(schedule.Jitter(every, a.list.jitter))
 }
 
-// pollAt sets the next poll of a generation. The queue contains the generations that have watchers or are kept, and
-// have no poll in flight.
+// pollAt sets the time of the next poll of a generation. The queue contains the generations that have watchers or are kept, and
+// that have no poll in flight.
 func (a *agenda) pollAt(e *generation, due time.Time) {
 	e.polling.due = due
 	if len(e.subscribers) == 0 && !e.kept || e.polling.inFlight {
@@ -188,7 +188,7 @@ func (a *agenda) pollAt(e *generation, due time.Time) {
 	a.queue.wakeBy(due)
 }
 
-// readSingly schedules a single read of a generation that list requests do not cover.
+// readSingly schedules an individual read of a generation that a list lacked. Sweeps do not poll it for listPause.
 func (a *agenda) readSingly(e *generation, now time.Time) {
 	e.listing.readSinglyUntil = now.Add(listPause)
 	a.pollAt(e, earliest(e.polling.due, now))
@@ -200,8 +200,8 @@ func (a *agenda) pollAfter(e *generation, gap time.Duration, jitter float64, now
 	a.pollAt(e, now.Add(schedule.Jitter(gap, jitter)))
 }
 
-// scheduleNext sets the next poll after a response. For a terminal generation it ignores the history of the model, because the
-// history does not predict refunds.
+// scheduleNext schedules the next poll after a response. For a terminal generation it ignores the history of the model, because
+// the history does not predict refunds.
 func (a *agenda) scheduleNext(e *generation, now time.Time) {
 	e.polling.failures, e.polling.lastErr = 0, ""
 	curve, age := schedule.Unlearned, now.Sub(e.ended)
@@ -211,7 +211,7 @@ func (a *agenda) scheduleNext(e *generation, now time.Time) {
 	a.pollAfter(e, curve.Gap(age, a.cfg.bounds()), e.polling.random.Draw(), now)
 }
 
-// retry sets the next poll of a generation after a failure.
+// retry schedules the next poll of a generation after a failure.
 func (a *agenda) retry(e *generation, err error, most time.Duration, now time.Time) {
 	e.polling.failures++
 	e.polling.lastErr = err.Error()
@@ -222,7 +222,7 @@ func (a *agenda) historyOf(e *generation) history.Key {
 	return history.Key{Tenant: a.cred.Tenant, Model: e.state.ModelID}
 }
 
-// nextPoll returns the time when a generation is polled next: by a single read or by an earlier sweep.
+// nextPoll returns the time of the next poll of a generation, which is an individual read or an earlier sweep.
 func (a *agenda) nextPoll(e *generation) time.Time {
 	if e.listing.hint != nil || a.list.sweepAt.Before(e.listing.readSinglyUntil) {
 		return e.polling.due
@@ -233,7 +233,7 @@ func (a *agenda) nextPoll(e *generation) time.Time {
 // limiter returns the limiter of the API key, which grants the permits for all requests.
 func (a *agenda) limiter() *limiter.Limiter { return a.cfg.Upstream.Limiter(a.cred.Tenant) }
 
-// opens returns the time when another poll may start. It depends on the limiter and on earlier poll failures.
+// opens returns the time when another poll may start. It depends on the limiter and on the pause after failed polls.
 func (a *agenda) opens(now time.Time) time.Time {
 	n, next := a.limiter().Polls()
 	if n > 0 {
@@ -242,15 +242,15 @@ func (a *agenda) opens(now time.Time) time.Time {
 	return latest(a.health.pausedUntil, next)
 }
 
-// paused returns the time when the latest pause of polling ends. Polls pause if the catalog requests it, is unavailable, or
-// rejects the API key.
+// paused returns the end of the latest pause of polling. Polls pause if the catalog requests it, is unavailable, or rejects the
+// API key.
 func (a *agenda) paused() time.Time {
 	until, _ := a.limiter().Pause()
 	return latest(a.health.pausedUntil, until)
 }
 
-// condition returns the current condition of the catalog. It includes a pause that the catalog has requested in response to a
-// call.
+// condition returns the current condition of the catalog. While the limiter pauses all requests, a healthy catalog counts as
+// throttled.
 func (a *agenda) condition() Condition {
 	_, closed := a.limiter().Pause()
 	switch c := a.health.condition; {
@@ -264,7 +264,7 @@ func (a *agenda) condition() Condition {
 }
 
 // stale reports whether a state must be read again before it is delivered, because it was last observed too long ago. A settled
-// state is not stale, because it can no longer change. The exception is a deletion that only a 404 shows.
+// state can no longer change, so it is not stale. A deletion that only a 404 shows may be stale.
 func (a *agenda) stale(e *generation, now time.Time) bool {
 	over := e.reached(Settled, now, a.cfg.RefundWindow) && !e.isPresumedDeleted()
 	return !over && now.Sub(e.state.ObserveTime) >= a.cfg.MinInterval
@@ -287,7 +287,7 @@ func (a *agenda) heartbeat(e *generation, now time.Time) *Heartbeat {
 
 func (a *agenda) newHeartbeat(observed time.Time) *Heartbeat {
 	beat := &Heartbeat{ObserveTime: observed, Condition: a.condition(), Failures: a.health.failures, LastError: a.health.lastErr}
-	if beat.Condition == ConditionHealthy { // ignores older failures if a call was the first request after a pause
+	if beat.Condition == ConditionHealthy { // a call may have shown that the catalog is healthy again
 		beat.Failures, beat.LastError = 0, ""
 	}
 	return beat

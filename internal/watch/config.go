@@ -16,17 +16,17 @@ import (
 type Config struct {
 	Upstream     Upstream       // required
 	MinInterval  time.Duration  // minimum interval between two polls of a generation; zero means 1 s
-	MaxInterval  time.Duration  // maximum interval; zero means 10 s
+	MaxInterval  time.Duration  // maximum interval; zero means 10 s or MinInterval, whichever is longer
 	Rate         float64        // maximum polls per second for each credential, over all replicas; zero means 5
-	RefundWindow time.Duration  // time after a failure in which a refund may follow; zero means 10 min
-	Seed         uint64         // seed of the jitter; zero means random
-	Ledger       *ledger.Ledger // counts the replicas that divide Rate; nil if there is only one replica
+	RefundWindow time.Duration  // time after a failure during which a refund may follow; zero means 10 min
+	Seed         uint64         // seed of the jitter; zero means a random seed
+	Ledger       *ledger.Ledger // counts the replicas that share Rate; nil if there is only one replica
 	Logger       *slog.Logger   // nil discards all messages
 	Tracer       Tracer         // may be nil
 	Recorder     Recorder       // records each new state before subscribers are notified; may be nil
 }
 
-// withDefaults returns the configuration with defaults for zero fields. The error lists every invalid field.
+// withDefaults returns the configuration with default values for zero fields. The error lists every invalid field.
 func (c Config) withDefaults() (Config, error) {
 	c.MinInterval = cmp.Or(c.MinInterval, time.Second)
 	c.MaxInterval = cmp.Or(c.MaxInterval, max(10*time.Second, c.MinInterval))

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// handoff is the time that a delivery may take before another worker continues with the queue. Go's scheduler does the same
-// with a processor whose thread blocks. If several deliveries block in a row, each may take half the time of the previous one,
-// down to leastHandoff. So even many blocked deliveries delay the others only briefly.
+// handoff is the time after which another worker continues with the queue if a delivery blocks. Go's scheduler does the same
+// with a processor whose thread blocks. If several deliveries block in a row, the limit is halved each time, down to
+// leastHandoff. So even many blocked deliveries delay the others only briefly.
 const (
 	handoff      = 5 * time.Millisecond
 	leastHandoff = handoff / 32
@@ -35,7 +35,7 @@ type worker struct {
 	serving  *delivery    // current delivery; guarded by the dispatcher's mutex
 	progress atomic.Int64 // number of completed deliveries and turns
 	seen     int64        // progress at the last inspection
-	timer    *time.Timer  // timer of the next inspection
+	timer    *time.Timer  // fires at the next inspection
 }
 
 // enqueue adds a delivery to the queue. A delivery that is running is queued again after its turn. The caller must hold mu.
@@ -68,7 +68,7 @@ func (d *dispatcher) serve(w *worker) {
 	}
 }
 
-// take removes and returns the next delivery of the queue, or nil if the worker is no longer needed.
+// take removes and returns the next delivery from the queue. It returns nil if the worker is no longer needed.
 func (d *dispatcher) take(w *worker) *delivery {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -126,18 +126,18 @@ func (d *dispatcher) releaseEnded() {
 // maxEventsPerTurn is the maximum number of events of one watch in a turn.
 const maxEventsPerTurn = 64
 
-// delivery delivers the events of one watch to its caller, in turns: a worker runs it for one turn at a time. The dispatcher's
-// mutex guards the fields below done.
+// delivery delivers the events of one watch to its caller. It runs in turns, each on a worker of the dispatcher. The
+// dispatcher's mutex guards the fields below done.
 type delivery struct {
 	tracer     Tracer
 	ctx        context.Context
 	watcher    *watcher
 	deliver    func(Event) error
 	dispatcher *dispatcher
-	done       chan struct{} // closed when the watch is over
+	done       chan struct{} // closed when the watch has ended
 
-	timer      *time.Timer // timer of the next turn, if nothing changes before
-	stallTimer *time.Timer // timer that ends a blocked delivery
+	timer      *time.Timer // starts the next turn if nothing changes before
+	stallTimer *time.Timer // ends the watch if a delivery blocks for too long
 	queued     bool
 	running    bool // its turn is running
 	requeue    bool // it became ready during its turn
@@ -170,8 +170,8 @@ func (d *delivery) ready() {
 	d.dispatcher.enqueue(d)
 }
 
-// run delivers the pending events of the watch. It stops if the watch has ended. It also stops if another worker has replaced
-// this one, because a replaced worker is not inspected.
+// run delivers pending events of the watch, up to the limit of a turn. It stops earlier if the watch has ended. It also stops
+// if another worker has replaced this one, because a replaced worker is not inspected.
 func (d *delivery) run(w *worker) {
 	defer d.recover()
 	for range maxEventsPerTurn {
@@ -197,7 +197,7 @@ func (d *delivery) run(w *worker) {
 	d.park(time.Now())
 }
 
-// relieved reports whether the worker must stop: the watch has ended, or another worker has replaced this one.
+// relieved reports whether the worker must stop, because the watch has ended or another worker has replaced this one.
 func (d *delivery) relieved(w *worker) bool {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
@@ -218,7 +218,7 @@ func (d *delivery) send(s step) error {
 	return err
 }
 
-// recover ends the watch after a panic of deliver.
+// recover ends the watch after a panic in deliver.
 func (d *delivery) recover() {
 	if value := recover(); value != nil {
 		d.dispatcher.mu.Lock()
@@ -274,8 +274,8 @@ func (d *delivery) cancel(err error) {
 	}
 }
 
-// limitStall ends the watch if the blocked delivery exceeds its time limit. The blocked call of deliver returns when the
-// caller's request ends. The caller must hold the dispatcher's mutex.
+// limitStall ends the watch if the current, blocked delivery takes longer than [Request.Stall]. The blocked call to deliver
+// returns when the caller's request ends. The caller must hold the dispatcher's mutex.
 func (d *delivery) limitStall(w *worker) {
 	progress := w.progress.Load()
 	if d.stallTimer != nil {
@@ -291,7 +291,7 @@ func (d *delivery) limitStall(w *worker) {
 	})
 }
 
-// release ends the wait of the watch's goroutine. The caller must hold the dispatcher's mutex.
+// release unblocks [delivery.wait]. The caller must hold the dispatcher's mutex.
 func (d *delivery) release() {
 	if d.released {
 		return

@@ -12,9 +12,9 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// linger is the time for which a generation without watchers is kept, but not polled. If a watcher reconnects within this time,
-// it continues from the kept state, so that its states stay in order. lingerUnknown applies to a generation without a state. It
-// is shorter, because callers can send arbitrary IDs.
+// linger is the time for which a generation without watchers is kept, but not polled. A watcher that reconnects within this
+// time continues from the kept state, so it never receives an older state. lingerUnknown applies to a generation without a
+// known state. It is shorter, because callers can send arbitrary IDs.
 const (
 	linger        = 30 * time.Second
 	lingerUnknown = time.Second
@@ -35,29 +35,29 @@ type generation struct {
 
 	state         catalog.Generation // latest state; zero if no state is known
 	etag          string             // etag of the record as received, before fillIn
-	status        lifecycle.Status   // latest state that the ledger can store
+	status        lifecycle.Status   // latest ledger status; deleted and unrecognized states do not change it
 	missing       bool               // the catalog has never returned it
 	deleted       bool               // a call to Easel deleted it; no response restores it
 	ordered       bool               // an order for it exists, even if this process has not seen a state
-	absence       lifecycle.Absence  // evidence of reads that did not find the generation
+	absence       lifecycle.Absence  // evidence from reads that did not find the generation
 	fresh         bool               // the state was read while the generation was watched, and may be delivered
-	sharedUpdates [2]*Update         // latest state as a later and as an initial update; nil until they are needed
+	sharedUpdates [2]*Update         // latest state as a later update (0) and as an initial update (1); each is nil until it is needed
 
 	modelID   string        // model of the order, if this process placed it
 	created   time.Time     // time when this process placed the order
-	kept      bool          // this process placed its order under a shared API key, so that it is polled without a watcher; see [agenda.keeps]
-	firstSeen time.Time     // time when this process created the generation
+	kept      bool          // whether it may be polled without a watcher, because this process placed its order under a shared API key; see [agenda.keeps]
+	firstSeen time.Time     // time when this process started to track it
 	ended     time.Time     // time when this process first saw it in a terminal state
-	observed  bool          // this process saw a state before the terminal one
+	observed  bool          // this process saw an earlier state than the terminal one
 	learned   bool          // its duration was added to the history
-	dropped   catalog.State // last state that was dropped and logged, because it may not follow the current state
-	orderRef  TraceRef      // trace of the call that placed it, if this process placed it
+	dropped   catalog.State // last dropped state that was logged; a state is dropped if it may not follow the current state
+	orderRef  TraceRef      // trace of the call that placed its order; nil if another process placed it
 	foundBy   TraceRef      // trace of the poll or call that found the latest state
 
 	polling   polling
 	listing   listing
 	recording recording
-	idleSince time.Time // time when the last watcher was removed
+	idleSince time.Time // time since which it has had no watchers
 }
 
 // polling is the poll schedule of a generation.
@@ -76,11 +76,11 @@ const notQueued = -1
 
 // listing is a generation's state in the catalog's list.
 type listing struct {
-	seenAt          time.Time           // time of the last list that contained it, or time when this process placed its order; zero if neither
+	seenAt          time.Time           // time of the last list that contained it, or time when this process placed its order; zero before both
 	etag            string              // etag of its last record in the list
 	state           catalog.State       // state in that record; zero if unknown
 	hint            *catalog.Generation // its record in the list, until a read confirms it
-	readSinglyUntil time.Time           // end of the time in which it is read singly, because list polls do not cover it
+	readSinglyUntil time.Time           // until this time it is read individually, because a list lacked it
 }
 
 func newGeneration(id string, now time.Time, seed uint64) *generation {
@@ -115,7 +115,7 @@ func (e *generation) sight(result *pollResult) {
 	result.changed = append(result.changed, e)
 }
 
-// update returns the latest state as an event.
+// update returns the latest state as an update.
 func (e *generation) update() Update {
 	return Update{Version: e.version(), Missing: e.missing}
 }
@@ -128,7 +128,8 @@ func (e *generation) keptUntil() time.Time {
 	return e.idleSince.Add(linger)
 }
 
-// sharedUpdate returns the latest state as an event that all watchers share. The event is created once and never changed.
+// sharedUpdate returns the latest state as an update that all watchers share. It is created once for each state, and is never
+// modified.
 func (e *generation) sharedUpdate(initial bool) *Update {
 	at := 0
 	if initial {
@@ -142,8 +143,8 @@ func (e *generation) sharedUpdate(initial bool) *Update {
 	return e.sharedUpdates[at]
 }
 
-// advance applies a record. etag is the etag of the record as received. changed means that watchers can see a difference.
-// regressed means that the record was dropped, because its state may not follow the current one.
+// advance applies a record from the catalog. etag is the etag of the record as received. changed means that watchers can see a
+// difference. regressed means that the record was dropped, because its state may not follow the current one.
 func (e *generation) advance(g catalog.Generation, etag string) (changed, regressed bool) {
 	if e.state.State != 0 && g.ObserveTime.Before(e.state.ObserveTime) {
 		return false, false // a newer response was applied first
@@ -151,7 +152,7 @@ func (e *generation) advance(g catalog.Generation, etag string) (changed, regres
 	e.invalidate()
 	e.absence = lifecycle.Absence{}
 	if e.isPresumedDeleted() {
-		// The 404 was wrong or too early: the deletion is undone.
+		// The 404 was wrong or too early, so the deletion is undone.
 		e.state, e.status, e.ended, e.observed, e.fresh = catalog.Generation{}, lifecycle.Unseen, time.Time{}, false, false
 	}
 	if !e.mayBecome(g.State) {
@@ -176,8 +177,8 @@ func (e *generation) confirm(at time.Time) {
 	e.invalidate()
 }
 
-// knownOtherwise reports whether a new watcher has another etag than the list. The list may only have fewer details than the
-// watcher's earlier read, so another read decides whether the state has changed.
+// knownOtherwise reports whether a new watcher already has a state with another etag than the list's record. The list may only
+// have fewer details than the watcher's earlier read. So another read must decide whether the state has changed.
 func (e *generation) knownOtherwise(listed string) bool {
 	return slices.ContainsFunc(e.subscribers, func(s subscriber) bool {
 		sub := &s.subscriptions[s.at]
@@ -190,7 +191,7 @@ func (e *generation) knownOtherwise(listed string) bool {
 func (e *generation) setHint(g catalog.Generation) { e.listing.hint = &g }
 
 // mayBecome reports whether the state next may follow the current state, by the rules of [lifecycle.Status.MayBecome]. Any
-// state may become deleted. An unrecognized state is not terminal.
+// state may become deleted. An unrecognized state may follow any state that is not terminal.
 func (e *generation) mayBecome(next catalog.State) bool {
 	switch {
 	case next == catalog.StateDeleted:
@@ -253,7 +254,7 @@ func (e *generation) justCreated(now time.Time) bool {
 	return now.Sub(e.created) < lifecycle.VisibleAfter
 }
 
-// reached reports whether the goal has been reached.
+// reached reports whether the generation has reached the goal.
 func (e *generation) reached(goal Goal, now time.Time, refundWindow time.Duration) bool {
 	if !e.fresh || !e.state.State.Terminal() {
 		return false
@@ -261,9 +262,10 @@ func (e *generation) reached(goal Goal, now time.Time, refundWindow time.Duratio
 	return goal == Terminal || !now.Before(e.settledAt(refundWindow))
 }
 
-// settledAt returns the time from which the charge is final. It is meaningful only for a terminal state. The catalog's clock
-// may differ from the local clock. So the catalog's end time counts only if this process did not see the generation before it
-// ended, and only if that time is not later than the local end time.
+// settledAt returns the time from which the charge is final. It is meaningful only for a terminal state. A failed generation is
+// settled at the end of its refund window. The window starts when this process first saw the failure, because the catalog's
+// clock may differ from the local clock. It starts at the catalog's end time only if that is earlier and this process did not
+// see the generation before it ended.
 func (e *generation) settledAt(refundWindow time.Duration) time.Time {
 	if e.state.State != catalog.StateFailed {
 		return time.Time{}
@@ -290,8 +292,8 @@ func (e *generation) startTime() time.Time {
 func (e *generation) waitingSince() time.Time { return latest(e.state.ObserveTime, e.firstSeen) }
 
 // duration returns the duration of a succeeded generation, or 0 if it is unknown. It prefers the catalog's start and end times,
-// because they are from one clock. Without them, it uses local times, but only if this process saw a state before the terminal
-// one.
+// because both are from the same clock. Without them, it uses local times, but only if this process saw a state before the
+// terminal one.
 func (e *generation) duration(g catalog.Generation, before catalog.State) time.Duration {
 	switch {
 	case g.State != catalog.StateSucceeded || e.learned:
@@ -305,7 +307,7 @@ func (e *generation) duration(g catalog.Generation, before catalog.State) time.D
 }
 
 // fewestWaits returns the smallest number of generations that any watcher of this generation waits for. The smaller the number,
-// the more a poll is worth. A watcher of everything waits for all listed generations.
+// the more useful a poll is. A watcher of everything waits for all listed generations.
 func (e *generation) fewestWaits(listed int) int {
 	least := math.MaxInt
 	for _, c := range e.subscribers {

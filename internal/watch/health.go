@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	outageFailures = 3                // number of consecutive failures after which the catalog is only probed
-	probeEvery     = time.Minute      // interval between polls with a shared API key that was rejected
-	maxPause       = 30 * time.Second // maximum pause that Easel chooses in an outage
+	outageFailures = 3                // number of consecutive failures that count as an outage; the catalog is then only probed
+	probeEvery     = time.Minute      // interval between polls while a shared API key is rejected
+	maxPause       = 30 * time.Second // maximum pause during an outage
 )
 
-// health is the condition of the catalog for one credential, derived from the results of polls. The pauses that the catalog
-// requests are in the limiter.
+// health is the condition of the catalog for one credential, derived from the results of polls. Pauses that the catalog
+// requests are tracked by the limiter.
 type health struct {
 	least       time.Duration // minimum poll interval
 	pausedUntil time.Time     // no poll before this time, because the catalog is unavailable or rejects the API key
@@ -25,7 +25,7 @@ type health struct {
 	pauses    int // number of consecutive pauses in an outage
 	lastErr   string
 	answered  time.Time
-	read      time.Time // time of the last response with the requested data
+	read      time.Time // time of the last successful poll
 }
 
 // succeeded records that the catalog responded.
@@ -34,7 +34,7 @@ func (h *health) succeeded(now time.Time) {
 	h.condition, h.lastErr = ConditionHealthy, ""
 }
 
-// failed records a failed poll. It pauses the polls in an outage, or if a shared API key is rejected.
+// failed records a failed poll. It pauses polling during an outage, or while a shared API key is rejected.
 func (h *health) failed(err error, shared bool, now time.Time) {
 	if catalog.KindOf(err) == catalog.KindBusy {
 		return // no request was sent
@@ -54,7 +54,7 @@ func (h *health) failed(err error, shared bool, now time.Time) {
 	}
 }
 
-// backOff pauses the polls in an outage. Each pause is longer than the last. Failures of requests that were sent before the
+// backOff pauses polling during an outage. The pauses double, up to maxPause. Failures of requests that were sent before the
 // current pause are ignored.
 func (h *health) backOff(now time.Time) {
 	if h.failures < outageFailures || now.Before(h.pausedUntil) {

@@ -16,29 +16,29 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// Hub polls the catalog for all watches, and delivers the changes to them.
+// Hub polls the catalog for all watches, and delivers state changes to them. It is safe for concurrent use.
 type Hub struct {
 	cfg     Config
-	ctx     context.Context // context of all polls; no poll uses the context of a caller
+	ctx     context.Context // context of all polls; polls never use a caller's context
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
 	history history.Durations
 
 	dispatchers  []dispatcher  // one for each processor
-	assigned     atomic.Uint32 // number of watches so far; each is assigned to the next dispatcher
+	assigned     atomic.Uint32 // number of watches started so far; selects the dispatcher of the next watch
 	drained      atomic.Bool
-	watches      atomic.Int64  // number of watches
-	orderWatches atomic.Int64  // number of watches of orders
-	replicas     atomic.Int64  // number of replicas that divide the poll rate
-	began        chan struct{} // signals that the first poller has started; capacity 1
+	watches      atomic.Int64  // number of open watches
+	orderWatches atomic.Int64  // number of open watches that have [Request.Orders]
+	replicas     atomic.Int64  // number of replicas that share the poll rate
+	began        chan struct{} // signals that the number of pollers has risen from zero; capacity 1
 
 	mu      sync.Mutex
 	closed  bool
 	tenants map[catalog.Tenant]*tenant
-	ended   Stats // totals of tenants that have ended
+	ended   Stats // totals of the tenants that were removed
 }
 
-// New returns a hub. The hub does nothing until the first watch.
+// New returns a hub. It starts no goroutine and sends no request.
 func New(cfg Config) (*Hub, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -53,17 +53,18 @@ func New(cfg Config) (*Hub, error) {
 	return h, nil
 }
 
-// Stats returns the totals of the hub. It visits every watched generation, which is fast enough for one call every few seconds.
+// Stats returns the statistics of the hub. It visits every watched generation, so it should be called at most once every few
+// seconds.
 func (h *Hub) Stats() Stats { return h.snapshot(false).Stats }
 
-// Snapshot returns the state of the hub. Unlike Stats, it copies the generations.
+// Snapshot returns the state of the hub. Unlike [Hub.Stats], it also lists credentials and generations.
 func (h *Hub) Snapshot() Snapshot {
 	s := h.snapshot(true)
 	s.shorten()
 	return s
 }
 
-// snapshot visits all tenants. If listed is true, it also lists the generations.
+// snapshot collects the state of all tenants. If listed is true, it also lists the generations.
 func (h *Hub) snapshot(listed bool) Snapshot {
 	now := time.Now()
 	h.mu.Lock()
@@ -81,8 +82,8 @@ func (h *Hub) snapshot(listed bool) Snapshot {
 	return s
 }
 
-// Close stops all polls and waits until they have stopped. Open watches get no further events. Close then records the
-// unrecorded states, for at most a second.
+// Close stops all polls and waits until they have stopped. Open watches get no further events. Finally, Close spends at most a
+// second on recording the states that are not in the ledger yet.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -99,7 +100,6 @@ func (h *Hub) Close() {
 	}
 }
 
-// all returns the tenants.
 func (h *Hub) all() []*tenant {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -116,13 +116,20 @@ func (h *Hub) Drain() {
 	}
 }
 
-// Watch delivers the latest state of each requested generation immediately and after each change, and heartbeats in between. It
-// returns nil when the goal is reached. The calls of deliver are sequential, but not on the caller's goroutine. deliver may
-// block for at most [Request.Stall], and does not delay other watches.
+// Watch delivers the latest state of each requested generation: first immediately, and then after each change. In between, it
+// delivers heartbeats. It returns nil when each generation has reached the goal. Calls to deliver are sequential, but they are
+// not on the caller's goroutine. Each call may block for at most [Request.Stall]. A blocked call does not delay other watches.
 //
-// Watch returns an error only if deliver returns an error other than [ErrSkipped], a delivery stalls, ctx is done (with its
-// cause), req.Until is reached, the hub is drained, or the catalog rejects a forwarded API key. If deliver panics, Watch panics
-// with the same value. Watch does not change req.
+// Watch returns an error only in these cases:
+//
+//   - deliver returns an error other than [ErrSkipped].
+//   - A call to deliver blocks for too long. The error is [ErrStalled].
+//   - ctx is done. The error is its cause.
+//   - req.Until is reached. The error is [ErrExpired].
+//   - The hub is drained. The error is [ErrDraining].
+//   - The catalog rejects a forwarded API key.
+//
+// If deliver panics, Watch panics with an error that contains the value and the stack trace. Watch does not modify req.
 func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error) error {
 	d := &delivery{tracer: h.cfg.Tracer, ctx: ctx, deliver: deliver, done: make(chan struct{})}
 	d.dispatcher = &h.dispatchers[int(h.assigned.Add(1))%len(h.dispatchers)]
@@ -148,8 +155,8 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 	return d.wait()
 }
 
-// Peek returns the latest state of a watched generation. ok is false if the generation is not watched, or if only a 404 shows
-// that it is deleted.
+// Peek returns the latest state of a watched generation. ok is false if the generation is not watched, if its state must be
+// read again first, or if only a 404 shows that it is deleted.
 func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) {
 	h.with(cred, id, func(_ *tenant, e *generation) {
 		if e.fresh && len(e.subscribers) > 0 && !e.isPresumedDeleted() {
@@ -159,8 +166,8 @@ func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) 
 	return update, ok
 }
 
-// NotYetVisible returns the state of an order that this process placed so recently that the catalog
-// may still respond with a 404.
+// NotYetVisible returns the state of an order that this process placed so recently that the catalog may still respond with a
+// 404. ok is false for any other generation.
 func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, ok bool) {
 	h.with(cred, id, func(_ *tenant, e *generation) {
 		if e.notYetVisible(time.Now()) && !e.deleted {
@@ -171,8 +178,8 @@ func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, 
 }
 
 // Observe applies a record that a call has read, so that watchers get it too. It returns the hub's state of the generation,
-// which is never older than the last state delivered to a watcher. If lacking is true, the ledger does not have the state yet,
-// and Observe records it. This takes at most a second. ctx is used only for its trace.
+// which is never older than the last state delivered to a watcher. lacking means that the ledger does not have the state yet.
+// Observe then records the state, which takes at most a second. ctx is used only for its trace.
 func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version, lacking bool) Update {
 	update := Update{Version: read}
 	h.apply(ctx, cred, read.ID, lacking, func(t *tenant, e *generation, result *pollResult, now time.Time) {
@@ -189,8 +196,9 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog
 	return update
 }
 
-// Created records an order that this process placed at the given time. For a short time, a 404 means "not visible yet". Under a
-// shared API key, the generation is polled until its charge is final, even without a watch. ctx is used only for its trace.
+// Created adds the generation of an order that this process placed at the given time. For a short time after that, a 404 means
+// that the generation is not visible yet. Under a shared API key, the generation is polled until its charge is final, even
+// without a watch. ctx is used only for its trace.
 func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) (update Update) {
 	answered := g.Version()
 	h.apply(ctx, cred, g.ID, true, func(t *tenant, e *generation, result *pollResult, now time.Time) {
@@ -201,7 +209,7 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 			e.recording.etag = answered.Etag
 		}
 		t.observe(e, answered, result, now)
-		if e.state.State != catalog.StateQueued && len(result.changed) == 0 { // a poll saw the generation before the ledger had it
+		if e.state.State != catalog.StateQueued && len(result.changed) == 0 { // a poll saw a later state before the ledger had the order
 			e.recording.etag = ""
 			e.sight(result)
 		}
@@ -211,8 +219,8 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 	return update
 }
 
-// Deleted applies a deletion by a call, and delivers it to the watchers. Earlier states are recorded first. ctx is used only
-// for its trace.
+// Deleted records that a call to Easel has deleted a generation, and delivers the deletion to the watchers. Earlier states are
+// recorded first. ctx is used only for its trace.
 func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 	h.apply(ctx, cred, id, true, (*tenant).deleted)
 }
@@ -220,9 +228,9 @@ func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 // HasWatches reports whether a watch is open.
 func (h *Hub) HasWatches() bool { return h.watches.Load() > 0 }
 
-// Ended handles the ends of generations under a shared API key that are recorded in the ledger. If another process has recorded
-// the end of a watched generation, and this process has not seen it, the generation is read immediately. The end is delivered
-// after the read, because the ledger has neither the inputs nor the text of the result.
+// Ended handles the terminal states and deletions that were recently recorded in the ledger, by generation ID. If this process
+// has only an earlier state of a generation under a shared API key, it polls the generation immediately. The change is
+// delivered after that poll, because the ledger has neither the inputs nor the text of the result.
 func (h *Hub) Ended(ended map[string]ledger.State) {
 	for _, t := range h.all() {
 		if !t.cred.IsShared() {
@@ -241,8 +249,8 @@ func (h *Hub) Ended(ended map[string]ledger.State) {
 // WatchesOrders reports whether any watch depends on [Hub.Placed].
 func (h *Hub) WatchesOrders() bool { return h.orderWatches.Load() > 0 }
 
-// Placed subscribes watches to the given orders that they cover. Any process may have placed these orders, and their
-// generations exist. Passing an order again has no effect.
+// Placed subscribes each watch of orders to those of the given orders that it covers. The map is keyed by generation ID. Any
+// process may have placed the orders. Passing an order again has no effect.
 func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 	for _, t := range h.all() {
 		t.mu.Lock()
@@ -251,7 +259,7 @@ func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 	}
 }
 
-// PresumedDeleted records that Easel treats a generation as deleted, because reads have not found it for long enough. It
+// PresumedDeleted records that Easel treats a generation as deleted because reads have not found it for long enough. It
 // delivers the deletion to the watchers. ctx is used only for its trace.
 func (h *Hub) PresumedDeleted(ctx context.Context, cred catalog.Credential, id string) {
 	h.apply(ctx, cred, id, false, func(t *tenant, e *generation, result *pollResult, now time.Time) {
@@ -261,8 +269,8 @@ func (h *Hub) PresumedDeleted(ctx context.Context, cred catalog.Credential, id s
 	})
 }
 
-// Called records the error of a call's request if the catalog requests a pause. The heartbeats during the pause contain the
-// error.
+// Called records the error of a request that was sent for a call, if the catalog requests a pause. Heartbeats contain this
+// error during the pause.
 func (h *Hub) Called(cred catalog.Credential, err error) {
 	if outcome := catalog.ResultOf(err).Outcome; outcome != limiter.Throttled && outcome != limiter.Unavailable {
 		return
@@ -273,7 +281,7 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 	}
 }
 
-// with calls f with a generation under the mutex of its tenant. It does nothing if the generation is not watched.
+// with calls f for a generation while it holds the tenant's mutex. It does nothing if the hub does not have the generation.
 func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *generation)) {
 	t := h.find(cred, false)
 	if t == nil {
@@ -285,8 +293,8 @@ func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *generati
 	}
 }
 
-// apply calls f with a generation under the mutex of its tenant. Then it records the new states and notifies the watchers. If
-// there is no such generation, it creates one if create is true, and otherwise does nothing.
+// apply calls f for a generation while it holds the tenant's mutex. Then it records the new states and notifies the watchers.
+// If the hub does not have the generation, apply creates it if create is true, and otherwise does nothing.
 func (h *Hub) apply(ctx context.Context, cred catalog.Credential, id string, create bool, f func(*tenant, *generation, *pollResult, time.Time)) {
 	t, result, now := h.find(cred, create), &pollResult{found: h.cfg.Tracer.TraceRef(ctx)}, time.Now()
 	if t == nil {
@@ -303,7 +311,7 @@ func (h *Hub) apply(ctx context.Context, cred catalog.Credential, id string, cre
 	t.finish(ctx, result)
 }
 
-// find returns the tenant of a credential, with its mutex locked. If no tenant exists, it starts one if start is true, and
+// find returns the tenant of a credential, with its mutex locked. If there is no tenant, find starts one if start is true, and
 // otherwise returns nil.
 func (h *Hub) find(cred catalog.Credential, start bool) *tenant {
 	for {
@@ -322,7 +330,7 @@ func (h *Hub) find(cred catalog.Credential, start bool) *tenant {
 		if !t.ended {
 			return t
 		}
-		t.mu.Unlock() // the tenant has ended in the meantime
+		t.mu.Unlock() // the tenant ended after it was looked up
 	}
 }
 

@@ -7,23 +7,23 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// sweepFrom is the number of generations from which one list request is cheaper than single reads.
+// sweepFrom is the smallest number of generations for which one list request is cheaper than individual reads.
 const sweepFrom = 3
 
-// listPause is the time for which the list is not used after it failed or lacked requested generations.
+// listPause is the time for which sweeps do not replace reads after the list failed or lacked requested generations.
 const listPause = time.Minute
 
-// list describes the catalog's list: whether it can replace reads, and the sweep in flight.
+// list tracks whether the catalog's list can replace individual reads, and the sweep in flight.
 type list struct {
 	unusableUntil time.Time       // sweeps do not replace reads before this time
 	retryAt       time.Time       // no sweep before this time, because one failed
 	failing       bool            // the last sweep failed, and no read has shown yet whether reads also fail
 	failures      int             // number of consecutive failed sweeps
-	poorSweeps    int             // number of consecutive sweeps that returned too few generations, or failed while reads succeeded
+	poorSweeps    int             // number of consecutive sweeps that returned too few generations or that failed while reads succeeded
 	carried       map[string]bool // IDs in the last list; nil if no watch of everything is open
-	answeredAt    time.Time       // time when the last list arrived
+	answeredAt    time.Time       // time of the last response with a list
 	cut           bool            // the last list was too long to be read completely; this is logged once
-	fullRecords   bool            // the last comparison showed that records in the list are as complete as read records
+	fullRecords   bool            // the last comparison showed that a record in the list is as complete as the response to a read
 
 	sweep   *job      // sweep in flight, or nil
 	sweptAt time.Time // time when the last sweep started
@@ -49,7 +49,7 @@ func (l *list) usable(now time.Time) bool {
 	return !l.failing && !now.Before(l.unusableUntil) && !now.Before(l.retryAt)
 }
 
-// begun records the start of the last sweep.
+// begun records the start of a sweep, and the jitter for the time of the following sweep.
 func (l *list) begun(at time.Time, jitter float64) {
 	l.sweptAt, l.sweepAt, l.jitter = at, time.Time{}, jitter
 }
@@ -63,8 +63,8 @@ func (l *list) failed(err error, swept int, least time.Duration, jitter float64,
 	l.retryAt = now.Add(schedule.Jitter(schedule.Backoff(l.failures, least, listPause), jitter))
 }
 
-// readAnswered records a response to a read. If the last sweep failed, either only list requests fail, or the catalog has
-// recovered. The next sweep shows which one it is.
+// readAnswered records a response to a read. If the last sweep failed, this response shows that only list requests fail or that
+// the catalog has recovered. The next sweep distinguishes the two cases.
 func (l *list) readAnswered(now time.Time) {
 	if l.failing {
 		l.failing = false
@@ -72,8 +72,8 @@ func (l *list) readAnswered(now time.Time) {
 	}
 }
 
-// rateSweep records whether a sweep was worth its request. After two consecutive sweeps that were not, the list is not used for
-// listPause.
+// rateSweep records whether a sweep was useful. After two consecutive sweeps that were not useful, sweeps do not replace reads
+// for listPause.
 func (l *list) rateSweep(good bool, now time.Time) {
 	if good {
 		l.poorSweeps = 0
@@ -84,8 +84,8 @@ func (l *list) rateSweep(good bool, now time.Time) {
 	}
 }
 
-// compareRecord records whether the record of the list is as complete as the response to a read. A shortened record is ignored,
-// because it shows nothing about other records.
+// compareRecord compares the list's record of a generation with the response to a read, and records whether the list has
+// complete records. It ignores a shortened record, which shows nothing about other records.
 func (l *list) compareRecord(e *generation, etag string) {
 	if hint := e.listing.hint; hint != nil && len(hint.Omitted) == 0 {
 		l.fullRecords = e.listing.etag == etag
@@ -93,8 +93,8 @@ func (l *list) compareRecord(e *generation, etag string) {
 	e.listing.hint = nil
 }
 
-// complete reports whether a record from a list has every detail that a single read returns, including the result or the failure
-// message.
+// complete reports whether a record from a list has every detail that an individual read returns, including the result or the
+// failure message.
 func complete(g catalog.Generation) bool {
 	switch g.State {
 	case catalog.StateSucceeded:

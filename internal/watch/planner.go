@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// situation is the planner's input for the next requests with one credential.
+// situation is the input from which the planner chooses the next requests with one credential.
 type situation struct {
 	now          time.Time
 	limit        int         // maximum number of requests
 	ready        []candidate // due generations
-	nextDue      time.Time   // time when the next generation is due; zero if none is
-	preferHinted bool        // the next read is of a generation with a hint, if there is one
+	nextDue      time.Time   // earliest time when another generation is due; zero if there is no other
+	preferHinted bool        // the last read preferred generations with hints; reads alternate
 	listFailing  bool        // the last sweep failed, and no read has shown yet whether reads also fail
 
-	sweeps     bool          // a sweep polls enough generations to be worth a request
+	sweeps     bool          // sweeps are useful: a watch of everything is open, or a sweep polls enough generations
 	firstList  bool          // a watch of everything waits for its first list
 	sweeping   bool          // a sweep is in flight
 	sweptAt    time.Time     // time when the last sweep started
@@ -26,10 +26,10 @@ type situation struct {
 // candidate is a due generation.
 type candidate struct {
 	e       *generation
-	urgency float64 // time since it was due, divided by the smallest number of generations that a watcher of it waits for
+	urgency float64 // priority of its read; see [poller.urgency]
 	hinted  bool    // the list shows a change that no read has confirmed
 	swept   bool    // a sweep can replace its read
-	first   bool    // it was not read since a watcher subscribed
+	first   bool    // it has not been read since a watcher subscribed
 }
 
 // plan describes the next requests.
@@ -37,11 +37,11 @@ type plan struct {
 	sweep        bool
 	reads        []*generation
 	more         bool      // more requests are due than the limit allows
-	next         time.Time // time when a sweep or another generation is due; zero if none is
-	preferHinted bool      // the previous read was of a generation with a hint
+	next         time.Time // time when the next sweep or another generation is due; zero if nothing is planned
+	preferHinted bool      // the last read preferred generations with hints
 }
 
-// plan decides the next requests. It is a pure function.
+// plan chooses the next requests. It is a pure function.
 func (s situation) plan() (p plan) {
 	reads := s.singleReads(&p)
 	p.sweep = !p.next.IsZero() && !s.sweeping && !p.next.After(s.now)
@@ -64,7 +64,7 @@ func (s situation) plan() (p plan) {
 	return p
 }
 
-// singleReads returns the generations to be read singly, and sets the time of the next sweep.
+// singleReads returns the due generations to read individually, and sets p.next to the time of the next sweep.
 func (s *situation) singleReads(p *plan) (reads []candidate) {
 	var first []candidate
 	for _, c := range s.ready {
@@ -95,8 +95,8 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 	return reads
 }
 
-// mostUrgent removes and returns the generation to read next. Every second read is for a generation with a hint. If generations
-// with hints always came first, other generations would starve while the list contradicts the reads.
+// mostUrgent removes and returns the generation to read next. Every second read prefers generations with hints. If all reads
+// preferred them, other generations would starve while the list contradicts the reads.
 func (s *situation) mostUrgent(reads []candidate) (*generation, []candidate) {
 	s.preferHinted = !s.preferHinted
 	best := 0

@@ -19,18 +19,19 @@ type poller struct {
 	hub          *Hub
 	tenant       *tenant
 	random       schedule.Source
-	preferHinted bool // the last read was of a generation with a hint
+	preferHinted bool // the last read preferred generations with hints
 }
 
 // job is one request: for one generation, for the account, or for the list.
 type job struct {
 	Poll
-	generations []*generation // generations that the job polls; they are not removed until it ends
-	counted     []*watcher    // watchers whose traces are in Open
-	since       time.Time     // a list may serve the job if it was requested at this time or later
+	generations []*generation // generations that the job polls; they are kept until it ends
+	counted     []*watcher    // watchers whose traces are already in Open
+	since       time.Time     // the job may use a list that was requested at this time or later
 }
 
-// run plans and sends polls until the tenant has no generations and no watchers. It does not wait for responses.
+// run plans and sends polls until the tenant has no generations and no watchers, or the hub is closed. It does not wait for
+// responses.
 func (p *poller) run() {
 	h := p.hub
 	timer := time.NewTimer(0)
@@ -54,7 +55,8 @@ func (p *poller) run() {
 }
 
 // plan returns the requests that are due now, and the time of the next plan. If the tenant has no generations and no watchers,
-// plan removes it, but not before the end of a pause for an unavailable catalog. ended is then true.
+// plan removes the tenant, and ended is true. During a pause for an unavailable catalog, the tenant is kept until the pause
+// ends.
 func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, ended bool) {
 	t := p.tenant
 	t.mu.Lock()
@@ -75,8 +77,8 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, ended bool) {
 	return jobs, t.queue.planAt, false
 }
 
-// jobs returns the due requests that the limiter allows, and the time of the next plan. Zero means that the next change or
-// response triggers the next plan.
+// jobs returns the due requests that the limiter allows, and the time of the next plan. Zero means that the next plan follows
+// the next change or response.
 func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	t := p.tenant
 	s, refill := p.situation(now)
@@ -99,8 +101,8 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	return jobs, plan.next
 }
 
-// situation returns the input for the planner, and the time when the limiter allows more polls. Zero means that more polls are
-// allowed after the next response.
+// situation returns the input for the planner, and the time when the limiter allows more polls. Zero means that the next
+// response allows more polls.
 func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	t := p.tenant
 	limit := p.limit()
@@ -128,7 +130,7 @@ func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	return s, refill
 }
 
-// describeList adds the list to a situation.
+// describeList adds the state of the list to the input for the planner.
 func (p *poller) describeList(s *situation) {
 	t, l := p.tenant, &p.tenant.list
 	everything := len(t.everything) > 0
@@ -156,9 +158,9 @@ func (p *poller) limit() int {
 	return 1
 }
 
-// urgency returns the priority of a read: the time since it was due, divided by the smallest number of generations that a
-// watcher waits for. So a watcher of one generation has the same weight as a watcher of a thousand. The minimum interval is
-// added to the time, so that a generation that is just due also has a priority.
+// urgency returns the priority of a read. This is the time since the read was due, divided by the smallest number of
+// generations that a watcher waits for. So a watcher of one generation has the same weight as a watcher of a thousand. The
+// minimum interval is added to the time, so that a generation that has just become due also has a priority.
 func (p *poller) urgency(e *generation, listed int, now time.Time) float64 {
 	overdue := now.Sub(e.polling.due) + p.hub.cfg.MinInterval
 	return overdue.Seconds() / float64(e.fewestWaits(listed))
@@ -180,7 +182,7 @@ func (p *poller) readAccount() *job {
 	return &job{Poll: Poll{Tenant: t.cred.Tenant, Account: true}}
 }
 
-// sweep returns a job that requests the list. It polls every generation that the list can cover.
+// sweep returns a job that requests the list. The job polls every generation that the list can cover.
 func (p *poller) sweep(now time.Time) *job {
 	t := p.tenant
 	j := &job{Poll: Poll{Tenant: t.cred.Tenant}, since: t.list.answeredAt}
@@ -202,7 +204,7 @@ func (p *poller) beginPoll(j *job, e *generation) {
 	j.account(e)
 }
 
-// begins counts a request that is about to be sent. It returns false for a read that no watcher needs any longer.
+// begins counts a request that is about to be sent. It returns false for a read that is no longer needed.
 func (p *poller) begins(j *job) bool {
 	p.tenant.mu.Lock()
 	defer p.tenant.mu.Unlock()
@@ -295,7 +297,7 @@ func (p *poller) answered(j *job, read catalog.Version, err error, result *pollR
 		t.list.readAnswered(now)
 		p.succeeded(now)
 		t.notFound(e, err, result, now)
-	default: // including a 404 from a proxy
+	default: // for example a 404 from a proxy
 		p.failed(err, now)
 		t.retry(e, err, max(t.cfg.MaxInterval, maxPause), now)
 	}
@@ -315,7 +317,7 @@ func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult
 		t.merge(j.generations, list, result, now)
 		return
 	}
-	// Single reads of the generations show whether only the list fails.
+	// Individual reads of the generations then show whether only the list fails.
 	p.failed(err, now)
 	t.list.failed(err, len(j.generations), t.cfg.MinInterval, p.random.Draw(), now)
 	t.beginWithoutList(now)
@@ -324,7 +326,7 @@ func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult
 	}
 }
 
-// accountAnswered records whether the catalog answered a read of the account.
+// accountAnswered records the result of a read of the account.
 func (p *poller) accountAnswered(j *job, err error) {
 	t := p.tenant
 	t.mu.Lock()
@@ -355,7 +357,7 @@ func (p *poller) failed(err error, now time.Time) {
 	}
 }
 
-// recordAgain records the unrecorded states of all generations again, if another attempt is due.
+// recordAgain tries again to record the unrecorded states of all generations, if a retry is due.
 func (p *poller) recordAgain(now time.Time) {
 	t := p.tenant
 	if t.recordAt.IsZero() || now.Before(t.recordAt) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// queue orders the generations by the time of their next poll, and wakes the poller.
+// queue orders the generations by the time of their next poll, and wakes the poller when it must plan earlier.
 type queue struct {
 	heap byDue
 
@@ -17,7 +17,8 @@ type queue struct {
 
 func newQueue(now time.Time) queue { return queue{wake: make(chan struct{}, 1), planAt: now} }
 
-// wakeBy wakes the poller at t if it would sleep longer. It does nothing while blocked, because no request is allowed earlier then.
+// wakeBy ensures that the next plan is at t or earlier. It does nothing while blocked is set, because no request is allowed
+// before planAt.
 func (q *queue) wakeBy(t time.Time) {
 	if q.blocked || !t.Before(q.planAt) {
 		return
@@ -29,7 +30,7 @@ func (q *queue) wakeBy(t time.Time) {
 	}
 }
 
-// put adds a generation, or moves it after its due time has changed.
+// put adds a generation, or repositions it after its due time has changed.
 func (q *queue) put(e *generation) {
 	if e.polling.queueIndex >= 0 {
 		heap.Fix(&q.heap, int(e.polling.queueIndex))
@@ -54,7 +55,7 @@ func (q *queue) due(now time.Time, keep func(*generation) bool) (ready []*genera
 			continue
 		}
 		e := q.heap[at]
-		if e.polling.due.After(now) { // all generations below it are also later
+		if e.polling.due.After(now) { // all its descendants in the heap are due even later
 			next = earliest(next, e.polling.due)
 			continue
 		}

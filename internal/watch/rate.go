@@ -11,8 +11,8 @@ const (
 	attendTimeout  = 5 * time.Second // timeout of one renewal
 )
 
-// DivideRate renews this replica's row while the hub has pollers, and divides the poll rate by the number of rows, until ctx is
-// done. While the ledger is unavailable, the last number of rows applies.
+// DivideRate divides the poll rate among the replicas that have pollers, until ctx is done. While this replica has pollers,
+// DivideRate renews its row in the ledger. While the ledger is unavailable, the last known number of replicas applies.
 func (h *Hub) DivideRate(ctx context.Context) {
 	replica := rand.Text()
 	defer h.attend(context.WithoutCancel(ctx), replica, false)
@@ -26,7 +26,7 @@ func (h *Hub) DivideRate(ctx context.Context) {
 	}
 }
 
-// attend renews or removes this replica's row, and stores the number of replicas.
+// attend renews or removes this replica's row in the ledger, and stores the number of replicas.
 func (h *Hub) attend(ctx context.Context, replica string, polls bool) {
 	ctx, cancel := context.WithTimeout(ctx, attendTimeout)
 	defer cancel()

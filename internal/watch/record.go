@@ -11,9 +11,9 @@ import (
 
 // Recorder records states in the ledger.
 type Recorder interface {
-	// Record records states that were seen with a credential, one for each generation. It returns the IDs of the generations
-	// whose states are recorded or that belong to no order. The hub passes the remaining states again later, so recording a
-	// state twice must have no additional effect. The hub holds no lock during the call.
+	// Record records states that were observed with a credential, one for each generation. It returns the IDs of the
+	// generations that need no retry, because their state is recorded or they have no order. The hub passes the remaining
+	// states again later, so recording a state twice must have no additional effect. The hub holds no lock during the call.
 	Record(ctx context.Context, cred catalog.Credential, seen []Sighting) (recorded map[string]bool)
 }
 
@@ -32,11 +32,11 @@ const (
 	recordTimeout  = time.Second      // maximum time that subscribers wait for the ledger to record a state
 	retryTimeout   = 10 * time.Second // timeout of a later attempt, for which no subscriber waits
 	recordRetry    = time.Second      // delay before unrecorded states are recorded again; doubles
-	maxRecordRetry = 30 * time.Second // maximum delay
+	maxRecordRetry = 30 * time.Second // maximum of this delay
 )
 
-// finish records the new states of a response, and then notifies the subscribers. If the ledger does not respond in time, the
-// subscribers are notified first.
+// finish records the new states from a response, and then notifies the subscribers. If the ledger does not respond within
+// recordTimeout, the subscribers are notified anyway.
 func (t *tenant) finish(ctx context.Context, result *pollResult) {
 	if len(result.changed) == 0 {
 		return
@@ -51,8 +51,8 @@ func (t *tenant) finish(ctx context.Context, result *pollResult) {
 	}
 }
 
-// record writes the unrecorded states of generations into the ledger, for each generation oldest first. States that the ledger
-// does not record are recorded later.
+// record writes the unrecorded states of generations to the ledger. The states of each generation are written in order, oldest
+// first. States that cannot be recorded now are retried later.
 func (t *tenant) record(ctx context.Context, generations []*generation) {
 	for len(generations) > 0 {
 		generations = t.recordOldest(ctx, generations)
@@ -90,7 +90,7 @@ func (t *tenant) recordOldest(ctx context.Context, generations []*generation) (m
 	return more
 }
 
-// recordLater schedules another attempt to record states after a failure, unless one is scheduled.
+// recordLater schedules a retry if states could not be recorded and no retry is scheduled yet.
 func (t *tenant) recordLater(failed bool, now time.Time) {
 	switch {
 	case !t.recordAt.IsZero():
@@ -99,7 +99,7 @@ func (t *tenant) recordLater(failed bool, now time.Time) {
 	default:
 		t.recordFailures++
 		t.recordAt = now.Add(schedule.Backoff(t.recordFailures, recordRetry, maxRecordRetry))
-		t.queue.blocked = false // no request to the catalog is needed
+		t.queue.blocked = false // recording needs no request to the catalog
 		t.queue.wakeBy(t.recordAt)
 	}
 }

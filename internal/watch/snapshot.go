@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// maxListed is the maximum number of credentials, and of generations, in a snapshot.
+// maxListed is the maximum number of credentials in a snapshot, and the maximum number of generations.
 const maxListed = 100
 
 // Snapshot is the state of the hub at one time, for the status page.
@@ -30,10 +30,10 @@ type PolledCredential struct {
 	Rate      float64        `json:"rate"`                // current rate of the limiter, in polls per second
 	Limit     float64        `json:"limit"`               // configured maximum for all replicas, in polls per second
 	Ready     float64        `json:"ready"`               // number of polls that may be sent immediately
-	Paused    time.Time      `json:"pausedTill,omitzero"` // end of the latest pause of polling; in the past if there is no pause
+	Paused    time.Time      `json:"pausedTill,omitzero"` // end of the latest pause of polling, which may be in the past
 	Active    int            `json:"active"`              // number of polled generations
 	Watches   int            `json:"watches"`
-	Swept     time.Time      `json:"swept,omitzero"` // start of the last list call; zero before the first
+	Swept     time.Time      `json:"swept,omitzero"` // start of the last list request; zero before the first
 }
 
 // PolledGeneration is a generation that is polled. Its JSON is part of the status of a server.
@@ -42,14 +42,14 @@ type PolledGeneration struct {
 	ID        string         `json:"id"`
 	Model     string         `json:"model"`
 	State     string         `json:"state,omitempty"`   // empty if no state was read yet
-	Began     time.Time      `json:"began"`             // best estimate
-	Answered  time.Time      `json:"answered,omitzero"` // last response of the catalog; zero before the first
+	Began     time.Time      `json:"began"`             // best estimate of the start time
+	Answered  time.Time      `json:"answered,omitzero"` // time of the last response from the catalog; zero before the first
 	NextPoll  time.Time      `json:"nextPoll"`
 	Watches   int            `json:"watches"`
 	Failures  int            `json:"failures"`
 	LastError string         `json:"lastError"`
 
-	waiting time.Time // time since which it waits for a response
+	waiting time.Time // time of the last response, or time when it was first seen
 }
 
 func newPolledCredential(t *tenant) PolledCredential {
@@ -72,7 +72,8 @@ func newPolledGeneration(t *tenant, e *generation, now time.Time) PolledGenerati
 	}
 }
 
-// add adds a tenant to the snapshot. If listed is true, it also adds the generations. The caller must hold the tenant's mutex.
+// add adds a tenant to the snapshot. If listed is true, it also adds the tenant's generations. The caller must hold the
+// tenant's mutex.
 func (s *Snapshot) add(t *tenant, listed bool) {
 	c := newPolledCredential(t)
 	for _, e := range t.order {

@@ -11,14 +11,14 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// forgetAfter is the time after which a settled generation that is no longer listed is removed from watches of everything.
+// forgetAfter is the time after which watches of everything drop a settled generation that the catalog no longer lists.
 const forgetAfter = 5 * time.Minute
 
 // tenant is the state of one credential: the polled generations and their watchers. The mutex of its agenda guards it.
 type tenant struct {
 	*agenda
 
-	ended      bool       // it has ended; the hub creates another tenant if one is needed
+	ended      bool       // it was removed from the hub, which creates another tenant when it needs one
 	everything []*watcher // watchers of everything
 
 	inFlight    int // number of reads in flight
@@ -53,8 +53,8 @@ func (t *tenant) end(w *watcher, now time.Time) {
 	t.queue.wakeBy(now.Add(linger))
 }
 
-// observe applies a record that a call has read. If there was no poll before, the record counts as the first poll. If the
-// generation was treated as deleted because of a 404, it is polled again.
+// observe applies a record that a call has read. If the generation was not polled yet, the record counts as its first poll. If
+// the generation is not in the poll queue, for example because of an earlier 404, it is queued again.
 func (t *tenant) observe(e *generation, read catalog.Version, result *pollResult, now time.Time) {
 	t.apply(e, read.Generation, read.Etag, result)
 	if e.polling.gap == 0 || e.polling.queueIndex == notQueued {
@@ -62,13 +62,13 @@ func (t *tenant) observe(e *generation, read catalog.Version, result *pollResult
 	}
 }
 
-// apply applies a record to a generation. If watchers can see the change, it adds the change to result. etag is the etag of the
-// record as received.
+// apply applies a record to a generation. If the change is visible to watchers, it adds the generation to result. etag is the
+// etag of the record as received.
 func (t *tenant) apply(e *generation, g catalog.Generation, etag string, result *pollResult) {
 	before := e.state
 	changed, regressed := e.advance(g, etag)
 	switch {
-	case regressed && g.State == catalog.StateRefunded: // watchers keep the success, but the refund is recorded
+	case regressed && g.State == catalog.StateRefunded: // watchers keep the succeeded state, but the ledger records the refund
 		e.recording.add(Sighting{catalog.Version{Generation: g, Etag: etag}, false})
 		result.changed = append(result.changed, e)
 	case regressed:
@@ -99,8 +99,8 @@ func (t *tenant) publish(e *generation) {
 	}
 }
 
-// detectionDelay returns the expected time between a change and its detection. If the schedule does not predict the change,
-// every time since the last poll is equally likely.
+// detectionDelay returns the expected time between a change and its detection. If the schedule does not predict the change, it
+// assumes that every time since the last poll is equally likely.
 func (t *tenant) detectionDelay(e *generation, before catalog.Generation) time.Duration {
 	ended := e.state.State == catalog.StateSucceeded || e.state.State == catalog.StateFailed
 	if before.State.Terminal() || !ended {
@@ -110,7 +110,7 @@ func (t *tenant) detectionDelay(e *generation, before catalog.Generation) time.D
 	return t.history.LastCurve(t.historyOf(e)).Delay(before.ObserveTime.Sub(birth), e.state.ObserveTime.Sub(birth))
 }
 
-// regressed counts a dropped record, and logs the first of several equal ones.
+// regressed counts a dropped record. It logs consecutive dropped records with the same state only once.
 func (t *tenant) regressed(e *generation, g catalog.Generation) {
 	t.stats.Regressions++
 	if e.dropped == g.State {
@@ -122,8 +122,8 @@ func (t *tenant) regressed(e *generation, g catalog.Generation) {
 }
 
 // notFound applies a 404 that the catalog itself has sent. A generation that exists or existed is treated as deleted only after
-// several 404s: see [lifecycle.Absence]. Until then, it is read again after a delay, as after a failure. If a list contained it
-// in the meantime, the list's record is applied.
+// several 404s: see [lifecycle.Absence]. Until then, the read is retried as after a failure. If a list has contained the
+// generation since its last read, the record from the list is applied instead.
 func (t *tenant) notFound(e *generation, err error, result *pollResult, now time.Time) {
 	hint := e.listing.hint
 	e.listing.hint = nil
@@ -144,8 +144,9 @@ func (t *tenant) notFound(e *generation, err error, result *pollResult, now time
 	t.scheduleNext(e, now)
 }
 
-// lasts records that a read has not found a generation, and reports whether the generation is now treated as deleted. If no
-// other read has succeeded since the first 404, it requests a read of the account.
+// lasts records that a read has not found a generation, and reports whether the generation is now treated as deleted. This
+// requires that another read has succeeded since the first 404. If none has after [lifecycle.AbsentFor], lasts requests a read
+// of the account.
 func (t *tenant) lasts(e *generation, now time.Time) bool {
 	witnessed := t.health.read.After(e.absence.Since)
 	e.absence = e.absence.NotFound(now, witnessed)
@@ -155,8 +156,8 @@ func (t *tenant) lasts(e *generation, now time.Time) bool {
 	return e.absence.Lasting
 }
 
-// notePresumedDeleted marks a generation as deleted because reads no longer find it, and adds the deletion to result. If
-// lasting is false, the ledger does not record it, because this process never knew the generation.
+// notePresumedDeleted marks a generation as deleted because reads do not find it, and adds the deletion to result. lasting is
+// false if this process never knew the generation. The ledger does not record such a deletion.
 func (t *tenant) notePresumedDeleted(e *generation, result *pollResult, now time.Time, lasting bool) {
 	before := e.state
 	e.absence.Lasting = lasting
@@ -171,8 +172,8 @@ func (t *tenant) deleted(e *generation, result *pollResult, now time.Time) {
 	e.sight(result)
 }
 
-// addListed records that the list contains a generation or that this process placed it. Watchers of everything then subscribe
-// to it.
+// addListed records that the list contains a generation or that this process placed it. It then subscribes each watcher that
+// covers the complete list.
 func (t *tenant) addListed(e *generation, now time.Time) {
 	if e.listing.seenAt.IsZero() {
 		for _, w := range t.everything {
@@ -184,12 +185,12 @@ func (t *tenant) addListed(e *generation, now time.Time) {
 	e.listing.seenAt = now
 }
 
-// coversList reports whether a watch covers every generation that the catalog lists.
+// coversList reports whether any watch covers every generation that the catalog lists.
 func (t *tenant) coversList() bool {
 	return slices.ContainsFunc(t.everything, func(w *watcher) bool { return w.orders == nil })
 }
 
-// beginWithoutList starts the watches of orders that wait for a list, after the list could not be read.
+// beginWithoutList starts the watches of orders that wait for a list. It is called if the list could not be read.
 func (t *tenant) beginWithoutList(now time.Time) {
 	for _, w := range t.everything {
 		if w.orders != nil {
@@ -224,7 +225,7 @@ func (t *tenant) removeListed(e *generation, now time.Time) {
 	}
 }
 
-// endAll ends all streams under the credential.
+// endAll ends all streams under the credential with err.
 func (t *tenant) endAll(err error) {
 	for _, w := range t.everything {
 		w.fail(err)
@@ -236,7 +237,7 @@ func (t *tenant) endAll(err error) {
 	}
 }
 
-// merge applies the response to a sweep. swept are the generations that the sweep polled.
+// merge applies the response to a sweep. swept contains the generations that the sweep polled.
 func (t *tenant) merge(swept []*generation, list *catalog.List, result *pollResult, now time.Time) {
 	t.list.failing, t.list.failures, t.list.answeredAt = false, 0, now
 	t.noteCut(list.Cut)
@@ -258,10 +259,10 @@ func (t *tenant) merge(swept []*generation, list *catalog.List, result *pollResu
 	t.list.rateSweep(found >= min(sweepFrom, len(swept)), now)
 }
 
-// noteCut logs that a list was too long to be read completely. It logs this once for several consecutive lists.
+// noteCut logs that a list was too long to be read completely. For several consecutive incomplete lists, it logs this once.
 func (t *tenant) noteCut(cut bool) {
 	if cut && !t.list.cut {
-		t.cfg.Logger.Warn("catalog list incomplete; reading singly", "api_key", t.cred.Tenant.Fingerprint())
+		t.cfg.Logger.Warn("catalog list incomplete; reading generations individually", "api_key", t.cred.Tenant.Fingerprint())
 	}
 	t.list.cut = cut
 }
@@ -289,8 +290,8 @@ func (t *tenant) discover(records []catalog.Version, now time.Time) {
 	}
 }
 
-// mergeRecord applies one record of a list. A record that may have fewer details than a read is only a hint that a read is
-// needed.
+// mergeRecord applies one record from a list. If the record may have fewer details than a read returns, mergeRecord only stores
+// it as a hint until a read confirms it.
 func (t *tenant) mergeRecord(e *generation, r *catalog.Version, result *pollResult, now time.Time) {
 	known := e.fresh && e.state.State == r.State
 	switch {
@@ -312,8 +313,8 @@ func (t *tenant) mergeRecord(e *generation, r *catalog.Version, result *pollResu
 	e.listing.etag, e.listing.state = r.Etag, r.State
 }
 
-// recheck schedules a read of a generation that the list contains although a read did not find it. It does so at most once a
-// minute, because the list may be outdated.
+// recheck schedules a read of a generation that the list contains although an earlier read did not find it. It does so at most
+// once a minute for each generation, because the list may be outdated.
 func (t *tenant) recheck(e *generation, now time.Time) {
 	if now.Before(e.listing.readSinglyUntil) {
 		return
@@ -322,7 +323,7 @@ func (t *tenant) recheck(e *generation, now time.Time) {
 	t.pollAt(e, now)
 }
 
-// applyHints applies all complete hints if the list is known to have complete records.
+// applyHints applies all complete hints, if the records in the list are known to be complete.
 func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	if !t.list.fullRecords {
 		return
@@ -336,7 +337,7 @@ func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	}
 }
 
-// accountRead is the state of the account read. This read distinguishes a missing generation from an unavailable catalog. The
+// accountRead is the state of the account read, which distinguishes a missing generation from an unavailable catalog. The
 // tenant's mutex guards it.
 type accountRead struct{ wanted, inFlight bool }
 

@@ -7,18 +7,17 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// Tracer traces and measures the hub. Its methods are called concurrently, and never while a lock of the hub is held. So a
-// slow tracer delays only one request or one delivery.
+// Tracer traces and measures the hub. Its methods are called concurrently, but never while a lock of the hub is held. So a slow
+// tracer delays only one request or one delivery.
 type Tracer interface {
-	// TraceRef returns a reference to the trace of ctx, for links in other spans. It returns nil if
-	// that trace is not recorded.
+	// TraceRef returns a reference to the trace of ctx, for links in other spans. It returns nil if that trace is not recorded.
 	TraceRef(ctx context.Context) TraceRef
-	// PollBegins is called before a poll. The hub sends the request with the returned context. found refers to
-	// the trace of the poll. The hub calls ended once, after it has applied the response.
+	// PollBegins is called before a poll. The hub sends the request with the returned context. found refers to the trace of the
+	// poll. The hub calls ended once, after it has applied the response.
 	PollBegins(ctx context.Context, poll Poll) (_ context.Context, found TraceRef, ended func(Outcome))
 	// Delivery is called before an event is delivered to a watcher whose context is ctx. watching refers to the trace of that
-	// context, and found to the trace of the poll or call that found the change. Each is nil if its trace is not recorded. The
-	// hub calls delivered, which may be nil, after the delivery.
+	// context. found refers to the trace of the poll or call that found the change. Each is nil if its trace is not recorded.
+	// The hub calls delivered after the delivery, if it is not nil.
 	Delivery(ctx context.Context, watching TraceRef, event Event, found TraceRef) (delivered func())
 }
 
@@ -42,7 +41,7 @@ type Poll struct {
 	ID          string     // empty for a sweep or a read of the account
 	Account     bool       // whether it is a read of the account
 	Generations int        // number of polled generations
-	Watches     int        // number of watches of these generations; a watch of n of them counts n times
+	Watches     int        // number of watches of these generations; a watch of n generations counts n times
 	Orders      []TraceRef // traces of the calls that placed the generations, at most 16
 	Open        []TraceRef // traces of the watches, at most 16
 }
@@ -73,6 +72,6 @@ type Change struct {
 	Delay time.Duration
 }
 
-// maxRefs is the maximum number of trace references of one kind in a poll. From each referenced trace, one or two links lead to
-// all other traces of the generation.
+// maxRefs is the maximum number of trace references of one kind in a poll. Traces that are left out can be reached from the
+// referenced ones through one or two links.
 const maxRefs = 16

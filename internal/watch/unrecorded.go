@@ -10,18 +10,18 @@ import (
 // Sighting is a state of a generation that this process has seen.
 type Sighting struct {
 	catalog.Version
-	// NotFound means that the catalog did not report the deletion, but that reads have not found the generation for long
-	// enough.
+	// NotFound means that the state is a deletion that the catalog did not report. Easel infers it because reads have not found
+	// the generation for long enough.
 	NotFound bool
 }
 
 // recording tracks which states of a generation the ledger has.
 type recording struct {
-	etag       string     // etag of the latest recorded state; empty if the next state must be recorded even if it is the same
+	etag       string     // etag of the latest recorded state; empty if the next state must be recorded in any case
 	unrecorded []Sighting // later states, oldest first
 }
 
-// add adds a state, unless it is recorded. It replaces an earlier state that no longer needs to be recorded.
+// add adds a state that is not recorded yet. It replaces an earlier state that no longer needs to be recorded.
 func (r *recording) add(s Sighting) {
 	if s.Etag == r.etag && len(r.unrecorded) == 0 {
 		return
@@ -48,7 +48,7 @@ func (s Sighting) supersedes(older Sighting) bool {
 	return status == before || before <= min(status, lifecycle.Running)
 }
 
-// done removes a recorded state, unless another state has replaced it.
+// done removes s after it was recorded, unless a later state has replaced it.
 func (r *recording) done(s Sighting) {
 	r.etag = s.Etag
 	r.unrecorded = slices.DeleteFunc(r.unrecorded, func(one Sighting) bool { return one.Etag == s.Etag && one.NotFound == s.NotFound })

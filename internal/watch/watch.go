@@ -1,26 +1,31 @@
-// Package watch polls the catalog for all watches and delivers the changes to them.
+// Package watch polls the catalog on behalf of all watches, and delivers state changes to their watchers.
 //
-// Each credential has one poller, and each generation has one latest state, whatever the number of its watchers. A change is
-// recorded in the ledger, marked in the subscribers of the generation, and then delivered. Events are not queued: a ready
-// watcher reads the latest state. So a slow watcher skips states, does not delay other watchers, and always gets the last
-// state. A sweep is a poll of the catalog's list, which replaces the reads of many generations.
+// There is one poller for each credential and one latest state for each generation, regardless of the number of watchers. A
+// change is first recorded in the ledger. Then the subscribers of the generation are marked as changed, and the change is
+// delivered to them. Events are not queued: when a watcher is ready, it reads the latest state. So a slow watcher skips
+// intermediate states and does not delay other watchers, but it always gets the last state. A sweep is one request for the
+// catalog's list, which replaces single reads of many generations.
 //
-//	hub         the API of the package; snapshot is its state for the status page
+//	hub         the API of the package
+//	snapshot    the state of the hub, for the status page
 //	rate        this replica's share of the poll rate
-//	dispatcher  runs the deliveries of ready watchers, one at a time
-//	poller      polls for one credential
-//	planner     decides the next requests: a pure function
+//	dispatcher  delivers events to the watchers that are ready
+//	poller      sends the polls for one credential
+//	planner     chooses the next polls (a pure function)
 //	tenant      applies the responses for one credential, and publishes the changes
+//	record      writes new states to the ledger before they are published, and retries after a failure
 //	unrecorded  the states of a generation that are not in the ledger yet
-//	record      writes new states into the ledger before they are published, and again after a failure
 //	watcher     the subscriptions of one stream, and its next event
-//	agenda      the generations to poll with one credential and their due times, the usefulness of the list, and the health
-//	            of the catalog
-//	generation  the latest state of one generation, and the transitions between states
+//	agenda      the generations to poll with one credential
+//	queue       the generations in the order of their next polls
+//	list        whether the catalog's list can replace single reads
+//	health      the condition of the catalog
+//	generation  the latest state of one generation, and the allowed transitions between states
 //
-// Its subpackages do no I/O: schedule computes the times of polls, and history stores the durations of generations.
+// The subpackages do no I/O. Package schedule computes the times of polls, and package history stores the durations of past
+// generations.
 //
-// Each credential has its own mutex. No I/O is done while it is held.
+// Each credential has its own mutex, which is never held during I/O.
 package watch
 
 import (
@@ -34,8 +39,8 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// Upstream sends the requests of pollers to the catalog. Each call waits for a permit of the limiter and sends one request.
-// Calls are not retried, because the poller has its own back-off.
+// Upstream sends the pollers' requests to the catalog. Each call waits for a permit from the limiter and sends one request. It
+// does not retry a failed request, because the poller has its own back-off.
 type Upstream interface {
 	Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error)
 	List(ctx context.Context, cred catalog.Credential, since time.Time) (*catalog.List, error)
@@ -63,16 +68,16 @@ type Request struct {
 	Until      time.Time     // time when the watch ends with ErrExpired; zero means never
 	Stall      time.Duration // maximum duration of one delivery; zero means 30 s
 
-	KnownEtags map[string]string // etags by generation ID of the states that the caller already has
+	KnownEtags map[string]string // etags of the states that the caller already has, by generation ID
 	ModelID    string            // model of the watched generations; empty means any model
 
-	// Ordered is the subset of IDs and KnownEtags for which an order exists. One read that does not find such a generation does
-	// not prove that it is deleted.
+	// Ordered contains the generations in IDs and KnownEtags for which an order exists. One 404 does not prove that such a
+	// generation is deleted.
 	Ordered map[string]bool
-	// Orders limits a watch of everything to the orders that it selects. Nil means everything that the catalog lists.
+	// Orders limits a watch of everything to the orders that it selects. Nil selects every generation that the catalog lists.
 	Orders Orders
-	// Listed contains generations whose orders Orders selects. They are watched if the catalog lists them when the watch
-	// starts.
+	// Listed contains the IDs of generations whose orders are selected by Orders. Each is watched only if the catalog lists it
+	// when the watch starts.
 	Listed []string
 }
 
@@ -89,27 +94,27 @@ var (
 	ErrStalled  = errors.New("watcher too slow: delivery timed out")
 )
 
-// ErrSkipped is the error that deliver returns if it has sent nothing. The watch continues, and the next heartbeat is not
-// postponed.
+// ErrSkipped may be returned by the deliver function of [Hub.Watch] if it has sent nothing. The watch then continues, and the
+// next heartbeat is not postponed.
 var ErrSkipped = errors.New("nothing was sent")
 
 // Event is one message to a watcher: exactly one of Update, Heartbeat and CaughtUp is set.
 type Event struct {
 	Update    *Update
 	Heartbeat *Heartbeat
-	CaughtUp  bool    // the initial states of all generations known at the start have been delivered
-	Known     *Update // state that the caller already has, if a Heartbeat replaces the initial update; otherwise nil
+	CaughtUp  bool    // whether the initial states of all generations known at the start have been delivered
+	Known     *Update // state that the caller already has; set only if a Heartbeat replaces the initial update
 }
 
 // Update is a state that is new to the watcher. All watchers share one Update, so it must not be modified.
 type Update struct {
 	catalog.Version
-	Initial bool  // the state at the start of the watch
-	Missing bool  // the catalog has never returned this ID; the state is StateDeleted
-	Memo    *Memo // cache for a value that is derived from the update; nil outside a watch
+	Initial bool  // whether it is the state at the start of the watch
+	Missing bool  // whether the catalog has never returned this ID; the state is then StateDeleted
+	Memo    *Memo // cache for a value derived from the update; nil outside a watch
 }
 
-// Memo caches a value derived from an update for all watchers. So a change is encoded only once.
+// Memo caches a value derived from an update, such as its encoding. All watchers share the value, so it is computed only once.
 type Memo struct {
 	once  sync.Once
 	value any
@@ -136,7 +141,7 @@ const (
 	ConditionCredentialRejected
 )
 
-// MarshalText returns the name of a condition, as in metrics.
+// MarshalText returns the name of the condition in metrics.
 func (c Condition) MarshalText() ([]byte, error) {
 	return []byte([...]string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}[c]), nil
 }
@@ -148,9 +153,9 @@ type Heartbeat struct {
 	Condition        Condition
 	Failures         int    // number of consecutive failed polls
 	LastError        string // empty when healthy
-	Own              bool   // LastError is from a poll of the only watched generation, not of another generation under the API key
+	Own              bool   // whether LastError is from a poll of the watched generation itself, not of another one under the API key
 	TypicalRemaining time.Duration
-	HasTypical       bool // whether the history suffices for TypicalRemaining
+	HasTypical       bool // whether there is enough history for TypicalRemaining
 }
 
 // Stats contains the totals of the hub since its start, and its current load.
@@ -161,15 +166,15 @@ type Stats struct {
 	Watches     int `json:"watches"` // number of open watches, including calls to WaitGeneration
 
 	Conditions [ConditionCredentialRejected + 1]int `json:"-"`        // number of pollers by the condition of the catalog
-	Paused     int                                  `json:"-"`        // number of pollers that pause after a 429 or an outage
-	Replicas   int                                  `json:"replicas"` // number of replicas that divide the poll rate
-	Ready      float64                              `json:"-"`        // lowest number of polls that a poller may send immediately
-	Rate       float64                              `json:"-"`        // lowest rate of a poller, in polls per second
-	Stalest    time.Duration                        `json:"stalest"`  // longest time that an active generation has waited for a response
+	Paused     int                                  `json:"-"`        // number of pollers whose polls are paused
+	Replicas   int                                  `json:"replicas"` // number of replicas that share the poll rate
+	Ready      float64                              `json:"-"`        // smallest number of polls that any poller may send immediately
+	Rate       float64                              `json:"-"`        // lowest poll rate of any poller, in polls per second
+	Stalest    time.Duration                        `json:"stalest"`  // longest time since the last response for an active generation
 
 	Reads       int64 `json:"reads"`     // number of polls of one generation
 	Sweeps      int64 `json:"sweeps"`    // number of polls of the list
-	Regressions int64 `json:"regressed"` // number of responses dropped because their states may not follow the current ones
+	Regressions int64 `json:"regressed"` // number of responses dropped because their state may not follow the current state
 	Conflated   int64 `json:"conflated"` // number of changes replaced by newer ones before delivery
 }
 

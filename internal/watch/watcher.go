@@ -22,14 +22,14 @@ type watcher struct {
 	agenda *agenda
 
 	heartbeat   time.Duration // maximum time without an event
-	heartbeatAt time.Time     // time of the next heartbeat if no event is delivered before; owned by the running delivery
+	heartbeatAt time.Time     // time of the next heartbeat if no event is delivered before; only the running delivery uses it
 	stall       time.Duration // maximum duration of one delivery
 	until       time.Time     // end of the watch; zero means never
 
 	goal       Goal
 	orders     Orders // selects the watched orders; nil if there is no selection
 	everything bool   // the set of watched generations is not fixed
-	named      bool   // it may watch generations that are not listed, because its request contains them
+	named      bool   // its request has generation IDs, etags or orders, so a listed generation may already have a subscription
 
 	initialKnown bool // the initial set of generations is known: the first list has arrived
 	caughtUp     bool
@@ -38,10 +38,10 @@ type watcher struct {
 	free          []int32                       // unused indexes in subscriptions
 	dirty         []int32                       // indexes of subscriptions whose generation has changed since its last delivery
 	unreached     int                           // number of subscriptions that have not reached the goal
-	pending       int                           // number of generations of the initial set whose state is not delivered yet
+	pending       int                           // number of initial generations whose first state is not delivered yet
 	known         map[string]string             // etags that the caller has, for generations that have no subscription yet
 	modelID       string                        // model of the watched generations; empty means any model
-	ordered       map[string]bool               // generations with an order, needed until they have a subscription
+	ordered       map[string]bool               // generations with an order, until they have a subscription
 	offered       map[string]ledger.Attribution // orders in the last call to [Hub.Placed]; shared by all watchers
 	ifListed      []string                      // generations that are watched if the first list contains them; see [Request.Listed]
 }
@@ -52,7 +52,8 @@ type subscriber struct {
 	at int32
 }
 
-// waits returns the number of generations that a watcher waits for. listed is the number for a watcher of everything.
+// waits returns the number of generations that a watcher waits for. listed is the number of listed generations, and is used for
+// a watcher of everything.
 func (w *watcher) waits(listed int) int {
 	if w.everything {
 		return max(listed, w.pending, 1)
@@ -62,7 +63,7 @@ func (w *watcher) waits(listed int) int {
 
 // subscription is a watcher's state for one generation. It is small because a watcher may have a thousand subscriptions.
 type subscription struct {
-	e             *generation // nil if the goal is reached
+	e             *generation // nil after the subscription was removed
 	deliveredEtag string      // etag of the last delivery, or of the state that the caller has
 	subscriberAt  int32       // index in e.subscribers
 	flags         flags
@@ -91,7 +92,7 @@ func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	return w
 }
 
-// subscribe subscribes to generations by ID.
+// subscribe subscribes to the generations with the given IDs.
 func (w *watcher) subscribe(ids []string, now time.Time) {
 	w.subscriptions = slices.Grow(w.subscriptions, len(ids))
 	for _, id := range ids {
@@ -99,7 +100,7 @@ func (w *watcher) subscribe(ids []string, now time.Time) {
 	}
 }
 
-// addOrdered subscribes to an ordered generation, unless it is watched already.
+// addOrdered subscribes to a generation that has an order, unless it is already watched.
 func (w *watcher) addOrdered(id string, now time.Time) {
 	if e := w.agenda.ensure(id, now); !w.watches(e) {
 		e.ordered = true
@@ -160,8 +161,8 @@ func (w *watcher) subscribeListed(now time.Time) {
 	w.notify()
 }
 
-// listed returns the listed generations that a watcher of everything covers. A watcher of orders visits only its own IDs, so
-// that other owners' generations cost it no time.
+// listed returns the listed generations that a watcher of everything covers. For a watcher of orders it visits only the IDs in
+// ifListed, so that other owners' generations cost no time.
 func (w *watcher) listed(now time.Time) (all []*generation) {
 	a := w.agenda
 	if w.orders == nil {
@@ -182,8 +183,8 @@ func (w *watcher) listed(now time.Time) (all []*generation) {
 	return all
 }
 
-// watches reports whether the watcher already has a subscription to the generation. It is always false if the request
-// names no generations.
+// watches reports whether the watcher already has a subscription to the generation. It skips the search if named is false,
+// because no duplicate can occur then.
 func (w *watcher) watches(e *generation) bool {
 	return w.named && slices.ContainsFunc(e.subscribers, func(s subscriber) bool { return s.watcher == w })
 }
@@ -225,8 +226,8 @@ func (w *watcher) remove(at int32, now time.Time) {
 	}
 }
 
-// mark marks the subscription at an index as changed. Changes after the end of the watch are not delivered. Otherwise a slow
-// watcher of a generation that changes often would never finish.
+// mark marks the subscription at an index as changed, unless the watch has ended. Otherwise a slow watcher of a generation that
+// changes often would never finish.
 func (w *watcher) mark(at int32) {
 	if w.err != nil {
 		return
@@ -245,12 +246,12 @@ func (w *watcher) mark(at int32) {
 type step struct {
 	event *Event
 	found TraceRef  // trace of the poll or the call that found the change
-	next  time.Time // time of the next call if there is no event and nothing changes before
+	next  time.Time // time of the next step if there is no event and nothing changes before
 	done  bool
 	err   error
 }
 
-// next returns the next step. It creates the event when the watcher is ready for it, so that a slow watcher gets the latest
+// next returns the next step. It creates the event only when the watcher is ready for it. So a slow watcher gets the latest
 // state and skips the states in between.
 func (w *watcher) next(now time.Time) step {
 	w.agenda.mu.Lock()
@@ -295,7 +296,8 @@ func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
 	return nil, nil
 }
 
-// eventOf creates the event for one generation, and records the delivered etag. It returns nil if nothing is new.
+// eventOf returns the event for one generation, and records the delivered etag. It returns nil if the watcher already has the
+// state.
 func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	sub := &w.subscriptions[at]
 	e := sub.e
@@ -331,8 +333,8 @@ func (w *watcher) expire(now time.Time) {
 	}
 }
 
-// closeSettled removes the subscriptions whose refund window is over, and returns the end of the next refund window. A watcher
-// of everything continues, and gets refunds and deletions.
+// closeSettled removes the subscriptions whose refund window is over, and returns the end of the next refund window. It does
+// nothing for a watcher of everything, which also gets later refunds and deletions.
 func (w *watcher) closeSettled(now time.Time) (next time.Time) {
 	if w.everything || w.goal != Settled {
 		return next

@@ -1,4 +1,4 @@
-// Package history stores the durations of the latest generations of each model.
+// Package history stores the durations of the most recent generations of each model.
 package history
 
 import (
@@ -21,8 +21,8 @@ type Key struct {
 	Model  string
 }
 
-// Durations is the history of all models. It outlives the pollers that read and write it, and is safe
-// for concurrent use. The zero value is empty.
+// Durations is the history of all models. It outlives the pollers that use it, and is safe for concurrent use. The zero value
+// is empty.
 type Durations struct {
 	mu     sync.Mutex
 	models map[Key]*model
@@ -32,11 +32,11 @@ type model struct {
 	durations []time.Duration
 	ids       []uint64 // fingerprints of the generations; each generation counts once
 	next      int      // index of the oldest duration when size is reached
-	added     int      // number of durations added since the curve was computed
+	added     int      // number of durations added since curve was computed
 	curve     *schedule.Curve
 }
 
-// Add records the duration of a generation, which a fingerprint identifies.
+// Add records the duration of the generation that has the given fingerprint. It ignores a generation that is already recorded.
 func (b *Durations) Add(key Key, generation uint64, d time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,7 +48,7 @@ func (b *Durations) Add(key Key, generation uint64, d time.Duration) {
 	m.add(generation, d)
 }
 
-// put adds a model. If there are too many models, it evicts others. The caller must hold mu.
+// put adds a model. If the maximum number is reached, it evicts arbitrary models. The caller must hold mu.
 func (b *Durations) put(key Key, m *model) {
 	if b.models == nil {
 		b.models = map[Key]*model{}
@@ -75,8 +75,8 @@ func (m *model) add(generation uint64, d time.Duration) {
 	m.next = (m.next + 1) % size
 }
 
-// LastCurve returns the schedule that the latest polls of a model used. It does not include durations that were added since,
-// because those polls did not know them.
+// LastCurve returns the schedule that was used for the latest polls of a model. Durations that were added since then do not
+// affect it.
 func (b *Durations) LastCurve(key Key) *schedule.Curve {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,7 +86,7 @@ func (b *Durations) LastCurve(key Key) *schedule.Curve {
 	return schedule.Unlearned
 }
 
-// Curve returns the schedule of a model. It is computed again when a twentieth of the history is new.
+// Curve returns the schedule of a model. The schedule is recomputed when a twentieth of the history is new.
 func (b *Durations) Curve(key Key) *schedule.Curve {
 	b.mu.Lock()
 	defer b.mu.Unlock()

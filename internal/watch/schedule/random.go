@@ -2,18 +2,18 @@ package schedule
 
 import "time"
 
-// Jitter changes d by up to a tenth in either direction, so that polls do not stay synchronized. u is a uniformly distributed
-// number in [0, 1).
+// Jitter changes d by up to a tenth in either direction, so that polls do not stay synchronized. u is a random number in [0,
+// 1).
 func Jitter(d time.Duration, u float64) time.Duration {
 	return time.Duration(float64(d) * (0.9 + 0.2*u))
 }
 
-// Source is the random source of one object. The numbers of one object do not depend on other objects, so that runs are
+// Source is the random source of one object, such as a generation. It is independent of other objects, so that runs are
 // reproducible. The generator is splitmix64 (G. L. Steele et al., 2014), which needs eight bytes and is good enough to spread
 // polls.
 type Source uint64
 
-// NewSource returns the source of a name. The same seed and name yield the same numbers.
+// NewSource returns the random source for a name. The same seed and name always yield the same numbers.
 func NewSource(seed uint64, name string) Source { return Source(fnv(seed, name)) }
 
 // Draw returns a uniformly distributed number in [0, 1).

@@ -1,5 +1,5 @@
-// Package schedule computes when the next poll of a generation is worth its cost. The result depends only on the age, the
-// history and Bounds.
+// Package schedule computes the time of the next poll of a generation, from its age, the history of its model, and the allowed
+// interval.
 package schedule
 
 import (
@@ -9,40 +9,41 @@ import (
 )
 
 // The choice of the next poll for a generation of a given age is the inspection problem: R. E. Barlow,
-// L. C. Hunter and F. Proschan, "Optimum Checking Procedures", 1963. With h(t) the hazard
-// rate of ending at age t, and one poll worth c seconds of delay, polling with density n
-// costs c·n for the polls and h/(2n) for the delay, each second. The sum is least at
+// L. C. Hunter and F. Proschan, "Optimum Checking Procedures", 1963. Let h(t) be the hazard
+// rate: the rate at which running generations end at age t. Let c be the price of one poll,
+// in seconds of delay. With n polls per second, each second costs c·n for the polls and
+// h/(2n) for the delay. The sum is smallest at
 //
 //	n(t) = √(h(t) / 2c)
 //
 // This is J. B. Keller's approximation, "Optimum Checking Schedules for Systems Subject
-// to Random Failure", 1974. The next poll is at the age where the integral of n from now reaches 1.
-// The same sum for one request that polls many generations yields the density of sweeps:
-// √(Σh / 2c), the root of the sum of the squares of their own densities.
+// to Random Failure", 1974. The next poll is at the age at which the integral of n, from the
+// current age, reaches 1. For a sweep, which polls many generations with one request, the same
+// calculation yields the density √(Σh / 2c). This is the square root of the sum of the squared
+// densities of the generations.
 
 const (
 	// pollPrice is c: the price of one request, in seconds of delay. For generations with a
 	// median of 15 s, the mean delay is about 1 s.
 	pollPrice = 2.0 / 15
 
-	// The hazard is a table over logarithmic steps of age, from a quarter of a second to
-	// more than an hour.
+	// The hazard is stored in a table with logarithmic steps of age, from a quarter of a second to more than an hour.
 	firstAge = 0.25 // seconds
 	ageStep  = 1.05
 	ageCells = 200
 
-	// The prior hazard is used without history. It assumes that a generation older than priorAge is as likely to end as to take
-	// twice as long. It yields polls every 2 s at first, every 4 s after a minute, and every 10 s after six minutes. With
-	// history, the prior counts as half a generation. Its weight rises with the share of generations that have ended before an
-	// age. So a generation that outlives all known ones is polled as if there were no history.
+	// The prior hazard is used if there is no history. It assumes that a generation much older than priorAge is equally likely
+	// to end before or after twice its current age. It yields polls every 2 s at first, every 4 s after a minute, and every 10
+	// s after six minutes. With history, the prior counts as half a generation. Its weight rises with the share of generations
+	// that have ended before an age. So a generation that outlives all known ones is polled as if there were no history.
 	priorAge    = 15.0 // seconds
 	priorWeight = 0.5
 	lateWeight  = 3.0
 
 	// Each known duration is spread over the ages around it, so that a hundred durations yield a smooth hazard. Half of its
-	// weight covers about the width of Silverman's rule, from the more robust of two measures. The other half covers three
-	// times that width, for ages between two humps and at the edges. A test checks the properties for which these numbers were
-	// chosen.
+	// weight is spread over about the width of Silverman's rule. The other half is spread over three times that width, to cover
+	// the gaps between clusters of durations and the ages at both ends. A test checks the properties for which these numbers
+	// were chosen.
 	bandwidth  = 0.7
 	leastWidth = 0.05
 	wideShare  = 0.5
@@ -51,12 +52,12 @@ const (
 	halfBase   = 2.449 // half the base of a triangle, in units of its standard deviation: √6
 )
 
-// Bounds is the minimum and the maximum interval between two polls.
+// Bounds contains the minimum and the maximum interval between two polls.
 type Bounds struct{ Least, Most time.Duration }
 
 func (b Bounds) clamp(d time.Duration) time.Duration { return min(max(d, b.Least), b.Most) }
 
-// Curve is the schedule of a model. Each element is the number of worthwhile polls up to the age of one edge of the table.
+// Curve is the schedule of a model. Element i is the number of polls that are worth their cost up to the age edges[i].
 type Curve [ageCells + 1]float64
 
 // Gap returns the time from a poll at the given age to the next poll.
@@ -66,7 +67,7 @@ func (c *Curve) Gap(age time.Duration, within Bounds) time.Duration {
 	return within.clamp(time.Duration(min(next-at, within.Most.Seconds()) * float64(time.Second)))
 }
 
-// polls returns the number of polls up to an age. It is linear beyond both ends of the table.
+// polls returns the number of polls that are worth their cost up to an age. It is linear beyond both ends of the table.
 func (c *Curve) polls(age float64) float64 {
 	cell := 0
 	if age > firstAge {
@@ -84,8 +85,8 @@ func (c *Curve) age(polls float64) float64 {
 	return from + (polls-c[cell])*(edges[cell+1]-from)/(c[cell+1]-c[cell])
 }
 
-// Delay returns the expected time until a poll detects the end of a generation. The last poll was at age from, and the
-// detecting poll is at age to. The hazard is derived from the density of polls.
+// Delay returns the expected time from the end of a generation to the poll that detects it. The last poll before the end was at
+// age from, and the detecting poll is at age to. Delay derives the hazard from the density of polls.
 func (c *Curve) Delay(from, to time.Duration) time.Duration {
 	var ended, late, passed float64
 	for cell := range ageCells {
@@ -120,7 +121,7 @@ var edges = func() (ages [ageCells + 1]float64) {
 	return ages
 }()
 
-// Unlearned is the curve without history.
+// Unlearned is the curve of a model without history.
 var Unlearned = Learn(nil)
 
 // Learn computes the curve of a model from the durations of its generations.
@@ -190,8 +191,8 @@ func triangle(z float64) float64 {
 	return 1 - (1-z)*(1-z)/2
 }
 
-// spreadOf returns the width of the kernel, by the rule in B. W. Silverman, "Density Estimation for Statistics and Data
-// Analysis", 1986.
+// spreadOf returns the width of the kernel by Silverman's rule (B. W. Silverman, "Density Estimation for Statistics and Data
+// Analysis", 1986). It uses the smaller of two measures of spread: the standard deviation and the interquartile range.
 func spreadOf(positions []float64) float64 {
 	sorted := slices.Sorted(slices.Values(positions))
 	n := len(sorted)
@@ -216,14 +217,15 @@ func SweepGap(squares float64, within Bounds) time.Duration {
 	return within.clamp(time.Duration(float64(time.Second) / math.Sqrt(squares)))
 }
 
-// SquaredDensity returns the contribution of one generation to the sum that [SweepGap] needs. gap is the time between two polls
-// of the generation.
+// SquaredDensity returns the contribution of one generation to the sum that is passed to [SweepGap]. gap is the time between
+// two polls of the generation.
 func SquaredDensity(gap time.Duration) float64 {
 	density := 1 / gap.Seconds()
 	return density * density
 }
 
-// Backoff returns the time to wait after a number of consecutive failures. It doubles from minimum up to limit.
+// Backoff returns the delay after the given number of consecutive failures. The delay starts at minimum and doubles up to
+// limit.
 func Backoff(failures int, minimum, limit time.Duration) time.Duration {
 	if failures > 16 {
 		return limit
