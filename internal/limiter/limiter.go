@@ -1,9 +1,9 @@
-// Package limiter decides which request goes to the catalog next. There is one limiter for each API key.
+// Package limiter decides which request is sent to the catalog next. There is one limiter for each API key.
 //
-// A request waits in the queue of its owner and class until it may be in flight. A 429 pauses all requests and reduces the
-// allowed number of requests in flight by a quarter. Successes raise that number again, but more slowly. While the API key's
-// daily cap is reached, orders are rejected. A request that cannot start before its deadline is rejected as soon as this is
-// known.
+// A request waits in the queue of its owner and class until it may be sent. A 429 pauses all requests and reduces the allowed
+// number of requests in flight by a quarter. Successful requests raise this number again, but more slowly. While the daily cap
+// of the API key is reached, orders are rejected. A request that cannot start before its deadline is rejected as soon as this
+// is known.
 package limiter
 
 import (
@@ -18,36 +18,37 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Class is the class of a request. Among one owner's requests, requests of the lowest class start first.
+// Class is the class of a request. Among requests of the same owner, those of the lowest class start first.
 type Class uint8
 
 // The classes.
 const (
 	Order Class = iota // a paid order
 	Read               // a read that a caller waits for
-	Poll               // a read for watches
+	Poll               // a read on behalf of watches
 )
 
-// String returns the name of the class in metrics.
+// String returns the name of the class, which metrics use.
 func (c Class) String() string { return [...]string{"order", "read", "poll"}[c] }
 
 // MarshalText returns the name of the class, for JSON.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 const (
-	// MaxInFlight is the maximum number of requests of one API key in flight. Each may have a response of several MiB in memory.
+	// MaxInFlight is the maximum number of requests in flight for each API key. The response to each request may need several
+	// MiB of memory.
 	MaxInFlight   = 64
 	firstInFlight = 16   // initial number of requests that may be in flight
-	minInFlight   = 4    // lower limit, so that one slow request does not block all others
-	decrease      = 0.75 // factor for the allowed number of requests in flight after a 429
-	increase      = 0.25 // added to the allowed number of requests in flight after that number of successes
+	minInFlight   = 4    // minimum of the allowed number, so that one slow request does not block all others
+	decrease      = 0.75 // factor by which a 429 reduces the allowed number of requests in flight
+	increase      = 0.25 // added to the allowed number N of requests in flight after N successes
 	reservedPart  = 16   // one of every 16 slots is reserved for owners with fewer than fewInFlight requests in flight
 	fewInFlight   = 2    // see reservedPart
-	noPollRate    = 1e6  // initial polls per second; in effect no limit
+	noPollRate    = 1e6  // initial number of polls per second; so high that it is no limit
 
 	maxFailures = 5 // number of consecutive failures after which no request is retried
 
-	minStarts = 32 // minimum number of started requests for an estimate of the time in the queue
+	minStarts = 32 // minimum number of started requests from which the time in the queue is estimated
 )
 
 // Request describes a request that needs a permit.
@@ -55,15 +56,15 @@ type Request struct {
 	Owner  string
 	Weight float64 // weight of the owner; zero means 1
 	Class  Class
-	// Arrived is the time when the request first arrived. It determines the position in the queue, so that a request keeps its
-	// position after a 429. Zero means now.
+	// Arrived is the time when the request first arrived, and determines its position in the queue. A request that is repeated
+	// after a 429 keeps its first arrival time, so that it keeps its position. Zero means now.
 	Arrived time.Time
 }
 
-// Error is the error of a request that was rejected by the limiter. It was not sent.
+// Error is the error for a request that the limiter rejected. The request was not sent.
 type Error struct {
 	RetryAfter time.Duration // estimated time until a retry can get a permit; zero if it is unknown
-	Capped     bool          // the daily cap is reached
+	Capped     bool          // whether the daily cap is reached
 }
 
 // Error implements error.
@@ -74,7 +75,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("too many requests to the catalog; retry in %v", e.RetryAfter.Round(time.Millisecond))
 }
 
-// Limiter grants permits. Its methods may be called concurrently.
+// Limiter grants permits for the requests under one API key. It is safe for concurrent use.
 type Limiter struct {
 	max   float64
 	polls *rate.Limiter
@@ -84,7 +85,7 @@ type Limiter struct {
 	limit    float64 // number of requests that may be in flight
 	inFlight int
 	queue    queue
-	busy     time.Time // time since which the queue is not empty
+	busy     time.Time // time since which the queue has not been empty
 	starts   int       // number of requests that have started since busy
 	failures int       // number of consecutive failures
 	pause    pause
@@ -98,14 +99,14 @@ func New(maxInFlight int) *Limiter {
 	return &Limiter{max: most, limit: most, queue: queue{owners: map[string]*owner{}}, polls: rate.NewLimiter(noPollRate, noPollRate)}
 }
 
-// SetPollRate sets the maximum number of polls per second. The polls of one second may start at the same time.
+// SetPollRate sets the maximum number of polls per second. All polls of a second may start at the same time.
 func (l *Limiter) SetPollRate(perSecond float64) {
 	l.polls.SetLimit(rate.Limit(perSecond))
 	l.polls.SetBurst(max(1, int(perSecond)))
 }
 
-// Acquire waits for a permit, which the caller must release. It returns an [*Error] as soon as it is known that the request
-// cannot start before the deadline of ctx. If ctx is canceled, it returns the cause.
+// Acquire waits for a permit, which the caller must release. It returns an [*Error] if the daily cap rejects an order, or as
+// soon as it is known that the request cannot start before the deadline of ctx. If ctx is canceled, it returns the cause.
 func (l *Limiter) Acquire(ctx context.Context, r Request) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -125,7 +126,7 @@ func (l *Limiter) Acquire(ctx context.Context, r Request) (*Permit, error) {
 	return w, nil
 }
 
-// enqueue adds a request to the queue, unless it cannot start in time, and grants all permits that are available.
+// enqueue adds a request to the queue, or rejects it if it cannot start in time. It then grants all available permits.
 func (l *Limiter) enqueue(w *Permit) {
 	now := time.Now()
 	l.mu.Lock()
@@ -143,7 +144,7 @@ func (l *Limiter) enqueue(w *Permit) {
 	}
 }
 
-// rejection returns an error if the daily cap rejects a request, or the pause ends after the deadline of the request.
+// rejection returns an error if the daily cap rejects the request, or if the pause ends after the deadline of the request.
 func (l *Limiter) rejection(w *Permit, now time.Time) error {
 	switch {
 	case w.Class == Order && l.cap.isClosed(now):
@@ -166,12 +167,13 @@ func (l *Limiter) lateness(w *Permit, now time.Time) error {
 	return nil
 }
 
-// newError returns the error for a request that got no permit. RetryAfter is the remaining time of the pause.
+// newError returns the error for a request that got no permit. RetryAfter is the remaining time of the pause, but at least
+// firstPause.
 func (l *Limiter) newError(now time.Time) *Error {
 	return &Error{RetryAfter: max(firstPause, l.pause.left(now))}
 }
 
-// review rejects the queued requests that can no longer start in time because of the daily cap or the pause.
+// review rejects the queued requests that the daily cap or a pause now prevents from starting in time.
 func (l *Limiter) review(now time.Time) {
 	for _, w := range slices.Clone(l.queue.waiting) {
 		if err := l.rejection(w, now); err != nil {
@@ -180,7 +182,7 @@ func (l *Limiter) review(now time.Time) {
 	}
 }
 
-// abandon rejects a request whose context is done, unless it was granted or rejected at the same time.
+// abandon removes a request whose context is done from the queue, unless it was granted or rejected at the same time.
 func (l *Limiter) abandon(ctx context.Context, w *Permit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -193,7 +195,7 @@ func (l *Limiter) abandon(ctx context.Context, w *Permit) {
 	}
 }
 
-// grant grants all permits that are available, and sets the timer for the next check.
+// grant grants all available permits, and sets the timer for the next check.
 func (l *Limiter) grant(now time.Time) {
 	w, check := l.next(now)
 	for ; w != nil; w, check = l.next(now) {
@@ -211,8 +213,8 @@ func (l *Limiter) grant(now time.Time) {
 	}
 }
 
-// next returns the request that starts next. If none may start yet, it returns nil and the time until the next check. Zero
-// means that the next check happens when a request in flight ends.
+// next returns the request that starts next. If no request may start yet, it returns nil and the time until the next check.
+// Zero means that the next check follows the end of a request in flight.
 func (l *Limiter) next(now time.Time) (_ *Permit, check time.Duration) {
 	if len(l.queue.waiting) == 0 || l.pause.probe != nil || l.inFlight >= int(l.limit) {
 		return nil, 0
@@ -246,6 +248,6 @@ func (l *Limiter) start(w *Permit, now time.Time) {
 	l.queue.start(w)
 	if w.probesCap = w.Class == Order && l.cap.isReached(now); w.probesCap {
 		l.cap.nextProbe = now.Add(capInterval)
-		l.review(now) // the other orders are rejected until the probe has a result
+		l.review(now) // rejects the other orders until the probe has a result
 	}
 }

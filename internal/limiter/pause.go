@@ -7,25 +7,25 @@ const (
 	ownPause    = time.Minute // maximum pause if the catalog does not specify one
 	maxDoubles  = 6
 	askedPause  = 2 * time.Minute // maximum pause that the catalog can request
-	capInterval = time.Minute     // time between two orders that probe the daily cap
+	capInterval = time.Minute     // minimum time between two orders that probe the daily cap
 )
 
-// pause blocks all requests until a given time. Then one request goes first. The other requests follow when the catalog has
-// served or rejected the first one.
+// pause blocks all requests until a given time. After that, one request is sent first as a probe. The other requests follow
+// when the catalog has served or rejected the probe.
 type pause struct {
-	closed bool // from the start of the pause until the first request after it has succeeded or was rejected
+	closed bool // true from the start of the pause until the catalog has served or rejected the probe
 	until  time.Time
-	probe  *Permit // permit of the request that goes first; nil if it is not in flight
+	probe  *Permit // permit of the probe; nil if no probe is in flight
 	reason Outcome // [Throttled] or [Unavailable]
-	count  int     // number of pauses
+	count  int     // number of pauses so far
 	row    int     // number of consecutive pauses
 }
 
 // left returns the remaining time of the pause.
 func (p *pause) left(now time.Time) time.Duration { return max(0, p.until.Sub(now)) }
 
-// begin starts or extends a pause. isLate means that the request started before the latest pause. Its result does not start
-// another pause, but extends the current one if the catalog requests a longer pause.
+// begin starts or extends a pause. isLate means that the request started before the latest pause. Such a result only extends
+// the current pause, if the catalog requests a longer one.
 func (p *pause) begin(r Result, isLate bool, now time.Time) {
 	length := min(r.RetryAfter, askedPause)
 	if length <= 0 && !isLate {
@@ -40,7 +40,7 @@ func (p *pause) begin(r Result, isLate bool, now time.Time) {
 	}
 }
 
-// end handles the outcome of the first request after a pause. If the catalog served or rejected it, end reopens the limiter.
+// end handles the outcome of the probe after a pause. If the catalog has served or rejected the probe, end reopens the limiter.
 func (p *pause) end(permit *Permit, o Outcome, now time.Time) {
 	if p.probe != permit {
 		return
@@ -62,7 +62,7 @@ type dailyCap struct{ until, nextProbe time.Time }
 
 func (d *dailyCap) isReached(now time.Time) bool { return now.Before(d.until) }
 
-// isClosed reports whether the cap rejects orders. Otherwise an order may probe the cap.
+// isClosed reports whether the cap rejects an order now. If it does not, an order may probe a cap that is reached.
 func (d *dailyCap) isClosed(now time.Time) bool { return d.isReached(now) && now.Before(d.nextProbe) }
 
 func (d *dailyCap) reach(now time.Time) {

@@ -8,20 +8,20 @@ type Outcome uint8
 // The outcomes.
 const (
 	Passed      Outcome = iota // the catalog returned a result
-	Rejected                   // the catalog rejected this request for a reason other than load
+	Rejected                   // the catalog rejected the request for a reason other than load
 	Failed                     // the catalog did not respond, or responded with a server error
 	Throttled                  // 429: the catalog requests a pause
 	Unavailable                // 503 with Retry-After: the catalog requests a pause
 	Capped                     // the daily cap is reached
-	Abandoned                  // the caller did not wait for the response
-	Unused                     // nothing was sent
+	Abandoned                  // the caller stopped waiting for the response
+	Unused                     // the request was not sent
 )
 
 // Result is the result of a request.
 type Result struct {
 	Outcome
-	// RetryAfter is the pause that the catalog requests, if the outcome is [Throttled] or [Unavailable]. Zero means that it
-	// does not specify one.
+	// RetryAfter is the length of the pause that the catalog requests, if the outcome is [Throttled] or [Unavailable]. Zero
+	// means that the catalog does not specify the length.
 	RetryAfter time.Duration
 }
 
@@ -30,7 +30,7 @@ func (r Result) asksForPause() bool { return r.Outcome == Throttled || r.Outcome
 // isServed reports whether the request counts toward its owner's share.
 func (r Result) isServed() bool { return !r.asksForPause() && r.Outcome != Unused }
 
-// Permit is the right to send one request. Until it is granted, it is a request in the queue.
+// Permit is the right to send one request. Before it is granted, it represents the request in the queue.
 type Permit struct {
 	Request
 	limiter   *Limiter
@@ -44,7 +44,7 @@ type Permit struct {
 	released  bool
 }
 
-// Release ends the request and records its result. It does nothing if the permit is nil or was already released.
+// Release ends the request and records its result. It does nothing if the permit is nil or already released.
 func (p *Permit) Release(r Result) {
 	if p == nil {
 		return
@@ -63,9 +63,9 @@ func (p *Permit) Release(r Result) {
 	l.grant(now)
 }
 
-// adapt changes the allowed number of requests in flight: additive increase, multiplicative decrease. The increase is slow
-// because each 429 costs a pause and the time of the request that goes first. A 429 changes nothing if the request started
-// before the latest pause, or was the first request after it.
+// adapt changes the allowed number of requests in flight by additive increase and multiplicative decrease. The increase is slow
+// because each 429 costs a pause and the time of the probe after it. A 429 changes nothing if the request started before the
+// latest pause, or was the probe after it.
 func (l *Limiter) adapt(p *Permit, o Outcome) {
 	switch {
 	case o == Passed && len(l.queue.waiting) > 0:

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	meanOf   = 64 // number of requests that the moving average of the time in flight covers
+	meanOf   = 64 // number of requests over which the time in flight is averaged
 	maxPrice = 64 // maximum price of a request, in units of the mean time in flight
 
-	keptOwners = 256 // number of owners above which owners without requests are deleted
+	keptOwners = 256 // number of owners at which owners without requests are deleted
 )
 
 // queue is a start-time fair queue. The next request belongs to the owner with the lowest tag. Each request raises its owner's
-// tag by its time in flight, divided by the mean of all requests and by the owner's weight. So an owner with slow requests has
-// fewer requests in flight than an owner with quick requests.
+// tag by its time in flight, divided by the mean time of all requests and by the owner's weight. So an owner with slow requests
+// has fewer requests in flight than an owner with quick requests.
 type queue struct {
 	owners  map[string]*owner
 	waiting []*Permit     // requests of all owners that are not granted yet
@@ -32,8 +32,8 @@ type owner struct {
 	waiting  int
 }
 
-// add adds a request. An owner without waiting requests accumulates no credit. A new owner starts after each existing owner has
-// started one request, so that new owners delay existing owners only briefly.
+// add adds a request. An owner gains no credit while it has no waiting requests. A new owner's first request starts after each
+// existing owner has started one, so that new owners delay existing owners only briefly.
 func (q *queue) add(w *Permit) {
 	weight := cmp.Or(w.Weight, 1)
 	o := q.owners[w.Owner]
@@ -53,7 +53,7 @@ func (q *queue) add(w *Permit) {
 	q.waiting = append(q.waiting, w)
 }
 
-// next returns the next request among those that may start, or nil.
+// next returns the next request among the requests that may start, or nil.
 func (q *queue) next(mayStart func(*Permit) bool) (next *Permit) {
 	for _, w := range q.waiting {
 		if mayStart(w) && (next == nil || w.isBefore(next)) {
@@ -63,14 +63,14 @@ func (q *queue) next(mayStart func(*Permit) bool) (next *Permit) {
 	return next
 }
 
-// isBefore reports whether a request starts before another one. Requests start in the order of their owners' tags. Requests of
-// one owner start in the order of their classes, and then of their arrivals.
+// isBefore reports whether a request starts before another one. The owner with the lower tag is first. Requests of the same
+// owner are ordered by class, and then by arrival.
 func (w *Permit) isBefore(other *Permit) bool {
 	return cmp.Or(cmp.Compare(w.owner.tag, other.owner.tag), cmp.Compare(w.Class, other.Class), w.Arrived.Compare(other.Arrived)) < 0
 }
 
 // before returns the approximate number of requests that start before a new request of an owner. These are the owner's waiting
-// requests, and the requests that other owners may start in the same time according to their weights.
+// requests, and the requests that other owners may start in the same time, according to their weights.
 func (q *queue) before(own *owner) (n float64) {
 	round := float64(own.waiting) / own.weight
 	for _, o := range q.owners {
@@ -79,7 +79,8 @@ func (q *queue) before(own *owner) (n float64) {
 	return n - 1
 }
 
-// start removes a request that starts. It raises the owner's tag by the price of a request with the mean time in flight.
+// start removes a request from the queue when it starts. It raises the owner's tag by the price of a request with the mean time
+// in flight.
 func (q *queue) start(w *Permit) {
 	q.now = max(q.now, w.owner.tag)
 	w.owner.tag += 1 / w.owner.weight
@@ -87,7 +88,7 @@ func (q *queue) start(w *Permit) {
 	q.decide(w, nil)
 }
 
-// end ends a request after the given time in flight, and corrects the tag of its owner by the actual time.
+// end handles the end of a request after the given time in flight. It adjusts the owner's tag to the actual time.
 func (q *queue) end(o *owner, took time.Duration, served bool) {
 	o.inFlight--
 	if !served {
@@ -101,7 +102,7 @@ func (q *queue) end(o *owner, took time.Duration, served bool) {
 	}
 }
 
-// decide removes a request from the queue. A nil error means that it is granted.
+// decide removes a request from the queue. If err is nil, the request is granted; otherwise it is rejected with err.
 func (q *queue) decide(w *Permit, err error) {
 	at := slices.Index(q.waiting, w)
 	q.waiting = slices.Delete(q.waiting, at, at+1)

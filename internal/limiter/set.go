@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	keptLimiters = 64          // number of limiters in a set at which idle limiters are removed for the first time
-	keptTime     = time.Minute // minimum time since the last use of a limiter that is removed
+	keptLimiters = 64          // number of limiters at which a set first removes idle limiters
+	keptTime     = time.Minute // time since its last use after which an idle limiter may be removed
 )
 
-// Set holds a limiter for each API key in use. Its methods may be called concurrently.
+// Set holds the limiters of all API keys in use. It is safe for concurrent use.
 type Set struct {
 	mu       sync.Mutex
 	limiters map[string]*Limiter
@@ -21,7 +21,8 @@ type Set struct {
 // NewSet returns an empty set.
 func NewSet() *Set { return &Set{limiters: map[string]*Limiter{}, pruneAt: keptLimiters} }
 
-// Of returns the limiter of an API key. The caller must not store it, because an idle limiter may be removed after a minute.
+// Of returns the limiter for an API key, and creates it if necessary. The caller must not store it, because the set may remove
+// an idle limiter after a minute.
 func (s *Set) Of(key string) *Limiter {
 	now := time.Now()
 	s.mu.Lock()
@@ -37,7 +38,7 @@ func (s *Set) Of(key string) *Limiter {
 	return l
 }
 
-// prune removes idle limiters if there are many limiters.
+// prune removes idle limiters when the set has pruneAt limiters.
 func (s *Set) prune(now time.Time) {
 	if len(s.limiters) < s.pruneAt {
 		return

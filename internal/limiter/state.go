@@ -7,7 +7,7 @@ import (
 
 // State is the state of a limiter.
 type State struct {
-	Closed    bool      `json:"closed"`              // all requests wait for the end of a pause, or for the request that goes first after it
+	Closed    bool      `json:"closed"`              // all requests wait for the end of a pause, or for the probe after it
 	Paused    time.Time `json:"pausedTill,omitzero"` // end of the latest pause; zero before the first pause
 	Reason    Outcome   `json:"-"`                   // reason for the pause: [Throttled] or [Unavailable]
 	Capped    bool      `json:"capped"`              // the daily cap is reached
@@ -41,15 +41,15 @@ func (l *Limiter) State() State {
 	return s
 }
 
-// Pause returns the end of the latest pause, or zero before the first pause. closed means that all requests wait for this end, or
-// for the request that goes first after it.
+// Pause returns the end of the latest pause, or zero before the first pause. closed means that all requests wait for this time,
+// or for the probe after it.
 func (l *Limiter) Pause() (until time.Time, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pause.until, l.pause.closed
 }
 
-// add counts a request for its owner and class.
+// add counts a waiting request for its owner and class.
 func (s *State) add(w *Permit) {
 	at := slices.IndexFunc(s.Waiting, func(all Waiting) bool { return all.Owner == w.Owner && all.Class == w.Class })
 	if at < 0 {
@@ -63,12 +63,12 @@ func (s *State) add(w *Permit) {
 	}
 }
 
-// isIdle reports whether no request waits or is in flight, no pause lasts, and the daily cap is not reached.
+// isIdle reports whether the limiter has no waiting requests, no requests in flight, no current pause and no daily cap.
 func (s State) isIdle(now time.Time) bool {
 	return len(s.Waiting) == 0 && s.InFlight == 0 && !s.Paused.After(now) && !s.Capped
 }
 
-// Polls returns the number of polls that may start now, and the time when one more may start.
+// Polls returns the number of polls that may start now, and the time when another poll may start.
 func (l *Limiter) Polls() (n int, next time.Time) {
 	now := time.Now()
 	l.mu.Lock()
@@ -87,7 +87,7 @@ func (l *Limiter) Polls() (n int, next time.Time) {
 }
 
 // MayRetry reports whether a failed request may be retried. After maxFailures consecutive failures no request is retried,
-// because retries make an outage worse.
+// because retries would make an outage worse.
 func (l *Limiter) MayRetry() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
