@@ -6,13 +6,13 @@ import (
 )
 
 const (
-	announceInterval = time.Second            // longest time between two reads of the ledger
-	announcePause    = 100 * time.Millisecond // shortest time between two reads
-	visibleTime      = 15 * time.Second       // age up to which changes are read again; longer than any transaction, because a change is visible only after its commit
+	announceInterval = time.Second            // maximum time between two reads of the ledger
+	announcePause    = 100 * time.Millisecond // minimum time between two reads
+	visibleTime      = 15 * time.Second       // maximum age of changes that are read again; longer than any transaction, because a change becomes visible only when it is committed
 )
 
-// Announce reads the latest changes from the ledger and passes them to the hub, until ctx is done. The changes are the ends of
-// generations and, if a watch needs them, new orders. They may be from any process.
+// Announce reads the latest changes from the ledger and passes them to the hub, until ctx is done. These are terminal states,
+// deletions and, if a watch needs them, new orders. Any process may have written them.
 func (o *Orders) Announce(ctx context.Context) {
 	answered := time.Now()
 	for o.awaitPlaced(ctx) {
@@ -40,8 +40,7 @@ func (o *Orders) announce(ctx context.Context, within time.Duration) error {
 	return err
 }
 
-// awaitPlaced waits until the ledger must be read: this process has placed an order, or announceInterval is over. It returns
-// false if ctx is done first.
+// awaitPlaced waits until this process has placed an order, or announceInterval is over. It returns false if ctx is done first.
 func (o *Orders) awaitPlaced(ctx context.Context) bool {
 	if !sleep(ctx, announcePause) {
 		return false

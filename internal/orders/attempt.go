@@ -54,7 +54,7 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 			if err := s.renew(ctx); err != nil {
 				return nil, err
 			}
-		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // otherwise the wait was canceled or its deadline was extended, so over decides
+		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // if the wait was canceled or its deadline was extended, the next call to over decides
 			return nil, err
 		}
 	}
@@ -113,7 +113,7 @@ func (s *submission) over() error {
 	return unknown(nil)
 }
 
-// begin marks an attempt as in flight.
+// begin records that an attempt is in flight.
 func (s *submission) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *submission) begin() {
 
 // renew extends the lease. It returns an error if another process has the lease, the order has expired, or the ledger fails.
 func (s *submission) renew(ctx context.Context) error {
-	asked := time.Now() // before the query, because the lease starts while the query runs
+	asked := time.Now() // read before the query, because the lease starts while the query runs
 	may, left, err := s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Leases, s.order.APIKey)
 	if err != nil {
 		return inDoubt(err)
@@ -135,5 +135,5 @@ func (s *submission) renew(ctx context.Context) error {
 	return nil
 }
 
-// errLeaseLost means that another process has the lease.
+// errLeaseLost means that another process has acquired the lease.
 var errLeaseLost = errors.New("another process has the lease")

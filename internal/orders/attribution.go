@@ -8,14 +8,14 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Owned returns the attributions of the given generations that belong to an owner, or to any owner if owner is nil. The result
-// omits generations of other owners and generations without an order.
+// Owned returns the attributions of those of the given generations that belong to an owner. A nil owner means any owner. The
+// result omits generations that belong to other owners or have no order.
 func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...string) (map[string]ledger.Attribution, error) {
 	return o.Ledger.Attributions(ctx, owner, generationIDs...)
 }
 
-// maxCovered is the maximum number of existing generations that a watch of everything covers. The same limit applies to
-// unsettled generations.
+// maxCovered is the maximum number of existing generations, and of unsettled generations, that a watch of everything covers at
+// its start.
 const maxCovered = 10_000
 
 // Existing returns the IDs of the newest generations that match a filter and that the catalog still has.
@@ -30,16 +30,17 @@ func (o *Orders) Unsettled(ctx context.Context, f ledger.Filter) (generationIDs 
 	return o.Ledger.Generations(ctx, f, maxCovered)
 }
 
-// IsSettled reports whether the cost of a generation is final in the ledger. It returns true for a generation without an order.
+// IsSettled reports whether the cost of a generation is final according to the ledger. It returns true for a generation without
+// an order.
 func (o *Orders) IsSettled(ctx context.Context, generationID string) (bool, error) {
 	found, err := o.Ledger.Own(ctx, nil, generationID)
 	order, known := found[generationID]
 	return !known || order.Settled, err
 }
 
-// NotFound records that a call's read did not find a generation. It returns the recorded generation, because a single read does
-// not prove that the generation is deleted. ok is false if Easel now treats the generation as deleted, or if it belongs to
-// another owner. A nil owner means any owner.
+// NotFound handles err, a 404 that a call received when it read a generation. One 404 does not prove that the generation is
+// deleted, so NotFound returns the generation as recorded in the ledger. ok is false if Easel treats the generation as deleted,
+// if the owner has no order for it, or if the ledger fails. A nil owner means any owner.
 func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *string, generationID string, err error) (recorded catalog.Version, ok bool) {
 	found, failed := o.Ledger.Own(ctx, owner, generationID)
 	order, known := found[generationID]
@@ -52,7 +53,7 @@ func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *s
 	return recordedVersion(order), true
 }
 
-// witnessed records that a call's read did not find a generation, and whether the catalog answers a read of the account. It
+// witnessed records that a call's read did not find a generation, and whether the catalog responds to a read of the account. It
 // reports whether Easel now treats the generation as deleted.
 func (o *Orders) witnessed(ctx context.Context, cred catalog.Credential, generationID string) (deleted bool) {
 	_, err := o.Catalog.Account(ctx, cred)
@@ -60,8 +61,8 @@ func (o *Orders) witnessed(ctx context.Context, cred catalog.Credential, generat
 	return deleted && failed == nil
 }
 
-// absent records that a read did not find a generation. If Easel now treats the generation as deleted, absent notifies its
-// watchers.
+// absent records that a read did not find a generation. witnessed means that another read under the same API key has succeeded.
+// If Easel now treats the generation as deleted, absent notifies its watchers.
 func (o *Orders) absent(ctx context.Context, cred catalog.Credential, generationID string, witnessed bool) (deleted bool, err error) {
 	seen := ledger.Observation{Observation: lifecycle.Observation{NotFound: true, Witnessed: witnessed}, APIKey: cred.ForwardedSum()}
 	effect, err := o.observe(ctx, generationID, seen)

@@ -19,18 +19,18 @@ type Outcome string
 const (
 	// Unknown means that the order may exist. To resolve it, send the order again with the same idempotency key.
 	Unknown Outcome = "unknown"
-	// NotPlacedByThisCall means that this call has placed no order: nothing was sent to the catalog, or its first attempt was
-	// definitely rejected. Another process may have placed an order under the same idempotency key.
+	// NotPlacedByThisCall means that this call has placed no order. Either nothing was sent to the catalog, or the call's first
+	// attempt was definitely rejected. Another process may have placed an order under the same idempotency key.
 	NotPlacedByThisCall Outcome = "not_placed_by_this_call"
 	// NotPlaced means that no order exists under the idempotency key, according to a durable ledger. It is never returned if
-	// callers forward their own API keys, which may be used without Easel.
+	// callers forward their own API keys, because such keys may also be used without Easel.
 	NotPlaced Outcome = "not_placed"
 )
 
-// outcomes contains the outcome for each answer that has no generation.
+// outcomes maps the answers that contain no generation to outcomes.
 var outcomes = map[lifecycle.Answer]Outcome{lifecycle.NotPlaced: NotPlaced, lifecycle.Unknown: Unknown}
 
-// Error is an error from [Orders.Place]: the reason why Place returned no generation, and the outcome of the order.
+// Error is an error from [Orders.Place]. It contains the outcome of the order, and the reason why Place returned no generation.
 type Error struct {
 	Outcome Outcome
 	Err     error
@@ -38,11 +38,11 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Err.Error() }
 
-// Unwrap returns the reason.
+// Unwrap returns the reason why Place returned no generation.
 func (e *Error) Unwrap() error { return e.Err }
 
 var (
-	// ErrModelNotAllowed means that the owner may not order from the model.
+	// ErrModelNotAllowed means that the owner may not order from the requested model.
 	ErrModelNotAllowed = errors.New("the team may not order from this model")
 	// ErrAccountUnknown means that Easel has not verified yet that the shared API key belongs to the ledger's account.
 	ErrAccountUnknown = errors.New("account of the API key not verified yet")
@@ -62,7 +62,8 @@ var leavesOpen = map[catalog.Kind]bool{
 	catalog.KindOutcomeUnknown: true, catalog.KindInProgress: true, catalog.KindKeyReused: true, catalog.KindOrderExpired: true,
 }
 
-// outcomeUnknown converts a catalog error of another kind into an unknown outcome. It keeps the status, code and message.
+// outcomeUnknown converts a catalog error of another kind into an unknown outcome. The result keeps the status, code and
+// message.
 func outcomeUnknown(said *catalog.Error, err error) *catalog.Error {
 	return &catalog.Error{
 		Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Status: said.Status, Code: said.Code,
@@ -94,14 +95,15 @@ func notSent(err error) error {
 // definite contains the HTTP statuses of definite rejections of an order. Any other status may come from a proxy.
 var definite = map[int]bool{400: true, 401: true, 402: true, 403: true, 404: true, 413: true, 422: true}
 
-// isDefinite reports whether the catalog itself has rejected an order, and therefore has no order under its idempotency key.
+// isDefinite reports whether the catalog itself, not a proxy, has definitely rejected an order. The catalog then has no order
+// under the idempotency key.
 func isDefinite(err error) bool {
 	e, ok := errors.AsType[*catalog.Error](err)
 	return ok && e.Own && !e.AboutKey && (definite[e.Status] || e.Status == http.StatusConflict && e.Kind == catalog.KindDailyCap)
 }
 
-// inDoubt converts a ledger error into an unknown outcome if the result of a commit is unknown. It returns any other ledger
-// error unchanged, because nothing was recorded.
+// inDoubt converts a ledger error into an unknown outcome if it is unknown whether a commit succeeded. It returns any other
+// ledger error unchanged, because nothing was recorded.
 func inDoubt(err error) error {
 	if _, doubt := errors.AsType[*ledger.Doubt](err); doubt {
 		return unknown(err)
@@ -109,7 +111,7 @@ func inDoubt(err error) error {
 	return err
 }
 
-// mostProblem is the maximum length of a problem in bytes.
+// mostProblem is the maximum length of a recorded problem, in bytes.
 const mostProblem = 256
 
 // problem returns a short description of a catalog error for operators. It is empty if err is not about an attempt.

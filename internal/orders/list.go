@@ -12,13 +12,13 @@ import (
 type Listed struct {
 	catalog.Version
 	ledger.Attribution
-	// Position is the position in the list.
+	// Position is the position of the generation in the list.
 	Position ledger.Position
 
-	settled bool // the cost is final
+	settled bool // whether the cost is final
 }
 
-// List returns the latest generations whose orders match a filter, after a position.
+// List returns up to most generations whose orders match a filter, newest first. The list starts after the given position.
 func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Position, most int) (all []Listed, err error) {
 	found, err := o.Ledger.List(ctx, f, after, most)
 	for _, order := range found {
@@ -29,8 +29,8 @@ func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 	return all, err
 }
 
-// ListedLater records the states in a catalog list that are later than the recorded states. It stops after one second. The next
-// list or the settle job records the rest.
+// ListedLater records the states in a catalog list that are later than the recorded states. It stops after one second. States
+// that it could not record are recorded by the next list or by the settle job.
 func (o *Orders) ListedLater(ctx context.Context, cred catalog.Credential, recorded []Listed, listed *catalog.List) {
 	var later []watch.Sighting
 	for _, r := range recorded {
@@ -46,7 +46,7 @@ func (o *Orders) ListedLater(ctx context.Context, cred catalog.Credential, recor
 }
 
 // isLater reports whether a listed state is later than the recorded one. An equal state is not later, even if the list has
-// different details. isLater returns false for a terminal state without details if the settle job will read the generation.
+// different details. If a terminal state lacks details and the settle job will read the generation, isLater returns false.
 func (o *Orders) isLater(cred catalog.Credential, recorded Listed, v catalog.Version) bool {
 	later := v.State == catalog.StateRefunded || watch.StatusOf(recorded.State).MayBecome(watch.StatusOf(v.State))
 	if recorded.State == catalog.StateDeleted || v.State == recorded.State || !later {

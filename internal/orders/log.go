@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// about returns the log attributes of an order. It omits the owner under a forwarded API key, because the owner is derived from
+// about returns the log attributes of an order. Under a forwarded API key it omits the owner, because the owner is derived from
 // that API key.
 func about(order ledger.Order, cred catalog.Credential) []any {
 	all := []any{"order", order.ID, "model", order.ModelID, "idempotency_key", order.IdempotencyKey}
@@ -21,7 +21,7 @@ func about(order ledger.Order, cred catalog.Credential) []any {
 	return all
 }
 
-// traced starts a span for background work, as the root of a new trace.
+// traced starts a span for background work. The span is the root of a new trace.
 func traced(ctx context.Context, name string, about ...attribute.KeyValue) (context.Context, trace.Span) {
 	return otel.Tracer("github.com/easel-grpc/easel/internal/orders").Start(ctx, name, trace.WithNewRoot(), trace.WithAttributes(about...))
 }

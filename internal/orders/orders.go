@@ -1,5 +1,5 @@
-// Package orders places orders with the catalog and records them in the ledger. It writes an order before it sends it, resends
-// it if its outcome is unknown, observes its generation, and settles its cost.
+// Package orders places orders with the catalog and records them in the ledger. It writes an order to the ledger before it
+// sends it, resends the order if its outcome is unknown, observes its generation, and settles its cost.
 package orders
 
 import (
@@ -13,21 +13,21 @@ import (
 
 // Config has the dependencies of [Orders].
 type Config struct {
-	*Recorder                 // required; has the ledger
+	*Recorder                 // required; contains the ledger
 	Catalog   *catalog.Client // required
 	Hub       *watch.Hub      // required; uses the same recorder
 	// Ordered is called after each series of attempts to send an order, even if no caller is waiting any longer. ctx has the
-	// values of the call that started the series. g is the paid generation if err is nil. Ordered may be nil.
+	// values of the call that started the series. If err is nil, g is the paid generation. Ordered may be nil.
 	Ordered func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error)
-	// KeyFirst means that the catalog checks the idempotency key before it checks the order. Its rejection of a resend then
-	// proves that no earlier attempt was accepted.
+	// KeyFirst means that the catalog checks the idempotency key before the rest of an order. If such a catalog rejects a
+	// resend, no earlier attempt was accepted.
 	KeyFirst bool
-	// Weight returns the weight of an owner in the limiter, for orders that are resent without a call. Nil means that every
-	// owner has the weight 1.
+	// Weight returns an owner's weight in the limiter. It is used for orders that are resent without a call. Nil means that
+	// every owner has the weight 1.
 	Weight func(owner string) float64
 }
 
-// Orders sends orders through the ledger to the catalog.
+// Orders records orders in the ledger and sends them to the catalog. It is safe for concurrent use.
 type Orders struct {
 	Config
 
@@ -38,7 +38,7 @@ type Orders struct {
 	stop     context.CancelFunc
 
 	mu          sync.Mutex
-	submissions map[string]*submission // key: ID of the order
+	submissions map[string]*submission // submissions of this process by order ID
 }
 
 // New creates an Orders. It sends no requests.
@@ -50,7 +50,7 @@ func New(cfg Config) *Orders {
 	}
 }
 
-// Close waits for the orders in flight. If ctx is done first, it returns an error, and no further attempt starts.
+// Close waits for the orders in flight. If ctx is done first, Close prevents further attempts and returns an error.
 func (o *Orders) Close(ctx context.Context) error {
 	finished := make(chan struct{})
 	go func() {

@@ -11,7 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// conclude records the outcome of the order and sets the result for the waiting callers.
+// conclude records the outcome of the order, and sets the result for the waiting callers. g and err are the result of the last
+// attempt.
 func (s *submission) conclude(ctx context.Context, g catalog.Generation, err error) {
 	outcome := lifecycle.Uncertain
 	err = s.withheld(err)
@@ -48,16 +49,16 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 	s.orders.ordered(ctx, s, err)
 }
 
-// recordProblem stores the error of a failed attempt for operators. It ignores a ledger failure, because the next attempt then
-// fails to renew the lease.
+// recordProblem stores the error of a failed attempt for operators. It ignores a ledger failure, because the next renewal of
+// the lease fails as well.
 func (s *submission) recordProblem(ctx context.Context, err error) {
 	if next := problem(err); next != s.problem && s.orders.Ledger.RecordProblem(ctx, s.order.ID, s.order.Leases, next) == nil {
 		s.problem = next
 	}
 }
 
-// logRefusal logs that the catalog rejects a resend of an order that may exist. It does not log a reason that the order's row
-// already contains.
+// logRefusal logs that the catalog has rejected a resend of an order that may exist. It does not log a reason that is already
+// in the order's row.
 func (s *submission) logRefusal(ctx context.Context, err error) {
 	refusal, ok := errors.AsType[*catalog.Error](err)
 	if why := problem(err); ok && refusal.Withheld != 0 && why != s.order.Problem {
@@ -65,7 +66,7 @@ func (s *submission) logRefusal(ctx context.Context, err error) {
 	}
 }
 
-// outcome returns the outcome that callers receive together with the order's error.
+// outcome returns the outcome that callers receive with the order's error.
 func (s *submission) outcome() Outcome {
 	switch {
 	case !s.refused || s.progress == doubtful:
@@ -79,7 +80,7 @@ func (s *submission) outcome() Outcome {
 }
 
 // knowsAll reports whether the ledger has every order of an owner. A copy of a ledger lacks the orders that were placed after
-// the copy.
+// it was copied. Orders under a forwarded API key may be placed without Easel.
 func (o *Orders) knowsAll(cred catalog.Credential) bool {
 	return cred.IsShared() && o.Ledger.IsDurable() && !o.Ledger.IsCopy()
 }
@@ -97,14 +98,14 @@ func (s *submission) keyRefused(err error) error {
 	return withheld.Err
 }
 
-// afterTheKey contains the kinds of rejections that a catalog sends only after it has checked the idempotency key. Every
-// catalog checks credentials, sizes and rates before the key.
+// afterTheKey contains the kinds of rejections that a catalog with [Config.KeyFirst] sends only after it has checked the
+// idempotency key. Every catalog checks credentials, sizes and rates before the key.
 var afterTheKey = map[catalog.Kind]bool{
 	catalog.KindInvalidInput: true, catalog.KindInsufficientFunds: true, catalog.KindNotFound: true, catalog.KindDailyCap: true,
 }
 
 // writeConclusion records an outcome. If the ledger fails, it retries for at most recordWithin, because the lease ends soon
-// after that.
+// afterwards.
 func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (step lifecycle.Step, err error) {
 	end := time.Now().Add(recordWithin)
 	for pause := recordPause; ; pause *= 2 {
@@ -123,7 +124,7 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 // contradiction.
 func (s *submission) named(ctx context.Context, g catalog.Generation, step lifecycle.Step) catalog.Generation {
 	if step.Action == lifecycle.Report {
-		s.fault(ctx, "second generation of an order, or a generation of an order that an operator declared rejected", g.ID)
+		s.fault(ctx, "second generation for an order, or a generation for an order that an operator declared rejected", g.ID)
 	}
 	if g.ID != step.Order.Generation {
 		g = catalog.Generation{ID: step.Order.Generation, ModelID: s.order.ModelID, State: catalog.StateQueued, ObserveTime: time.Now()}
@@ -134,7 +135,7 @@ func (s *submission) named(ctx context.Context, g catalog.Generation, step lifec
 	return g
 }
 
-// ordered calls [Config.Ordered] when the attempts have ended. If the order was placed, it also wakes [Orders.Announce].
+// ordered calls [Config.Ordered] after the attempts have ended. If the order was placed, it also wakes [Orders.Announce].
 func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
 	if err == nil {
 		select {
@@ -153,7 +154,7 @@ func (s *submission) fault(ctx context.Context, what, generation string) {
 	s.orders.Ledger.Counts.Faults.Add(1)
 }
 
-// isFree reports whether the idempotency key of a rejected order can be used again. It returns false if the ledger fails.
+// isFree reports whether the idempotency key of a rejected order can be used again. If the ledger fails, it returns false.
 func (o *Orders) isFree(ctx context.Context, order ledger.Order) bool {
 	free, err := o.Ledger.IsFree(ctx, ledger.Request{
 		Namespace: order.Namespace, Owner: order.Owner, Caller: order.Caller, IdempotencyKey: order.IdempotencyKey, UpstreamKey: order.UpstreamKey,

@@ -30,16 +30,16 @@ type Request struct {
 	// Terms returns the current terms of the caller, or an error if it may no longer order. It is called before the order is
 	// quoted, and again in the transaction that writes it. It must not block. Nil allows everything.
 	Terms func() (Terms, error)
-	// OrderID receives the ledger's ID of the order, if the ledger has the order. It may be nil.
+	// OrderID is set to the ledger's ID of the order, if the ledger has the order. It may be nil.
 	OrderID *string
 }
 
-// Terms are the limits on the orders of an owner.
+// Terms contains the limits for the orders of an owner.
 type Terms struct {
 	Limits  ledger.Limits
-	Total   ledger.Limits            // limits of all owners together
-	Labels  map[string]ledger.Limits // limits of the order's label values, by the name of the label; nil without such limits
-	Refused bool                     // the model is not allowed
+	Total   ledger.Limits            // limits for all owners together
+	Labels  map[string]ledger.Limits // limits for the values of the order's labels, by label name; nil if no label has a limit
+	Refused bool                     // whether the model is not allowed
 }
 
 // terms returns the current terms. They are empty if r.Terms is nil.
@@ -50,27 +50,29 @@ func (r Request) terms() (Terms, error) {
 	return r.Terms()
 }
 
-// rowPause is the interval between a call's reads of an order that another process sends.
+// rowPause is the interval between a call's reads of an order while another process sends the order.
 const rowPause = 200 * time.Millisecond
 
 // Receipt describes an order that was placed.
 type Receipt struct {
 	Generation catalog.Generation
 	Placed     time.Time // time when the order was written, by the clock of this process
-	Replayed   bool      // an earlier call has used the idempotency key
-	// Attribution is nil if another call has written the order, because the labels of that call may have been erased.
+	Replayed   bool      // whether an earlier call has used the idempotency key
+	// Attribution is nil if another call wrote the order, because the labels from that call may have been erased.
 	Attribution *ledger.Attribution
 }
 
 // Place places a paid order. If an earlier call placed an order with the same idempotency key, Place returns the generation of
-// that order. Nothing is sent or returned before the ledger has recorded it, so one idempotency key means one charge.
+// that order. An order is recorded in the ledger before it is sent, and its outcome before it is returned. So an idempotency
+// key is charged at most once.
 //
 //   - The idempotency key is looked up first. A new order is priced if a limit requires it, and written together with the lease
 //     to send it. Then the call waits for the row of the order, and returns its result, whichever process sends the order.
 //   - Every attempt sends the same idempotency key and the same bytes under the same API key. After the expire time, no attempt
 //     is sent: an order that was certainly not accepted is withdrawn, and any other order keeps its unknown outcome.
 //   - Once an order may have been sent, it is finished even if the caller disconnects. The attempts continue until the
-//     deadline of the caller, at most for a minute after the disconnect. Then [Orders.ResendAbandoned] resends it with a shared API key.
+//     caller's deadline, but at most for a minute after the disconnect. After that, [Orders.ResendAbandoned] resends the order
+//     if its API key is shared.
 //   - A rejection is returned only to the call that started the attempts. It is definite only if no earlier attempt had an
 //     unknown outcome.
 func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) (Receipt, error) {
@@ -109,21 +111,22 @@ func (o *Orders) awaitAccount(ctx context.Context) bool {
 	return true
 }
 
-// placing is one call that places an order.
+// placing is the state of one call to [Orders.Place].
 type placing struct {
 	orders  *Orders
 	cred    catalog.Credential
 	asked   Request
 	request ledger.Request
 	// uncertain means that this call has waited for an attempt that may have been accepted, or that another process may still
-	// send an attempt. The order's row no longer shows this if an operator has declared the order rejected in the meantime.
+	// send an attempt. If an operator has declared the order rejected since then, the order's row no longer shows this.
 	uncertain bool
 }
 
-// place looks up the idempotency key, and sends the order or waits for it, until this call has an outcome.
+// place finds the order by its idempotency key. It then sends the order, waits for it, or returns its recorded result. This is
+// repeated until the call has an outcome.
 func (p *placing) place(ctx context.Context) (Receipt, error) {
 	for {
-		asked := time.Now() // time before the lease starts
+		asked := time.Now() // read before the query, because the lease starts while the query runs
 		order, step, err := p.orders.Ledger.Call(ctx, p.request)
 		p.name(order)
 		var s *submission // nil if this process does not send the order
@@ -156,7 +159,7 @@ func (p *placing) name(order ledger.Order) {
 	}
 }
 
-// withheld converts an error into an unknown outcome if an attempt that this call has waited for may have been accepted.
+// withheld converts err into an unknown outcome if an attempt that this call has waited for may have been accepted.
 func (p *placing) withheld(err error) error {
 	if e, ok := errors.AsType[*Error](err); !p.uncertain || ok && e.Outcome == Unknown {
 		return err
@@ -164,7 +167,7 @@ func (p *placing) withheld(err error) error {
 	return &Error{Unknown, unknown(err)}
 }
 
-// await waits for the outcome of a submission. If s is nil, another process sends or writes the order, and await waits for
+// await waits for the outcome of a submission. If s is nil, another process writes or sends the order, and await only waits for
 // rowPause. done is false if the idempotency key must be looked up again.
 func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt Receipt, done bool, err error) {
 	if s == nil {
@@ -189,7 +192,7 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 	return receipt, true, nil
 }
 
-// unasked returns the call's error if the ledger fails before anything was sent. If the result of a commit is unknown, the
+// unasked converts a ledger error that occurred before anything was sent. If it is unknown whether a commit succeeded, the
 // outcome is unknown, because another process may find the order in the ledger and send it.
 func (p *placing) unasked(err error) error {
 	_, doubt := errors.AsType[*ledger.Doubt](err)
@@ -202,8 +205,8 @@ func (p *placing) unasked(err error) error {
 	return &Error{NotPlacedByThisCall, err}
 }
 
-// write writes a new order if it fits the terms of its caller, and starts to send it. It returns nil without an error if the
-// idempotency key must be looked up again: another call has written an order, or the terms have changed.
+// write writes a new order if it fits the terms of its caller, and starts to send it. If another call has written an order or
+// the terms have changed, write returns nil without an error. The idempotency key must then be looked up again.
 func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	terms, err := p.asked.terms()
 	if err == nil && terms.Refused {
@@ -244,7 +247,7 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	return p.begin(ctx, order, asked), nil
 }
 
-// price returns the price to reserve, in cents. It requests a quote only if a limit or a budget needs the price. Otherwise it
+// price returns the price to reserve, in cents. It requests a quote only if a limit or a budget needs the price, and otherwise
 // returns 0.
 func (p *placing) price(ctx context.Context) (int64, error) {
 	most := p.asked.MaxCostCents
@@ -261,8 +264,8 @@ func (p *placing) price(ctx context.Context) (int64, error) {
 	return quote.PriceCents, err
 }
 
-// quote requests the price. After a 429 it repeats the request. The limiter delays the request until the pause is over, or rejects
-// it if the deadline of the caller is earlier.
+// quote requests the price. After a 429 it repeats the request. The limiter delays the repeated request until the pause is
+// over, or rejects it if the caller's deadline is earlier.
 func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 	for {
 		quote, err = p.orders.Catalog.Quote(ctx, p.cred, p.request.ModelID, p.asked.Inputs)
@@ -272,8 +275,8 @@ func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 	}
 }
 
-// refuse returns the error for an order that this call did not write. It returns nil if another call has written an order under
-// the same idempotency key, because this call then returns the result of that order.
+// refuse returns the error for an order that this call did not write. If another call has written an order under the same
+// idempotency key, refuse returns nil, because this call then returns the result of that order.
 func (p *placing) refuse(ctx context.Context, why error) error {
 	if errors.Is(why, ledger.ErrOrderExpired) {
 		why = orderExpired()
@@ -315,8 +318,8 @@ func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, 
 	return Receipt{}, &Error{Unknown, unknown(errRotated)}
 }
 
-// ledgerRequest converts a request to a [ledger.Request]. The inputs of an order under a forwarded API key are not stored on
-// disk. Only the caller can resend such an order, and it must send the same bytes.
+// ledgerRequest converts a request to a [ledger.Request]. It omits the inputs of an order under a forwarded API key, so that
+// they are not stored on disk. Only the caller can resend such an order, by sending the same bytes again.
 func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha256.Size]byte) ledger.Request {
 	sum := sha256.Sum256(r.Inputs)
 	request := ledger.Request{
@@ -330,8 +333,8 @@ func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha25
 	return request
 }
 
-// newest returns the latest state of a generation that an earlier call placed. It reads the catalog. If that fails or does not
-// find the generation, it uses the state in the ledger.
+// newest reads and returns the latest state of a generation that an earlier call placed. If the read shows that the generation
+// is deleted, newest returns it as deleted. If the read fails otherwise, newest returns the state from the ledger.
 func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Receipt) catalog.Generation {
 	recorded := receipt.Generation
 	if recorded.State == catalog.StateDeleted {
@@ -347,11 +350,11 @@ func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Re
 	return recorded
 }
 
-// digestOf returns a digest of the model and the inputs. The order of members does not matter, and numbers are equal only if
-// their digits are equal.
+// digestOf returns a digest of the model and the inputs. The order of JSON members does not affect it. Numbers are equal only
+// if their digits are equal.
 func digestOf(modelID string, inputs json.RawMessage) (digest [sha256.Size]byte, err error) {
 	if !json.Valid(inputs) {
-		return digest, errors.New("inputs are not valid JSON") // cannot happen in a call, because the contract's rules reject such inputs
+		return digest, errors.New("inputs are not valid JSON") // cannot happen in a call, because such inputs are rejected during validation
 	}
 	canonical, err := json.Marshal([]any{modelID, catalog.Canonical(inputs)})
 	return sha256.Sum256(canonical), err

@@ -9,13 +9,13 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// encodeRecord returns the record of a generation for the ledger. It omits the inputs, the text and the unknown members,
-// because the catalog may repeat the inputs in unknown members.
+// encodeRecord returns the record of a generation for the ledger. It omits the inputs and the text. It also omits unknown
+// members, because the catalog may repeat the inputs there.
 func encodeRecord(v catalog.Version) string {
 	v.Inputs, v.Text, v.Extra = nil, nil, nil
 	text, err := json.Marshal(v)
 	if err != nil {
-		return "" // values that were read from JSON can be encoded
+		return "" // cannot happen, because the values were read from JSON
 	}
 	return string(text)
 }
@@ -25,12 +25,12 @@ func decodeRecord(text string) (v catalog.Version, ok bool) {
 	return v, json.Unmarshal([]byte(text), &v) == nil
 }
 
-// recordedVersion returns the recorded generation of a placed order. The recorded generation has fewer details than the
-// complete state, but the same etag. An observation time in the future is replaced by the current time. Otherwise newer
-// observations would be ignored if the recording process's clock was ahead.
+// recordedVersion returns the generation of a placed order as recorded in the ledger. It has fewer details than the complete
+// state, but the same etag. If the recording process's clock was ahead, the observation time may be in the future. It is then
+// replaced by the current time, because otherwise newer observations would be ignored.
 func recordedVersion(order ledger.Order) catalog.Version {
 	v, seen := decodeRecord(order.Record)
-	if !seen { // never observed, or erased; order.Time is constant, so that the etag is constant
+	if !seen { // never observed, or erased; order.Time never changes, so the etag does not change
 		v = catalog.Version{Generation: catalog.Generation{State: watch.StateOf(order.Status), CreateTime: order.Time, ObserveTime: placedTime(order)}}
 	}
 	if now := time.Now(); v.ObserveTime.After(now) {
@@ -50,7 +50,8 @@ func recordedVersion(order ledger.Order) catalog.Version {
 	return v
 }
 
-// Published returns the recorded generation of an order for event receivers, with the text of its result, if it has one.
+// Published returns the recorded generation of an order for event receivers. It includes the text of the result, if there is
+// one.
 func Published(order ledger.Order, text *string) (catalog.Version, ledger.Attribution) {
 	v := recordedVersion(order)
 	if order.Record != "" && !order.IsDeleted() {

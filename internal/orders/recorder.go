@@ -16,9 +16,9 @@ import (
 
 const (
 	mostText       = 64 << 10    // maximum length of a text in an event, in bytes
-	recordBatch    = 100         // maximum number of states in one transaction
-	settleFailures = 3           // a batch or a settle run fails after this number of consecutive orders that could not be recorded
-	recordTimeout  = time.Second // timeout for a transaction that records many states; short, because the transaction locks budgets
+	recordBatch    = 100         // maximum number of states in each transaction
+	settleFailures = 3           // number of consecutive orders with a failed recording after which a batch or a settle run fails
+	recordTimeout  = time.Second // timeout for a batch; short, because its transactions lock budgets
 )
 
 // Recorder records observed states of generations in the ledger. Recording a state again has no effect.
@@ -27,11 +27,11 @@ type Recorder struct {
 	Logger *slog.Logger // logs contradictions and charges above the quote
 }
 
-// observation converts a state to an observation for the ledger. notFound means that the catalog did not report the deletion,
-// but that reads have not found the generation for long enough.
+// observation converts a state to an observation for the ledger. notFound means that the state is a deletion that the catalog
+// did not report. Easel infers it because reads have not found the generation for long enough.
 func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
 	seen := ledger.Observation{Observation: lifecycle.Observation{Status: watch.StatusOf(v.State), CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted, NotFound: notFound}}
-	seen.Whole = !cred.IsShared()        // no later read adds details under a forwarded API key
+	seen.Whole = !cred.IsShared()        // the settle job does not read generations under a forwarded API key
 	if v.State != catalog.StateDeleted { // a deleted generation has no details to record
 		seen.Record = encodeRecord(v)
 	}
@@ -42,8 +42,8 @@ func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFo
 	return seen
 }
 
-// Record implements [watch.Recorder]. A state that the ledger rejects, or whose order is locked by another transaction, does
-// not delay the other states.
+// Record implements [watch.Recorder]. If the ledger rejects a state, or another transaction has locked its order, the other
+// states are still recorded without delay.
 func (r *Recorder) Record(ctx context.Context, cred catalog.Credential, seen []watch.Sighting) (recorded map[string]bool) {
 	states := map[string]ledger.Observation{}
 	for _, s := range seen {
@@ -55,8 +55,8 @@ func (r *Recorder) Record(ctx context.Context, cred catalog.Credential, seen []w
 	return recorded
 }
 
-// recordAll records states in batches. If the ledger is unavailable, it returns the error and the generations whose states are
-// recorded.
+// recordAll records states in batches, and returns the IDs of the generations whose states are recorded. If the ledger is
+// unavailable, it stops and returns the error.
 func (r *Recorder) recordAll(ctx context.Context, states map[string]ledger.Observation) (recorded map[string]bool, err error) {
 	recorded = map[string]bool{}
 	for ids := range slices.Chunk(slices.Sorted(maps.Keys(states)), recordBatch) {
@@ -71,8 +71,8 @@ func (r *Recorder) recordAll(ctx context.Context, states map[string]ledger.Obser
 	return recorded, nil
 }
 
-// recordBatch records states in one transaction, or one by one if that fails. It adds the generations with recorded states to
-// recorded. It returns an error only if the ledger is unavailable.
+// recordBatch records states in one transaction, or one by one if that fails. It sets recorded to true for each generation
+// whose state is recorded. It returns an error only if the ledger is unavailable.
 func (r *Recorder) recordBatch(ctx context.Context, states map[string]ledger.Observation, recorded map[string]bool) error {
 	bounded, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
@@ -84,7 +84,7 @@ func (r *Recorder) recordBatch(ctx context.Context, states map[string]ledger.Obs
 			return nil
 		}
 	}
-	failures := 0 // consecutive errors that concern more than one order
+	failures := 0 // number of consecutive errors that are not limited to one order
 	for _, id := range slices.Sorted(maps.Keys(states)) {
 		_, err := r.observe(ctx, id, states[id])
 		recorded[id] = err == nil
@@ -103,13 +103,13 @@ func (r *Recorder) recordBatch(ctx context.Context, states map[string]ledger.Obs
 	return nil
 }
 
-// observe records a state.
+// observe records one state.
 func (r *Recorder) observe(ctx context.Context, id string, seen ledger.Observation) (ledger.Effect, error) {
 	effects, err := r.observeAll(ctx, map[string]ledger.Observation{id: seen})
 	return effects[id], err
 }
 
-// observeAll records states in one transaction, and reports charges above the quote.
+// observeAll records states in one transaction. It logs and counts charges above the quote.
 func (r *Recorder) observeAll(ctx context.Context, seen map[string]ledger.Observation) (effects map[string]ledger.Effect, err error) {
 	if effects, err = r.Ledger.ObserveAll(ctx, seen); err != nil {
 		if ledger.IsFault(err) {

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	recoverEvery   = 2 * time.Second  // interval of the queries for abandoned orders
+	recoverEvery   = 2 * time.Second  // interval between queries for abandoned orders
 	recoverAtMost  = 8                // maximum number of concurrent resends
 	resendTime     = 15 * time.Second // timeout for all attempts to resend one order
 	outagePauseMax = 15 * time.Second // maximum pause between two resends while the catalog does not respond
@@ -24,7 +24,7 @@ const (
 
 // ResendAbandoned resends abandoned orders whose outcome is unknown, until ctx is done. Each order is sent by one replica at a
 // time, with its stored idempotency key and bytes, under the API key of its first attempt. Owners take turns. While the catalog
-// does not respond, it sends only one order at a time. No order is sent during a pause of the limiter, or while [jobs.MayAsk]
+// does not respond, only one order at a time is sent. No order is sent during a pause of the limiter, or while [jobs.MayAsk]
 // returns false.
 func (o *Orders) ResendAbandoned(ctx context.Context, shared catalog.Credential) {
 	r := &recovery{orders: o, shared: shared, slots: make(chan struct{}, recoverAtMost)}
@@ -55,11 +55,11 @@ func (r *recovery) next(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	shared, asked := r.shared.Pinned(), time.Now() // the API key may be rotated concurrently
+	shared, asked := r.shared.Pinned(), time.Now() // pinned, because the API key may be rotated during the resend
 	order, found, err := r.orders.Ledger.Resume(ctx, shared.APIKeySum(), r.last)
 	if err != nil || !found {
 		<-r.slots
-		return false // calls report an unavailable ledger in their errors
+		return false // an unavailable ledger is not logged here, because calls return it as an error
 	}
 	r.last = order.Owner
 	resend := func() {
@@ -76,8 +76,8 @@ func (r *recovery) next(ctx context.Context) bool {
 	return true
 }
 
-// meetsOutage reports whether a resend failed because the catalog does not respond at all. It reads the account, because the
-// catalog may fail only for this order.
+// meetsOutage reports whether a resend failed because the catalog does not respond at all. It reads the account to check this,
+// because the catalog may fail only for this order.
 func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	if !isOutage(failed) {
 		return false
@@ -88,7 +88,7 @@ func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	return isOutage(err)
 }
 
-// resend sends an order that was leased after asked, and waits for its outcome.
+// resend sends a leased order, and waits for its outcome. The lease was acquired after the time asked.
 func (o *Orders) resend(ctx context.Context, shared catalog.Credential, order ledger.Order, asked time.Time) error {
 	shared.Owner = order.Owner
 	if o.Weight != nil {
@@ -106,10 +106,10 @@ func (o *Orders) resend(ctx context.Context, shared catalog.Credential, order le
 
 // outage tracks whether the catalog responds.
 type outage struct {
-	failures atomic.Int64 // number of consecutive orders that got no response
+	failures atomic.Int64 // number of consecutive orders for which the catalog did not respond
 }
 
-// note records whether the last resend met an outage.
+// note records the result of a resend. lasts means that the catalog did not respond.
 func (o *outage) note(lasts bool) {
 	if !lasts {
 		o.failures.Store(0)

@@ -13,15 +13,15 @@ import (
 
 const (
 	settleInterval = 30 * time.Second
-	settleReads    = 5                  // maximum number of single reads in each run, in addition to one list request
+	settleReads    = 5                  // maximum number of individual reads in each run, in addition to one list request
 	settleQuiet    = settleInterval / 2 // minimum time since a due order was last observed
-	maxSettled     = 1000               // maximum number of orders that one list may settle
+	maxSettled     = 1000               // maximum number of due orders in each run
 	settleTimeout  = 30 * time.Second   // timeout of one request
 )
 
-// Settle returns the kind of the job that observes unsettled generations. A generation is due if no process has observed it for
-// 15 s, or for a day if its order is older than a day. A run sends at most one list request and five single reads. It starts
-// with the generations that were observed least recently.
+// Settle returns the job kind that observes unsettled generations. A generation is due if no process has observed it for 15 s.
+// If its order is older than a day, it is due only after a day without an observation. A run sends at most one list request and
+// five individual reads. It starts with the generations that were observed least recently.
 func (o *Orders) Settle(shared catalog.Credential) jobs.Kind {
 	return jobs.Kind{
 		Name: "settle", Interval: settleInterval, Slots: 1, Catalog: o.Catalog, MinRetry: settleInterval, MaxRetry: settleInterval,
@@ -31,7 +31,7 @@ func (o *Orders) Settle(shared catalog.Credential) jobs.Kind {
 	}
 }
 
-// settle observes due generations once. If the catalog or the ledger fails, it returns an error.
+// settle observes the due generations once. It returns an error if the catalog or the ledger fails.
 func (o *Orders) settle(ctx context.Context, shared catalog.Credential) error {
 	due, err := o.Ledger.Due(ctx, settleQuiet, maxSettled)
 	if err != nil || len(due) == 0 {
@@ -53,16 +53,16 @@ func (o *Orders) settle(ctx context.Context, shared catalog.Credential) error {
 	return nil
 }
 
-// look is one run of the settle job.
+// look is the state of one run of the settle job.
 type look struct {
 	orders    *Orders
 	shared    catalog.Credential
-	witnessed bool // the catalog has responded under the API key in this run
-	failures  int  // consecutive orders that the ledger has not recorded
+	witnessed bool // whether the catalog has responded under the API key in this run
+	failures  int  // number of consecutive orders whose state could not be recorded
 }
 
-// list requests the catalog's list once and records the states in it. It returns the generations that need a single read. A
-// list may lack a generation or its charge, and it may be outdated at the end of a refund window.
+// list requests the catalog's list once and records the states in it. It returns the generations that need an individual read.
+// The list may lack a generation or its charge. At the end of a refund window it may also be outdated.
 func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, err error) {
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
@@ -71,7 +71,7 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 	switch {
 	case leaveAlone(err):
 		return nil, err
-	case err != nil: // the list fails, but single reads may succeed
+	case err != nil: // the list fails, but individual reads may succeed
 		return due, nil
 	}
 	l.witnessed = true
@@ -90,8 +90,8 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 	return rest, err
 }
 
-// leavesOut reports whether a list's record of a terminal generation lacks the charge or, if the owner receives events, the
-// details of the result.
+// leavesOut reports whether a list's record of a terminal generation is incomplete: it lacks the charge or, if the owner
+// receives events, the details of the result.
 func leavesOut(v catalog.Version, subscribed bool) bool {
 	return v.State.Terminal() && (v.CostCents == nil || subscribed && isShort(v))
 }
@@ -115,7 +115,7 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 		return l.proceed(err)
 	case err != nil && !l.witness(ctx):
 		return err
-	case err != nil: // only this read failed, so the generation is due again after the others
+	case err != nil: // only this read failed; an empty observation moves the generation behind the other due ones
 		return l.observe(ctx, one.Generation, ledger.Observation{})
 	}
 	l.witnessed = true
@@ -132,8 +132,8 @@ func (l *look) observe(ctx context.Context, id string, seen ledger.Observation) 
 	return l.proceed(err)
 }
 
-// proceed decides whether a run continues after err, the error of recording a state. It returns err only after several
-// consecutive errors, because a single error may be due to a locked order.
+// proceed handles err, the result of recording a state. It returns err only after several consecutive errors, because a single
+// error may be due to a locked order. The run then fails.
 func (l *look) proceed(err error) error {
 	if err == nil {
 		l.failures = 0
@@ -145,8 +145,8 @@ func (l *look) proceed(err error) error {
 	return err
 }
 
-// witness reports whether the catalog has responded under the API key in this run. If it has not, witness reads the account
-// first.
+// witness reports whether the catalog has responded under the API key in this run. If it has not yet, witness sends a read of
+// the account first.
 func (l *look) witness(ctx context.Context) bool {
 	if !l.witnessed {
 		_, err := l.orders.Catalog.Polls().Account(ctx, l.shared)
@@ -155,7 +155,7 @@ func (l *look) witness(ctx context.Context) bool {
 	return l.witnessed
 }
 
-// leaveAlone reports whether an error of one read means that further reads would fail too.
+// leaveAlone reports whether err, from one request, means that further requests would fail too.
 func leaveAlone(err error) bool {
 	kind := catalog.KindOf(err)
 	return isOutage(err) || kind == catalog.KindCredentialRejected || kind == catalog.KindRateLimited

@@ -14,20 +14,20 @@ import (
 )
 
 const (
-	submitTime    = time.Minute                           // maximum duration of attempts if the caller has no deadline, and after the last caller leaves
+	submitTime    = time.Minute                           // maximum duration of the attempts if the caller has no deadline, and maximum duration after the last caller leaves
 	submitBackoff = 200 * time.Millisecond                // delay before the second attempt; doubles
 	submitPause   = 5 * time.Second                       // maximum delay, unless the catalog requests a longer one
-	refusalPause  = 10 * time.Second                      // delay before an order whose outcome is unknown is resent after a rejection
-	recordPause   = 50 * time.Millisecond                 // delay before a failed recording of an outcome is retried; doubles
+	refusalPause  = 10 * time.Second                      // minimum delay before a possibly existing order is resent after a rejection
+	recordPause   = 50 * time.Millisecond                 // delay before a failed attempt to record an outcome is repeated; doubles
 	recordWithin  = ledger.OrderLease - ledger.AnswerTime // maximum time to record an outcome
 )
 
-// submission sends an order under a lease, for a call or for the recovery. It outlives the call that started it. Further calls
-// with the same idempotency key wait for the same submission.
+// submission sends an order under a lease, for a call or for [Orders.ResendAbandoned]. It outlives the call that started it.
+// Further calls with the same idempotency key wait for the same submission.
 type submission struct {
 	orders  *Orders
 	cred    catalog.Credential // credential for every attempt
-	order   ledger.Order       // has inputs; has labels only if it was written for this submission
+	order   ledger.Order       // includes the inputs; includes the labels only if it was written for this submission
 	placed  time.Time          // time when the order was written
 	leaveBy time.Time          // time by which an attempt under the lease must be sent
 	expires time.Time          // expire time of the order, by the clock of this process; zero means no limit
@@ -39,16 +39,16 @@ type submission struct {
 
 	mu         sync.Mutex
 	wake       context.CancelCauseFunc // cancels the current wait; nil while an attempt is in flight
-	waiting    int                     // number of callers
-	withdrawAt time.Time               // time at which an unsent order is withdrawn, early enough to record the withdrawal
-	until      time.Time               // latest deadline of its callers, including disconnected ones
+	waiting    int                     // number of waiting callers
+	withdrawAt time.Time               // time at which an unsent order is withdrawn; early enough to record the withdrawal
+	until      time.Time               // latest deadline of its callers, including disconnected callers
 	last       error                   // error of the last attempt; nil while an attempt is in flight
 
 	// The following fields are set before ended is closed.
 	ended      chan struct{}
 	generation catalog.Generation
-	refused    bool // the ledger has recorded a rejection, so that the idempotency key is free again
-	lost       bool // another process has the lease
+	refused    bool // whether the ledger has recorded a rejection, so that the idempotency key is free again
+	lost       bool // whether another process has acquired the lease
 	err        error
 }
 
@@ -58,8 +58,8 @@ type progress int
 const (
 	unsent   progress = iota // no attempt has reached the catalog
 	rejected                 // only the first attempt has reached the catalog, which has definitely rejected it
-	sent                     // any other case
-	doubtful                 // an attempt was rejected by a response that is not in the catalog's specification
+	sent                     // attempts have reached the catalog, with any other results
+	doubtful                 // an attempt was rejected with a response outside the catalog's specification
 )
 
 // after returns the progress after another attempt.
@@ -76,8 +76,8 @@ func (p progress) after(posted catalog.Posted, err error) progress {
 	return sent
 }
 
-// submission creates a submission of an order, for a caller that waits until ctx is done. The lease was acquired after the time
-// leased.
+// submission creates a submission of an order, for a caller that waits until ctx is done. The order's lease was acquired after
+// the time leased.
 func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order ledger.Order, leased time.Time) *submission {
 	s := &submission{
 		orders: o, cred: cred, order: order, placed: leased.Add(-order.Age), leaveBy: leased.Add(o.Ledger.Sendable(order)), mayExist: order.Leases > 1,
@@ -106,7 +106,7 @@ func (o *Orders) start(ctx context.Context, s *submission) {
 	})
 }
 
-// joined adds a caller to the submission of an order in this process. It returns nil if there is no submission.
+// joined adds a caller to this process's submission of an order. It returns nil if there is no submission.
 func (o *Orders) joined(ctx context.Context, orderID string) *submission {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -117,8 +117,9 @@ func (o *Orders) joined(ctx context.Context, orderID string) *submission {
 	return s
 }
 
-// submit sends an order until it has an outcome, the lease is lost, or the time of all callers is over. Each attempt acquires a
-// permit, posts the order once, and records the result. Each attempt after the first also renews the lease.
+// submit sends an order until it has an outcome, the lease is lost, or the time of all callers is over. For each attempt it
+// acquires a permit, posts the order once, and records the result. Before each attempt after the first, it also renews the
+// lease.
 func (o *Orders) submit(ctx context.Context, s *submission) {
 	s.debug(ctx, "order lease acquired", "claims", s.order.Leases)
 	for attempt := 0; ; attempt++ {
@@ -159,7 +160,7 @@ func (s *submission) note(posted catalog.Posted, err error) (again bool) {
 	return false
 }
 
-// withheld converts a rejection into an unknown outcome if an attempt may have been accepted. Otherwise the caller could order
+// withheld converts a rejection into an unknown outcome if an attempt may have been accepted. Otherwise the caller might order
 // again under a new idempotency key.
 func (s *submission) withheld(err error) error {
 	if err == nil || !s.mayExist || leavesOpen[catalog.KindOf(err)] {
@@ -174,8 +175,8 @@ func (s *submission) withheld(err error) error {
 	return open
 }
 
-// backoff returns the delay before the next attempt: a doubling delay with jitter, or the delay that the catalog requests if
-// that is longer.
+// backoff returns the delay before the next attempt. It doubles, with jitter. If the catalog requests a longer delay, backoff
+// returns that.
 func (o *Orders) backoff(attempt int, err error) time.Duration {
 	d := min(submitBackoff<<min(attempt, 10), submitPause)
 	d = d/2 + o.Catalog.Jitter(d/2)
@@ -208,8 +209,8 @@ func (s *submission) join(ctx context.Context) {
 	}
 }
 
-// withdrawTime is the interval between the withdrawal of an unsent order and the last caller's deadline. It leaves time to
-// record the withdrawal. If a tenth of the caller's remaining time is shorter, withdrawBy uses that instead.
+// withdrawTime is the time before the last caller's deadline at which an unsent order is withdrawn, so that the withdrawal can
+// still be recorded. If a tenth of the caller's remaining time is shorter, withdrawBy uses that instead.
 const withdrawTime = time.Second
 
 func withdrawBy(ctx context.Context) time.Time {
@@ -220,7 +221,8 @@ func withdrawBy(ctx context.Context) time.Time {
 	return deadline.Add(-min(time.Until(deadline)/10, withdrawTime))
 }
 
-// wait waits for the outcome until ctx is done. It reports whether there is an outcome. Otherwise err is an unknown outcome.
+// wait waits for the outcome until ctx is done, and reports whether the submission has ended. If it has not, the error is an
+// unknown outcome.
 func (s *submission) wait(ctx context.Context) (ended bool, err error) {
 	select {
 	case <-s.ended:
@@ -231,8 +233,8 @@ func (s *submission) wait(ctx context.Context) (ended bool, err error) {
 	}
 }
 
-// leave removes a caller. After the last caller leaves, the attempts continue for at most submitTime, so that submissions do
-// not accumulate. If no attempt may have been accepted, no further attempt starts.
+// leave removes a caller. Without callers, the attempts continue for at most submitTime, so that submissions do not accumulate.
+// If the catalog cannot have accepted any attempt, no further attempt starts.
 func (s *submission) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,8 +249,8 @@ func (s *submission) leave() {
 	}
 }
 
-// open returns the error for a caller that leaves before an outcome is recorded. It has the details of the last attempt's
-// error.
+// open returns the error for a caller that leaves before an outcome is recorded. The error includes the details of the last
+// attempt's error.
 func (s *submission) open(cause error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -262,7 +264,7 @@ func (s *submission) open(cause error) error {
 	return &Error{outcomes[s.order.Left().Answer], last}
 }
 
-// answerBy returns the time at which a caller stops waiting for the outcome of an order. It is shortly before the caller's
+// answerBy returns the time at which a call stops waiting for the outcome of an order. This is shortly before the caller's
 // deadline, so that the response arrives in time.
 func answerBy(ctx context.Context) time.Time {
 	deadline, ok := ctx.Deadline()
@@ -275,7 +277,7 @@ func answerBy(ctx context.Context) time.Time {
 // about returns the log attributes of the order.
 func (s *submission) about(more ...any) []any { return append(about(s.order, s.cred), more...) }
 
-// debug logs a message about the order at debug level.
+// debug logs a debug message about the order.
 func (s *submission) debug(ctx context.Context, message string, more ...any) {
 	if s.orders.Logger.Enabled(ctx, slog.LevelDebug) {
 		s.orders.Logger.DebugContext(ctx, message, s.about(more...)...)
