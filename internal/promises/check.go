@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Broken is a promise that a run has broken.
+// Broken describes how a run has broken a promise.
 type Broken struct {
 	Promise    string
 	At         time.Duration
@@ -18,16 +18,16 @@ func (b Broken) String() string {
 	return fmt.Sprintf("%s: at %s, %s %s: %s", b.Promise, b.At.Round(time.Microsecond), b.Actor, b.Generation, b.Text)
 }
 
-// Say reports that an event broke a promise.
+// Say reports that the event e broke a promise.
 type Say func(e Event, format string, args ...any)
 
-// Promise is a guarantee of Easel, with a function that checks a run for violations.
+// Promise is a guarantee of Easel. Check looks for violations in a run, and reports each with say.
 type Promise[R any] struct {
 	Name  string
 	Check func(run R, say Say)
 }
 
-// All are the promises that both drivers check.
+// All contains the promises that both drivers check.
 var All = []Promise[*Run]{
 	{"an idempotency key is charged once", chargedOnce},
 	{"a rejected order is not charged", rejectedIsNotCharged},
@@ -46,7 +46,7 @@ var All = []Promise[*Run]{
 	{"no caller sees another owner's generation or a secret", nothingLeaks},
 }
 
-// Check returns the promises in list that run breaks.
+// Check returns each violation of the promises in list that it finds in run.
 func Check[R any](list []Promise[R], run R) (broken []Broken) {
 	for _, p := range list {
 		p.Check(run, func(e Event, format string, args ...any) {

@@ -19,11 +19,11 @@ type Arrival struct {
 	At                              time.Duration
 	Process, Team                   string
 	ID, Type, Subject, State, Fault string // Fault describes the error in the document, if any
-	Percent                         int64  // budget threshold
+	Percent                         int64  // threshold of a budget event, in percent
 }
 
-// NewArrival parses an event that a team has received. Fault is set if the event has no valid Standard Webhooks
-// signature with the secret, or belongs to another team.
+// NewArrival parses an event that a team has received. It sets Fault if the event belongs to another team, or if its
+// Standard Webhooks signature is invalid for the secret.
 func NewArrival(team, secret string, header http.Header, body []byte) Arrival {
 	var document struct {
 		ID, Type, Subject, Source string
@@ -40,14 +40,14 @@ func NewArrival(team, secret string, header http.Header, body []byte) Arrival {
 	_, _ = fmt.Fprintf(mac, "%s.%s.%s", document.ID, header.Get("webhook-timestamp"), body)
 	switch {
 	case header.Get("webhook-signature") != "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)):
-		a.Fault = "its signature is invalid"
+		a.Fault = "the signature is invalid"
 	case document.Source != "/easel/teams/"+team || document.Data.Owner != "" && document.Data.Owner != team:
-		a.Fault = "its source is " + document.Source + ", and its owner is " + document.Data.Owner
+		a.Fault = "the source is " + document.Source + ", and the owner is " + document.Data.Owner
 	}
 	return a
 }
 
-// requiredEvent is a change for which a team's receiver must get an event.
+// requiredEvent is an event that a team's receiver must get because of a change.
 type requiredEvent struct {
 	team, kind, subject string
 	percent             int64
@@ -58,7 +58,7 @@ var terminalEvents = map[lifecycle.Status]string{
 	lifecycle.Failed: ledger.EventFailed, lifecycle.Succeeded: ledger.EventSucceeded, lifecycle.Refunded: ledger.EventRefunded,
 }
 
-// requiredEvents returns the events that the versions in the ledger require, and the times of the changes.
+// requiredEvents returns the events that the changes in the ledger require, with the times of the changes.
 func (r *Run) requiredEvents() map[requiredEvent]time.Duration {
 	all, before := map[requiredEvent]time.Duration{}, map[string]Version{}
 	add := func(e requiredEvent, at time.Duration) {
@@ -93,7 +93,7 @@ func (r *Run) requiredEvents() map[requiredEvent]time.Duration {
 // deliveryLimit is the maximum time to deliver an event while there are no faults.
 const deliveryLimit = time.Minute + 5*time.Second
 
-// everyEventArrives compares the accepted events with the versions in the ledger.
+// everyEventArrives compares the events that receivers have accepted with the changes in the ledger.
 func everyEventArrives(r *Run, say Say) {
 	if !r.HasEvents {
 		return

@@ -58,8 +58,8 @@ func everyCentHasAnOwner(r *Run, say Say) {
 	}
 }
 
-// compareOrder compares a generation with its order. known reports whether the ledger names the generation. owned
-// reports whether the ledger may have the generation's order.
+// compareOrder compares a generation with its order. known means that the ledger contains the generation. owned means
+// that the ledger may contain the generation's order.
 func (r *Run) compareOrder(g sandbox.AuditedGeneration, v Version, known, owned bool, refund int64, say Say) {
 	at := Event{Actor: v.Owner, Generation: g.ID}
 	switch {
@@ -76,7 +76,7 @@ func (r *Run) compareOrder(g sandbox.AuditedGeneration, v Version, known, owned 
 	}
 }
 
-// budgetsHold checks the budgets at every moment, in the ledger and in the catalog's accounts.
+// budgetsHold checks that no budget is exceeded at any time, in the ledger and in the catalog's accounts.
 func budgetsHold(r *Run, say Say) {
 	above, _ := r.Excess()
 	for _, v := range r.Budgets {
@@ -85,7 +85,7 @@ func budgetsHold(r *Run, say Say) {
 			return
 		}
 	}
-	orders := map[string]Version{} // latest versions of the orders by key
+	orders := map[string]Version{} // a version of each order by key: the latest with a generation, otherwise the first
 	for _, v := range r.Versions {
 		if _, ok := orders[v.Key]; !ok || v.Generation != "" {
 			orders[v.Key] = v

@@ -51,7 +51,7 @@ func chargedOnce(r *Run, say Say) {
 	}
 }
 
-// rejectedIsNotCharged checks the orders whose last response was a definite rejection.
+// rejectedIsNotCharged checks that no order was charged if its last response was a definite rejection.
 func rejectedIsNotCharged(r *Run, say Say) {
 	last := map[string]Event{} // latest event by key
 	for _, e := range r.Events {
@@ -69,7 +69,7 @@ func rejectedIsNotCharged(r *Run, say Say) {
 }
 
 // unplacedIsNotCharged checks the orders for which every call so far has returned that it did not place the order. Such
-// an order must not be charged before its idempotency key is used again.
+// an order must not be charged until its idempotency key is used again.
 func unplacedIsNotCharged(r *Run, say Say) {
 	born := map[string]time.Duration{} // times of charges by key
 	for _, account := range r.Accounts {
@@ -80,7 +80,7 @@ func unplacedIsNotCharged(r *Run, say Say) {
 	type use struct {
 		calls   int // calls in progress
 		isMaybe bool
-		told    Event // latest response, if all calls have reported that they did not place the order
+		told    Event // latest response, if no call may have placed the order
 	}
 	uses := map[string]use{}
 	check := func(key string, u use, until time.Duration) {

@@ -1,15 +1,16 @@
-// Package promises records the observations of Easel's callers, and compares them with the catalog's accounts and the ledger.
+// Package promises records the observations of Easel's callers. It compares them with the catalog's accounts and with
+// the ledger.
 //
-// Two drivers use it: internal/simulation runs the complete stack in virtual time, and internal/torture runs real
-// processes and kills them. Each has its own load and faults. Promises that only one driver can observe, such as the
-// times of polls, are checked in that driver.
+// Two drivers use it. Package simulation runs the complete stack in virtual time, and package torture runs real
+// processes and kills them. Each driver has its own load and faults. Promises that only one driver can observe, such as
+// the times of polls, are checked in that driver.
 //
 //	record  the events that callers observe
-//	run     the truth about a run: accounts of the catalog, orders and budgets of the ledger, arrived events
+//	run     all data about a run: the catalog's accounts, the ledger's orders and budgets, and the delivered events
 //	orders  promises about charges and outcomes
 //	money   promises about the ledger
 //	watch   promises about states, results and isolation
-//	events  promises about events of teams
+//	events  promises about the events that teams receive
 //	rest    a client of the REST API
 //
 // Only tests import it.
@@ -36,7 +37,7 @@ const (
 	Closing    = "closing" // the server announced the end of a stream
 	EndedOK    = "ok"      // a stream ended with OK
 	Failed     = "error"   // a call or stream ended with an error
-	Silent     = "silence" // the caller abandoned a silent stream
+	Silent     = "silence" // a caller abandoned a stream that was silent for too long
 	Read       = "get"     // a unary call returned a state
 	Listed     = "listed"  // a list, or a watch of everything, contained a generation
 	Ordered    = "order"   // an order was sent
@@ -45,7 +46,7 @@ const (
 	GaveUp     = "gaveup"  // a caller stopped repeating an order that may have been placed
 	Downloaded = "file"    // a result was downloaded
 	Deleted    = "deleted" // the caller deleted the generation
-	Done       = "done"    // the caller reached its goal
+	Done       = "done"    // the caller has reached its goal
 	Fault      = "fault"   // a fault began or ended
 	Kept       = "held"    // the server did not close a stream that its client did not read
 	Leaked     = "leak"    // a response contained data that must stay hidden
@@ -58,20 +59,20 @@ const (
 	NotPlaced           = "not_placed"
 )
 
-// Event is one observation of a caller.
+// Event is one observation by a caller.
 type Event struct {
 	At    time.Duration // time since the start of the record
 	Actor string        // "OWNER.NAME"
 	Seq   int
 	Kind  string
 
-	Stream     int    // number of the actor's stream, or zero
+	Stream     int    // number of the actor's stream; zero if there is no stream
 	Generation string // ID of the generation
 	Process    string // name of the process that responded
 	Text       string // code and reason of an error, idempotency key of an order, or digest of a result
 
 	Order   string        // idempotency key, if an error ended an order
-	Outcome string        // order's outcome in that error
+	Outcome string        // outcome of the order in that error
 	Since   time.Duration // time when the order was sent
 	Lasts   time.Duration // time from sending an order to its deadline
 
@@ -82,12 +83,12 @@ type Event struct {
 	Goal      easelv1.WatchUntil
 	Heartbeat time.Duration // requested heartbeat interval
 
-	Named []string         // generations that a newly opened stream names
-	Known map[string]Known // last states that the stream's request reports as known, by generation
+	Named []string         // generation IDs in the request of an opened stream
+	Known map[string]Known // states that the request of an opened stream declares as known, by generation
 	Model string           // model filter of an opened stream; in an update, the model of the generation
 }
 
-// Known is the last delivered state of a generation.
+// Known is a state of a generation that the caller already has.
 type Known struct {
 	Etag  string
 	State easelv1.State
@@ -132,7 +133,7 @@ type Record struct {
 // Since returns the time since the start of the record.
 func (r *Record) Since() time.Duration { return time.Since(r.Begin) }
 
-// Add appends an event, and sets its time.
+// Add sets the time of an event and appends it.
 func (r *Record) Add(e Event) {
 	e.At = r.Since()
 	r.mu.Lock()
@@ -151,7 +152,7 @@ func (r *Record) Sorted() []Event {
 	return list
 }
 
-// Digest returns a hash of the events.
+// Digest returns a hash of the events, in hexadecimal.
 func Digest(events []Event) string {
 	sum := sha256.New()
 	for _, e := range events {

@@ -18,8 +18,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// REST is a client for the REST API at an address. It sends no credential if Token is empty. Its errors have gRPC
-// codes.
+// REST is a client for the REST API at an address. It sends no credential if Token is empty. It returns errors with
+// gRPC codes.
 type REST struct {
 	Client         *http.Client
 	Address, Token string
@@ -75,7 +75,7 @@ func (c REST) Create(ctx context.Context, request *easelv1.CreateGenerationReque
 func restError(text []byte) error {
 	var st rpcstatus.Status
 	if err := fromJSON.Unmarshal(text, &st); err != nil {
-		return status.Error(codes.Unknown, "no status: "+string(text))
+		return status.Error(codes.Unknown, "error response without a status: "+string(text))
 	}
 	return status.FromProto(&st).Err()
 }
@@ -100,14 +100,14 @@ func (c REST) Watch(ctx context.Context, request *easelv1.WatchGenerationRequest
 	return func() (*easelv1.WatchGenerationResponse, error) { return nextEvent(events) }, nil
 }
 
-// nextEvent reads an event. It returns [io.EOF] only after a "done" event, which means that the stream ended
+// nextEvent reads the next event. It returns [io.EOF] only after a "done" event, which means that the stream ended
 // successfully.
 func nextEvent(events *bufio.Reader) (*easelv1.WatchGenerationResponse, error) {
 	event := map[string]string{}
 	for {
 		line, err := events.ReadString('\n')
 		if err != nil {
-			return nil, status.Error(codes.Unavailable, "the stream of events was cut: "+err.Error())
+			return nil, status.Error(codes.Unavailable, "event stream interrupted: "+err.Error())
 		}
 		field, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		event[field] = value
@@ -125,7 +125,7 @@ func nextEvent(events *bufio.Reader) (*easelv1.WatchGenerationResponse, error) {
 			return nil, err
 		}
 		if g := m.GetUpdate().GetGeneration(); g != nil {
-			g.Etag = event["id"] // the ID of an event is the etag, which a browser sends back
+			g.Etag = event["id"] // the ID of an event is the etag; a browser returns it in Last-Event-ID
 		}
 		return &m, nil
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// Run contains the events of a run, and the data to check them against.
+// Run contains the events of a run, and the data with which they are compared.
 type Run struct {
-	IsShared  bool // callers share an API key, so that Easel derives the catalog's idempotency keys
+	IsShared  bool // callers share an API key, so Easel derives the idempotency keys for the catalog
 	HasLedger bool // the ledger outlives processes
 	HasEvents bool // teams receive events
 	Begin     time.Time
@@ -33,13 +33,13 @@ type Run struct {
 	Arrivals    []Arrival                // events that receivers have accepted, oldest first
 	Receivers   map[string]bool          // teams that receive events
 
-	// IsCaller reports whether a caller may order for an owner. If it is nil, the callers in the ledger are not
+	// IsCaller reports whether a caller may order for an owner. Nil means that the callers in the ledger are not
 	// checked.
 	IsCaller func(owner, caller string) bool
 	// MayLie reports whether the catalog may have reverted a state at the given time. Nil means never.
 	MayLie func(at time.Duration) bool
-	// HidesRefund reports whether the refund of a generation may be missing in the ledger. Nil means that the ledger
-	// has all refunds.
+	// HidesRefund reports whether the ledger may lack the refund of a generation. Nil means that the ledger has all
+	// refunds.
 	HidesRefund func(generation string) bool
 }
 
@@ -54,7 +54,7 @@ type Truth struct {
 	Digest    string // SHA-256 of the result
 }
 
-// Version is a version of an order in the ledger. All times except Time are relative to the start of the record.
+// Version is one version of an order in the ledger. All times except Time are relative to the start of the record.
 type Version struct {
 	At                                    time.Duration
 	ID, Owner, Caller, Key, APIKey        string // Key is the catalog's idempotency key
@@ -72,7 +72,7 @@ type Version struct {
 // IsLive reports whether the idempotency key is in use.
 func (v Version) IsLive() bool { return v.State == lifecycle.Open || v.State == lifecycle.Placed }
 
-// Spent returns the amount that counts toward budgets.
+// Spent returns the amount in cents that counts toward budgets.
 func (v Version) Spent() int64 {
 	if v.Cost < 0 {
 		return v.Unconfirmed
@@ -80,8 +80,8 @@ func (v Version) Spent() int64 {
 	return max(v.Cost-v.Refunded, v.Unconfirmed)
 }
 
-// MaxCost returns the maximum charge that the ledger can know. If a generation was deleted before it ended, the ledger
-// knows only the cost that was reported until then.
+// MaxCost returns the highest cost that the ledger can contain, in cents. If a generation was deleted before it ended,
+// the ledger contains only the cost that was reported until then.
 func (v Version) MaxCost() int64 {
 	if v.Deleted && v.Status < lifecycle.Failed {
 		return v.Cost
@@ -103,7 +103,7 @@ type Budget struct {
 	Start         time.Time
 }
 
-// BudgetVersion is a version of a budget in the ledger.
+// BudgetVersion is one version of a budget in the ledger.
 type BudgetVersion struct {
 	At              time.Duration
 	Owner, Period   string
@@ -114,7 +114,7 @@ type BudgetVersion struct {
 // Budget returns the identity of the budget.
 func (v BudgetVersion) Budget() Budget { return Budget{v.Owner, v.Period, v.Start} }
 
-// limit returns the limit of a team's budget in cents. limited is false if the budget has no limit.
+// limit returns the limit of a team's budget in cents. limited is false if there is no limit.
 func (r *Run) limit(owner, period string) (cents int64, limited bool) {
 	limit := map[string]*int64{"day": r.Limits[owner].DailyCents, "month": r.Limits[owner].MonthlyCents}[period]
 	if limit == nil {
@@ -126,11 +126,11 @@ func (r *Run) limit(owner, period string) (cents int64, limited bool) {
 // Past is the prefix of the idempotency keys of orders that bypass Easel.
 const Past = "past-easel-"
 
-// IsPast reports whether an order bypassed Easel.
+// IsPast reports whether the key belongs to an order that bypassed Easel.
 func IsPast(key string) bool { return strings.HasPrefix(key, Past) }
 
-// UpstreamKey returns the idempotency key that the catalog receives when the actor of an event uses a key. Easel
-// derives it if the API key is shared. Without a ledger, callers are anonymous.
+// UpstreamKey returns the idempotency key that the catalog receives if the actor of an event uses the given key. If the
+// API key is shared, Easel derives the catalog's key from it. Without a ledger, callers are anonymous.
 func (r *Run) UpstreamKey(e Event, key string) string {
 	if !r.IsShared {
 		return key
@@ -143,7 +143,7 @@ func (r *Run) UpstreamKey(e Event, key string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(string(text)+owner+key)))
 }
 
-// AddAccount adds a catalog account, and the final states of its generations.
+// AddAccount adds a catalog account to the run, with the final states of its generations.
 func (r *Run) AddAccount(name string, a sandbox.Audit) {
 	if r.Accounts == nil {
 		r.Accounts, r.Truth = map[string]sandbox.Audit{}, map[string]Truth{}
@@ -192,8 +192,8 @@ func (r *Run) Orders() (all []Version) {
 	return all
 }
 
-// Excess returns the amounts by which orders cost more than they had reserved, by budget, and the number of these
-// orders.
+// Excess returns the amounts in cents by which orders cost more than they had reserved, by budget. It also returns the
+// number of these orders.
 func (r *Run) Excess() (by map[Budget]int64, orders int64) {
 	by = map[Budget]int64{}
 	first := map[string]Version{}

@@ -16,16 +16,16 @@ var States = map[catalog.State]easelv1.State{
 	catalog.StateRefunded: easelv1.State_STATE_REFUNDED,
 }
 
-// ranks orders the states of a generation. Unknown states have rank zero.
+// ranks defines the order of a generation's states. Unknown states have rank zero.
 var ranks = map[easelv1.State]int{
 	easelv1.State_STATE_QUEUED: 1, easelv1.State_STATE_RUNNING: 2, easelv1.State_STATE_SUCCEEDED: 3,
 	easelv1.State_STATE_FAILED: 3, easelv1.State_STATE_REFUNDED: 4, easelv1.State_STATE_DELETED: 5,
 }
 
-// IsEnd reports whether a watch ends with the state.
+// IsEnd reports whether the state ends a watch.
 func IsEnd(s easelv1.State) bool { return ranks[s] >= ranks[easelv1.State_STATE_SUCCEEDED] }
 
-// follows reports whether the state after may follow the state before.
+// follows reports whether the second state may come after the first.
 func follows(before, after easelv1.State) bool {
 	switch {
 	case before == after || ranks[before] == 0 || ranks[after] == 0 && !IsEnd(before):
@@ -38,8 +38,8 @@ func follows(before, after easelv1.State) bool {
 
 func (r *Run) mayLie(at time.Duration) bool { return r.MayLie != nil && r.MayLie(at) }
 
-// statesGoForwards checks that no actor sees the state of a generation go backwards. It compares states in the order of
-// the catalog's responses, because two replicas may have polled at different times.
+// statesGoForwards checks that no actor sees the state of a generation go backwards. It compares the states in the
+// order of the catalog's responses, because two replicas may have polled at different times.
 func statesGoForwards(r *Run, say Say) {
 	type view struct{ actor, generation string }
 	seen, delivered := map[view]Event{}, deliveries{last: map[[2]string]Event{}, over: map[string]bool{}}
@@ -51,10 +51,10 @@ func statesGoForwards(r *Run, say Say) {
 		v := view{e.Actor, e.Generation}
 		before, known := seen[v]
 		if known && e.Observed < before.Observed && e.Process != before.Process {
-			continue // the event is from another replica, which did not have the newer state yet
+			continue // another replica responded, which did not have the newer state yet
 		}
 		if known && e.Stream != before.Stream && (e.Process != before.Process || e.At-before.At > 20*time.Second) && r.mayLie(e.At) {
-			continue // no process still has the catalog's earlier response
+			continue // no process remembers the catalog's earlier response
 		}
 		if e.Kind == Read && r.mayLie(e.At) { // the state of an unwatched generation is not remembered between calls
 			if before = delivered.watches(e); before.Kind == "" {
@@ -96,8 +96,8 @@ func (d deliveries) watches(e Event) Event {
 	return delivered
 }
 
-// noneTwice checks that a watch does not receive a state twice in a row, even across two streams, because a new
-// stream's request contains the known etag.
+// noneTwice checks that a watch does not receive the same state twice in a row. This includes a state from an earlier
+// stream, because the request for a new stream contains the known etag.
 func noneTwice(r *Run, say Say) {
 	type view struct {
 		actor, generation string
@@ -125,7 +125,7 @@ func noneTwice(r *Run, say Say) {
 	}
 }
 
-// lastStateArrives compares the last state that each caller received with the truth.
+// lastStateArrives compares the last state that each caller received with the final state.
 func lastStateArrives(r *Run, say Say) {
 	for _, e := range r.Events {
 		one, known := r.Truth[e.Generation]
@@ -166,7 +166,7 @@ func filesAreComplete(r *Run, say Say) {
 	}
 }
 
-// nothingLeaks checks that callers see only generations of their owner.
+// nothingLeaks checks that callers see only their owner's generations, and no hidden data.
 func nothingLeaks(r *Run, say Say) {
 	for _, e := range r.Events {
 		one, known := r.Truth[e.Generation]
@@ -182,5 +182,5 @@ func nothingLeaks(r *Run, say Say) {
 	}
 }
 
-// Operator is the owner of the caller that may see everything.
+// Operator is the owner of the callers that may see all generations.
 const Operator = "ops"
