@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Credentials of the only user of a [Bucket] server.
+// Credentials of the only user of a [Bucket]'s server.
 const (
 	BucketKey    = "easel"
 	BucketSecret = "the-secret-of-the-bucket"
@@ -29,7 +29,8 @@ type Bucket struct {
 	command *exec.Cmd
 }
 
-// StartBucket starts an S3 server. It skips the test if the server's program is missing. 'make .build/s3' installs it.
+// StartBucket starts an S3 server. It skips the test if the server is not installed. To install it, run 'make
+// .build/s3'.
 func StartBucket(t *testing.T) *Bucket {
 	t.Helper()
 	users := filepath.Join(t.TempDir(), "users.json")
@@ -49,13 +50,13 @@ func RunBucket(t *testing.T, env []string, words ...string) *Bucket {
 		_, err = os.Stat(weed)
 	}
 	if err != nil {
-		t.Skip("S3 server not installed: make .build/s3")
+		t.Skip("S3 server is not installed: run make .build/s3")
 	}
 	b := &Bucket{dir: t.TempDir(), env: env}
 	b.args = slices.Concat([]string{weed}, words, []string{
 		"-dir=" + b.dir, "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
 		"-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0",
-	}) // the default ports are the same for all servers on a machine
+	}) // each server needs its own ports, because the default ports may be in use
 	for _, server := range []string{"master", "volume", "filer", "s3"} {
 		for _, name := range []string{".port", ".port.grpc"} {
 			port, err := freePort()
@@ -88,7 +89,7 @@ func (b *Bucket) Start(t *testing.T) {
 		t.Fatal(err)
 	}
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if answer, err := http.Get(b.Endpoint); err == nil { //nolint:noctx // on this machine
+		if answer, err := http.Get(b.Endpoint); err == nil { //nolint:noctx // a loopback request
 			_ = answer.Body.Close()
 			return
 		}
@@ -106,7 +107,7 @@ func (b *Bucket) Kill() {
 	}
 }
 
-// URL returns the value of EASEL_CONTENT_URL for a bucket of this server.
+// URL returns the value of EASEL_CONTENT_URL for a bucket on this server.
 func (b *Bucket) URL(bucket string) string {
 	return "s3://" + bucket + "/results?endpoint=" + strings.ReplaceAll(b.Endpoint, "/", "%2F") + "&region=us-east-1"
 }

@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// built has the programs that this test run has built, by package.
+// built contains the programs that this test run has built, by package.
 var built struct {
 	mu       sync.Mutex
 	dir      string
 	programs map[string]string
 }
 
-// Build builds a command of this module once for all tests: static and without the race detector, as make does. The
-// path is relative to [Root]. It returns the program's path.
+// Build builds a command of this module, and returns the program's path. All tests share one build, which is static and
+// without the race detector, as in the Makefile. The path of the command is relative to [Root].
 func Build(t testing.TB, path string) string {
 	t.Helper()
 	built.mu.Lock()
@@ -41,7 +41,8 @@ func Easel(t testing.TB) string {
 	return Build(t, "./cmd/easel")
 }
 
-// Main runs the tests of a package that builds programs or needs a [Database]. It returns the exit code.
+// Main runs the tests of a package, and returns the exit code. A package needs it if its tests build programs or use a
+// [Database].
 func Main(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "easel-test-")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Certificate creates a self-signed certificate for a server on this machine and for a client. It is also the CA for
-// both.
+// Certificate creates a self-signed certificate for a server on this machine and for a client, and returns its files.
+// The certificate is also the CA that verifies both.
 func Certificate(t testing.TB, name string) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -6,18 +6,18 @@ import (
 	"testing"
 )
 
-// Dev returns the arguments of 'easel dev' on free ports, followed by flags.
+// Dev returns the arguments that run 'easel dev' on free ports, followed by the given flags.
 func Dev(flags ...string) []string {
 	return append([]string{
 		"dev", "--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0", "--speed", "20", "--seed", "1",
 	}, flags...)
 }
 
-// DevReady reports whether 'easel dev' has printed everything that its clients need.
+// DevReady reports whether 'easel dev' has printed all information that its clients need.
 func DevReady(stdout, _ string) bool { return strings.Contains(stdout, "Ctrl-C") }
 
-// DevClients returns the environment for the clients of a running 'easel dev'. The variables REST and ADMIN are the
-// addresses of its REST API and of its admin server.
+// DevClients returns the environment for clients of a running 'easel dev', parsed from its output. REST and ADMIN
+// contain the addresses of the REST API and the admin server.
 func DevClients(t testing.TB, stdout string) map[string]string {
 	t.Helper()
 	return map[string]string{
@@ -28,12 +28,13 @@ func DevClients(t testing.TB, stdout string) map[string]string {
 	}
 }
 
-// Find returns the text that matches the first group of a pattern.
+// Find returns the part of a text that matches the first group of a pattern. It fails the test if the pattern does not
+// match.
 func Find(t testing.TB, pattern, text string) string {
 	t.Helper()
 	match := regexp.MustCompile(pattern).FindStringSubmatch(text)
 	if match == nil {
-		t.Fatalf("%s is not in\n%s", pattern, text)
+		t.Fatalf("output does not match %s:\n%s", pattern, text)
 	}
 	return match[1]
 }

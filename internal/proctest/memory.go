@@ -7,13 +7,13 @@ import (
 	"testing"
 )
 
-// Memory returns the current and the highest resident memory of a process, in bytes. It skips the test if the system does not
-// report them.
+// Memory returns the current and the peak resident memory of a process, in bytes. It skips the test if the operating system
+// does not report them.
 func Memory(t testing.TB, pid int) (now, highest int) {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		t.Skipf("this system does not report the memory of a process: %v", err)
+		t.Skipf("operating system does not report the memory of a process: %v", err)
 	}
 	for name, into := range map[string]*int{"VmRSS": &now, "VmHWM": &highest} {
 		kilobytes, err := strconv.Atoi(Find(t, name+`:\s+(\d+) kB`, string(text)))

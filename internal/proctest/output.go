@@ -30,7 +30,7 @@ func (o *Output) String() string {
 	return text
 }
 
-// Len returns the number of bytes so far.
+// Len returns the number of bytes of output so far.
 func (o *Output) Len() int { return len(o.String()) }
 
 func (o *Output) read() (text string, more <-chan struct{}) {

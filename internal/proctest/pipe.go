@@ -8,12 +8,12 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// Pipe is an in-memory listener for a server in a synctest bubble. Only one of its connections sets a deadline at a time: if two
-// goroutines of a bubble start timers that have already expired, the race detector of Go 1.26 crashes, and net/http sets such
-// deadlines after each request.
+// Pipe is an in-memory listener for a server in a synctest bubble. Its connections set deadlines one at a time, to avoid a
+// crash in the race detector of Go 1.26. The detector crashes if two goroutines of a bubble start timers that have already
+// expired. The server in net/http sets such deadlines after each request.
 type Pipe struct{ *bufconn.Listener }
 
-// NewPipe returns a pipe with the given buffer size, in bytes, of each connection.
+// NewPipe returns a pipe whose connections have buffers of the given size, in bytes.
 func NewPipe(size int) *Pipe { return &Pipe{bufconn.Listen(size)} }
 
 // Accept implements [net.Listener].
@@ -25,7 +25,7 @@ func (p *Pipe) Accept() (net.Conn, error) {
 	return pipeConn{conn}, nil
 }
 
-// deadlines is held while a pipeConn sets a deadline.
+// deadlines is locked while a pipeConn sets a deadline.
 var deadlines sync.Mutex
 
 type pipeConn struct{ net.Conn }

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// poolerSettings configures a pooler that may use a different server connection for each transaction. A client
-// therefore receives no notifications through the pooler, and its session settings are lost.
+// poolerSettings is the configuration of PgBouncer in transaction mode, in which each transaction may use a different
+// server connection. So a client loses its session settings, and receives no notifications through the pooler.
 const poolerSettings = `[databases]
 * = host=%s port=%s user=postgres
 [pgbouncer]
@@ -29,12 +29,12 @@ server_idle_timeout = 5
 ignore_startup_parameters = lock_timeout,statement_timeout,idle_in_transaction_session_timeout,tcp_user_timeout,default_transaction_isolation,extra_float_digits
 `
 
-// Pool starts PgBouncer in transaction mode in front of the server. It returns a URL that reaches the database through
-// PgBouncer. PgBouncer stops together with the server.
+// Pool starts PgBouncer in transaction mode in front of the server. It returns a URL of the database through PgBouncer.
+// PgBouncer stops together with the server.
 func (p *Postgres) Pool(t testing.TB, database string) (url string) {
 	t.Helper()
 	if err := p.startPooler(); errors.Is(err, exec.ErrNotFound) {
-		t.Skip("PgBouncer is not installed: install pgbouncer")
+		t.Skip("PgBouncer is not installed: install the package pgbouncer")
 	} else if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func (p *Postgres) Pool(t testing.TB, database string) (url string) {
 	return url
 }
 
-// pooled returns a database's URL through the pooler.
+// pooled returns the URL of a database through the pooler.
 func (p *Postgres) pooled(database string) string {
 	return "postgres://postgres@" + p.pooler + "/" + database + "?sslmode=disable&default_query_exec_mode=exec"
 }
@@ -52,7 +52,7 @@ func (p *Postgres) pooled(database string) string {
 func (p *Postgres) startPooler() error {
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
-		program = "/usr/sbin/pgbouncer" // often missing in PATH
+		program = "/usr/sbin/pgbouncer" // this directory is often not in PATH
 	}
 	if _, err := os.Stat(program); err != nil {
 		return exec.ErrNotFound

@@ -32,21 +32,21 @@ type Postgres struct {
 	server   *exec.Cmd
 	ended    chan struct{} // closed when the server has exited
 
-	pooler     string // address of the pooler, or empty without one
+	pooler     string // address of the pooler; empty if there is no pooler
 	stopPooler func()
 }
 
-// postgresSwitch is the environment variable that enables tests with PostgreSQL. Its value is "default" or a list of
-// variants. Without it these tests are skipped, even if PostgreSQL is installed.
+// postgresSwitch is the environment variable that enables tests with PostgreSQL. Its value is "default" or a
+// comma-separated list of variants. If it is unset, these tests are skipped, even if PostgreSQL is installed.
 const postgresSwitch = "EASEL_TEST_POSTGRES"
 
 var variants = strings.Split(os.Getenv(postgresSwitch), ",")
 
 // Variants of the PostgreSQL server that the tests share.
 const (
-	collated     = "icu"          // sorts strings by language instead of bytes
-	serializable = "serializable" // uses this isolation level by default
-	synced       = "fsync"        // waits until commits are on the disk
+	collated     = "icu"          // sorts strings by language rules instead of bytes
+	serializable = "serializable" // serializable isolation by default
+	synced       = "fsync"        // waits until commits are written to disk
 	pooled       = "pooled"       // behind PgBouncer in transaction mode
 )
 
@@ -58,7 +58,7 @@ var (
 	databaseCount atomic.Int64
 )
 
-// stopCluster stops the server that all tests share, if it was started.
+// stopCluster stops the server that all tests share, if it is running.
 func stopCluster() {
 	if !clusterInUse.Load() {
 		return
@@ -68,14 +68,15 @@ func stopCluster() {
 	}
 }
 
-// Database returns the URL of an empty PostgreSQL database. The package's tests must run through [Main].
+// Database returns the URL of a new, empty PostgreSQL database on the server that all tests share. The package's tests
+// must run through [Main].
 func Database(t testing.TB) string {
 	t.Helper()
 	p := orSkip(t, func() (*Postgres, error) { clusterInUse.Store(true); return startCluster() })
 	return p.Database(t)
 }
 
-// OnEach runs a test with each kind of database, in parallel. Each run gets the URL of an empty ledger.
+// OnEach runs a test on SQLite and on PostgreSQL, in parallel. Each run gets the URL of an empty database for a ledger.
 func OnEach(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
 	for name, url := range map[string]func(*testing.T) string{
@@ -86,8 +87,7 @@ func OnEach(t *testing.T, test func(t *testing.T, url string)) {
 	}
 }
 
-// StartPostgres starts a PostgreSQL server for this test only, so that the test may kill it. The server stops at the
-// end of the test.
+// StartPostgres starts a PostgreSQL server for one test, which may kill it. The server stops at the end of the test.
 func StartPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	p := orSkip(t, newForgetful)
@@ -98,11 +98,11 @@ func StartPostgres(t testing.TB) *Postgres {
 func orSkip(t testing.TB, start func() (*Postgres, error)) *Postgres {
 	t.Helper()
 	if os.Getenv(postgresSwitch) == "" {
-		t.Skip(postgresSwitch + " is unset: make test-race and make test-system run this test on PostgreSQL")
+		t.Skip(postgresSwitch + " is unset: to run this test on PostgreSQL, use make test-race or make test-system")
 	}
 	p, err := start()
 	if errors.Is(err, exec.ErrNotFound) {
-		t.Skip("PostgreSQL is not installed: install postgresql")
+		t.Skip("PostgreSQL is not installed: install the package postgresql")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func (p *Postgres) Database(t testing.TB) string {
 	return url
 }
 
-// Create is like [Postgres.Database], but for programs that are not tests.
+// Create creates an empty database and returns its URL, like [Postgres.Database], but without a test.
 func (p *Postgres) Create(ctx context.Context) (url string, err error) {
 	name := fmt.Sprintf("test%d", databaseCount.Add(1))
 	db, err := sql.Open("pgx", p.url("postgres"))
@@ -135,10 +135,10 @@ func (p *Postgres) Create(ctx context.Context) (url string, err error) {
 	return p.url(name), err
 }
 
-// Address returns the listen address.
+// Address returns the address on which the server listens.
 func (p *Postgres) Address() string { return p.address }
 
-// Dump returns a database's complete content as SQL.
+// Dump returns the complete content of a database as SQL.
 func (p *Postgres) Dump(t testing.TB, url string) []byte {
 	t.Helper()
 	program, err := exec.LookPath("pg_dump")
@@ -156,10 +156,10 @@ func (p *Postgres) url(database string) string {
 	return "postgres://postgres@" + p.address + "/" + database + "?sslmode=disable"
 }
 
-// newForgetful creates a server for the enabled variants. It usually turns fsync off, because test data only has to
-// survive killed processes, not a crash of the machine.
+// newForgetful starts a server for the enabled variants. Usually fsync is off, because test data only has to survive
+// killed processes, not a crash of the machine.
 func newForgetful() (*Postgres, error) {
-	settings := []string{"max_connections=200", "autovacuum=off"} // autovacuum would disturb measurements
+	settings := []string{"max_connections=200", "autovacuum=off"} // autovacuum would distort measurements
 	if !isVariant(synced) {
 		settings = append(settings, "fsync=off")
 	}
@@ -217,9 +217,9 @@ func (p *Postgres) initialize() error {
 	return os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(access), 0o600)
 }
 
-// Start starts the server if it is not running, and waits until it accepts connections. After [Postgres.Kill] it also
-// waits until the killed server's child processes have exited, because a new server can't start earlier. It gives up
-// after a minute.
+// Start starts the server if it is not running, and waits until it accepts connections. A new server cannot start
+// before the child processes of a killed server have exited. So after [Postgres.Kill] Start also waits for that. It
+// gives up after a minute.
 func (p *Postgres) Start() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -260,8 +260,8 @@ func (p *Postgres) launch() error {
 }
 
 // startUntilKilled starts a program, and returns a channel that is closed when the program has exited. It locks the
-// thread, because the kernel sends Pdeathsig as soon as the starting thread exits, even if this process is still
-// running.
+// thread that starts the program, because the kernel sends Pdeathsig as soon as that thread exits, even if this process
+// continues.
 func startUntilKilled(program *exec.Cmd) (ended chan struct{}, err error) {
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
@@ -277,7 +277,7 @@ func startUntilKilled(program *exec.Cmd) (ended chan struct{}, err error) {
 	return ended, <-started
 }
 
-// ping waits until the server accepts connections, or has exited.
+// ping waits until the server accepts connections or has exited.
 func (p *Postgres) ping(ctx context.Context) error {
 	db, err := sql.Open("pgx", p.url("postgres"))
 	if err != nil {
@@ -289,7 +289,7 @@ func (p *Postgres) ping(ctx context.Context) error {
 	return err
 }
 
-// Kill sends SIGKILL to the server, and waits until it has exited. The server's child processes then exit on their own.
+// Kill kills the server, and waits until it has exited. The server's child processes exit on their own soon afterwards.
 func (p *Postgres) Kill() { p.end(syscall.SIGKILL) }
 
 func (p *Postgres) end(signal syscall.Signal) {
@@ -299,7 +299,7 @@ func (p *Postgres) end(signal syscall.Signal) {
 	}
 }
 
-// Remove stops the server, and removes its files.
+// Remove stops the server and deletes its files.
 func (p *Postgres) Remove() {
 	if p.stopPooler != nil {
 		p.stopPooler()
@@ -329,8 +329,8 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// unprivileged changes a directory's owner to a user other than root, because PostgreSQL refuses to run as root. It
-// returns the user's credential.
+// unprivileged returns the credential with which PostgreSQL runs, because PostgreSQL refuses to run as root. If this
+// process runs as root, it chooses another user and makes that user the owner of dir. Otherwise it returns nil.
 func unprivileged(dir string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

@@ -1,4 +1,5 @@
-// Package proctest runs programs as processes for tests: easel as it is shipped, and its dependencies.
+// Package proctest runs programs as processes for tests: the easel program as it is shipped, and the servers that it
+// depends on.
 package proctest
 
 import (
@@ -14,22 +15,23 @@ import (
 	"time"
 )
 
-// Root is the repository's root, relative to a package two directories below. It is the working directory of the
-// processes.
+// Root is the root directory of the repository, relative to a package two directories below it. It is the working
+// directory of the processes.
 var Root = filepath.Join("..", "..")
 
-// startLimit is the maximum time until a process is ready, and until it has exited after a signal.
+// startLimit is the maximum time until a process is ready. It is also the maximum time until a process has exited after
+// a signal.
 const startLimit = 30 * time.Second
 
 // Process is a process that a test has started.
 type Process struct {
-	Stdout, Stderr, Output *Output // Output has the text of both streams in order
+	Stdout, Stderr, Output *Output // Output combines both streams, in the order of the writes
 
 	command *exec.Cmd
 	exited  chan struct{} // closed when the process has exited
 }
 
-// Start starts a program with only the given environment. The program is killed at the end of the test.
+// Start starts a program with only the given environment variables. It kills the process at the end of the test.
 func Start(t testing.TB, env []string, words ...string) *Process {
 	t.Helper()
 	p := &Process{Stdout: NewOutput(), Stderr: NewOutput(), Output: NewOutput(), exited: make(chan struct{})}
@@ -40,14 +42,15 @@ func Start(t testing.TB, env []string, words ...string) *Process {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = p.command.Wait() // ProcessState has the result
+		_ = p.command.Wait() // ProcessState contains the result
 		close(p.exited)
 	}()
 	t.Cleanup(p.Kill)
 	return p
 }
 
-// Ready waits until ready accepts the output. It fails the test if the process exits first, or is not ready in time.
+// Ready waits until ready returns true for the output so far. It fails the test if the process exits first, or if it is
+// not ready within startLimit.
 func (p *Process) Ready(t testing.TB, ready func(stdout, stderr string) bool) {
 	t.Helper()
 	for late := time.After(startLimit); ; {
@@ -63,14 +66,15 @@ func (p *Process) Ready(t testing.TB, ready func(stdout, stderr string) bool) {
 			if ready(p.Stdout.String(), p.Stderr.String()) {
 				return
 			}
-			t.Fatalf("exited before it was ready:\n%s", p.Output)
+			t.Fatalf("process exited before it was ready:\n%s", p.Output)
 		case <-late:
-			t.Fatalf("not ready:\n%s", p.Output)
+			t.Fatalf("process not ready in time:\n%s", p.Output)
 		}
 	}
 }
 
-// Await waits until the output after the offset mark matches a pattern. It returns the pattern's last group.
+// Await waits until the output after the byte offset mark matches a pattern. It returns the text that matches the last
+// group of the pattern.
 func (p *Process) Await(mark int, pattern string, limit time.Duration) (string, error) {
 	expression, late := regexp.MustCompile(pattern), time.After(limit)
 	for {
@@ -84,9 +88,9 @@ func (p *Process) Await(mark int, pattern string, limit time.Duration) (string, 
 			if expression.MatchString(p.Output.String()[mark:]) {
 				continue
 			}
-			return "", fmt.Errorf("exited without %q:\n%s", pattern, p.Output)
+			return "", fmt.Errorf("process exited without output that matches %q:\n%s", pattern, p.Output)
 		case <-late:
-			return "", fmt.Errorf("no %q within %v; output:\n%s", pattern, limit, p.Output)
+			return "", fmt.Errorf("no output matches %q after %v:\n%s", pattern, limit, p.Output)
 		}
 	}
 }
@@ -97,7 +101,7 @@ func (p *Process) Wait(limit time.Duration) (int, error) {
 	case <-p.exited:
 		return p.command.ProcessState.ExitCode(), nil
 	case <-time.After(limit):
-		return 0, fmt.Errorf("not exited after %v:\n%s", limit, p.Output)
+		return 0, fmt.Errorf("process still running after %v:\n%s", limit, p.Output)
 	}
 }
 
@@ -110,7 +114,8 @@ func (p *Process) Pid() int { return p.command.Process.Pid }
 // Signal sends a signal to the process.
 func (p *Process) Signal(signal os.Signal) error { return p.command.Process.Signal(signal) }
 
-// Stop sends SIGTERM, waits until the process has exited, and returns the exit code.
+// Stop sends SIGTERM, waits until the process has exited, and returns the exit code. If the process does not exit in
+// time, Stop kills it and returns -1.
 func (p *Process) Stop() int {
 	_ = p.Signal(syscall.SIGTERM) // it may have exited
 	code, err := p.Wait(startLimit)
