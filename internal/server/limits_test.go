@@ -45,17 +45,17 @@ const invalid = "`INVALID_ARGUMENT` `INVALID_REQUEST`"
 func limits() []limit {
 	return []limit{
 		{
-			"a request: a gRPC message, the body of a REST request", inBytes(server.MessageBytes) + ": 256 KiB more than `inputs`", "`RESOURCE_EXHAUSTED` by the gRPC library; REST 413",
+			"a request: a gRPC message, the body of a REST request", inBytes(server.MessageBytes) + ": 256 KiB more than `inputs`", "`RESOURCE_EXHAUSTED` from the gRPC library; REST 413",
 			[]string{"TestAMessageOfExactlyTheLimitIsTaken"},
 		},
-		{"the headers of a request", inBytes(server.HeaderBytes), "`INTERNAL` by Go's gRPC library, which does not send them; REST 431", []string{"TestHeadersUpToTheLimitAreTakenAndNoMore"}},
+		{"the headers of a request", inBytes(server.HeaderBytes), "`INTERNAL` from Go's gRPC library, which does not send the call; REST 431", []string{"TestHeadersUpToTheLimitAreTakenAndNoMore"}},
 		{"`inputs` as JSON", inBytes(inputsLimit) + " (`EASEL_MAX_INPUTS`)", invalid, []string{"TestInputsHaveTheLimitOfTheSetting"}},
 		{
-			"levels of nesting in `inputs`; values in them, any number in `inputs_json`", fmt.Sprintf("%d; %s", depthLimit, number(valuesLimit)), invalid,
+			"levels of nesting in `inputs`; number of values in `inputs` (no limit in `inputs_json`)", fmt.Sprintf("%d; %s", depthLimit, number(valuesLimit)), invalid,
 			[]string{"TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt"},
 		},
 		{
-			"a message of a response", inBytes(answerLimit), "large fields are left out; `omitted_fields` names them",
+			"a response message", inBytes(answerLimit), "large fields are omitted; `omitted_fields` names them",
 			[]string{"TestAnAnswerLeavesOutWhatMakesItTooLarge", "TestAModelLeavesOutWhatMakesItTooLarge", "TestAPageEndsWhereTheAnswerWouldBeTooLarge"},
 		},
 		{
@@ -66,18 +66,18 @@ func limits() []limit {
 		{"`generation_ids` in all watches of a caller", number(server.CallerWatched), "`STREAM_QUOTA_EXCEEDED`, REST 429", []string{"TestTheGenerationsOfACallersWatchesAreBounded"}},
 		{"other calls of a caller (`EASEL_CALLER_CALLS`)", number(server.CallerCalls), "`OVERLOADED`, REST 429", []string{"TestCallPastALimitIsRefusedAtOnce"}},
 		{"other calls of all callers (`EASEL_MAX_CALLS`)", number(server.AllCalls), "`OVERLOADED`, REST 429", []string{"TestCallPastALimitIsRefusedAtOnce"}},
-		{"connections of the gRPC and of the HTTP address (`EASEL_MAX_CONNS`)", number(server.Conns), "the next one waits", []string{"TestListenersHaveALimitOfConnections"}},
-		{"calls on one gRPC connection", number(int(server.StreamsPerConn)), "the client's gRPC library holds the next one back", []string{"TestACallTooManyOnAConnectionIsHeldBack"}},
+		{"connections of the gRPC and of the HTTP address (`EASEL_MAX_CONNS`)", number(server.Conns), "further connections wait", []string{"TestListenersHaveALimitOfConnections"}},
+		{"calls on one gRPC connection", number(int(server.StreamsPerConn)), "the client's gRPC library delays further calls", []string{"TestACallTooManyOnAConnectionIsHeldBack"}},
 		{
-			"time of a TLS handshake, of the headers and of the body of a REST request", long(server.HandshakeTimeout), "the connection is closed; REST 408 for a body",
+			"time for a TLS handshake, and for receiving the headers or the body of a REST request", long(server.HandshakeTimeout), "the connection is closed; REST 408 for a body",
 			[]string{"TestATLSHandshakeThatIsLeftHalfOpenIsGivenUp", "TestHeadersThatDoNotComeAreGivenUp", "TestABodyThatDoesNotComeIsGivenUp", "TestABodyMayTakeItsTimeAndAConnectionMayRest"},
 		},
 		{
-			"time in which a reader reads nothing", long(server.WriteTimeout) + "; a download: " + long(service.DefaultDownloadTimeout), "`READER_TOO_SLOW`; REST breaks the connection",
+			"time in which a caller reads nothing from a stream", long(server.WriteTimeout) + "; a download: " + long(service.DefaultDownloadTimeout), "`READER_TOO_SLOW`; REST closes the connection",
 			[]string{"TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp", "TestADownloadThatIsStuckIsFreedAfterTwoMinutes", "TestADownloadMayPauseForTwoMinutesOverRESTToo"},
 		},
-		{"time between two pings of a gRPC client, at least", long(server.PingsMin), "the connection is closed: `too_many_pings`", []string{"TestPingsFasterThanAllowedEndTheConnection"}},
-		{"age of a gRPC connection", long(server.ConnAge), "the client is asked for a new one; open calls continue", []string{"TestAConnectionOfAgeIsReplacedAndItsStreamsGoOn"}},
+		{"minimum time between two pings of a gRPC client", long(server.PingsMin), "the connection is closed: `too_many_pings`", []string{"TestPingsFasterThanAllowedEndTheConnection"}},
+		{"age of a gRPC connection", long(server.ConnAge), "the client is asked to open a new connection; open calls continue", []string{"TestAConnectionOfAgeIsReplacedAndItsStreamsGoOn"}},
 	}
 }
 
@@ -112,7 +112,7 @@ func TestDocsHaveTheTableOfLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "| | limit | past it |\n|---|---|---|\n"
+	want := "| | limit | if exceeded |\n|---|---|---|\n"
 	for _, l := range limits() {
 		want += fmt.Sprintf("| %s | %s | %s |\n", l.name, l.value, l.past)
 	}
