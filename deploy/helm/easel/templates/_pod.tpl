@@ -1,4 +1,4 @@
-{{/* Settings of the process. Secrets are named here by their files only. */}}
+{{/* Settings of the process. They contain only the names of secret files, not the secrets. */}}
 {{- define "easel.env" -}}
 - {name: EASEL_UPSTREAM_URL, value: {{ .Values.upstream.url | quote }}}
 {{- if .Values.upstream.insecure }}
@@ -17,7 +17,7 @@
 {{- end }}
 - {name: EASEL_GRPC_ADDR, value: ":50051"}
 - {name: EASEL_HTTP_ADDR, value: ":8080"}
-# For operators, only by kubectl exec and port-forward.
+# The operators' address, which only kubectl exec and port-forward can reach.
 - {name: EASEL_ADMIN_ADDR, value: "127.0.0.1:9464"}
 - {name: EASEL_METRICS_ADDR, value: ":9465"}
 - {name: EASEL_DRAIN_TIMEOUT, value: "{{ .Values.shutdown.drainSeconds }}s"}
@@ -62,7 +62,7 @@
 {{- end }}
 {{- end }}
 
-{{/* The mounted secrets: each in its own directory, so that changes are visible. */}}
+{{/* The mounted secrets. Each has its own directory, so that the pod sees changes. */}}
 {{- define "easel.secrets" -}}
 {{- $secrets := dict "upstream" .Values.upstream.keySecret.name "callers" .Values.callers.secret.name "ledger" .Values.ledger.passwordSecret.name "ledger-ca" .Values.ledger.caSecret.name "content" .Values.content.credentialsSecret.name "tls" .Values.tls.secretName }}
 {{- toYaml $secrets }}
