@@ -16,7 +16,7 @@ const DefaultAddress = "localhost:50051"
 // endpoint is a parsed address.
 type endpoint struct {
 	hostPort    string
-	http, https bool // whether the address has this scheme; both are false without a scheme
+	http, https bool // whether the address has this scheme; both are false if it has no scheme
 	loopback    bool
 }
 
@@ -44,7 +44,7 @@ func parseAddress(address string) (endpoint, error) {
 	return endpoint{net.JoinHostPort(host, port), scheme == "http" && web, scheme == "https" && web, isLoopback(host)}, nil
 }
 
-// noAddress returns the error for an invalid address. The error omits an address that may contain a password.
+// noAddress returns the error for an invalid address. The error omits an address with an @, which may contain a password.
 func noAddress(address string) error {
 	text := "address " + strconv.Quote(address)
 	if strings.Contains(address, "@") {

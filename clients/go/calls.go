@@ -19,7 +19,7 @@ func (c *Client) Account(ctx context.Context, options ...CallOption) (*Account, 
 	return accountOf(response.GetAccount()), nil
 }
 
-// Models yields the models that the caller can order, from all pages. The loop ends after an error.
+// Models yields the models that the caller can order, from all pages. After an error, the loop ends.
 func (c *Client) Models(ctx context.Context, options ...CallOption) iter.Seq2[*Model, error] {
 	return pages(ctx, c, options, modelOf, func(ctx context.Context, token string) ([]*easelv1.Model, string, error) {
 		page, err := c.Catalog.ListModels(ctx, &easelv1.ListModelsRequest{PageToken: token})
@@ -65,13 +65,13 @@ func (c *Client) Get(ctx context.Context, generationID string, options ...CallOp
 }
 
 // Wait waits until a render is finished and returns the render. With UntilSettled, it waits until the cost is final. It
-// handles failures like Watch.
+// handles failures in the same way as Watch.
 func (c *Client) Wait(ctx context.Context, generationID string, options ...CallOption) (*Render, error) {
 	return last(c.Watch(ctx, generationID, options...))
 }
 
-// last returns the last state of a watch. If the watch fails, last returns the error and the state before the error, which may
-// be nil.
+// last returns the last state of a watch. If the watch fails, last returns the error and the state before the error, or nil if
+// there was no state.
 func last(renders iter.Seq2[*Render, error]) (newest *Render, err error) {
 	for render, err := range renders {
 		if err != nil {
@@ -82,7 +82,7 @@ func last(renders iter.Seq2[*Render, error]) (newest *Render, err error) {
 	return newest, nil
 }
 
-// Force allows Delete to delete an unfinished render, whose price may not be refunded.
+// Force allows Delete to delete an unfinished render. The catalog may not refund its price.
 func Force() CallOption { return func(c *call) { c.force = true } }
 
 // Delete permanently deletes a render and its result. If the render does not exist, Delete returns nil, so a retry is safe.

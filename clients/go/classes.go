@@ -12,7 +12,7 @@ import (
 // base is an alias for Error, because an embedded field named Error would conflict with the method Error.
 type base = Error
 
-// Error classes, one for each way to handle an error. Each class embeds *Error, and errors.As finds the class and *Error.
+// Error classes, one for each way to handle an error. Each class embeds *Error. errors.As finds both the class and the *Error.
 type (
 	// InvalidRequestError reports an invalid request. FieldViolations names the invalid fields.
 	InvalidRequestError struct{ *base }
@@ -45,14 +45,14 @@ type (
 	ContentChangedError struct{ *base }
 	// UnavailableError reports a temporary failure.
 	UnavailableError struct{ *base }
-	// ServerFaultError reports a failure whose cause the server's operator must fix.
+	// ServerFaultError reports a failure that only the server's operator can fix.
 	ServerFaultError struct{ *base }
 	// DamagedError reports that bytes of a download are damaged or missing.
 	DamagedError struct{ *base }
 	// TimeoutError reports that the call's deadline has passed. It contains the last error before the deadline.
 	TimeoutError struct {
 		*base
-		Heartbeat *Heartbeat // last heartbeat of a watch; nil without a heartbeat
+		Heartbeat *Heartbeat // last heartbeat of a watch; nil if no heartbeat arrived
 	}
 	// StoppedError reports a canceled context. It contains the last error before the cancellation.
 	StoppedError struct{ *base }
@@ -63,8 +63,8 @@ type (
 	}
 )
 
-// remedy is a row of the error table. Class is the class of the error. Again states whether a retry may help: yes, no, or
-// if_told, which means yes if the server sent a delay.
+// remedy is a row of the error table. Class is the class of the error. Again states whether a retry may help: yes, no or
+// if_told. The value if_told means that a retry may help only if the server requested a delay.
 type remedy struct{ Class, Again string }
 
 // errorTable is the content of clients/reasons.json.
@@ -74,11 +74,11 @@ type errorTable struct {
 }
 
 var remedies = sync.OnceValue(func() (table errorTable) {
-	_ = json.Unmarshal([]byte(easelv1.Reasons), &table) // cannot fail, because the text is a constant that a test parses
+	_ = json.Unmarshal([]byte(easelv1.Reasons), &table) // cannot fail, because a test parses this constant
 	return table
 })
 
-// remedy returns the remedy of the reason, or of the code if the reason is empty or unknown.
+// remedy returns the remedy for the error's reason, or for its code if the reason is empty or unknown.
 func (e *Error) remedy() remedy {
 	if found, ok := remedies().Reasons[e.Reason]; ok {
 		return found
@@ -86,7 +86,7 @@ func (e *Error) remedy() remedy {
 	return remedies().Codes[code.Code(e.Code).String()]
 }
 
-// classed returns e as an error of its class.
+// classed wraps e in the type of its class.
 func classed(e *Error) error {
 	switch e.remedy().Class {
 	case "InvalidRequest":

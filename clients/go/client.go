@@ -6,8 +6,8 @@
 //	for render, err := range client.Watch(ctx, order.GenerationID) { ... }
 //	err = client.DownloadFile(ctx, order.GenerationID, "sea.png")
 //
-// The client retries a call if a retry may help. Before the retry, it waits for the delay that the server requests, or
-// otherwise for a back-off with jitter. A call fails when its context is done, its total time has passed or its attempts are
+// The client retries a call if a retry may help. Before the retry, it waits for a back-off with jitter, or for the delay that
+// the server requests if that is longer. A call fails when its context is done, its total time has passed or its attempts are
 // used up (see [Timeout] and [Attempts]). If a call keeps failing for five seconds, the client logs a warning.
 package easel
 
@@ -35,8 +35,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Client calls one Easel deployment. It is safe for concurrent use. Its fields are the contract's gRPC stubs. Unary calls of a
-// stub return the error classes of this package, and reads are retried.
+// Client calls one Easel deployment. It is safe for concurrent use. Its fields are the contract's gRPC stubs. A unary call of
+// a stub returns the error classes of this package. If the call is a read, the client also retries it.
 type Client struct {
 	Accounts    easelv1.AccountServiceClient
 	Generations easelv1.GenerationServiceClient
@@ -107,11 +107,11 @@ func WithHeartbeatInterval(interval time.Duration) Option {
 	return func(s *settings) { s.heartbeat = interval }
 }
 
-// WithAttempts sets the maximum number of attempts for a read, by default 5. Attempts that fail with a delay from the server do
-// not count.
+// WithAttempts sets the maximum number of attempts for a read, by default 5. An attempt does not count if the server
+// requests a delay before the next one. A read has at most 10 such attempts.
 func WithAttempts(n int) Option { return func(s *settings) { s.attempts = n } }
 
-// WithTimeout sets the total time for each read and order. The default is a minute for a read and 15 minutes for an order.
+// WithTimeout sets the total time of each read and each order. The default is one minute for a read and 15 minutes for an order.
 func WithTimeout(total time.Duration) Option { return func(s *settings) { s.timeout = total } }
 
 // WithDialer sets the function that opens network connections to an address.
@@ -124,8 +124,8 @@ func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.dial = append(s.dial, options...) }
 }
 
-// serviceConfig distributes calls among all servers behind the host name, except servers whose health check fails. It has no
-// retry policy, because this package retries calls.
+// serviceConfig distributes calls among all healthy servers behind the host name. It has no retry policy, because this package
+// retries calls.
 const serviceConfig = `{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}`
 
 // maxMessage is the maximum size of a response in bytes. A server sends at most 4 MiB.
@@ -161,7 +161,7 @@ func New(ctx context.Context, options ...Option) (*Client, error) {
 // Conn returns the connection, for calls to gRPC services other than Easel's.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
-// Close closes the connection, which ends all calls. When New's context is done, the client closes the connection itself.
+// Close closes the connection. All open calls fail. The client also closes the connection when New's context is done.
 func (c *Client) Close() error {
 	c.forget()
 	return c.conn.Close()
@@ -211,7 +211,7 @@ func (s *settings) dialOptions() (target string, options []grpc.DialOption, err 
 	return "dns:///" + at.hostPort, options, nil
 }
 
-// check returns an error for invalid settings, and for settings that would reveal the API key.
+// check returns an error for invalid settings, and for settings that would send the API key without TLS.
 func (s *settings) check(at endpoint) error {
 	switch {
 	case at.http && s.tls != nil:
@@ -239,14 +239,14 @@ func readRoots(file string) (*tls.Config, error) {
 
 // bearer adds the API key to every call.
 type bearer struct {
-	file      string // file that is read for each call; empty if the API key is fixed
+	file      string // file with the API key, which each call reads again; empty if the API key is fixed
 	encrypted bool
 
 	mu     sync.Mutex
 	apiKey string
 }
 
-// GetRequestMetadata returns the header with the API key. If the file has no valid key, it uses the last valid key.
+// GetRequestMetadata returns the header with the API key. If the file has no valid key now, it returns the last valid key.
 func (b *bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	var newest string
 	if b.file != "" {

@@ -53,7 +53,7 @@ func TestOrderStopsIfARetryCannotHelp(t *testing.T) {
 		outcome easel.Outcome
 	}{
 		"BUDGET_EXCEEDED":              {codes.ResourceExhausted, easel.OutcomeNotPlaced},
-		"SUBMISSION_OUTCOME_UNKNOWN":   {codes.Unavailable, easel.OutcomeUnknown}, // without RetryInfo, it is too late for a retry
+		"SUBMISSION_OUTCOME_UNKNOWN":   {codes.Unavailable, easel.OutcomeUnknown}, // an error without RetryInfo means that it is too late for a retry
 		"PRICE_ABOVE_LIMIT":            {codes.FailedPrecondition, easel.OutcomeNotPlacedByThisCall},
 		"ORDER_EXPIRED":                {codes.FailedPrecondition, easel.OutcomeUnknown},
 		"UPSTREAM_CREDENTIAL_REJECTED": {codes.Unauthenticated, easel.OutcomeUnknown},
@@ -168,7 +168,7 @@ func TestOrderInFlightAtTheDeadlineMayExist(t *testing.T) {
 	})
 }
 
-// If a program runs again with the key from the error, it does not pay again.
+// With the key from the error, a program can send the order again without paying twice.
 func TestEveryErrorOfRunContainsTheKey(t *testing.T) {
 	for name, end := range map[string]func(*easelv1.WatchGenerationRequest, watchStream) error{
 		"the watch ends": func(*easelv1.WatchGenerationRequest, watchStream) error {

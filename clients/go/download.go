@@ -33,7 +33,7 @@ type FetchOptions struct {
 	// Wait is the maximum time that the server waits for an unfinished render, before the download fails with a NotReadyError.
 	// If Wait is negative, the download fails immediately. If Wait is zero, the client retries within the limits of the call.
 	Wait     time.Duration
-	Keep     bool                            // never replaces an existing file, and returns fs.ErrExist
+	Keep     bool                            // if the file exists, fails with fs.ErrExist and does not replace it
 	Progress func(doneBytes, allBytes int64) // called after each chunk; allBytes is zero if unknown
 }
 
@@ -54,7 +54,7 @@ type download struct {
 	request *easelv1.DownloadGenerationRequest // request for the remaining bytes
 	size    *int64                             // size of the complete file; nil if unknown
 	content Content
-	broken  bool // whether the bytes are damaged or can't be written, so that a retry does not help
+	broken  bool // whether the bytes are damaged or can't be written; a retry would not help
 }
 
 // fetch downloads a file to the writer that open returns. It calls open once, with the file name that the server suggests.
@@ -109,7 +109,7 @@ func (d *download) resumable() error {
 	return errors.New("easel: download cannot resume, because the content has no etag")
 }
 
-// once reads one stream. It returns io.EOF if all bytes have arrived.
+// once reads one stream and writes its bytes. It returns io.EOF if all bytes of the file have arrived.
 func (d *download) once(ctx context.Context, a *attempts) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -160,8 +160,8 @@ func (d *download) take(chunk *easelv1.ContentChunk) (err error) {
 	return nil
 }
 
-// begin records the description of the file, which only the first chunk of a stream contains. At the first chunk of the
-// download, it also opens the writer.
+// begin records the file's description. Only the first chunk of each stream contains it; for other chunks, info is nil. For the
+// first chunk of the download, begin also opens the writer.
 func (d *download) begin(info *easelv1.ContentInfo) (err error) {
 	if info != nil {
 		d.request.Etag, d.size = cmp.Or(info.GetEtag(), d.request.GetEtag()), info.SizeBytes

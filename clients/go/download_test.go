@@ -28,7 +28,7 @@ import (
 
 var whole = bytes.Repeat([]byte("easel"), 1000)
 
-// pieces returns a handler that sends the bytes between the requested offset and to. The handler then returns end.
+// pieces returns a handler that sends the bytes of whole from the requested offset up to the offset to, and then returns end.
 func pieces(to int, end error, spoil func(*easelv1.ContentChunk)) func(*easelv1.DownloadGenerationRequest, downloadStream) error {
 	return func(request *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 		if request.GetReadOffset() > 0 && request.GetEtag() != "bytes-1" {
@@ -88,7 +88,7 @@ func TestDownloadKeepsEarlierContent(t *testing.T) {
 	}{
 		"appended":        {os.O_APPEND, 0, before + string(whole)},
 		"after a header":  {0, int64(len(before)), before + string(whole)},
-		"before a footer": {0, 0, ""}, // a restart would lose the bytes after the download
+		"before a footer": {0, 0, ""}, // a restart would delete the bytes after the download
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -14,13 +14,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Outcome states what is known about an order that failed. The contract describes the values at CreateGeneration.
+// Outcome states whether an order exists after its call failed. See CreateGeneration in the contract for the exact rules.
 type Outcome string
 
 // The outcomes.
 const (
 	OutcomeUnknown             Outcome = "unknown"                 // the order may exist; send it again with the same key
-	OutcomeNotPlacedByThisCall Outcome = "not_placed_by_this_call" // only an earlier call with the key may have placed the order
+	OutcomeNotPlacedByThisCall Outcome = "not_placed_by_this_call" // this call placed no order, but an earlier call with the key may have placed one
 	OutcomeNotPlaced           Outcome = "not_placed"              // no order exists with the key
 )
 
@@ -33,9 +33,9 @@ type Error struct {
 	OrderOutcome    Outcome       // outcome of an order over all its attempts; empty for calls that are not orders
 	IdempotencyKey  string        // idempotency key of an order
 	GenerationID    string        // ID of the watched render
-	RetryAfter      time.Duration // delay that the server requests before a retry; zero if none
-	ResetTime       time.Time     // time when a budget is reset
-	RemainingCents  *int64        // remaining budget
+	RetryAfter      time.Duration // delay that the server requests before a retry; zero if it requests none
+	ResetTime       time.Time     // time when the exceeded budget is reset; zero for other errors
+	RemainingCents  *int64        // remaining amount of the exceeded budget; nil for other errors
 	FieldViolations []FieldViolation
 	Resource        string            // ID of the render or model that was not found
 	RequestID       string            // ID of the call in the server's log
@@ -65,10 +65,10 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap returns the gRPC error and, if the call's context was done, the context's cause.
+// Unwrap returns the underlying error and, if the call's context was done, the context's cause.
 func (e *Error) Unwrap() []error { return e.below }
 
-// As sets target to the base if target is a **Error. It implements the interface of errors.As.
+// As sets *target to e if target is a **Error. It is called by errors.As.
 func (e *Error) As(target any) bool {
 	base, ok := target.(**Error)
 	if ok {
@@ -91,7 +91,7 @@ func (e *Error) GRPCStatus() *status.Status {
 func ReasonOf(err error) string { return baseOf(err).Reason }
 
 // IsRetryable reports whether a retry of the call may succeed. The reason takes precedence over the code. If the call's context
-// was canceled or its time had passed, IsRetryable returns false.
+// was canceled or the call timed out, IsRetryable returns false.
 func IsRetryable(err error) bool {
 	if errors.As(err, new(*StoppedError)) || errors.As(err, new(*TimeoutError)) {
 		return false
@@ -135,18 +135,18 @@ func (c *Client) hostPort() string {
 	return address
 }
 
-// plain returns a status message, or a clearer message if the connection to the address failed.
+// plain returns the text of a status, or a clearer text if the connection to the address failed.
 func plain(text, address string) string {
 	_, failure, isFailed := strings.Cut(text, "connection error: desc = ")
 	if unquoted, err := strconv.Unquote(failure); err == nil {
 		failure = strings.TrimPrefix(strings.TrimPrefix(unquoted, "transport: "), "Error while dialing: ")
 	}
 	switch {
-	case strings.Contains(text, "no children to pick from"): // grpc-go's message for a name without addresses
+	case strings.Contains(text, "no children to pick from"): // grpc-go's message for a host name without addresses
 		host, _, _ := net.SplitHostPort(address)
 		return host + " does not resolve"
 	case strings.HasPrefix(text, "context deadline exceeded while waiting for connections"),
-		strings.HasPrefix(failure, "error reading server preface") && strings.HasSuffix(failure, net.ErrClosed.Error()), // grpc-go closes a silent connection
+		strings.HasPrefix(failure, "error reading server preface") && strings.HasSuffix(failure, net.ErrClosed.Error()), // grpc-go closed a connection on which the server was silent
 		failure == "authentication handshake failed: context deadline exceeded":
 		return address + " does not respond"
 	case strings.Contains(text, "first record does not look like a TLS handshake"):

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// maxKnownEtags is the maximum number of etags in a request, and maxEtags the maximum number that a watch stores.
+	// maxKnownEtags is the maximum number of etags in a request. maxEtags is the maximum number that a watch stores.
 	maxKnownEtags = 1000
 	maxEtags      = 10_000
 )
@@ -28,8 +28,8 @@ func newEtags(named bool, known map[string]string) *etags {
 	return &etags{named, known, slices.Sorted(maps.Keys(known)), make(map[string]bool)}
 }
 
-// wanted returns the etags for the next request. It omits finished renders, because the server reads each requested render that
-// the catalog no longer lists.
+// wanted returns the etags for the next request. It omits finished renders to save requests: if the catalog no longer lists a
+// render whose etag is in the request, the server reads this render individually.
 func (e *etags) wanted() map[string]string {
 	wanted := make(map[string]string)
 	for _, id := range slices.Backward(e.ids) {
@@ -40,8 +40,8 @@ func (e *etags) wanted() map[string]string {
 	return wanted
 }
 
-// add stores the etag of an update, and reports whether the update is new. If the request does not name its generations, add
-// forgets a deleted generation.
+// add stores the etag of an update, and reports whether the update is new. If the watch request does not name its generations,
+// add removes the etag of a deleted generation.
 func (e *etags) add(generation *easelv1.Generation) bool {
 	id, state := generation.GetGenerationId(), generation.GetState()
 	if before, known := e.etag[id]; known && before == generation.GetEtag() {

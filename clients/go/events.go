@@ -10,12 +10,12 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// EventQuery selects events and the first of them. The zero value selects all events from now on.
+// EventQuery selects the events to read and the position of the first. The zero value selects all events from now on.
 type EventQuery struct {
-	ResumeToken string    // token of the last event that the caller has processed; Start is then ignored
+	ResumeToken string    // token of the last event that the caller has processed; if it is set, Start is ignored
 	Start       time.Time // time of the first event
-	Types       []string  // empty means all types
-	Owner       string    // only for operators
+	Types       []string  // types of the events; empty means all types
+	Owner       string    // owner of the events; only an operator may set it
 }
 
 // Event reports a change of a render or of a budget. It has the same ID and type as the webhook.
@@ -25,13 +25,14 @@ type Event struct {
 	Owner       string
 	Render      *Render // nil for a budget
 	Budget      *Budget // nil for a render
-	ResumeToken string  // continues after this event; store it when the event was processed
+	ResumeToken string  // token to continue after this event; store it after you have processed the event
 	Raw         *easelv1.Event
 }
 
-// Events yields the durable events of the caller's owner: each event at least once, and those of one render in order. It handles
-// failures like Watch and continues after the last event. The loop ends only with an error and no event. A token whose events
-// may have been deleted ends it with the reason RESUME_TOKEN_EXPIRED.
+// Events yields the durable events of the caller's owner. It yields each event at least once, and the events of one render in
+// order. It handles failures in the same way as Watch, and continues after the last event. The loop continues until the caller
+// leaves it or an error ends it. If events after the resume token may have been deleted, the reason of the error is
+// RESUME_TOKEN_EXPIRED.
 func (c *Client) Events(ctx context.Context, query EventQuery, options ...CallOption) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		ctx, o, cancel := c.begin(ctx, streamLimits, options)
@@ -52,7 +53,7 @@ func (c *Client) Events(ctx context.Context, query EventQuery, options ...CallOp
 	}
 }
 
-// eventOf returns the event in a message, or nil if the message has none.
+// eventOf returns the event in a message, or nil if the message contains no event.
 func eventOf(message *easelv1.WatchEventsResponse) *Event {
 	e := message.GetEvent()
 	if e == nil {

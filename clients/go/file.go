@@ -65,7 +65,7 @@ func WriteFile(path string, data []byte, keep bool) error {
 	return part.end(err, keep)
 }
 
-// partFile is a temporary file, which is renamed to target when it is complete.
+// partFile is a temporary file. It is renamed to target when it is complete.
 type partFile struct {
 	*os.File
 	target string
@@ -90,10 +90,10 @@ func (p *partFile) open(path, fileName string, keep bool) (_ io.Writer, err erro
 	return p.File, err
 }
 
-// staleAge is the time after its last write at which a part file counts as abandoned. A running download writes more often.
+// staleAge is the time since the last write after which a part file counts as abandoned. A running download writes more often.
 const staleAge = 24 * time.Hour
 
-// removeStale removes the part files of killed downloads to the same file.
+// removeStale removes the part files that remain in dir from killed downloads to the same file.
 func removeStale(dir, base string) {
 	entries, _ := os.ReadDir(filepath.Join(dir, ".")) // if the directory can't be read, old part files remain
 	for _, entry := range entries {
@@ -139,8 +139,8 @@ func (p *partFile) end(err error, keep bool) error {
 	return err
 }
 
-// finish renames the complete file to its target. If keep is true, it creates a hard link instead, which never replaces a file,
-// not even one that was created during the download.
+// finish renames the complete file to its target. If keep is true, it creates a hard link instead. Unlike a rename, a hard link
+// never replaces a file, even a file that was created during the download.
 func (p *partFile) finish(keep bool) error {
 	if err := errors.Join(p.Sync(), p.Close()); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (p *partFile) finish(keep bool) error {
 	if !keep {
 		return errors.Join(os.Rename(p.Name(), p.target), syncDir(p.target))
 	}
-	err := os.Link(p.Name(), p.target)              // a rename would replace the target
+	err := os.Link(p.Name(), p.target)              // fails if the target exists
 	if err != nil && !errors.Is(err, fs.ErrExist) { // the file system may not support hard links
 		if _, there := os.Lstat(p.target); there != nil {
 			return errors.Join(os.Rename(p.Name(), p.target), syncDir(p.target))
@@ -160,8 +160,8 @@ func (p *partFile) finish(keep bool) error {
 	return errors.Join(os.Remove(p.Name()), syncDir(p.target))
 }
 
-// syncDir syncs the directory of path, so that the new name survives a power failure. Errors are ignored, because some
-// systems can't sync a directory and the bytes are safe without it.
+// syncDir syncs the directory of path, so that the new name survives a power failure. It ignores errors from opening and
+// syncing the directory, because some systems can't sync directories. The bytes of the file are already synced.
 func syncDir(path string) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {

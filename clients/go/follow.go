@@ -14,14 +14,14 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Message is a received message of a watch: a WatchGenerationResponse, a WatchGenerationsResponse or a WatchEventsResponse.
+// Message is a message that a watch receives: a WatchGenerationResponse, WatchGenerationsResponse or WatchEventsResponse.
 type Message interface {
 	proto.Message
 	GetClosing() *easelv1.StreamClosing
 	GetHeartbeat() *easelv1.Heartbeat
 }
 
-// watch defines one kind of watch, whose messages M contain states S.
+// watch defines a watch that receives messages of type M and yields states of type S.
 type watch[M Message, S any] struct {
 	*attempts
 	open    func(context.Context) (stream[M], error)
@@ -31,9 +31,9 @@ type watch[M Message, S any] struct {
 
 type stream[M any] interface{ Recv() (M, error) }
 
-// follow yields the states of a watch, and reopens the stream after each failure. It returns when the server ends the stream
-// with OK (unless the watch is endless), the error is final, the attempts are used up, the context is done, or the caller
-// leaves the loop. A new state, or a stream that lasted more than 10 s, resets the back-off.
+// follow yields the states of a watch, and reopens the stream after each failure. It returns when the error is final, the
+// attempts are used up, the context is done, or the caller leaves the loop. It also returns when the server ends the stream
+// with OK, unless the watch is endless. A new state, or a stream that lasted more than 10 s, resets the back-off.
 func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S, error) bool) {
 	for {
 		began := time.Now()
@@ -70,7 +70,7 @@ var (
 // ending is the result of reading one stream.
 type ending struct {
 	err      error         // io.EOF if the server returned OK
-	progress bool          // whether the stream had a new state
+	progress bool          // whether the stream delivered a new state
 	delay    time.Duration // delay that the server requested when it closed the stream
 }
 

@@ -1,6 +1,6 @@
 module github.com/easel-grpc/easel/clients/go
 
-// Versions are the oldest that the client works with: who imports it chooses newer ones.
+// These are the oldest versions that the client supports. A program that imports the client can require newer ones.
 go 1.24.0
 
 require (

@@ -10,12 +10,12 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Filter selects renders. Every field that is set must match.
+// Filter selects the renders that match all of its non-empty fields.
 type Filter struct {
 	Model  string
-	States []State // only for List
+	States []State // must be empty in a watch
 	Labels map[string]string
-	Owner  string // only for operators
+	Owner  string // only an operator may set it
 }
 
 // message returns the filter as a message of the contract, or nil if every render matches.
@@ -30,7 +30,7 @@ func (f Filter) message() *easelv1.GenerationFilter {
 	return message
 }
 
-// List yields the matching renders from all pages, latest first. The loop ends after an error.
+// List yields the matching renders from all pages, most recent order first. After an error, the loop ends.
 func (c *Client) List(ctx context.Context, filter Filter, options ...CallOption) iter.Seq2[*Render, error] {
 	return pages(ctx, c, options, renderOf, func(ctx context.Context, token string) ([]*easelv1.Generation, string, error) {
 		page, err := c.Generations.ListGenerations(ctx, &easelv1.ListGenerationsRequest{Filter: filter.message(), PageToken: token})
@@ -73,14 +73,14 @@ const (
 	ByLabel  = easelv1.UsageDimension_USAGE_DIMENSION_LABEL
 )
 
-// UsageQuery selects the orders to count. A zero time means the contract's default.
+// UsageQuery selects the orders to count and their grouping. If a time is zero, the server uses the default of ListUsage.
 type UsageQuery struct {
 	Start, End time.Time
 	By         []Dimension
 	Label      string // name of the label for ByLabel
 }
 
-// Usage returns the number and the cost of orders, with one row for each combination of dimension values.
+// Usage returns the number and the cost of orders. It returns one row for each combination of values of the dimensions in By.
 func (c *Client) Usage(ctx context.Context, query UsageQuery, options ...CallOption) (rows []*UsageRow, err error) {
 	for row, err := range pages(ctx, c, options, usageRowOf, func(ctx context.Context, token string) ([]*easelv1.UsageRow, string, error) {
 		page, err := c.Accounts.ListUsage(ctx, &easelv1.ListUsageRequest{

@@ -39,7 +39,7 @@ func TestErrorDescribesAWrongAddress(t *testing.T) {
 	encrypted := httptest.NewTLSServer(nil)
 	t.Cleanup(encrypted.Close)
 	tls := grpc.Creds(credentials.NewServerTLSFromCert(&encrypted.TLS.Certificates[0]))
-	unresolvable := strings.Repeat("x", 64) + ".invalid" // longer than DNS allows, so that no name server is asked
+	unresolvable := strings.Repeat("x", 64) + ".invalid" // longer than DNS allows, so no name server is queried
 	for address, want := range map[string]string{
 		unresolvable + ":50051":                                   unresolvable + " does not resolve",
 		"https://" + listen(t):                                    "server does not speak TLS; use http:// in the address",
@@ -68,7 +68,7 @@ func TestErrorNamesAnAddressThatFailsOrIsSilent(t *testing.T) {
 		t.Cleanup(func() { _ = listener.Close() })
 		return listener
 	}
-	silent, closed := open().Addr().String(), open() // the operating system accepts connections to silent, but no program serves them
+	silent, closed := open().Addr().String(), open() // the system accepts connections to silent, but no program reads from them
 	if err := closed.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -19,9 +19,9 @@ type Order struct {
 	Inputs     map[string]any
 	InputsJSON string // inputs as a JSON object, which is sent unchanged; if it is set, Inputs is ignored
 
-	// Key is the idempotency key. If the same order is sent again with the same key, it returns the same render and is not
+	// Key is the idempotency key. If you send the same order again with the same key, you get the same render and are not
 	// charged again. Store the key before you order. If Key is empty, Order creates a key. Before it sends the order, it passes
-	// the key to OnKey, or logs the key if OnKey is nil.
+	// the created key to OnKey, or logs the key if OnKey is nil.
 	Key   string
 	OnKey func(key string) error // if it returns an error, the order is not sent
 
@@ -37,11 +37,11 @@ func Cents(n int64) *int64 { return &n }
 type Placed struct {
 	*Render
 	Key      string
-	Replayed bool // whether the key was used before, so that the render belongs to the earlier order
+	Replayed bool // whether an earlier order used the key; the render then belongs to that order
 }
 
 // Order places an order, and retries with the same key until the outcome is known. If it returns an error whose OrderOutcome is
-// OutcomeUnknown, the order may exist: keep the key.
+// OutcomeUnknown, the order may exist. Keep the key and send the order again with it.
 func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) (*Placed, error) {
 	ctx, o, cancel := c.begin(ctx, orderLimits, options)
 	defer cancel()
@@ -67,7 +67,7 @@ func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) 
 		if !again {
 			return nil, err
 		}
-		if err := a.pause(ctx, 0, err); err != nil { // this error may come from an earlier attempt
+		if err := a.pause(ctx, 0, err); err != nil { // err may be the error from an earlier attempt, so set the outcome over all attempts
 			e := baseOf(err)
 			e.IdempotencyKey, e.OrderOutcome = request.IdempotencyKey, known
 			return nil, err
@@ -112,8 +112,8 @@ func ofOrder(err error, key string, before Outcome) Outcome {
 }
 
 // Run places an order, waits until the render is finished, and returns the render. If the render did not succeed, the error is
-// a *RenderFailedError. Each error after the order was sent contains the idempotency key. If you send the same order with this
-// key again, it is not charged again.
+// a *RenderFailedError. Once the order has been sent, every error contains the idempotency key. If you send the same order again
+// with this key, you are not charged again.
 func (c *Client) Run(ctx context.Context, order Order) (*Render, error) {
 	placed, err := c.Order(ctx, order)
 	if err != nil {

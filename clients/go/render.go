@@ -32,7 +32,7 @@ func (s State) String() string {
 	return fmt.Sprintf("unknown(%d)", int32(s))
 }
 
-// Render describes a generation at one time.
+// Render is the state of a generation at one time.
 type Render struct {
 	GenerationID     string
 	ModelID          string
@@ -50,7 +50,7 @@ type Render struct {
 	Owner, Caller    string
 	Labels           map[string]string
 	TypicalRemaining time.Duration       // estimated remaining time, from the watch's last heartbeat; zero if unknown
-	Raw              *easelv1.Generation // complete message of the contract
+	Raw              *easelv1.Generation // original message, with all fields
 }
 
 // File describes the file of a render.
@@ -79,7 +79,7 @@ func timeOf(t *timestamppb.Timestamp) time.Time {
 	return t.AsTime()
 }
 
-// Account describes the account at one time.
+// Account is the state of the account at one time.
 type Account struct {
 	BalanceCents *int64 // nil if the caller may not see it
 	CurrencyCode string
@@ -88,7 +88,7 @@ type Account struct {
 	Raw          *easelv1.Account
 }
 
-// Budget is a team's spending limit for the current day or month.
+// Budget is a team's spending limit for the current day or month, with the amounts that are spent and reserved.
 type Budget struct {
 	Window                                string // DAY or MONTH
 	LimitCents, SpentCents, ReservedCents int64
@@ -116,7 +116,7 @@ type Heartbeat struct {
 	Condition        string // condition of the catalog: HEALTHY, THROTTLED, UNREACHABLE, CREDENTIAL_REJECTED
 	ObserveTime      time.Time
 	NextPollTime     time.Time
-	PollFailures     int // number of consecutive failures
+	PollFailures     int // number of consecutive failed polls
 	LastError        string
 	TypicalRemaining time.Duration // zero if unknown
 }
@@ -128,13 +128,13 @@ func heartbeatOf(id string, h *easelv1.Heartbeat) *Heartbeat {
 	}
 }
 
-// Model is a model of the catalog.
+// Model describes a model in the catalog.
 type Model struct {
 	ModelID     string
 	DisplayName string
 	Description string
-	OutputKind  string       // FILE or TEXT, empty if the catalog does not specify it
-	InputFields []InputField // Client.Models may omit them; Client.Model returns them
+	OutputKind  string       // FILE or TEXT; empty if the catalog does not specify it
+	InputFields []InputField // Client.Models may omit the fields; Client.Model returns them
 	ObserveTime time.Time
 	Raw         *easelv1.Model
 }
@@ -142,7 +142,7 @@ type Model struct {
 // InputField describes one input of a model.
 type InputField struct {
 	Name, DisplayName, Description string
-	Type                           string   // STRING, INTEGER, NUMBER, BOOLEAN, OBJECT or ARRAY, empty if the catalog does not specify it
+	Type                           string   // STRING, INTEGER, NUMBER, BOOLEAN, OBJECT or ARRAY; empty if the catalog does not specify it
 	Required                       *bool    // nil if the catalog does not specify it
 	Default                        any      // nil if the input has no default
 	Allowed                        []any    // empty if every value of the type is allowed

@@ -20,9 +20,9 @@ import (
 // Retry describes a failed attempt and the delay before the next attempt.
 type Retry struct {
 	Method         string // method of the contract, such as WatchGeneration
-	GenerationID   string // generation of the call; empty if the call is not about a single generation
+	GenerationID   string // ID of the generation; empty if the call does not concern a single generation
 	IdempotencyKey string // idempotency key of the order; empty if unknown
-	Attempt        int    // number of the failed attempt, from 1
+	Attempt        int    // number of the failed attempt in the current series, from 1
 	Delay          time.Duration
 	Err            error
 }
@@ -33,7 +33,7 @@ const tooLong = time.Hour
 // longest is the maximum back-off before jitter.
 const longest = 10 * time.Second
 
-// maxAsked is the maximum number of attempts for a read if the server requests each retry.
+// maxAsked is the maximum number of attempts of a unary call after which the server requests a delay.
 const maxAsked = 10
 
 // limits contains a call's total time and its maximum number of consecutive failed attempts.
@@ -42,8 +42,8 @@ type limits struct {
 	attempts int
 }
 
-// The default limits. Watches, waits and downloads have no total time. Their 100 attempts last about 15 minutes during an
-// outage.
+// The default limits. Watches, waits and downloads have no time limit. If every attempt fails, 100 attempts take about 15
+// minutes.
 var (
 	orderLimits  = limits{15 * time.Minute, 100}
 	streamLimits = limits{0, 100}
@@ -99,9 +99,9 @@ type attempts struct {
 	Retry
 	max       int // maximum number of consecutive failures
 	failures  int
-	since     time.Time // start of the failures; zero while the server responds
+	since     time.Time // start of the current series of failures; zero while the server responds
 	warned    bool
-	last      error      // latest error other than the end of the context
+	last      error      // latest error that does not result from the end of the context
 	heartbeat *Heartbeat // latest heartbeat of a watch
 }
 
@@ -112,7 +112,7 @@ func (c *Client) attempt(o *call, method, generationID, key string) *attempts {
 // pause waits before the next attempt, for the longer of the back-off and the delay that the server requests. It returns
 // an error if the context is done first, the requested delay is too long, the attempts are used up, or the client is closed.
 func (a *attempts) pause(ctx context.Context, told time.Duration, err error) error {
-	if errors.Is(err, grpc.ErrClientConnClosing) && ctx.Err() == nil { //nolint:staticcheck // the code does not distinguish it from a retryable error
+	if errors.Is(err, grpc.ErrClientConnClosing) && ctx.Err() == nil { //nolint:staticcheck // the status code is the same as for a retryable error
 		return err
 	}
 	deadline, bounded := ctx.Deadline()
@@ -138,14 +138,14 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	if ctx.Err() != nil { // checked even if the timer has fired, because another attempt could make the outcome of an order unknown
+	if ctx.Err() != nil { // the timer may have fired too, but another attempt could make the outcome of an order unknown
 		return ended(ctx, a.last, a.heartbeat)
 	}
 	return nil
 }
 
-// unary intercepts unary calls. It converts each error to its class, and retries reads and calls with resend.
-// Orders are retried by Order instead.
+// unary intercepts unary calls. It converts each error to its class. It retries reads and the calls that set resend, but not
+// orders, which Order retries.
 func (c *Client) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	o, ok := ctx.Value(callKey{}).(*call)
 	if !ok && isRead(method) {
@@ -179,7 +179,7 @@ func (c *Client) unary(ctx context.Context, method string, request, reply any, c
 	}
 }
 
-// isRead reports whether a method has no side effects according to the contract.
+// isRead reports whether the contract declares that a method has no side effects.
 func isRead(method string) bool {
 	name := protoreflect.FullName(strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", "."))
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(name)
@@ -215,7 +215,7 @@ func (w *warned) may(method string) bool {
 	return true
 }
 
-// warn logs a warning if, at the next attempt, five seconds will have passed since the first failure.
+// warn logs a warning if the call will have failed for five seconds by the next attempt, and a warning is due.
 func (a *attempts) warn() {
 	if a.since.IsZero() {
 		a.since = time.Now()

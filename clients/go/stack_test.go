@@ -32,7 +32,7 @@ type (
 	manyStream     = grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
 )
 
-// script calls the next function of a list for each call, and repeats the last function.
+// script handles each call with the next function of a list. After the last function, it calls the last one again.
 type script struct {
 	easelv1.UnimplementedGenerationServiceServer
 	creates   []func(*easelv1.CreateGenerationRequest) error
@@ -103,7 +103,7 @@ func play(t *testing.T, s *script, options ...easel.Option) *easel.Client {
 	return client
 }
 
-// failed returns a gRPC error as Easel's server returns it, with RetryInfo if delay is not zero.
+// failed returns a gRPC error in the format of Easel's server, with RetryInfo if delay is not zero.
 func failed(code codes.Code, reason, outcome string, delay time.Duration) error {
 	return failedWith(code, reason, map[string]string{"order_outcome": outcome}, delay)
 }

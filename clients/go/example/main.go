@@ -45,7 +45,7 @@ func run(ctx context.Context, model, prompt, file string) error {
 	}
 	fmt.Println("price:", quote.PriceCents, "cents")
 	key, _ := os.ReadFile(file + ".key")
-	if len(key) == 0 { // stored before the order is sent, so that a rerun does not order twice
+	if len(key) == 0 { // store the key before the order is sent, so that a rerun repeats the same order
 		key = []byte(rand.Text())
 		if err := os.WriteFile(file+".key", key, 0o600); err != nil {
 			return err
