@@ -37,11 +37,11 @@ from easel_grpc.watch import GenerationProgress, GenerationsProgress
 Answer = Callable[[Any], Any]
 ORDER = ("studio/haiku", {"prompt": "rain"})
 WHOLE = b"easel" * 1000
-STAY = object()  # replaces a message: the stream is silent until the client cancels it
+STAY = object()  # in place of a message, keeps the stream silent until the client cancels it
 
 
 def status(reason: str = "", delay: int | None = None, **metadata: str) -> Any:
-    """Returns a status with the details of an error."""
+    """Returns a google.rpc.Status with an ErrorInfo and a RetryInfo."""
     found = status_pb2.Status()
     if reason:
         found.details.add().Pack(details_pb2.ErrorInfo(domain="easel", reason=reason, metadata=metadata))
@@ -59,7 +59,7 @@ class Failure(Exception):
 
 
 class Script(v1.GenerationServiceServicer, v1.AccountServiceServicer):
-    """A scripted server. It responds to each call with the next answer, and repeats the last answer."""
+    """A scripted server. It responds to each call with the next answer. After the last answer, it repeats the last one."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = answers
@@ -264,7 +264,7 @@ class Threads:
             raise AssertionError("the watch continues")
 
     def close_under(self, name: str, *args: Any, calls: int, **named: Any) -> easel.Error:
-        """Closes the client when the server has received the given number of calls, and returns the error of the running call."""
+        """Closes the client when the server has received the given number of calls, and returns the error from the running call."""
         with easel.Client(self.addr, "", on_retry=lambda *_: self.paused_once.set()) as client, futures.ThreadPoolExecutor(1) as pool:
             running = pool.submit(getattr(client, name), *args, **named)
             self.script.await_calls(calls)
@@ -282,7 +282,7 @@ class Threads:
             next(found)
 
     def leave_block(self, name: str, *args: Any) -> None:
-        """Leaves the with block of a watch after its first state, while a variable still holds the watch."""
+        """Leaves the with block of a watch after its first state, while a variable still refers to the watch."""
         with easel.Client(self.addr, "") as client:
             with getattr(client, name)(*args) as watch:
                 next(watch)
@@ -450,7 +450,7 @@ class ClientTest(unittest.TestCase):
     def test_order_stops_if_a_retry_cannot_help(self) -> None:
         for code, reason, outcome, kind in (
             ("RESOURCE_EXHAUSTED", "BUDGET_EXCEEDED", "not_placed", easel.BudgetExceeded),
-            ("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", "unknown", easel.OutcomeUnknown),  # without RetryInfo, it is too late for a retry
+            ("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", "unknown", easel.OutcomeUnknown),  # an error without RetryInfo means that it is too late for a retry
             ("FAILED_PRECONDITION", "PRICE_ABOVE_LIMIT", "not_placed_by_this_call", easel.PriceAboveLimit),
             ("FAILED_PRECONDITION", "ORDER_EXPIRED", "unknown", easel.OrderExpired),
             ("INTERNAL", "UPSTREAM_REDIRECT_REFUSED", "unknown", easel.ServerFault),
@@ -501,7 +501,7 @@ class ClientTest(unittest.TestCase):
         lost, refused = failing("UNAVAILABLE"), ("RESOURCE_EXHAUSTED", "BUDGET_EXCEEDED")
         unsent = failing("UNAVAILABLE", "UPSTREAM_UNAVAILABLE", order_outcome="not_placed_by_this_call")
         for answers, outcome, known in (
-            ([lost], "not_placed_by_this_call", "unknown"),  # the first attempt may have placed the order, although the second was rejected
+            ([lost], "not_placed_by_this_call", "unknown"),  # the first attempt may have placed the order, even though the second was rejected
             ([lost, unsent], "not_placed_by_this_call", "unknown"),
             ([unsent], "not_placed_by_this_call", "not_placed_by_this_call"),
             ([lost], "not_placed", "not_placed"),  # the ledger has recorded all attempts
@@ -750,7 +750,7 @@ class ClientTest(unittest.TestCase):
     def test_rejected_heartbeat_interval_ends_the_watch(self) -> None:
         def refuse(_: Any) -> Any:
             client.pass_time(2)
-            threading.Event().wait(0.1)  # time in which the client checks its clock
+            threading.Event().wait(0.1)  # the client checks its clock in this time
             raise Failure("INVALID_ARGUMENT")
 
         for heartbeat in (0.5, 0, -1):
@@ -814,7 +814,7 @@ class ClientTest(unittest.TestCase):
                 with self.assertRaises(easel.Timeout) as caught:
                     client.call("watch_many", timeout=5)
                 self.assertEqual(code, getattr(caught.exception.__cause__, "code").name)
-                self.assertEqual([0.5, 1, 2], client.waits())  # too little time for another 4
+                self.assertEqual([0.5, 1, 2], client.waits())  # the remaining time is too short for another 4 s
                 self.assertEqual(4, len(script.requests))
                 self.assertEqual(heard[-1:], [caught.exception.heartbeat] if caught.exception.heartbeat else [])
         self.assertIn("last heartbeat: UNREACHABLE refused", str(caught.exception))
@@ -894,7 +894,7 @@ class ClientTest(unittest.TestCase):
                     file.seek(at)
                     if want:
                         client.call("download", "gen_1", file)
-                    else:  # a restart would lose the bytes after the download
+                    else:  # a restart would delete the bytes after the download
                         with self.assertRaisesRegex(easel.Damaged, "cannot resume"):
                             client.call("download", "gen_1", file)
                 found = path.read_bytes()
@@ -970,7 +970,7 @@ class Pipe(io.BytesIO):
 
 
 class Cancelling:
-    """A stream whose reader is cancelled when the message arrives."""
+    """A stream whose reader is canceled when the message arrives."""
 
     reader: "asyncio.Future[None]"
 
@@ -1050,7 +1050,7 @@ class ErrorTest(unittest.TestCase):
 
 
 class OldServer(socketserver.StreamRequestHandler):
-    """A server of HTTP/1.1."""
+    """A server that speaks HTTP/1.1 only."""
 
     def handle(self) -> None:
         self.wfile.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -1064,7 +1064,7 @@ class ConnectionTest(unittest.TestCase):
             ("[::1]:50051", "[::1]:50051", False),
             ("easel.example:50051", "easel.example:50051", True),
             ("10.0.0.1:50051", "10.0.0.1:50051", True),
-            ("easel.localhost:50051", "easel.localhost:50051", True),  # resolvers may return other addresses
+            ("easel.localhost:50051", "easel.localhost:50051", True),  # a resolver may return an address that is not loopback
             ("https://easel.example", "easel.example:443", True),
             ("https://localhost:50051/", "localhost:50051", True),
             ("http://localhost", "localhost:80", False),
@@ -1106,7 +1106,7 @@ class ConnectionTest(unittest.TestCase):
     def test_error_names_an_address_that_fails_or_is_silent(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             closed = f"127.0.0.1:{server.getsockname()[1]}"
-        silent_server = socket.create_server(("127.0.0.1", 0))  # the system accepts its connections
+        silent_server = socket.create_server(("127.0.0.1", 0))  # the system accepts connections, but no program reads from them
         self.addCleanup(silent_server.close)
         silent = f"127.0.0.1:{silent_server.getsockname()[1]}"
         fast = [("grpc.keepalive_time_ms", 1000), ("grpc.keepalive_timeout_ms", 100), ("grpc.http2.ping_timeout_ms", 100)]

@@ -1,6 +1,6 @@
 """A robust client for Easel. It orders each paid render once, watches it, and verifies downloaded files.
 
-Client is the client for threads, and aio.Client the client for asyncio. The module v1 has the contract's messages.
+Client is the client for threads, and aio.Client is the client for asyncio. The module v1 contains the contract's messages.
 """
 
 from easel_grpc import aio as aio

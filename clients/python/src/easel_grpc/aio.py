@@ -1,4 +1,4 @@
-"""The client for asyncio. It has the same methods as the client for threads. A call also ends when its task is cancelled."""
+"""The client for asyncio. It has the same methods as the client for threads. A call also ends when its task is canceled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Exceptions of calls without a response. After close, gRPC cancels open calls, and new calls raise UsageError.
+# Exceptions from failed calls. After close, open calls raise CancelledError, and new calls raise UsageError.
 ENDS = (grpc.RpcError, grpc.aio.UsageError, asyncio.CancelledError)
 
 
@@ -180,9 +180,10 @@ async def _pause(seconds: float, stopped: asyncio.Event) -> None:
 
 
 class Watch(Generic[T], AsyncIterator[T]):
-    """An iterator over the states of renders. It ends when the watch is complete, the caller leaves the loop or a task calls stop.
+    """An asynchronous iterator over the states or events of a watch. It ends when the watch is complete or a task calls stop.
 
-    If a variable still refers to the watch after the loop, end it with async with or stop.
+    If the caller leaves the loop early, the watch ends when no variable refers to it. To end it at a certain time, use it in an
+    async with block or call stop.
     """
 
     def __init__(self, call: Callable[..., Any], progress: Progress[T]) -> None:
@@ -204,7 +205,7 @@ class Watch(Generic[T], AsyncIterator[T]):
 
     async def __aexit__(self, *_: object) -> None:
         self.stop()
-        with contextlib.suppress(RuntimeError):  # another task is reading the watch, and its loop ends because of stop
+        with contextlib.suppress(RuntimeError):  # another task is reading the watch; stop ends that task's loop
             await self._states.aclose()
 
     def stop(self) -> None:

@@ -20,8 +20,8 @@ E = TypeVar("E", bound=Error)
 
 LONGEST = 10  # maximum back-off in seconds, before jitter
 LONGEST_ASKED = 3600  # maximum delay in seconds that a server may request; a longer delay fails the call
-MOST_ASKED = 10  # maximum number of attempts for a read if the server requests each retry
-WARN_AFTER = 5  # a warning is logged if a call has failed for this many seconds, including the next delay
+MOST_ASKED = 10  # maximum number of attempts for a read after which the server requests a delay
+WARN_AFTER = 5  # seconds of failures, including the next delay, after which a warning is logged
 WARN_INTERVAL = 60  # minimum seconds between warnings about one method
 
 
@@ -37,7 +37,7 @@ class Limits(TypedDict, total=False):
 
 
 def limits_of(options: Mapping[str, Any], kind: Any = Limits) -> Limits:
-    """Returns the limits in a call's options. It rejects unknown options, which Python does not check at run time."""
+    """Returns the limits in a call's options. It raises TypeError for unknown options, which Python does not check at run time."""
     if unknown := options.keys() - kind.__annotations__.keys():
         raise TypeError(f"unexpected keyword arguments: {', '.join(sorted(unknown))}")
     return Limits(timeout=options.get("timeout"), attempts=options.get("attempts"))
@@ -53,7 +53,7 @@ class Kind(NamedTuple):
 
 READ = Kind(60, 5, is_read=True)
 ORDER = Kind(900, 100)
-STREAM = Kind(math.inf, 100)  # no total time; during an outage, 100 attempts last about 15 minutes
+STREAM = Kind(math.inf, 100)  # no time limit; if all attempts fail, they take about 15 minutes
 
 
 @dataclass
@@ -90,7 +90,7 @@ class Hooks:
 class Attempts:
     """The attempts of one call.
 
-    A call with a key is an order. Each of its errors has the outcome of the order over all attempts.
+    A call with a key is an order. Each error of an order contains the outcome over all its attempts.
     """
 
     def __init__(self, hooks: Hooks, kind: Kind, method: str, limits: Limits, *, key: str = "", generation_id: str = "") -> None:
@@ -106,8 +106,8 @@ class Attempts:
         self.failures = 0
         self.heartbeat: Heartbeat | None = None
         self.outcome: OrderOutcome | None = "not_placed_by_this_call" if key else None
-        self._last: Error | None = None  # last error other than the timeout
-        self._spent = {True: 0, False: 0}  # number of failures since the last response, with and without a requested retry
+        self._last: Error | None = None  # last error that the call's own timeout did not cause
+        self._spent = {True: 0, False: 0}  # failures since the last response, by whether the server requested a delay
         self._failing_since: float | None = time.monotonic()  # None after a response
         self._warned = False
 
@@ -140,7 +140,7 @@ class Attempts:
     def pause(self, cause: BaseException, *, asked: float = 0, ends: tuple[str, ...] | None = None) -> float:
         """Returns the delay before the next attempt in seconds, or raises the error if no attempt follows.
 
-        An error is final if it is not retryable or, if ends is set, if ends contains its code.
+        If ends is None, an error is final if it is not retryable. Otherwise, an error is final if ends contains its code.
         """
         error = self._of(cause)
         if self.hooks.closed.is_set():
@@ -148,13 +148,13 @@ class Attempts:
         if not isinstance(cause, (grpc.RpcError, Error)):
             raise cause
         if not error.is_retryable if ends is None else error.code.name in ends:
-            raise error from None  # gRPC's error would add nothing
+            raise error from None  # gRPC's error adds no information
         told = max(asked, error.retry_after.total_seconds() if error.retry_after else 0)
         delay: float = max(min(0.5 * 2**self.failures, LONGEST) * random.uniform(0.5, 1.5), told)
         self.failures = min(self.failures + 1, 8)
         self._spent[told > 0] += 1
         if told > LONGEST_ASKED or self._is_used_up():
-            raise error from None  # gRPC's error would add nothing
+            raise error from None  # gRPC's error adds no information
         if time.monotonic() + delay >= self.end:
             raise self._late(error) from self._last or error
         self._warn(error, delay)
@@ -168,7 +168,7 @@ class Attempts:
         return sum(self._spent.values()) >= self.most
 
     def _warn(self, error: Error, delay: float) -> None:
-        """Logs a warning if, at the next attempt, five seconds will have passed since the first failure."""
+        """Logs a warning if the call will have failed for five seconds by the next attempt, and a warning is due."""
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now

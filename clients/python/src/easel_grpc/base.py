@@ -28,7 +28,7 @@ Events = TypeVar("Events")
 
 @dataclass
 class Call(Generic[T]):
-    """A unary call. The function value returns the value in a response."""
+    """A unary call. The function value extracts the result from a response."""
 
     stub: Callable[..., Any]
     request: Any
@@ -37,7 +37,7 @@ class Call(Generic[T]):
 
 
 class Base(ABC, Generic[Renders, Events]):
-    """The base of both clients, which differ in their channels and in the types of their watches."""
+    """The base class of both clients. They differ in their channels and in the types of their watches."""
 
     _event: ClassVar[type]  # threading.Event or asyncio.Event
 
@@ -77,7 +77,7 @@ class Base(ABC, Generic[Renders, Events]):
     ) -> Renders:  # fmt: skip
         """Yields a render's current state and each newer state, until the render is finished or, with SETTLED, its cost is final.
 
-        The watch continues if a server restarts or sends no message for three heartbeat intervals. It raises an
+        The watch reconnects if a server restarts or sends no message for three heartbeat intervals. It raises an
         error only if a retry can't help or the limits are reached. It omits the state whose etag is known_etag.
         """
         request = requests.watch(render, until, known_etag, heartbeat)
@@ -92,8 +92,8 @@ class Base(ABC, Generic[Renders, Events]):
         """Yields the current states of many renders and each newer state, until all are finished or, with SETTLED, all costs are final.
 
         Without renders, it watches all matching renders, including new ones, until the caller stops it. A deleted render has the
-        state DELETED. Errors are handled as in watch. It never repeats a state of the 10,000 renders that changed last, and omits
-        the states with known_etags.
+        state DELETED. Errors are handled as in watch. It never repeats a state of the 10,000 renders that changed most recently.
+        It omits each state whose etag is in known_etags. Only an operator may set owner.
         """
         request = requests.watch_many(renders, until, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
         attempts = self._attempts(STREAM, "WatchGenerations", limits)
@@ -104,11 +104,11 @@ class Base(ABC, Generic[Renders, Events]):
         self, resume_token: str = "", *, start: datetime | None = None, types: Iterable[str] = (), owner: str = "", heartbeat: float = 10,
         **limits: Unpack[Limits],
     ) -> Events:  # fmt: skip
-        """Yields the durable events of the caller's owner: each at least once, and those of one render in order.
+        """Yields the durable events of the caller's owner: each event at least once, and the events of one render in order.
 
-        It continues after resume_token, otherwise at start, otherwise with the next event. It handles errors like watch, and
-        continues after the last event. If events after the token may have been deleted, it raises an error with the reason
-        RESUME_TOKEN_EXPIRED. owner is only for operators.
+        It starts after resume_token. Without a token, it starts at start; without both, it starts with the next event. After a
+        failure, it reconnects like watch and continues after the last event. If events after the token may have been deleted,
+        it raises an error with the reason RESUME_TOKEN_EXPIRED. Only an operator may set owner.
         """
         request = requests.events(resume_token, start, types, owner, heartbeat)
         events: Events = self._watch(self.generations.WatchEvents, EventsProgress(request, self._attempts(STREAM, "WatchEvents", limits)))

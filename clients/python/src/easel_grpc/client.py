@@ -30,8 +30,8 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
     """The client for threads. It orders each render once, watches it, and verifies the file that it downloads.
 
     An address is host:port, http://host:port or https://host:port. The default is EASEL_ADDR, or localhost:50051 if that is
-    unset. The connection uses TLS, unless the host is loopback or the address has http://. EASEL_TLS_CA_FILE names a file
-    with PEM certificates that the client trusts instead of the system's.
+    unset. EASEL_TLS_CA_FILE names a file with PEM certificates that the client trusts instead of the system's. Without a
+    scheme, the connection uses TLS, unless the host is loopback and neither EASEL_TLS_CA_FILE nor credentials is set.
 
     api_key is an API key or a token. By default, each call reads it from the file that EASEL_API_KEY_FILE names. If that
     variable is unset, the key is the value of EASEL_API_KEY. The key is sent without TLS to a host that is not loopback
@@ -39,9 +39,10 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
 
     timeout is the total time for a read or an order in seconds, by default 60 for a read and 900 for an order. attempts is
     the maximum number of attempts for a read, by default 5. A call can override both. An order, watch or download fails after
-    100 consecutive failed attempts, about 15 minutes. The logger easel_grpc warns about calls that fail for five seconds.
+    100 consecutive failed attempts, which take about 15 minutes. If a call keeps failing for five seconds, the logger easel_grpc
+    logs a warning.
 
-    accounts, catalog and generations are the contract's gRPC stubs. They do not retry, and they raise gRPC's errors.
+    accounts, catalog and generations are the contract's gRPC stubs. Their calls are not retried, and raise gRPC's errors.
     """
 
     _event = threading.Event
@@ -88,9 +89,10 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
     def order(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Order:
         """Places an order, and retries with the same key until the outcome is known.
 
-        Orders with the same key are one order, which is paid once. Store the key first, or use the ID of your own record.
-        Without a key, the client creates a key, and passes it to on_key before it sends the order. The order and its errors
-        contain the key. If an error's order_outcome is "unknown", the order may exist: order again with the same key.
+        Orders with the same key are one order, which is charged once. Use the ID of your own record as the key, or store the
+        key before you order. Without a key, the client creates a key, and passes it to on_key before it sends the order. The
+        order and its errors contain the key. If an error's order_outcome is "unknown", the order may exist. Then order again
+        with the same key.
         """
         limits = limits_of(options, OrderOptions)
         key = options.get("key", Made.KEY)
@@ -133,13 +135,13 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
         self, start: datetime | None = None, end: datetime | None = None, *, by: Iterable[UsageDimension] = (UsageDimension.MODEL,),
         label: str = "", **limits: Unpack[Limits],
     ) -> Iterator[UsageRow]:  # fmt: skip
-        """Yields rows with the number and the cost of orders, from all pages. label is the label's name for the dimension LABEL."""
+        """Yields rows with the number and the cost of orders, from all pages. The dimension LABEL requires the name of a label in label."""
         return _pages(self._usage(start, end, by, label, limits))
 
     def delete(self, render: Which, *, force: bool = False, **limits: Unpack[Limits]) -> None:
         """Permanently deletes a render and its result. A missing render causes no error, so a retry is safe.
 
-        force allows the deletion of an unfinished render, whose price may not be refunded.
+        force allows the deletion of an unfinished render. The catalog may not refund its price.
         """
         return _call(self._delete(render, force, limits))
 
@@ -202,9 +204,10 @@ def _pause(seconds: float, stopped: threading.Event) -> None:
 
 
 class Watch(Generic[T], Iterator[T]):
-    """An iterator over the states of renders. It ends when the watch is complete, the caller leaves the loop or a thread calls stop.
+    """An iterator over the states or events of a watch. It ends when the watch is complete or a thread calls stop.
 
-    If a variable still refers to the watch after the loop, end it with with or stop.
+    If the caller leaves the loop early, the watch ends when no variable refers to it. To end it at a certain time, use it in a
+    with block or call stop.
     """
 
     def __init__(self, stream: "_Stream", call: Callable[..., Any], progress: Progress[T]) -> None:
@@ -241,7 +244,7 @@ class _Stream:
             self.current.cancel()
 
     def follow(self, call: Callable[..., Any], progress: Progress[T]) -> Iterator[T]:
-        """Yields new states, and reopens the stream after each failure. It raises an error if the client is closed."""
+        """Yields new states, and reopens the stream after each failure. It raises an error when the client is closed."""
         yield from self.over(call, progress)
         if self.by_close:
             raise progress.attempts.closed()

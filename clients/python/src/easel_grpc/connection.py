@@ -10,7 +10,7 @@ import grpc
 
 __version__ = "0.0.0"  # make sets the release version
 
-# Health checks detect a draining server, and pings detect a dead server. gRPC's retries are off, because this package retries calls.
+# Health checks detect a draining server, and pings detect a dead server. gRPC does not retry, because this package retries calls.
 OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.enable_retries", 0),
     ("grpc.service_config", '{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}'),
@@ -24,7 +24,7 @@ OPTIONS: tuple[tuple[str, Any], ...] = (
 
 
 class APIKey:
-    """An API key. If the key is in a file, each call reads the file again. While the file has no valid key, the last key is used."""
+    """An API key. If the key is in a file, each call reads the file again. While the file has no valid key, calls use the last valid key."""
 
     def __init__(self, api_key: str, file: str = "") -> None:
         self._file = file

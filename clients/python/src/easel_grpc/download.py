@@ -1,4 +1,4 @@
-"""The part of a download that both clients share."""
+"""The code for downloads that both clients share."""
 
 import contextlib
 import errno
@@ -17,7 +17,7 @@ import grpc
 from easel_grpc import v1
 from easel_grpc.errors import Damaged
 
-STALE_AGE = 24 * 3600  # seconds after its last write at which a part file counts as abandoned
+STALE_AGE = 24 * 3600  # seconds since the last write after which a part file counts as abandoned
 
 Target = str | os.PathLike[str] | BinaryIO
 
@@ -69,7 +69,7 @@ class Download:
         """Prepares the request for the next stream, or raises Damaged if the download can't continue.
 
         With an etag, the server ensures that the remaining bytes belong to the same content. Without an etag, the
-        download restarts at its first byte, which requires that its bytes are the last bytes of a seekable file.
+        download deletes its bytes and restarts. This requires that they are the last bytes of a seekable file.
         """
         if self.request.etag or not self.request.read_offset:
             return
@@ -96,7 +96,7 @@ class Download:
 
 
 def _remove_stale(target: Path) -> None:
-    """Removes the part files of killed downloads to the same file. A running download writes more often than every STALE_AGE."""
+    """Removes the part files that remain from killed downloads to the same file. A running download writes more often."""
     for part in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
         with contextlib.suppress(OSError):  # the next download tries again
             if re.fullmatch(r"[\w-]+", part.name[len(target.name) + 2 : -len(".part")]) and time.time() - part.stat().st_mtime > STALE_AGE:

@@ -154,7 +154,7 @@ class Unavailable(Error):
 
 
 class ServerFault(Error):
-    """The call failed for a reason that the server's operator must fix."""
+    """The call failed for a reason that only the server's operator can fix."""
 
 
 class Timeout(Error, TimeoutError):
@@ -170,14 +170,14 @@ class RenderFailed(Error):
 
 
 class Damaged(Error):
-    """Bytes of a download were damaged or are missing."""
+    """Downloaded bytes are damaged or missing."""
 
 
 _CLASSES = {kind.__name__: kind for kind in Error.__subclasses__()}
 
 
 def _plain(text: str, address: str) -> str:
-    """Returns a status message, or a clearer message if the connection to the address failed."""
+    """Returns the text of a status, or a clearer text if the connection to the address failed."""
     if "WRONG_VERSION_NUMBER" in text:
         return "server does not speak TLS; use http:// in the address"
     if "http1.x server" in text:
@@ -190,7 +190,7 @@ def _plain(text: str, address: str) -> str:
 
 
 def of(error: BaseException, address: str) -> Error:
-    """Converts a gRPC error to the exception for its reason. address is the address that was called."""
+    """Converts a gRPC error to the exception for its reason. address is the address of the server."""
     if isinstance(error, Error):
         return error
     code, text = grpc.StatusCode.UNKNOWN, str(error)
@@ -211,7 +211,7 @@ def failed(render: Render, key: str) -> RenderFailed:
 
 
 def seconds_of(duration: Duration) -> float:
-    """Returns a duration in seconds, up to a maximum, because a timedelta can't store every duration that a server may send."""
+    """Returns a duration in seconds, at most 1e12. A timedelta can't store every duration that a server may send."""
     return min(duration.seconds + duration.nanos / 1e9, 1e12)
 
 

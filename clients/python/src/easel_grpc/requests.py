@@ -12,7 +12,7 @@ from easel_grpc.attempts import Limits
 from easel_grpc.values import Order, Render, State, UsageDimension, WatchUntil
 
 class ListOptions(Limits, total=False):
-    """A filter for renders, and limits. A render must match all conditions that are set. owner is only for operators."""
+    """The filter and the limits of a list. A render must match all conditions that are set. Only an operator may set owner."""
 
     model: str
     states: Iterable[State]

@@ -1,6 +1,6 @@
 """The contract's values in Python types: times, durations, enumerations and dictionaries.
 
-The field raw is the original message, which includes the fields of a newer server. None means that the server sent no value.
+The field raw is the original message. It also contains fields that only a newer server sends. None means that the server sent no value.
 """
 
 import enum
@@ -48,7 +48,7 @@ class State(Named):
 
 
 class WatchUntil(Named):
-    """The state at which a watch ends. TERMINAL: the render is finished. SETTLED: its cost is also final."""
+    """The condition that ends a watch: the render is finished (TERMINAL), or its cost is also final (SETTLED)."""
 
     TERMINAL = 1
     SETTLED = 2
@@ -119,7 +119,7 @@ class Render:
 
 @dataclass(frozen=True)
 class Order:
-    """An accepted order. If replayed is true, the key was used before, and the render belongs to the earlier order."""
+    """An accepted order. If replayed is true, an earlier order used the key, and the render belongs to that order."""
 
     key: str
     render: Render
@@ -145,7 +145,7 @@ class Quote:
 
 @dataclass(frozen=True)
 class Budget:
-    """A team's spending limit for the current day or month, and the amount that the team has spent."""
+    """A team's spending limit for the current day or month, with the amounts that are spent and reserved."""
 
     window: BudgetWindow
     limit_cents: int
@@ -174,7 +174,7 @@ class Account:
 class Event:
     """A change of a render or of a budget. It has the same ID and type as the webhook.
 
-    Store resume_token when the event was processed. Client.events continues after it.
+    Store resume_token after you have processed the event. With this token, Client.events continues after the event.
     """
 
     event_id: str
@@ -224,7 +224,7 @@ class InputField:
 
 @dataclass(frozen=True)
 class Model:
-    """A model of the catalog. Client.models may omit the input fields; Client.model returns them."""
+    """A model in the catalog. Client.models may omit the input fields; Client.model returns them."""
 
     model_id: str
     display_name: str
@@ -294,7 +294,7 @@ def _read(raw: Message, one: Any) -> Any:
     if one.has_presence and not raw.HasField(one.name):
         return None
     value = getattr(raw, one.name)
-    if value == 0 and one.name in ("output_kind", "type"):  # the catalog does not specify the kind
+    if value == 0 and one.name in ("output_kind", "type"):  # the catalog does not specify the value
         return None
     if one.enum_type:
         return _KINDS[one.enum_type.name](value)

@@ -1,4 +1,4 @@
-"""The part of a watch that both clients share."""
+"""The code for watches that both clients share."""
 
 import time
 from typing import Any, Generic, TypeVar
@@ -21,11 +21,11 @@ T = TypeVar("T")
 class Progress(Generic[T]):
     """The progress of a watch over all its streams."""
 
-    has_goal = True  # whether a stream that ends without an error ends the watch
+    has_goal = True  # whether the watch is complete when the server ends a stream with OK
 
     def __init__(self, request: Any, attempts: Attempts) -> None:
         self.request = request  # request for the next stream
-        # Even if the interval is too short, the server has this long to reject the request.
+        # If the interval is too short, the server still has three seconds to reject the request.
         self.silence = 3 * max(request.heartbeat_interval.ToTimedelta().total_seconds(), SHORTEST)
         self.attempts = attempts
 
@@ -45,7 +45,7 @@ class Progress(Generic[T]):
         return self.state(message)
 
     def state(self, message: Any) -> T | None:
-        """Returns the new state in a message, or None without a new state."""
+        """Returns the new state in a message, or None if the message has no new state."""
         return self.newer(message.update) if message.HasField("update") else None
 
     def newer(self, update: Any) -> T | None:
@@ -53,7 +53,7 @@ class Progress(Generic[T]):
         raise NotImplementedError
 
     def pause(self, error: Exception | None = None) -> float:
-        """Returns the delay before the next stream in seconds, or raises the error if the watch must not continue."""
+        """Returns the delay before the next stream in seconds, or raises the error if no stream follows."""
         if time.monotonic() - self.began > LONGEST:
             self.attempts.failures = 0
         return self.attempts.pause(error or _lost("the server ended the stream"), asked=self.asked, ends=tuple(WATCH_ENDS))
@@ -99,7 +99,7 @@ class GenerationsProgress(Progress[Render]):
 
 
 class EventsProgress(Progress[Event]):
-    """The progress of the events of an owner."""
+    """The progress of a watch of events."""
 
     has_goal = False
 
@@ -116,14 +116,14 @@ class _Etags:
 
     def __init__(self, request: v1.WatchGenerationsRequest) -> None:
         self.named = bool(request.generation_ids)
-        # Etag by ID, and whether the render is finished. The generation that changed least recently is first.
+        # Maps the ID to the etag and to whether the render is finished. The generation that changed least recently is first.
         self.known = {one: (etag, False) for one, etag in list(request.known_etags.items())[-MOST_ETAGS:]}
 
     def wanted(self) -> dict[str, str]:
         """Returns the etags for the next request.
 
-        Finished renders are omitted, because the server reads each requested render that the catalog no longer
-        lists.
+        It omits finished renders to save requests: if the catalog no longer lists a render whose etag is in the
+        request, the server reads this render individually.
         """
         wanted = [(one, etag) for one, (etag, finished) in self.known.items() if not finished]
         return dict(wanted[-MOST_KNOWN_ETAGS:])
@@ -131,7 +131,7 @@ class _Etags:
     def add(self, generation: v1.Generation) -> bool:
         """Stores the etag of an update, and reports whether the update is new.
 
-        If the request does not name its generations, it forgets a deleted generation.
+        If the request does not name its generations, it removes the etag of a deleted generation.
         """
         before, _ = self.known.get(generation.generation_id, (None, False))
         if before == generation.etag:
