@@ -12,9 +12,9 @@ if (!model || !prompt || !path) {
 // The address and the API key come from EASEL_ADDR and EASEL_API_KEY.
 const easel = new Easel({
   onHeartbeat: ({ typicalRemaining: left }) => console.log("watching:", left ? `${left / 1000} s left` : "nothing new"),
-  onRetry: ({ message }) => console.log("again:", message),
+  onRetry: ({ message }) => console.log("retrying:", message),
 });
-const signal = AbortSignal.timeout(600_000); // total time of all calls
+const signal = AbortSignal.timeout(600_000); // limits the total time of all calls
 try {
   await easel.account({ timeoutMs: 10_000 }); // fails if the address, the key or the certificate is wrong
   const inputs = { prompt };

@@ -18,7 +18,7 @@ export interface Hooks {
   onHeartbeat?: (heartbeat: Heartbeat) => void;
   /** Called with each idempotency key that the client creates. The order is sent after onKey has returned or its promise is fulfilled. */
   onKey?: (key: string) => unknown;
-  /** Logs calls that fail for five seconds, their recovery, and created keys. Default: only warnings, to the console. */
+  /** Receives warnings about calls that keep failing for five seconds, and information about their recovery and created keys. Default: the console, for warnings only. */
   logger?: Logger;
 }
 
@@ -30,7 +30,7 @@ export interface Limits {
   attempts?: number;
 }
 
-/** The default limits for each kind of call. A stream has no total time. During an outage, its 100 attempts last about 15 minutes. */
+/** The default limits for each kind of call. A stream has no time limit. If all of its 100 attempts fail, they take about 15 minutes. */
 const kinds = {
   read: { timeoutMs: 60_000, attempts: 5 },
   order: { timeoutMs: 900_000, attempts: 100 },
@@ -58,7 +58,7 @@ export class Shared {
   }
 }
 
-/** A warning is logged if a call has failed for this many milliseconds, including the next delay. */
+/** Milliseconds of failures, including the next delay, after which a warning is logged. */
 const warnAfterMs = 5000;
 /** Minimum milliseconds between warnings about one method. */
 const warnIntervalMs = 60_000;
@@ -68,20 +68,20 @@ export const longest = 10_000;
 
 /** Options of a pause. */
 interface Pause {
-  /** Delay in milliseconds that the server requested before the error. */
+  /** Delay in milliseconds that the server requested when it closed the stream. */
   asked?: number;
-  /** Codes of final errors. By default, an error is final if it is not retryable. */
+  /** Codes of the errors that are final. If unset, an error is final if it is not retryable. */
   ends?: readonly string[];
   /** Ends the pause early. */
   stopped?: AbortSignal;
-  /** Whether the error is final in any case. */
+  /** Whether the error is final, even if it is retryable. */
   last?: boolean;
 }
 
 /** Maximum delay in milliseconds that a server may request. A longer delay fails the call. */
 const longestAsked = 3_600_000;
 
-/** Maximum number of attempts for a read if the server requests each retry. */
+/** Maximum number of attempts for a read after which the server requests a delay. */
 const mostAsked = 10;
 
 /** The attempts of one call. */
@@ -92,10 +92,10 @@ export class Attempts {
   readonly #timeoutMs: number;
   readonly #most: number;
   #end = 0;
-  #spent = { asked: 0, unasked: 0 }; // number of failures since the last response, with and without a requested delay
+  #spent = { asked: 0, unasked: 0 }; // failures since the last response, by whether the server requested a delay
   #failingSince: number | undefined = performance.now(); // undefined after a response
   #warned = false;
-  #last: EaselError | undefined; // last error other than the timeout or the abort by the signal
+  #last: EaselError | undefined; // last error that neither the timeout nor the signal caused
   #outcome: OrderOutcome | undefined; // outcome of an order over all attempts; undefined for other calls
 
   constructor(
@@ -118,7 +118,7 @@ export class Attempts {
     this.#end = performance.now() + this.#timeoutMs;
   }
 
-  /** Connect's options for the next attempt. */
+  /** The options for the next attempt, in Connect's format. */
   get options(): { signal?: AbortSignal; timeoutMs?: number } {
     const left = Math.min(Math.max(Math.ceil(this.#end - performance.now()), 1), maxTimeoutMs);
     return { ...(this.signal && { signal: this.signal }), ...(this.#end < Infinity && { timeoutMs: left }) };
@@ -137,8 +137,8 @@ export class Attempts {
   }
 
   /**
-   * Waits before the next attempt, for the longer of the back-off and the delay that the server requests, or until stopped aborts.
-   * If the error is final or the limits are reached, it throws the error instead.
+   * Waits before the next attempt, for the longer of the back-off and the delay that the server requests. The wait ends early if
+   * stopped aborts. If the error is final or the limits are reached, it throws the error instead of waiting.
    */
   async pause(cause: unknown, { asked = 0, ends, stopped, last }: Pause = {}): Promise<void> {
     if (!(cause instanceof ConnectError)) throw cause;
@@ -167,7 +167,7 @@ export class Attempts {
     return this.kind === "read" ? asked >= mostAsked || unasked >= this.#most : asked + unasked >= this.#most;
   }
 
-  /** Logs a warning if, at the next attempt, five seconds will have passed since the first failure. */
+  /** Logs a warning if the call will have failed for five seconds by the next attempt, and a warning is due. */
   #warn(error: EaselError, delay: number): void {
     this.#failingSince ??= performance.now();
     const failing = performance.now() - this.#failingSince;
@@ -189,7 +189,7 @@ export class Attempts {
     return this.#outcome ? Object.assign(error, { orderOutcome: this.#outcome }) : error;
   }
 
-  /** Returns the error for a call that ended because of its timeout or signal. The argument is the last error before that. */
+  /** Returns the error for a call that its timeout or signal ended. The argument is the last error before that. */
   #ended({ message, raw }: EaselError): EaselError {
     const { upstreamCondition = "", lastError = "" } = this.heartbeat ?? {};
     const heard = this.heartbeat ? `; last heartbeat: ${upstreamCondition} ${lastError}`.trimEnd() : "";
@@ -203,5 +203,5 @@ export class Attempts {
 
 const seconds = (ms: number): string => `${(ms / 1000).toFixed(1)}s`;
 
-/** Maximum timeout in milliseconds. In gRPC's header, a timeout has at most eight digits. */
+/** Maximum timeout of an attempt in milliseconds. The timeout in gRPC's header has at most eight digits. */
 const maxTimeoutMs = 99_999_999;

@@ -12,13 +12,13 @@ export const version = "0.0.0"; // make sets the release version
 
 /** The server's address and the client's credentials. */
 export interface Place {
-  /** host:port, http://host:port or https://host:port. Default: EASEL_ADDR, or localhost:50051. Without a scheme, a loopback host means http, and any other host https. */
+  /** host:port, http://host:port or https://host:port. Default: EASEL_ADDR, or localhost:50051. Without a scheme, the client uses https, unless the host is loopback and EASEL_TLS_CA_FILE is unset. */
   address?: string;
-  /** An API key or a token. Default: the key in the file that EASEL_API_KEY_FILE names, which each call reads, or the value of EASEL_API_KEY. */
+  /** An API key or a token. By default, each call reads the key from the file that EASEL_API_KEY_FILE names. If that is unset, the key is the value of EASEL_API_KEY. */
   apiKey?: string;
   /** Allows the client to send an API key without TLS to a host that is not loopback, for example in a mesh. Default: EASEL_ALLOW_PLAINTEXT. */
   allowPlaintext?: boolean;
-  /** Options for Connect, such as trusted certificates: `{ nodeOptions: { ca } }`. By default, these are in the file that EASEL_TLS_CA_FILE names. */
+  /** Options for Connect, such as trusted certificates: `{ nodeOptions: { ca } }`. By default, the client trusts the certificates in the file that EASEL_TLS_CA_FILE names, or the system's. */
   grpc?: Partial<Omit<GrpcTransportOptions, "baseUrl" | "sessionManager">>;
 }
 
@@ -44,7 +44,7 @@ export function endpoint({ address = process.env["EASEL_ADDR"]?.trim() || "local
     try {
       if (file) secret = readKey(file);
     } catch {
-      // while the file has no valid key, the last key is used
+      // while the file has no valid key, calls use the last valid key
     }
     return secret;
   };
@@ -85,16 +85,16 @@ export function connection(baseUrl: string, secret: () => string, options: Place
 type Pings = { pingTimeoutMs: number } & Partial<GrpcTransportOptions>;
 
 /**
- * The connections to the addresses of a host name, which calls use in turn. If a connection can't open a stream for a call, the
- * call tries the next connection. This is safe, because nothing was sent. A connection that did not respond to a call is tried
- * last. The name is resolved again after 30 s, or after a second if a connection has failed.
+ * The connections to the addresses of a host name. Calls use them in turn. If a connection can't open a stream for a call, the
+ * call tries the next connection. This is safe, because nothing was sent. Calls try a connection last if it did not respond to
+ * an earlier call. The name is resolved again after 30 s, or after a second if a connection has failed.
  */
 class Connections {
   readonly authority;
   readonly #open;
   readonly #resolve;
   #all = new Map<string, Connection>();
-  #left = new Map<string, Connection>(); // connections to addresses that the name no longer has; they are closed when they are idle
+  #left = new Map<string, Connection>(); // connections to addresses that the name no longer has; each is closed when it is idle
   #resolving = Promise.resolve();
   #resolvedAt = -Infinity;
   #turn = 0;
@@ -145,7 +145,7 @@ class Connections {
     this.#resolving = this.#resolve().then((addresses) => this.#use(addresses));
   }
 
-  /** Returns the connections that a call has not tried yet, in the order in which the call tries them. */
+  /** Returns the connections that a call has not tried yet, in the order in which it will try them. */
   #inTurn(turn: number, tried: Set<Connection>) {
     const now = performance.now();
     return [false, true].flatMap((last) => {
@@ -154,7 +154,7 @@ class Connections {
     });
   }
 
-  /** Updates the connections. If no address was found, one connection resolves the name itself, which reports the error. */
+  /** Updates the connections. If the name has no addresses, opens one connection, which resolves the name itself and reports the error. */
   #use(addresses: LookupAddress[]) {
     if (addresses.length > 0) {
       const known = new Map([...this.#left, ...this.#all]);
@@ -171,7 +171,7 @@ function only({ address, family }: LookupAddress): LookupFunction {
 
 /**
  * A connection to one address. If its session does not open a stream within three ping timeouts, the session is replaced. This
- * works around a fault in Connect, which pings an idle session before the next call. If another stream or the session closes
+ * works around a bug in Connect. Connect pings an idle session before the next call. If another stream or the session closes
  * during this ping, Connect forgets the ping, and all later calls wait for its response forever
  * (github.com/connectrpc/connect-es/pull/1746 fixes the case of a closed session).
  */
@@ -180,7 +180,7 @@ class Connection {
   readonly #limitMs;
   #newest;
   #quietSince = Infinity; // start of the oldest call since the last response; Infinity if all calls got a response
-  #lastUntil = 0; // time until which this connection is tried last; 0 while it responds
+  #lastUntil = 0; // time until which calls try this connection last; 0 while it responds
 
   constructor(address: string, pings: Pings) {
     this.#open = () => new Http2SessionManager(address, pings, pings.nodeOptions);
@@ -188,7 +188,7 @@ class Connection {
     this.#newest = this.#open();
   }
 
-  /** Reports whether this connection is tried last. That is the case for ten seconds after a call got no response. The next call then probes it. */
+  /** Reports whether calls try this connection last. They do so for ten seconds after a call got no response. Then the next call probes it. */
   isLast(now: number): boolean {
     return now < this.#lastUntil;
   }
@@ -232,13 +232,13 @@ class Connection {
     });
   }
 
-  /** If no call got a response for forMs, marks the connection to be tried last. A shorter silence may mean that a caller cancelled its call. */
+  /** Marks the connection to be tried last if no call got a response for forMs. After a shorter silence, a caller may have canceled its call. */
   #unanswered(forMs: number) {
     const now = performance.now();
     if (now - this.#quietSince >= forMs) this.#lastUntil = now + lastMs;
   }
 
-  /** Replaces a session if it does not open a stream within three ping timeouts. */
+  /** Replaces a session if it does not open the stream within three ping timeouts. */
   #replace(asked: Http2SessionManager, there: AbortSignal) {
     sleep(this.#limitMs, undefined, { signal: there, ref: false })
       .then(() => {
@@ -249,7 +249,7 @@ class Connection {
   }
 }
 
-/** Milliseconds without a response after which a connection is tried last. */
+/** Milliseconds without a response after which calls try a connection last. */
 const quietMs = 1000;
-/** Milliseconds for which it is tried last. */
+/** Milliseconds for which calls try a connection last after it did not respond. */
 const lastMs = 10_000;

@@ -11,7 +11,7 @@ import { values, type ContentInfo } from "./values.js";
 
 type Generations = Client<typeof v1.GenerationService>;
 
-/** Downloads to a path or a stream. At a path, the file appears only when it is complete and on disk. A stream is not closed. */
+/** Downloads a render's file to a path or a stream. At a path, the file appears only when it is complete and on disk. A stream is not closed. */
 export async function download(generations: Generations, generationId: string, to: string | Writable, attempts: Attempts): Promise<ContentInfo> {
   if (typeof to !== "string") {
     const write = (data: Uint8Array) => new Promise<void>((resolve, reject) => to.write(data, (error) => (error ? reject(error) : resolve())));
@@ -31,10 +31,10 @@ export async function download(generations: Generations, generationId: string, t
   }
 }
 
-/** Milliseconds after its last write at which a part file counts as abandoned. A running download writes more often. */
+/** Milliseconds since the last write after which a part file counts as abandoned. A running download writes more often. */
 const staleMs = 24 * 3_600_000;
 
-/** Removes the part files of killed downloads to the same file. */
+/** Removes the part files that remain from killed downloads to the same file. */
 async function removeStale(to: string): Promise<void> {
   for (const name of await readdir(dirname(to)).catch(() => [])) {
     const isPart = name.startsWith(`.${basename(to)}.`) && /^[\w-]+\.part$/.test(name.slice(basename(to).length + 2));
@@ -58,7 +58,7 @@ async function fetch(generations: Generations, generationId: string, target: Tar
   let info: v1.ContentInfo | undefined;
   for (;;) {
     try {
-      const request = { generationId, readOffset, etag: info?.etag ?? "" }; // the remaining bytes must belong to the same content
+      const request = { generationId, readOffset, etag: info?.etag ?? "" }; // with the etag, the server rejects the request if the content has changed
       for await (const { chunk } of generations.downloadGeneration(request, attempts.options)) {
         if (chunk?.offset !== readOffset || crc32c(chunk.data) !== chunk.crc32c) throw new Damaged("downloaded bytes are damaged or missing");
         await target.write(chunk.data);

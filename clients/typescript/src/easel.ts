@@ -21,7 +21,7 @@ export type { Watch } from "./watch.js";
 /**
  * Options of a client. timeoutMs is the total time for a read (default: 1 minute) or an order (default: 15 minutes). attempts is
  * the maximum number of attempts for a read (default: 5). Orders, watches and downloads fail after 100 consecutive failed
- * attempts, about 15 minutes.
+ * attempts, which take about 15 minutes.
  */
 export interface Options extends Place, Hooks, Limits {
   /** A custom transport. If it is set, address, apiKey, allowPlaintext and grpc are ignored. */
@@ -42,7 +42,7 @@ export type Which = string | { generationId: string };
 
 /** Options for an order. */
 export interface OrderOptions extends CallOptions {
-  /** The idempotency key, such as the ID of your own record. Orders with the same key are charged only once. Default: a new key, which is passed to onKey. */
+  /** The idempotency key, such as the ID of your own record. Orders with the same key are one order, which is charged once. By default, the client creates a key and passes it to onKey. */
   key?: string | number;
   maxCostCents?: number;
   /** The order is not sent to the catalog after this time, by the server's ledger. */
@@ -60,7 +60,7 @@ export interface RunOptions extends OrderOptions {
 export interface Filter {
   model?: string;
   labels?: Record<string, string>;
-  /** Only for operators. */
+  /** The owner of the renders. Only an operator may set it. */
   owner?: string;
 }
 
@@ -84,29 +84,29 @@ export interface WatchManyOptions extends StreamOptions, Filter {
   knownEtags?: Record<string, string>;
 }
 
-/** Options of events. */
+/** Options for events. */
 export interface EventsOptions extends StreamOptions {
-  /** The token of the last event that the caller has processed. start is then ignored. */
+  /** The token of the last event that the caller has processed. If it is set, start is ignored. */
   resumeToken?: string;
-  /** The time of the first event. Default: the next event. */
+  /** The time of the first event. By default, the watch starts with the next event. */
   start?: Date;
-  /** Default: all types. */
+  /** The types of the events. Default: all types. */
   types?: string[];
-  /** Only for operators. */
+  /** The owner of the events. Only an operator may set it. */
   owner?: string;
 }
 
-/** Options of usage. */
+/** Options for usage. */
 export interface UsageOptions extends CallOptions {
   start?: Date;
   end?: Date;
-  /** Default: ["MODEL"]. */
+  /** The dimensions by which the orders are grouped. Default: ["MODEL"]. */
   by?: UsageDimension[];
   /** The label name for the dimension LABEL. */
   label?: string;
 }
 
-/** A client. accounts, catalog and generations are the contract's stubs, which do not retry and throw Connect's errors. */
+/** A client. accounts, catalog and generations are the contract's stubs. Their calls are not retried, and throw Connect's errors. */
 export class Easel {
   readonly accounts;
   readonly catalog;
@@ -145,7 +145,7 @@ export class Easel {
 
   /**
    * Places an order, and retries with the same key until the outcome is known. If it throws an error whose
-   * orderOutcome is "unknown", the order may exist: order again with the key from the error.
+   * orderOutcome is "unknown", the order may exist. Then order again with the key from the error.
    */
   async order(model: string, inputs: Inputs, options: OrderOptions = {}): Promise<Order> {
     const { maxCostCents, expire, labels = {} } = options;
@@ -179,7 +179,7 @@ export class Easel {
     return values.render((await this.#call(this.generations.getGeneration, request, this.#attempts("read", "GetGeneration", options, request))).generation);
   }
 
-  /** Yields the matching renders from all pages, latest first. */
+  /** Yields the matching renders from all pages, most recent order first. */
   list(options: Filter & CallOptions & { states?: State[] } = {}): AsyncGenerator<Render, void, undefined> {
     const filter = { ...filterOf(options), states: (options.states ?? []).map((name) => v1.State[name as keyof typeof v1.State]) };
     const attempts = this.#attempts("read", "ListGenerations", options);
@@ -194,14 +194,14 @@ export class Easel {
   }
 
   /** Permanently deletes a render and its result. A missing render causes no error, so a retry is safe. */
-  async delete(render: Which, { force = false, ...options }: CallOptions & { /** Allows the deletion of an unfinished render. */ force?: boolean } = {}): Promise<void> {
+  async delete(render: Which, { force = false, ...options }: CallOptions & { /** Allows the deletion of an unfinished render. The catalog may not refund its price. */ force?: boolean } = {}): Promise<void> {
     const request = { generationId: idOf(render), allowMissing: true, force };
     await this.#call(this.generations.deleteGeneration, request, this.#attempts("read", "DeleteGeneration", options, { generationId: request.generationId }));
   }
 
   /**
    * Yields a render's current state and each newer state, until the render is finished or, with SETTLED, its cost is final. The
-   * watch continues if a server restarts or is silent. It throws an error only if a retry can't help or the limits are reached.
+   * watch reconnects if a server restarts or is silent. It throws an error only if a retry can't help or the limits are reached.
    */
   watch(render: Which, { until = "TERMINAL", knownEtag = "", heartbeatMs = defaultHeartbeatMs, ...options }: WatchOptions = {}): Watch<Render> {
     const heartbeatInterval = durationFromMs(heartbeatMs);
@@ -212,8 +212,8 @@ export class Easel {
   /**
    * Yields the current states of many renders and each newer state, until all are finished or, with SETTLED, all costs are final.
    * If renders is empty, it watches all matching renders, including new ones, until the caller leaves the loop. A deleted render
-   * has the state DELETED. Errors are handled as in watch. It never repeats a state of the 10,000 renders that changed last, and
-   * omits the states in knownEtags.
+   * has the state DELETED. Errors are handled as in watch. It never repeats a state of the 10,000 renders that changed most
+   * recently. It omits each state whose etag is in knownEtags.
    */
   watchMany(renders: Iterable<Which> = [], options: WatchManyOptions = {}): Watch<Render> {
     if (typeof renders === "string") throw new TypeError("watchMany expects an iterable of IDs; for one ID, use watch");
@@ -229,9 +229,9 @@ export class Easel {
   }
 
   /**
-   * Yields the durable events of the caller's owner: each at least once, and those of one render in order. Errors are handled as in
-   * watch, and it continues after the last event. If events after the token may have been deleted, it throws an error with the
-   * reason RESUME_TOKEN_EXPIRED.
+   * Yields the durable events of the caller's owner: each event at least once, and the events of one render in order. After a
+   * failure, it reconnects like watch and continues after the last event. If events after the token may have been deleted, it
+   * throws an error with the reason RESUME_TOKEN_EXPIRED.
    */
   events(options: EventsOptions = {}): Watch<EaselEvent> {
     const { resumeToken = "", start, types = [], owner = "", heartbeatMs = defaultHeartbeatMs } = options;
@@ -244,7 +244,7 @@ export class Easel {
     return watchEvents(this.generations, request, this.#attempts("stream", "WatchEvents", options));
   }
 
-  /** Yields the numbers and costs of orders, from all pages. */
+  /** Yields rows with the number and the cost of orders, from all pages. */
   usage(options: UsageOptions = {}): AsyncGenerator<UsageRow, void, undefined> {
     const { start, end, by = ["MODEL"], label = "" } = options;
     const times = { ...(start && { startTime: timestampFromDate(start) }), ...(end && { endTime: timestampFromDate(end) }) };

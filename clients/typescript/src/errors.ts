@@ -6,10 +6,10 @@ import { errorTable } from "./easel/v1/reasons.js";
 import { BadRequestSchema, ErrorInfoSchema, RequestInfoSchema, RetryInfoSchema } from "./google/rpc/error_details_pb.js";
 import type { Heartbeat, Render } from "./values.js";
 
-/** The known outcome of a failed order. The contract describes the values at CreateGeneration. Discard the key only after "not_placed". */
+/** Whether an order exists after its call failed. See CreateGeneration in the contract for the exact rules. Discard the key only after "not_placed". */
 export type OrderOutcome = "unknown" | "not_placed_by_this_call" | "not_placed";
 
-/** The order or render that an error is about. */
+/** The order or render that an error concerns. */
 export interface About {
   /** The idempotency key of the order. */
   key?: string;
@@ -31,7 +31,7 @@ export class EaselError extends Error {
   readonly metadata: Readonly<Record<string, string>>;
   /** An order's outcome over all its attempts; undefined for calls that are not orders. */
   readonly orderOutcome?: OrderOutcome;
-  /** The delay in milliseconds that the server requests. */
+  /** The delay in milliseconds that the server requests before a retry; undefined if it requests none. */
   readonly retryAfter?: number;
   readonly fieldViolations: readonly { field: string; description: string }[];
   readonly requestId: string;
@@ -105,9 +105,9 @@ export class NoContent extends EaselError {}
 export class ContentChanged extends EaselError {}
 /** Easel or the catalog is temporarily unavailable. */
 export class Unavailable extends EaselError {}
-/** The call failed for a reason that the server's operator must fix. */
+/** The call failed for a reason that only the server's operator can fix. */
 export class ServerFault extends EaselError {}
-/** The timeout of the call or of its signal has passed. raw is the last failure. In a watch, heartbeat is the last heartbeat. */
+/** The timeout of the call or of its signal has passed. raw is Connect's last error before that. In a watch, heartbeat is the last heartbeat. */
 export class Timeout extends EaselError {
   constructor(
     message: string,
@@ -117,7 +117,7 @@ export class Timeout extends EaselError {
     super(message, parts);
   }
 }
-/** The caller's signal aborted the call before the timeout. raw is the last failure. */
+/** The caller's signal aborted the call before the timeout. raw is Connect's last error before that. */
 export class Stopped extends EaselError {}
 /** The render ended without a result. */
 export class RenderFailed extends EaselError {
@@ -128,7 +128,7 @@ export class RenderFailed extends EaselError {
     super(`${render.state}: ${render.failureMessage}`, { key, generationId: render.generationId });
   }
 }
-/** Bytes of a download were damaged or are missing. */
+/** Downloaded bytes are damaged or missing. */
 export class Damaged extends EaselError {
   constructor(message: string) {
     super(message, { code: "DATA_LOSS" });
@@ -150,7 +150,7 @@ export function errorOf(raw: ConnectError, address: string, silent: boolean, abo
   return Object.assign(error, { isRetryable: row.again === "yes" || (row.again === "if_told" && error.retryAfter !== undefined) });
 }
 
-/** Returns a status message, or a clearer message if the connection to the address failed. */
+/** Returns the text of a status, or a clearer text if the connection to the address failed. */
 function plain(text: string, address: string, silent: boolean): string {
   if (text.includes("wrong version number")) return "server does not speak TLS; use http:// in the address"; // an OpenSSL error
   if (text === "PING timed out" || text === "the connection does not respond" || (silent && text === "the operation timed out")) return `${address} does not respond`;

@@ -1,6 +1,6 @@
 // The contract's values in JavaScript types. Cents and milliseconds are numbers, times are dates, and enum values are names. The
-// property raw is the original message, which includes the fields of a newer server. It is not enumerable, so it is not printed,
-// copied or converted to JSON. Undefined means that the server sent no value.
+// property raw is the original message. It also contains fields that only a newer server sends. It is not enumerable, so it is
+// not printed, copied or converted to JSON. Undefined means that the server sent no value.
 import { create, isMessage, toJson, type DescField, type DescMessage, type JsonObject, type JsonValue, type Message } from "@bufbuild/protobuf";
 import { durationMs, timestampDate, ValueSchema, type Duration, type Timestamp } from "@bufbuild/protobuf/wkt";
 import * as v1 from "./easel/v1/index.js";
@@ -9,7 +9,7 @@ import * as v1 from "./easel/v1/index.js";
 type Name<E> = Exclude<keyof E & string, "UNSPECIFIED"> | `unknown(${number})`;
 /** The state of a render. QUEUED, RUNNING and UNRECOGNIZED are not final. */
 export type State = Name<typeof v1.State>;
-/** The state at which a watch ends. TERMINAL: the render is finished. SETTLED: its cost is also final. */
+/** The condition that ends a watch: the render is finished (TERMINAL), or its cost is also final (SETTLED). */
 export type WatchUntil = "TERMINAL" | "SETTLED";
 /** The condition of the catalog. */
 export type UpstreamCondition = Name<typeof v1.UpstreamCondition>;
@@ -56,7 +56,7 @@ export interface Render {
   raw: v1.Generation;
 }
 
-/** An accepted order. If replayed is true, the key was used before, and the render belongs to the earlier order. */
+/** An accepted order. If replayed is true, an earlier order used the key, and the render belongs to that order. */
 export interface Order {
   generationId: string;
   key: string;
@@ -75,7 +75,7 @@ export interface Quote {
   raw: v1.Quote;
 }
 
-/** A team's spending limit for the current day or month, and the amount that the team has spent. */
+/** A team's spending limit for the current day or month, with the amounts that are spent and reserved. */
 export interface Budget {
   window: BudgetWindow;
   limitCents: number;
@@ -104,16 +104,16 @@ export interface EaselEvent {
   type: string;
   createTime?: Date;
   owner: string;
-  /** Undefined for a budget. */
+  /** Undefined if the event reports a budget. */
   render?: Render;
-  /** Undefined for a render. */
+  /** Undefined if the event reports a render. */
   budget?: Budget;
-  /** Continues after this event. Store it when the event was processed. */
+  /** The token to continue after this event. Store it after you have processed the event. */
   resumeToken: string;
   raw: v1.Event;
 }
 
-/** A model of the catalog. Easel.model always has its input fields. */
+/** A model in the catalog. Easel.models may omit the input fields; Easel.model returns them. */
 export interface Model {
   modelId: string;
   displayName: string;

@@ -7,7 +7,7 @@ import type * as v1 from "./easel/v1/index.js";
 import { errorTable } from "./easel/v1/reasons.js";
 import { values, type EaselEvent, type Render } from "./values.js";
 
-/** An iterator over states. It ends when the watch is complete, the caller leaves the loop or calls stop. A signal ends it with an error. */
+/** An iterator over the states or events of a watch. It ends when the watch is complete, or when the caller leaves the loop or calls stop. If the signal aborts, it throws an error. */
 export class Watch<T> implements AsyncIterableIterator<T> {
   readonly #stopped = new AbortController();
   readonly #states: AsyncGenerator<T, void, undefined>;
@@ -70,7 +70,7 @@ export const watchMany = (generations: Generations, request: v1.WatchGenerations
     });
   });
 
-/** Yields the events of an owner. Each stream continues after the last message. */
+/** Yields the events of an owner. Each new stream continues after the last message. */
 export const watchEvents = (generations: Generations, request: v1.WatchEventsRequest, attempts: Attempts): Watch<EaselEvent> =>
   new Watch((stopped) =>
     follow(attempts, stopped, {
@@ -85,7 +85,7 @@ export const watchEvents = (generations: Generations, request: v1.WatchEventsReq
     }),
   );
 
-/** Yields the messages of a stream of events in the form of a watch, and stores the token of each in the request. */
+/** Converts the messages of an event stream to the form that follow expects, and stores the latest resume token in the request. */
 async function* updates(stream: AsyncIterable<v1.WatchEventsResponse>, request: v1.WatchEventsRequest): AsyncGenerator<{ event: WatchEvent<v1.WatchEventsResponse> }> {
   for await (const response of stream) {
     request.resumeToken = response.resumeToken;
@@ -105,7 +105,7 @@ class Etags {
     this.#known = new Map(Object.entries(knownEtags).slice(-mostEtags));
   }
 
-  /** Returns the etags for the next request. It omits finished renders, because the server reads each requested render that the catalog no longer lists. */
+  /** Returns the etags for the next request. It omits finished renders, because the server would read each of them individually if the catalog no longer lists it. */
   wanted(): Record<string, string> {
     return Object.fromEntries([...this.#known].filter(([id]) => !this.#finished.has(id)).slice(-mostKnownEtags));
   }
@@ -114,7 +114,7 @@ class Etags {
     return this.#known.get(generationId) === etag;
   }
 
-  /** Stores the etag of an update. If the request does not name its generations, it forgets a deleted generation. */
+  /** Stores the etag of an update. If the request does not name its generations, it removes the etag of a deleted generation. */
   add({ generationId, etag, state }: v1.Generation): void {
     this.#forget(generationId);
     if (state === State.DELETED && !this.named) return;
@@ -132,11 +132,11 @@ class Etags {
 
 /** One kind of watch, with updates of type U that contain values of type T. */
 interface Watched<U, T> {
-  /** Opens a stream whose request has the etags of the states received so far. */
+  /** Opens a stream that continues after the values received so far. */
   start: (signal: AbortSignal) => AsyncIterable<{ event: WatchEvent<U> }>;
   /** Returns the value in an update, or undefined if the value is not new. A new value resets the back-off. */
   newer: (update: U) => T | undefined;
-  /** Whether the watch is complete when the server ends the stream with OK. Otherwise the stream is opened again. */
+  /** Whether the watch is complete when the server ends a stream with OK. If false, the watch opens another stream. */
   hasGoal: boolean;
   heartbeatMs: number;
 }
@@ -149,7 +149,7 @@ type WatchEvent<U> =
 
 /** Yields new values, and reopens the stream after each failure, until the watch is complete or an error is final. */
 async function* follow<U, T>(attempts: Attempts, stopped: AbortSignal, watched: Watched<U, T>): AsyncGenerator<T, void, undefined> {
-  // Even if the interval is outside the allowed range, the server has this long to reject the request.
+  // If the interval is outside the contract's range, the server still has at least three seconds to reject the request.
   const limitMs = 3 * Math.min(Math.max(watched.heartbeatMs, shortestHeartbeatMs), longestHeartbeatMs);
   const outer = attempts.signal ? AbortSignal.any([attempts.signal, stopped]) : stopped;
   while (!stopped.aborted) {

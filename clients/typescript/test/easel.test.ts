@@ -41,7 +41,7 @@ type Answer<I, O> = (request: I, context: HandlerContext) => O;
 const order = ["studio/haiku", { prompt: "rain" }, { key: "key-1" }] as const;
 const whole = new Uint8Array(5000).map((_, n) => n % 251);
 
-/** Returns a client, and the requests that it sends. Its calls get the answers in order, and then the last answer repeatedly. */
+/** Returns a client, the requests that it sends, and its hooks. Its calls get the answers in order. After the last answer, they get the last one again. */
 function play<I extends object, O>(...answers: Answer<I, O>[]) {
   const requests: I[] = [];
   const hooks: Hooks = {};
@@ -118,7 +118,7 @@ const named = (code: Code) => Code[code].replace(/(?<=[a-z])(?=[A-Z])/g, "_").to
 
 const final = [Code.NotFound, Code.Unauthenticated, Code.PermissionDenied, Code.InvalidArgument, Code.FailedPrecondition, Code.OutOfRange, Code.Unimplemented];
 
-/** Returns an answer that sends the bytes from the requested offset up to the given one, and then throws end if it is set. */
+/** Returns an answer that sends the bytes from the requested offset up to the offset to, and then throws end if it is set. */
 const pieces = (to: number, spoil: (chunk: Chunk) => void = () => {}, end?: ConnectError) =>
   async function* ({ readOffset }: DownloadGenerationRequest) {
     for (let at = Number(readOffset); at < to; at += 1000) {
@@ -206,7 +206,7 @@ class Site {
     t.after(() => [...this.#servers.keys()].map((address) => this.stop(address)));
   }
 
-  /** Starts a server at an address, which responds or is silent. */
+  /** Starts a server at an address. If says is "nothing", the server accepts connections but sends nothing. */
   async serve(address: string, says: "answers" | "nothing" = "answers") {
     const routes = ({ service }: ConnectRouter) => service(GenerationService, { getGeneration: () => (this.asked.push(address), { generation: {} }) });
     const answers = connectNodeAdapter({ routes });
@@ -235,7 +235,7 @@ class Site {
   }
 }
 
-/** Reports whether a call gets its response late, or not at all within two seconds. */
+/** Reports whether a call takes more than 0.9 s. The call is aborted after two seconds. */
 async function isSlow(easel: Easel) {
   const began = performance.now();
   await easel.get("gen_1", { signal: AbortSignal.timeout(2000) }).catch((error: unknown) => assert.ok(error instanceof Timeout));
@@ -386,7 +386,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
 
   for (const [code, why, outcome, kind] of [
     [Code.ResourceExhausted, "BUDGET_EXCEEDED", "not_placed", "BudgetExceeded"],
-    [Code.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", "OutcomeUnknown"], // without RetryInfo, it is too late for a retry
+    [Code.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", "OutcomeUnknown"], // an error without RetryInfo means that it is too late for a retry
     [Code.FailedPrecondition, "PRICE_ABOVE_LIMIT", "not_placed_by_this_call", "PriceAboveLimit"],
     [Code.FailedPrecondition, "ORDER_EXPIRED", "unknown", "OrderExpired"],
     [Code.Internal, "UPSTREAM_REDIRECT_REFUSED", "unknown", "ServerFault"],
@@ -726,7 +726,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     await assert.rejects(async () => {
       for await (const { generationId } of easel.watchMany([], { knownEtags })) ids.push(generationId);
     }, { name: "NotFound" });
-    assert.deepEqual(ids, ["gen_10000", "gen_0"]); // gen_0 is yielded again, because its etag was no longer stored
+    assert.deepEqual(ids, ["gen_10000", "gen_0"]); // the client yields gen_0 again, because it no longer stored its etag
   });
 
   for (const [name, generationIds, ids] of [
