@@ -32,12 +32,12 @@ import org.junit.jupiter.api.parallel.ResourceLock;
 import org.junit.jupiter.api.parallel.Resources;
 
 /** Tests of the client against a scripted server. */
-@Timeout(300) // seconds, for a busy machine; each test waits for conditions
+@Timeout(300) // seconds; enough for a busy machine, because each test waits for conditions
 final class EaselTest {
   private static final byte[] WHOLE = "easel".repeat(1000).getBytes();
   private static final Object SILENCE = "silence"; // the stream is silent until the client cancels it
   private static final Duration HEARTBEAT = Duration.newBuilder().setSeconds(2).build();
-  /** The response to a call: messages, of which the last may be an error or SILENCE. */
+  /** The response to a call: a list of messages. An error or SILENCE may follow the last message. */
   interface Answer extends Function<Message, List<?>> {}
 
   /** A client and its scripted server. */
@@ -394,7 +394,7 @@ final class EaselTest {
   @Test
   void watchManySendsTheEtagsUpdatedLast() throws IOException {
     var updates = new ArrayList<Object>(IntStream.range(0, 1001).mapToObj(i -> update("gen_" + i, "e1", State.STATE_RUNNING)).toList());
-    updates.add(1000, update("gen_0", "e2", State.STATE_RUNNING)); // before the last update
+    updates.add(1000, update("gen_0", "e2", State.STATE_RUNNING)); // inserted before the last update
     updates.add(unavailable());
     try (var test = new Scripted(request -> updates, request -> List.of(update("gen_1", "e2", State.STATE_RUNNING)))) {
       equal(1003, yielded(test.easel.watchMany(), 1003).size());
@@ -415,7 +415,7 @@ final class EaselTest {
     var second = new ArrayList<Object>(List.of(old));
     second.addAll(many);
     second.addAll(many.subList(1, many.size()));
-    second.add(many.get(0)); // no longer stored
+    second.add(many.get(0)); // its etag is no longer stored
     try (var test = new Scripted(request -> first, request -> second)) {
       var ids = yielded(test.easel.watchMany(List.of(), new WatchOptions().knownEtags(Map.of("old", "e0"))), 10_002).stream().map(Render::generationId).toList();
       equal(IntStream.concat(IntStream.range(0, 10_001), IntStream.of(0)).mapToObj(i -> "gen_" + i).toList(), ids);
@@ -635,7 +635,7 @@ final class EaselTest {
       equal(1, test.requests.size());
     }
     Files.delete(file);
-    Files.delete(directory); // fails if another file is left
+    Files.delete(directory); // fails if the directory contains another file
   }
 
   @Test
@@ -672,7 +672,7 @@ final class EaselTest {
     }
     equal(true, Arrays.equals(WHOLE, Files.readAllBytes(file)));
     Files.delete(file);
-    Files.delete(directory); // fails if another file is left
+    Files.delete(directory); // fails if the directory contains another file
   }
 
   @Test
@@ -681,7 +681,7 @@ final class EaselTest {
         pieces(WHOLE.length, chunk -> chunk.setCrc32C(chunk.getCrc32C() ^ 1), null),
         pieces(WHOLE.length, chunk -> chunk.setOffset(chunk.getOffset() + 1), null),
         pieces(4990, chunk -> chunk, null),
-        pieces(0, chunk -> chunk, null), // no chunk at all
+        pieces(0, chunk -> chunk, null), // the server sends no chunk
         pieces(WHOLE.length, chunk -> chunk.setSummary(ContentSummary.newBuilder().setSizeBytes(1)), null),
         pieces(WHOLE.length, chunk -> chunk.setSummary(ContentSummary.newBuilder().setSha256("0")), null))) {
       var directory = Files.createTempDirectory("easel");
@@ -689,7 +689,7 @@ final class EaselTest {
         fails(DamagedException.class, () -> test.easel.download("gen_1", directory.resolve("file")));
         equal(1, test.requests.size());
       }
-      Files.delete(directory); // fails if a file is left
+      Files.delete(directory); // fails if the directory contains a file
     }
   }
 
@@ -716,7 +716,7 @@ final class EaselTest {
   void errorNamesAnAddressThatFailsOrIsSilent() throws IOException {
     var closed = new ServerSocket(0, 1, InetAddress.getLoopbackAddress());
     closed.close();
-    try (var silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress()); // the operating system accepts the connections, but no program serves them
+    try (var silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress()); // the system accepts connections, but no program reads from them
         var toClosed = Easel.builder().address("127.0.0.1:" + closed.getLocalPort()).attempts(1).build();
         var toSilent = Easel.builder().address("127.0.0.1:" + silent.getLocalPort()).attempts(1).build()) {
       equal("UNAVAILABLE: connection to 127.0.0.1:" + closed.getLocalPort() + " failed: Connection refused",

@@ -17,7 +17,7 @@ public final class Render {
     }
     try (var easel = Easel.builder()
         .onHeartbeat(heartbeat -> System.out.println("watching: " + heartbeat.typicalRemaining().map(left -> left.toSeconds() + " s left").orElse("nothing new")))
-        .onRetry((error, delay) -> System.out.println("again: " + error.getMessage()))
+        .onRetry((error, delay) -> System.out.println("retrying: " + error.getMessage()))
         .build()) {
       run(easel.withTimeout(Duration.ofMinutes(10)), args[0], args[1], Path.of(args[2]));
     } catch (EaselException e) {

@@ -6,7 +6,7 @@ import java.util.Optional;
 import java.util.OptionalLong;
 
 /**
- * The account's balance and the caller's budgets at one time.
+ * The account's balance and the caller's budgets.
  *
  * @param balanceCents absent if the caller may not see the balance
  */

@@ -11,14 +11,14 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
-/** The attempts of one call. A call is retried if a retry may help. */
+/** The attempts of one call. It decides whether and when a failed call is retried. */
 final class Attempts {
   static final Duration LONGEST = Duration.ofSeconds(10); // maximum back-off before jitter
-  private static final Duration LONGEST_ASKED = Duration.ofHours(1); // maximum delay that a server may request
-  private static final int MOST_ASKED = 10; // maximum number of attempts for a read if the server requests each retry
-  private static final long WARN_AFTER = 5000; // a warning is logged if a call has failed for this many milliseconds, including the next delay
+  private static final Duration LONGEST_ASKED = Duration.ofHours(1); // maximum delay that a server may request; a longer delay fails the call
+  private static final int MOST_ASKED = 10; // maximum number of attempts for a read after which the server requests a delay
+  private static final long WARN_AFTER = 5000; // milliseconds of failures, including the next delay, after which a warning is logged
 
-  /** A kind of call, with its default limits. A stream has no total time. During an outage, its 100 attempts last about 15 minutes. */
+  /** A kind of call, with its default limits. A stream has no time limit. If all of its 100 attempts fail, they take about 15 minutes. */
   enum Kind {
     READ(Duration.ofMinutes(1), 5),
     ORDER(Duration.ofMinutes(15), 100),
@@ -40,7 +40,7 @@ final class Attempts {
   private final CountDownLatch ended = new CountDownLatch(1); // any thread may count it down
   private Deadline deadline; // null means that only the Context limits the call
   private Failure.Subject subject;
-  private Failure before; // last failure other than the timeout; null before the first failure
+  private Failure before; // last failure that the timeout did not cause; null before the first failure
   private int failures;
   private int unasked; // failed attempts since the last response, without a delay from the server
   private int asked; // failed attempts since the last response, with a delay from the server
@@ -48,7 +48,7 @@ final class Attempts {
   private boolean warned;
   private Heartbeat last; // last heartbeat; null before the first heartbeat
 
-  /** Creates the attempts of a call that starts now. key and generationId are empty if unknown. */
+  /** Creates the state for a call that starts now. key and generationId are empty if unknown. */
   Attempts(Easel easel, Kind kind, String method, String key, String generationId) {
     this.easel = easel;
     this.kind = kind;
@@ -96,7 +96,7 @@ final class Attempts {
     return last;
   }
 
-  /** Ends the call: no further attempt is made. */
+  /** Ends the call. It makes no further attempts. */
   void end() {
     ended.countDown();
   }
@@ -105,7 +105,7 @@ final class Attempts {
     return ended.getCount() == 0;
   }
 
-  /** Converts a gRPC error to an exception. After a timeout, the exception has the details of the last failure before the timeout. */
+  /** Converts a gRPC error to an exception. If the call timed out, the exception contains the last failure before the timeout. */
   EaselException exception(StatusRuntimeException error) {
     var failure = Failure.of(error, easel.address(), failingSince != 0);
     subject = subject.after(failure.metadata("order_outcome"));
@@ -126,8 +126,8 @@ final class Attempts {
   }
 
   /**
-   * Waits before the next attempt, for the longer of the back-off, least, and the delay in the error. It throws an exception if
-   * worth is false, the limits of the call are reached, or the caller ends the call.
+   * Waits before the next attempt, for the longest of the back-off, least, and the delay in the error. It throws the error instead
+   * if worth is false, the limits of the call are reached, or the caller ends the call.
    */
   void pause(EaselException error, boolean worth, Duration least) {
     if (isOver()) {
@@ -160,7 +160,7 @@ final class Attempts {
     }
   }
 
-  /** Logs a warning if, at the next attempt, five seconds will have passed since the first failure. */
+  /** Logs a warning if the call will have failed for five seconds by the next attempt, and a warning is due. */
   private void warn(EaselException error, long delay) {
     if (failingSince == 0) {
       failingSince = System.nanoTime();
@@ -178,7 +178,7 @@ final class Attempts {
     return easel.isClosed() || Thread.currentThread().isInterrupted() || Context.current().isCancelled();
   }
 
-  /** Reports whether the call's time, or the caller's Context, ends within the given milliseconds. */
+  /** Reports whether the deadline of the call or of the caller's Context passes within the given milliseconds. */
   private boolean isOverWithin(long millis) {
     return Stream.of(deadline, Context.current().getDeadline()).anyMatch(end -> end != null && end.timeRemaining(TimeUnit.MILLISECONDS) < millis);
   }

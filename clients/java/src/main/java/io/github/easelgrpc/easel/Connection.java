@@ -14,7 +14,7 @@ import java.util.concurrent.atomic.AtomicReference;
 /** Functions that create the connection to a server. */
 final class Connection {
   private static final Metadata.Key<String> AUTHORIZATION = Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
-  /** Distributes calls among all servers. If grpc-services is on the class path, servers whose health check fails are skipped. */
+  /** Distributes calls among all servers. If grpc-services is on the class path, calls skip servers that fail their health check. */
   private static final Map<String, ?> SERVICE_CONFIG =
       Map.of("loadBalancingConfig", List.of(Map.of("round_robin", Map.of())), "healthCheckConfig", Map.of("serviceName", ""));
 
@@ -50,7 +50,7 @@ final class Connection {
         .build();
   }
 
-  /** Returns a channel whose calls send the API key. Each call reads the key file. If the file has no valid key, the call sends the last key. */
+  /** Returns a channel whose calls send the API key. Each call reads the key file. While the file has no valid key, calls send the last valid key. */
   static Channel authorized(Channel channel, String apiKey, String keyFile) {
     if (apiKey.isEmpty()) {
       return channel;

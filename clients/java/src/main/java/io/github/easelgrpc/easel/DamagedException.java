@@ -2,7 +2,7 @@ package io.github.easelgrpc.easel;
 
 import io.grpc.Status;
 
-/** Bytes of a download were damaged or are missing. */
+/** Downloaded bytes are damaged or missing. */
 public final class DamagedException extends EaselException {
   private static final long serialVersionUID = 1;
 

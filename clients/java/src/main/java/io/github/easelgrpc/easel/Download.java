@@ -22,10 +22,10 @@ import java.util.zip.CRC32C;
 
 /** The state of a download over all its streams. */
 final class Download {
-  private static final Duration STALE_AGE = Duration.ofDays(1); // time after its last write at which a part file counts as abandoned
+  private static final Duration STALE_AGE = Duration.ofDays(1); // time since the last write after which a part file counts as abandoned
 
   private final OutputStream to;
-  private final FileChannel file; // file to which the stream writes; null if the caller supplied the stream
+  private final FileChannel file; // file that the stream writes to; null if the caller supplied the stream
   private final MessageDigest digest = sha256();
   private final DownloadGenerationRequest.Builder request; // request for the remaining bytes
   private ContentInfo info; // null before the first chunk
@@ -44,7 +44,7 @@ final class Download {
     return request.getReadOffset();
   }
 
-  /** Reads one stream, which starts at the next byte. */
+  /** Reads one stream, which starts at the next byte, and writes its bytes. */
   ContentInfo once(Easel easel, Attempts attempts) throws IOException {
     var call = Context.current().withCancellation();
     var previous = call.attach();
@@ -80,7 +80,7 @@ final class Download {
     return true;
   }
 
-  /** Removes the part files of killed downloads to the same file. A running download writes more often than every STALE_AGE. */
+  /** Removes the part files that remain from killed downloads to the same file. A running download writes more often. */
   static void removeStale(Path file) throws IOException {
     var name = Pattern.compile(Pattern.quote("." + file.getFileName()) + "\\.[\\w-]+\\.part");
     var old = FileTime.from(Instant.now().minus(STALE_AGE));
@@ -90,7 +90,7 @@ final class Download {
           Files.deleteIfExists(part);
         }
       }
-    } catch (NoSuchFileException e) { // another download has removed the part file, or the directory does not exist
+    } catch (NoSuchFileException e) { // another download has already removed the part file, or the directory does not exist
     }
   }
 
@@ -107,7 +107,7 @@ final class Download {
       info = chunk.getInfo();
     }
     if (!info.getEtag().isEmpty()) {
-      request.setEtag(info.getEtag()); // the remaining bytes must belong to the same content
+      request.setEtag(info.getEtag()); // with the etag, the server rejects the next request if the content has changed
     }
     if (chunk.hasSummary() && !isWhole(chunk.getSummary())) {
       throw new DamagedException();

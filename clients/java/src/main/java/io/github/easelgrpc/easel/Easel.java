@@ -17,10 +17,10 @@ import java.util.function.Supplier;
 
 /**
  * A robust client for Easel. It retries a call if a retry may help. A call that fails throws an {@link EaselException}. By default,
- * a read has a minute and five attempts, and an order has 15 minutes; see {@link #withTimeout} and {@link #withAttempts}. Orders,
- * watches and downloads fail after 100 consecutive failed attempts, about 15 minutes. A call also ends when its {@link Context} is
- * cancelled, the client is closed or the caller's thread is interrupted. If a call keeps failing for five seconds, the client logs
- * a warning. A client is safe for concurrent use.
+ * a read has one minute and five attempts, and an order has 15 minutes; see {@link #withTimeout} and {@link #withAttempts}. Orders,
+ * watches and downloads fail after 100 consecutive failed attempts, which take about 15 minutes. A call also ends when its
+ * {@link Context} is canceled, the client is closed or the caller's thread is interrupted. If a call keeps failing for five
+ * seconds, the client logs a warning. A client is safe for concurrent use.
  */
 public final class Easel implements AutoCloseable {
   private static final Gson JSON = new GsonBuilder().serializeNulls().disableHtmlEscaping().create();
@@ -42,8 +42,8 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Creates a client for the server at EASEL_ADDR, by default localhost:50051. The API key or token is in the file that
-   * EASEL_API_KEY_FILE names, or otherwise in EASEL_API_KEY.
+   * Creates a client for the server at EASEL_ADDR, by default localhost:50051. Each call reads the API key or token from the file
+   * that EASEL_API_KEY_FILE names. If that variable is unset, the key is the value of EASEL_API_KEY.
    */
   public static Easel create() {
     return builder().build();
@@ -54,12 +54,12 @@ public final class Easel implements AutoCloseable {
     return new EaselBuilder();
   }
 
-  /** Returns a client on the same connection. All its calls share one timeout, which starts now. The client need not be closed. */
+  /** Returns a client on the same connection. All its calls share one timeout, which starts now. You need not close this client. */
   public Easel withTimeout(Duration timeout) {
     return new Easel(own, channel, settings, Deadline.after(timeout.toMillis(), TimeUnit.MILLISECONDS), attempts, true);
   }
 
-  /** Returns a client on the same connection. Its calls fail after this number of consecutive failed attempts. The client need not be closed. */
+  /** Returns a client on the same connection. Its calls fail after this number of consecutive failed attempts. You need not close this client. */
   public Easel withAttempts(int attempts) {
     return new Easel(own, channel, settings, deadline, attempts, true);
   }
@@ -71,7 +71,7 @@ public final class Easel implements AutoCloseable {
 
   /**
    * Runs calls on another thread, such as {@code easel.async(client -> client.get(id))}. The future fails with the
-   * task's exception. Cancelling the future ends the calls.
+   * task's exception. Canceling the future cancels its calls.
    */
   public <T> CompletableFuture<T> async(Task<T> task) {
     var calls = Context.current().withCancellation();
@@ -141,7 +141,7 @@ public final class Easel implements AutoCloseable {
     return new Render(call(calls, () -> calls.on(generations()).getGeneration(request)).getGeneration(), null);
   }
 
-  /** Waits until a render is finished, and returns the render. It handles errors like a watch. */
+  /** Waits until a render is finished, and returns the render. It handles failures in the same way as a watch. */
   public Render wait(String generationId) {
     return last(watch(generationId));
   }
@@ -160,7 +160,7 @@ public final class Easel implements AutoCloseable {
     delete(generationId, false);
   }
 
-  /** Deletes a render permanently. If force is true, the render may be unfinished, and its price may not be refunded. */
+  /** Permanently deletes a render and its result. If force is true, it also deletes an unfinished render, but the catalog may not refund the price. */
   public void delete(String generationId, boolean force) {
     var calls = read("DeleteGeneration", generationId);
     var request = DeleteGenerationRequest.newBuilder().setGenerationId(generationId).setAllowMissing(true).setForce(force).build();
@@ -184,7 +184,7 @@ public final class Easel implements AutoCloseable {
     return new GenerationWatch(this, request, key);
   }
 
-  /** Watches all renders, including new ones, until the caller closes the watch. */
+  /** Watches all of the caller's renders, including new ones, until the caller closes the watch. */
   public Watch<Render> watchMany() {
     return watchMany(List.of());
   }
@@ -197,28 +197,28 @@ public final class Easel implements AutoCloseable {
   /**
    * Watches the named renders until all are finished (or settled, see {@link WatchOptions#untilSettled}), and reconnects after
    * failures. If generationIds is empty, it watches all renders, including new ones, until the caller closes the watch. It never
-   * repeats a state of the 10,000 renders that changed last.
+   * repeats a state of the 10,000 renders that changed most recently.
    */
   public Watch<Render> watchMany(Collection<String> generationIds, WatchOptions options) {
     return new GenerationsWatch(this, WatchGenerationsRequest.newBuilder().addAllGenerationIds(generationIds).setUntil(options.until)
         .putAllKnownEtags(options.knownEtags).setFilter(options.filter.filter).setHeartbeatInterval(options.heartbeat).build());
   }
 
-  /** Reads the events from now on: see {@link #events(EventQuery)}. */
+  /** Watches all events from now on. See {@link #events(EventQuery)}. */
   public Watch<Event> events() {
     return events(new EventQuery());
   }
 
   /**
-   * Reads the durable events of the caller's owner: each at least once, and those of one render in order. It has no goal, reconnects
-   * after failures, and continues after the last event. If events after the token may have been deleted, it throws an exception with
-   * the reason RESUME_TOKEN_EXPIRED.
+   * Watches the durable events of the caller's owner. It yields each event at least once, and the events of one render in order. It
+   * continues until the caller closes it. After a failure, it reconnects and continues after the last event. If events after the
+   * resume token may have been deleted, it throws an exception with the reason RESUME_TOKEN_EXPIRED.
    */
   public Watch<Event> events(EventQuery query) {
     return new EventsWatch(this, query.request.build());
   }
 
-  /** Returns the matching renders, latest first. Each page is read when it is needed. */
+  /** Returns the matching renders, most recent order first. Each page is read when it is needed. */
   public Iterable<Render> list(Filter filter) {
     var calls = read("ListGenerations", "");
     var request = ListGenerationsRequest.newBuilder().setFilter(filter.filter).build();
@@ -227,7 +227,7 @@ public final class Easel implements AutoCloseable {
         page -> page.getGenerationsList().stream().map(generation -> new Render(generation, null)).toList(), ListGenerationsResponse::getNextPageToken);
   }
 
-  /** Returns the number and the cost of orders, with one row for each combination of dimension values. Each page is read when it is needed. */
+  /** Returns the number and the cost of orders. There is one row for each combination of values of the dimensions. Each page is read when it is needed. */
   public Iterable<UsageRow> usage(UsageQuery query) {
     var calls = read("ListUsage", "");
     var request = query.request.build();
@@ -238,7 +238,7 @@ public final class Easel implements AutoCloseable {
 
   /**
    * Downloads a render's file. Until the file is complete and verified, it has a temporary name in the same directory. If two
-   * downloads to the same name are concurrent, the file that is completed later replaces the other.
+   * downloads write to the same name concurrently, the download that finishes last replaces the file of the other.
    */
   public Content download(String generationId, Path file) throws IOException {
     if (Files.exists(file) && !Files.isRegularFile(file)) {
@@ -257,8 +257,8 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Downloads a render's file to a stream, which receives the bytes as they arrive and is not closed. If the content has no etag, an
-   * interrupted download fails, because it can't resume.
+   * Downloads a render's file to a stream. The stream receives the bytes as they arrive, and is not closed. If the content has no
+   * etag, an interrupted download can't resume and fails.
    */
   public Content download(String generationId, OutputStream to) throws IOException {
     return download(new Download(generationId, to, null));
@@ -279,7 +279,7 @@ public final class Easel implements AutoCloseable {
     }
   }
 
-  /** Closes the connection, which ends all calls. On a client from {@link #withTimeout} or {@link #withAttempts}, close does nothing. */
+  /** Closes the connection. All open calls fail. On a client from {@link #withTimeout} or {@link #withAttempts}, close does nothing. */
   @Override
   public void close() {
     if (own != null && !derived) {
@@ -314,7 +314,7 @@ public final class Easel implements AutoCloseable {
     return settings.hooks();
   }
 
-  /** Returns the number of failed attempts after which a call of this kind fails. */
+  /** Returns the number of consecutive failed attempts after which a call of this kind fails. */
   int attempts(Attempts.Kind kind) {
     return attempts > 0 ? attempts : kind == Attempts.Kind.READ ? settings.readAttempts() : kind.attempts;
   }

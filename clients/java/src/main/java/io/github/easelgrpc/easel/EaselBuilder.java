@@ -35,13 +35,13 @@ public final class EaselBuilder {
 
   EaselBuilder() {}
 
-  /** Sets the address: host:port, https://host (with TLS), or http://host (without TLS). Without a scheme, TLS is used unless the host is loopback. */
+  /** Sets the address: host:port, https://host (with TLS), or http://host (without TLS). Without a scheme, the connection uses TLS, unless the host is loopback. */
   public EaselBuilder address(String address) {
     this.address = address;
     return this;
   }
 
-  /** Sets the API key or token. By default, each call reads it from the file that EASEL_API_KEY_FILE names. Without such a file, it is the value of EASEL_API_KEY. */
+  /** Sets the API key or token. By default, each call reads the key from the file that EASEL_API_KEY_FILE names. If that variable is unset, the key is the value of EASEL_API_KEY. */
   public EaselBuilder apiKey(String apiKey) {
     this.apiKey = apiKey;
     this.keyFile = "";
@@ -84,13 +84,13 @@ public final class EaselBuilder {
     return this;
   }
 
-  /** Sets the total time for each read and order. The default is a minute for a read and 15 minutes for an order. */
+  /** Sets the total time of each read and each order. The default is one minute for a read and 15 minutes for an order. */
   public EaselBuilder timeout(Duration total) {
     this.timeout = total;
     return this;
   }
 
-  /** Sets the maximum number of attempts for a read. The default is 5. */
+  /** Sets the maximum number of attempts for a read. The default is 5. An attempt does not count if the server requests a delay before the next one. */
   public EaselBuilder attempts(int attempts) {
     this.readAttempts = attempts;
     return this;

@@ -22,7 +22,7 @@ public class EaselException extends RuntimeException {
     this.failure = failure;
   }
 
-  /** The known outcome of a failed order. The contract describes the values at CreateGeneration. */
+  /** Whether an order exists after its call failed. See CreateGeneration in the contract for the exact rules. */
   public enum OrderOutcome { UNKNOWN, NOT_PLACED_BY_THIS_CALL, NOT_PLACED }
 
   /** Returns the reason, or ERROR_REASON_UNSPECIFIED if the reason is from a newer server or the error is not from Easel. */
@@ -31,7 +31,7 @@ public class EaselException extends RuntimeException {
     return value == null ? ErrorReason.ERROR_REASON_UNSPECIFIED : ErrorReason.valueOf(value);
   }
 
-  /** Returns the name of the reason, even if it is from a newer server, or an empty string without a reason. */
+  /** Returns the name of the reason, even if it is from a newer server. It returns an empty string if the error has no reason. */
   public String reasonName() {
     return failure.info.getReason();
   }
@@ -42,8 +42,8 @@ public class EaselException extends RuntimeException {
   }
 
   /**
-   * Returns whether a later retry of the call may succeed. {@link Easel} has already retried the call within its limits. If the
-   * call timed out or the caller ended it, the result is false.
+   * Returns whether a later retry of the call may succeed. {@link Easel} has already retried the call within its limits. It returns
+   * false if the call timed out or the caller ended it.
    */
   public boolean isRetryable() {
     return failure.isRetryable();
@@ -54,8 +54,8 @@ public class EaselException extends RuntimeException {
   }
 
   /**
-   * Returns an order's outcome over all attempts, or an empty value for other calls. If the outcome is UNKNOWN, the order may exist:
-   * keep the key.
+   * Returns an order's outcome over all attempts, or an empty value for other calls. If the outcome is UNKNOWN, the order may exist.
+   * Keep its key.
    */
   public Optional<OrderOutcome> orderOutcome() {
     return Optional.ofNullable(failure.subject.outcome);
@@ -80,7 +80,7 @@ public class EaselException extends RuntimeException {
     return Optional.of(text).filter(some -> !some.isEmpty());
   }
 
-  /** Returns the delay before the next attempt, if the server sent one. */
+  /** Returns the delay that the server requests before a retry, if it requests one. */
   public Optional<Duration> retryAfter() {
     return failure.retryAfter();
   }
@@ -94,7 +94,7 @@ public class EaselException extends RuntimeException {
     }
   }
 
-  /** Returns the amount that is left of the budget, or an empty value if the error is not about a budget. */
+  /** Returns the remaining amount of the budget, or an empty value if the error is not about a budget. */
   public OptionalLong remainingCents() {
     return failure.cents("remaining_cents");
   }

@@ -24,8 +24,8 @@ final class Etags {
   }
 
   /**
-   * Returns the etags for the next request. It omits finished renders, because the server reads each requested render that the
-   * catalog no longer lists.
+   * Returns the etags for the next request. It omits finished renders to save requests: if the catalog no longer lists a render
+   * whose etag is in the request, the server reads this render individually.
    */
   Map<String, String> wanted() {
     var ids = new ArrayList<>(known.keySet());
@@ -35,7 +35,7 @@ final class Etags {
     return wanted;
   }
 
-  /** Stores the etag of an update, and reports whether the update is new. If the request does not name its generations, it forgets a deleted generation. */
+  /** Stores the etag of an update, and reports whether the update is new. If the request does not name its generations, it removes the etag of a deleted generation. */
   boolean add(Generation generation) {
     var id = generation.getGenerationId();
     if (generation.getEtag().equals(known.get(id))) {

@@ -7,9 +7,9 @@ import java.util.Optional;
 /**
  * A change of a render or of a budget. It has the same ID and type as the webhook.
  *
- * @param render absent for a budget
- * @param budget absent for a render
- * @param resumeToken continues after this event; store it when the event was processed
+ * @param render absent if the event reports a budget
+ * @param budget absent if the event reports a render
+ * @param resumeToken the token to continue after this event; store it after you have processed the event
  */
 public record Event(
     String eventId, String type, Instant createTime, String owner, Optional<Render> render, Optional<Account.Budget> budget, String resumeToken,

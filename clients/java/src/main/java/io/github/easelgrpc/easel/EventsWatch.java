@@ -4,7 +4,7 @@ import io.github.easelgrpc.easel.v1.WatchEventsRequest;
 import io.github.easelgrpc.easel.v1.WatchEventsResponse;
 import java.util.Iterator;
 
-/** The events of an owner. Each stream continues after the last message. */
+/** A watch of an owner's events. Each new stream continues after the last message. */
 final class EventsWatch extends Follower<WatchEventsResponse, Event> {
   private final WatchEventsRequest.Builder request; // request for the next stream
 

@@ -17,7 +17,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 
-/** An error of a call. The error table determines its class, and whether a retry may help. */
+/** An error from a call. The error table determines its class, and whether a retry may help. */
 final class Failure {
   private static final Table TABLE = new Gson().fromJson(
       new InputStreamReader(Failure.class.getResourceAsStream("/easel/v1/reasons.json"), StandardCharsets.UTF_8), Table.class);
@@ -26,9 +26,9 @@ final class Failure {
   final Throwable cause; // null if the client created the failure
   final ErrorInfo info;
   final Subject subject;
-  private final boolean last; // whether the client must not retry, whatever the error table states
+  private final boolean last; // whether the client must not retry, even if the error table allows it
 
-  /** The order or render that a call is about. Unknown strings are empty. */
+  /** The order or render that a call concerns. Unknown strings are empty. */
   static final class Subject {
     static final Subject NONE = new Subject("", "", null);
     final String key; // idempotency key of the order
@@ -95,7 +95,7 @@ final class Failure {
     }
   }
 
-  /** Returns the description of a status, or a clearer description if the connection failed. */
+  /** Returns the description of a status, or a clearer description if the connection to the address failed. */
   private static String plain(Status status, String address, boolean silent) {
     var text = Optional.ofNullable(status.getDescription()).orElse("");
     if (text.startsWith("Keepalive failed") || silent && text.startsWith("CallOptions deadline exceeded")) {
@@ -109,7 +109,7 @@ final class Failure {
       cause = cause.getCause();
     }
     var reason = Optional.ofNullable(cause.getMessage()).orElse(cause.toString());
-    return "connection to " + address + " failed: " + reason.replaceFirst("^\\S+ failed with error\\(-?\\d+\\): ", ""); // the name of a system call, which netty adds
+    return "connection to " + address + " failed: " + reason.replaceFirst("^\\S+ failed with error\\(-?\\d+\\): ", ""); // removes the name of a system call, which netty adds
   }
 
   private static com.google.rpc.Status status(Status.Code code, String message) {

@@ -14,7 +14,7 @@ public final class Filter {
     return this;
   }
 
-  /** Matches the renders in one of these states. Only for {@link Easel#list}. */
+  /** Matches the renders in one of these states. A filter with states is valid only in {@link Easel#list}. */
   public Filter states(RenderState... states) {
     for (var state : states) {
       filter.addStates(state == RenderState.UNKNOWN ? State.STATE_UNRECOGNIZED : State.valueOf("STATE_" + state));
@@ -34,7 +34,7 @@ public final class Filter {
     return this;
   }
 
-  /** Matches the renders of an owner. Only for operators. */
+  /** Matches an owner's renders. Only an operator may set it. */
   public Filter owner(String owner) {
     filter.setOwner(owner);
     return this;

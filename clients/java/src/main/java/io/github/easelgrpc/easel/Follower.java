@@ -11,7 +11,7 @@ import java.util.NoSuchElementException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
-/** The base of all watches. It reopens the stream of messages M after each failure, and yields the states T in the messages. */
+/** The base class of all watches. It reopens the stream of messages M after each failure, and yields the states T in the messages. */
 abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   private static final Duration SHORTEST = Duration.ofSeconds(1); // minimum interval in the contract
   private static final Duration HEARTBEAT = Duration.ofSeconds(15); // default interval in the contract
@@ -26,7 +26,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   private Iterator<M> messages; // null between streams
   private long start; // start of the stream in nanoseconds
   private Duration asked = Duration.ZERO; // delay that the server requests when it closes the stream
-  private boolean silent; // whether the stream was cancelled because no message arrived
+  private boolean silent; // whether the stream was canceled because no message arrived in time
   private T next;
 
   Follower(Easel easel, Attempts attempts, com.google.protobuf.Duration heartbeatInterval, boolean hasGoal) {
@@ -34,13 +34,13 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     this.attempts = attempts;
     var interval = Times.duration(heartbeatInterval);
     var longest = interval.isZero() ? HEARTBEAT : interval;
-    // Even if the interval is too short, the server has this long to reject the request.
+    // If the interval is too short, the server still has three seconds to reject the request.
     this.silence = (longest.compareTo(SHORTEST) < 0 ? SHORTEST : longest).multipliedBy(3);
     this.hasGoal = hasGoal;
     CLEANER.register(this, stream::end);
   }
 
-  /** The current stream. It has no reference to the watch, so that an abandoned watch can be garbage-collected, which ends the stream. */
+  /** The current stream. It has no reference to the watch, so an abandoned watch can be garbage-collected. This ends the stream. */
   private static final class Stream {
     private volatile Context.CancellableContext call; // null before the first stream
 
@@ -52,7 +52,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     }
   }
 
-  /** Opens a stream whose request has the etags of the states received so far. */
+  /** Opens a stream that continues after the values received so far. */
   abstract Iterator<M> open(Easel easel, Attempts attempts);
 
   /** Processes a message, by calling heartbeat, closing or newer. */

@@ -5,14 +5,14 @@ import io.github.easelgrpc.easel.v1.WatchGenerationRequest;
 import io.github.easelgrpc.easel.v1.WatchGenerationResponse;
 import java.util.Iterator;
 
-/** A watch of one generation. Each stream continues after the last received etag. */
+/** A watch of one generation. Each new stream omits the state that the watch received last. */
 final class GenerationWatch extends Follower<WatchGenerationResponse, Render> {
   private final WatchGenerationRequest.Builder request; // request for the next stream
 
   /** Creates a watch. key is the order's idempotency key, or empty if unknown. */
   GenerationWatch(Easel easel, WatchGenerationRequest request, String key) {
     super(easel, new Attempts(easel, Attempts.Kind.STREAM, "WatchGeneration", key, request.getGenerationId()), request.getHeartbeatInterval(), true);
-    this.request = request.toBuilder().setIncludeContent(false); // the caller downloads the content, because a download can resume
+    this.request = request.toBuilder().setIncludeContent(false); // the caller downloads the content instead, because a download can resume
   }
 
   @Override

@@ -5,7 +5,7 @@ import io.github.easelgrpc.easel.v1.WatchGenerationsRequest;
 import io.github.easelgrpc.easel.v1.WatchGenerationsResponse;
 import java.util.Iterator;
 
-/** A watch of many generations. Each stream continues after the etags that earlier streams received. */
+/** A watch of many generations. Each new stream omits the states that the watch received from earlier streams. */
 final class GenerationsWatch extends Follower<WatchGenerationsResponse, Render> {
   private final WatchGenerationsRequest request;
   private final Etags etags;

@@ -22,12 +22,12 @@ final class Hooks {
     this.onKey = onKey;
   }
 
-  /** Passes an error that is about to be retried to the caller's callback. */
+  /** Passes the error and the delay before the next attempt to the caller's callback. */
   void retry(EaselException error, Duration delay) {
     onRetry.accept(error, delay);
   }
 
-  /** Logs that a call keeps failing, unless a warning about the method was logged within the last minute. Returns whether it logged a warning. */
+  /** Logs that a call keeps failing, unless a warning about the method was logged within the last minute. It reports whether it logged a warning. */
   boolean failing(String method, String address, long millis, long delay, EaselException error) {
     var now = System.nanoTime();
     var due = warned.compute(method, (name, last) -> last == null || now - last >= WARN_INTERVAL ? Long.valueOf(now) : last) == now;

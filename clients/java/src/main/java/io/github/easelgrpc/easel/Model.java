@@ -6,7 +6,7 @@ import java.util.Optional;
 import java.util.OptionalDouble;
 
 /**
- * A model of the catalog.
+ * A model in the catalog.
  *
  * @param inputFields the inputs, which {@link Easel#models} may omit and {@link Easel#model} returns
  */
@@ -16,14 +16,14 @@ public record Model(
   /** The kind of a model's results. */
   public enum OutputKind {
     FILE, TEXT,
-    /** A value from a newer server, or a model for which the catalog specifies no value. */
+    /** A kind from a newer server, or a model for which the catalog specifies no kind. */
     UNKNOWN
   }
 
   /** The JSON type of an input. */
   public enum InputType {
     STRING, INTEGER, NUMBER, BOOLEAN, OBJECT, ARRAY,
-    /** A value from a newer server, or a model for which the catalog specifies no value. */
+    /** A type from a newer server, or an input for which the catalog specifies no type. */
     UNKNOWN
   }
 

@@ -17,7 +17,7 @@ public final class Order {
     return render.generationId();
   }
 
-  /** Returns the render. If the render was ordered before, this is its current state. */
+  /** Returns the render. If {@link #replayed} is true, this is the current state of the earlier order's render. */
   public Render render() {
     return render;
   }
@@ -27,7 +27,7 @@ public final class Order {
     return key;
   }
 
-  /** Returns whether the key was used before. If so, the render belongs to the earlier order, and this call ordered nothing. */
+  /** Returns whether an earlier order used the key. If so, the render belongs to that order, and this call ordered nothing. */
   public boolean replayed() {
     return replayed;
   }

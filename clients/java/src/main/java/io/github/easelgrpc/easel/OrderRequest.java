@@ -5,7 +5,7 @@ import java.time.Instant;
 import java.util.Map;
 import java.util.UUID;
 
-/** An order that {@link #send} or {@link #run} sends. */
+/** An order that has not been sent. {@link #send} or {@link #run} sends it. */
 public final class OrderRequest {
   private final Easel easel;
   private final CreateGenerationRequest.Builder request;
@@ -16,13 +16,13 @@ public final class OrderRequest {
   }
 
   /**
-   * Sets the idempotency key: 1 to 255 visible ASCII characters. Store the key first. If you send the same order with the same key
-   * again, you get the same render, and pay once. By default, the client creates a key, and passes it to {@link EaselBuilder#onKey}
-   * or the log before it sends the order.
+   * Sets the idempotency key: 1 to 255 visible ASCII characters. Store the key before you order. If you send the same order again
+   * with the same key, you get the same render and are not charged again. By default, the client creates a key. Before it sends the
+   * order, it passes the created key to {@link EaselBuilder#onKey}, or logs it.
    */
   public OrderRequest key(String key) {
     if (key.isEmpty()) {
-      throw new IllegalArgumentException("the idempotency key must not be empty; without a call of key(), the client creates one");
+      throw new IllegalArgumentException("the idempotency key must not be empty; do not call key() if the client should create a key");
     }
     request.setIdempotencyKey(key);
     return this;
@@ -54,7 +54,7 @@ public final class OrderRequest {
 
   /**
    * Places the order, and retries with the same key until the outcome is known. If it throws an exception whose
-   * {@link EaselException#orderOutcome} is UNKNOWN, the order may exist: keep the key.
+   * {@link EaselException#orderOutcome} is UNKNOWN, the order may exist. Keep the key and send the order again with it.
    */
   public Order send() {
     if (request.getIdempotencyKey().isEmpty()) {

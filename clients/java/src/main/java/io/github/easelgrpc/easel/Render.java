@@ -7,7 +7,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 
-/** One state of a render. */
+/** The state of a render at one time. */
 public final class Render {
   private final Generation raw;
   private final Heartbeat heard; // last heartbeat of the watch that received this state; null before the first heartbeat
@@ -32,7 +32,7 @@ public final class Render {
     return RenderState.of(raw.getState());
   }
 
-  /** Returns the state as a number. It distinguishes states from a newer server, which are all {@link RenderState#UNKNOWN}. */
+  /** Returns the number of the state in the contract. It distinguishes states from a newer server, which are all {@link RenderState#UNKNOWN}. */
   public int stateNumber() {
     return raw.getStateValue();
   }
@@ -82,7 +82,7 @@ public final class Render {
     return raw.getLabelsMap();
   }
 
-  /** Returns the complete message in the contract. */
+  /** Returns the original message, with all fields. */
   public Generation raw() {
     return raw;
   }

@@ -12,7 +12,7 @@ public final class WatchOptions {
   Filter filter = new Filter();
   com.google.protobuf.Duration heartbeat = com.google.protobuf.Duration.newBuilder().setSeconds(10).build();
 
-  /** Continues the watch until the cost is final, because a refund may follow a failure. */
+  /** Continues the watch until the cost is final. A finished render may still be refunded. */
   public WatchOptions untilSettled() {
     until = WatchUntil.WATCH_UNTIL_SETTLED;
     return this;
