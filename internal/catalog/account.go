@@ -25,8 +25,8 @@ func readAccount(a answer) (Account, error) {
 	return account, nil
 }
 
-// accountID returns the ID of the account in a response, or "". It ignores the ID of an API key, because an account has many
-// API keys.
+// accountID returns the ID of the account in a response, or "" if there is no such ID. It ignores the ID of an API key, because an
+// account can have several API keys.
 func accountID(v JSON, r *Record) string {
 	if id, _, ok := find(r, accountIDNames, asID); ok {
 		return id
@@ -53,7 +53,7 @@ func readQuote(a answer) (Quote, error) {
 		cents, ok = readPrice(value)
 	}
 	if !ok {
-		return Quote{}, a.malformed("no readable price, or several that differ: want one whole number of euro cents")
+		return Quote{}, a.malformed("no readable price, or several different prices: want one whole number of euro cents")
 	}
 	return Quote{PriceCents: cents, ObserveTime: a.time}, nil
 }
@@ -72,8 +72,8 @@ func readPrice(v JSON) (cents int64, ok bool) {
 	return 0, false
 }
 
-// agreedAmount reads an amount that a record has under one or more of the names. ok is false if one of these amounts is
-// unreadable, or if two of them differ.
+// agreedAmount reads an amount that may be in several members of a record, under any of the names. found is false if the record
+// has none of the members. ok is false if one of the amounts is unreadable, or if two of them differ.
 func agreedAmount(r *Record, names []string) (cents int64, found, ok bool) {
 	ok = true
 	for _, name := range names {

@@ -1,8 +1,8 @@
 // Package catalog sends requests to the Generation Catalog. It hides URLs, JSON field names, HTTP statuses and API keys
 // behind a few types and a closed set of error kinds.
 //
-// The specification leaves the shape of many records open. The tables in rules.go list the known field names, one line
-// each. Amounts of money are never guessed.
+// The specification leaves the shape of many records open. The tables in rules.go list the recognized names of each field.
+// Amounts of money are never guessed.
 package catalog
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// CurrencyCode is the ISO 4217 code of every amount of the catalog.
+// CurrencyCode is the ISO 4217 code of the currency of all amounts.
 const CurrencyCode = "EUR"
 
 // State is the state of a generation.
@@ -26,7 +26,7 @@ const (
 	StateSucceeded                     // finished with a result
 	StateFailed                        // finished without a result; a refund may follow
 	StateRefunded                      // finished without a result; the price was refunded
-	StateDeleted                       // deleted from the catalog; no record has this state
+	StateDeleted                       // deleted from the catalog; never read from a record
 	StateUnrecognized                  // a status unknown to this build
 )
 
@@ -39,9 +39,10 @@ func (s State) Terminal() bool {
 	return false
 }
 
-// Account is the catalog's record of an account. In all types, Extra is an object with the members of the record for which the
-// type has no field. Its nesting depth is at most 24. It contains no API keys and no URLs of results. It is nil if there are no
-// such members.
+// Account is the catalog's record of an account.
+//
+// In each type of this package, Extra is a JSON object with the members of the record for which the type has no field. Its nesting
+// depth is at most 24. It contains no API keys and no URLs of results. It is nil if the record has no other members.
 type Account struct {
 	ID           string // empty if the catalog does not report it
 	BalanceCents *int64 // nil if it could not be read
@@ -49,7 +50,7 @@ type Account struct {
 	Extra        Value `json:",omitempty"`
 }
 
-// OutputKind is the kind of result that a model's generations have.
+// OutputKind is the kind of result that a model produces.
 type OutputKind uint8
 
 // The kinds of output.
@@ -73,7 +74,7 @@ const (
 	FieldArray
 )
 
-// Model is one entry of the catalog.
+// Model describes a model in the catalog.
 type Model struct {
 	ID          string
 	Name        string
@@ -104,8 +105,8 @@ type Quote struct {
 	ObserveTime time.Time
 }
 
-// Generation is one paid job of the catalog. Do not modify a shared value. A succeeded generation has a File, a Text or both,
-// but its record in a list may have neither.
+// Generation is one paid job in the catalog. Callers share values, so do not modify them. A succeeded generation has a File, a Text
+// or both. If it was read from a list, it may have neither.
 type Generation struct {
 	ID             string
 	ModelID        string // empty if missing in the record
@@ -119,11 +120,11 @@ type Generation struct {
 	CreateTime     time.Time // zero if missing in the record
 	TerminalTime   time.Time // zero if missing in the record
 	ObserveTime    time.Time // time of the catalog's response
-	Omitted        []string  `json:",omitempty"` // names of large fields that were omitted from a list
+	Omitted        []string  `json:",omitempty"` // names of large fields that List removed
 	Extra          Value     `json:",omitempty"`
 }
 
-// Etag returns a digest of the record. It ignores ObserveTime, so that every replica computes the same digest.
+// Etag returns a digest of the record. The digest does not depend on ObserveTime, so every replica computes the same digest.
 func (g Generation) Etag() string {
 	g.ObserveTime = time.Time{}
 	text, err := json.Marshal(g)
@@ -143,7 +144,7 @@ type Version struct {
 // Version returns the generation with its ETag.
 func (g Generation) Version() Version { return Version{Generation: g, Etag: g.Etag()} }
 
-// File describes a result file. Its path is built from the base URL, not from its address in the record.
+// File describes a result file. Requests for the file use the base URL and not the address in the record.
 type File struct {
 	ContentType string // empty if missing in the record
 	SizeBytes   *int64 // nil if missing in the record

@@ -12,7 +12,7 @@ import (
 // maxIDBytes is the maximum length of an identifier in a request.
 const maxIDBytes = 256
 
-// checkID rejects identifiers that could change the request path, directly or after decoding by a proxy.
+// checkID rejects identifiers that could change the request path, directly or after a proxy has decoded the path.
 func checkID(op, field, id string) error {
 	switch {
 	case id == "":
@@ -33,7 +33,7 @@ func checkID(op, field, id string) error {
 // generationID matches the generation IDs that the contract allows.
 var generationID = regexp.MustCompile(`^[!-.0-\[\]-~]{1,256}$`)
 
-// CanBeNamed reports whether callers can use an ID in a request. Callers cannot see a generation with any other ID.
+// CanBeNamed reports whether callers can use an ID in a request. Generations with other IDs are hidden from callers.
 func CanBeNamed(id string) bool { return generationID.MatchString(id) && id != "." && id != ".." }
 
 func checkIdempotencyKey(key string) error {

@@ -15,19 +15,19 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// Config has the address of the catalog and the limits of requests.
+// Config contains the address of the catalog and the limits for requests.
 type Config struct {
 	// BaseURL is the address of the catalog in a form that [ParseBaseURL] accepts. Required.
 	BaseURL string
 	// AllowInsecure allows http to hosts other than loopback, which sends API keys in plaintext.
 	AllowInsecure bool
-	// Transport sends the requests. The Pattern of a request is its route. The transport must not repeat a POST. Nil means
-	// [NewTransportPools] with [NewTransport].
+	// Transport sends the requests. The Pattern field of each request contains the route. The transport must not repeat a POST.
+	// Nil means [NewTransportPools] with [NewTransport].
 	Transport http.RoundTripper
 	// AttemptTimeout is the timeout of one attempt. It includes the JSON body of the response, but not the content of a result
 	// file. Zero means 15 s.
 	AttemptTimeout time.Duration
-	// ContentHosts are the hosts, in addition to the catalog's own host, to which the catalog may redirect readers of results.
+	// ContentHosts contains the hosts to which the catalog may redirect requests for results, in addition to its own host.
 	ContentHosts []string
 	// Seed is the seed of the random delays before retries. Zero means a random seed.
 	Seed uint64
@@ -36,7 +36,8 @@ type Config struct {
 // Client sends requests to one catalog for any number of credentials. It is safe for concurrent use.
 //
 // Every error is an [*Error] or the error of the caller's context. Each request waits for a permit of its API key's limiter. If
-// the catalog is unavailable, a read has at most three attempts. After several consecutive failures, it has only one.
+// the catalog is unavailable, a read has at most three attempts. After several consecutive failures under its API key, a read has
+// only one attempt.
 type Client struct {
 	upstream requester
 	lists    *lists
@@ -63,16 +64,16 @@ func New(cfg Config) (*Client, error) {
 	return &Client{upstream: upstream, lists: &lists{all: map[Tenant]listRead{}}}, nil
 }
 
-// Polls returns a copy of the client for polls. They have the lowest class in the limiter and are not retried.
+// Polls returns a copy of the client for polls. In the limiter, polls have the lowest priority. They are not retried.
 func (c *Client) Polls() *Client {
 	polls := *c
 	polls.upstream.attempts, polls.upstream.class = 1, limiter.Poll
 	return &polls
 }
 
-// Reporting returns a copy of the client that calls a function after each attempt that was sent. err is nil after a 2xx header.
-// Otherwise it is the attempt's [*Error], or the context's error if the caller canceled first. The request continues only when
-// the function has returned. The client holds no lock during the call, and calls may be concurrent.
+// Reporting returns a copy of the client that calls a function after each attempt that was sent. err is nil if the response header
+// reports success. Otherwise it is the attempt's [*Error], or the context's error if the caller canceled first. The request waits
+// until the function returns. The client holds no lock while it calls the function, and may call it concurrently.
 func (c *Client) Reporting(called func(ctx context.Context, cred Credential, err error)) *Client {
 	reporting := *c
 	reporting.upstream.called = called
@@ -87,7 +88,7 @@ func (c *Client) Account(ctx context.Context, cred Credential) (Account, error) 
 	return fetch(ctx, c, cred, &request{op: opAccount}, readAccount)
 }
 
-// Models lists every model. Input fields are present only if the list has them.
+// Models returns all models. It returns input fields only if the catalog's list contains them.
 func (c *Client) Models(ctx context.Context, cred Credential) ([]Model, error) {
 	return fetch(ctx, c, cred, &request{op: opModels}, readModels)
 }
@@ -126,12 +127,13 @@ func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Ve
 }
 
 // Content opens the result file of a generation at an offset. If etag is not empty and the file has another ETag, the error is
-// [KindContentChanged]. The context also applies to the body. The caller must close the body, but not during a Read.
+// [KindContentChanged]. The context also applies to the body. The caller must close the body, but not while a Read is running.
 //
 // The body resumes after a connection failure, and returns [io.EOF] only after every byte of the file. It can also fail with
-// [KindInterrupted] or [KindContentChanged]. A strong ETag identifies the bytes. If there is no strong ETag, a resumed body is
-// read again from its start and compared by checksum. A response counts as interrupted if no range, length or framing marks its
-// end. One error can't be detected: a server that does not support ranges sends a Content-Length that is too small.
+// [KindInterrupted] or [KindContentChanged]. If the file has a strong ETag, a resumed body checks that the ETag is the same.
+// Otherwise it reads the file again from its start and compares checksums. A response counts as interrupted if no range, length or
+// framing marks its end. One error can't be detected: a server that does not support ranges sends a Content-Length that is too
+// small.
 func (c *Client) Content(ctx context.Context, cred Credential, id string, offset int64, etag string) (*Content, error) {
 	if err := checkID(opContent, "generation_id", id); err != nil {
 		return nil, err
@@ -144,8 +146,8 @@ func (c *Client) Content(ctx context.Context, cred Credential, id string, offset
 	})
 }
 
-// Delete deletes one generation. If the catalog does not have the generation, the error is [KindNotFound], unless an earlier
-// attempt in this call may have deleted it.
+// Delete deletes one generation. If the catalog does not have the generation, the error is [KindNotFound]. Delete returns nil
+// instead if an earlier attempt in this call may have deleted the generation.
 func (c *Client) Delete(ctx context.Context, cred Credential, id string) error {
 	if err := checkID(opDelete, "generation_id", id); err != nil {
 		return err

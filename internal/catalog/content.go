@@ -22,7 +22,7 @@ const (
 // openContent opens the first connection.
 func openContent(ctx context.Context, b *contentBody) (*Content, error) {
 	if strongEtag(b.etag) != b.etag {
-		return nil, changed("no file has such an ETag")
+		return nil, changed("the requested ETag is not a strong ETag")
 	}
 	if err := b.upstream.retry(ctx, b.cred, b.connect); err != nil {
 		return nil, err
@@ -41,12 +41,12 @@ type contentBody struct {
 	cred     Credential
 	id       string
 
-	answered    bool // the catalog has responded
+	answered    bool // whether the catalog has responded
 	contentType string
 	etag        string // strong ETag that every response must have, or empty
 	size        int64  // size of the complete file, or -1 while it is unknown
 	start       int64  // offset that the caller requested
-	at          int64  // next byte for the caller
+	at          int64  // offset of the next byte for the caller
 	sum         uint32 // checksum of the delivered bytes if there is no ETag
 
 	stream   *contentStream // nil between connections
@@ -58,13 +58,13 @@ type contentBody struct {
 
 // contentStream is the body of one response.
 type contentStream struct {
-	ctx    context.Context // context of only this response
+	ctx    context.Context // context of this response
 	body   io.ReadCloser
 	cancel context.CancelCauseFunc
 	idle   *time.Timer // runs during a read
-	at     int64       // next byte of the stream; initially at most contentBody.at
+	at     int64       // offset of the next byte of the stream; initially at most contentBody.at
 	end    int64       // position after the last byte of the response, or -1 if unknown
-	framed bool        // a clean end of the stream means the end of the file
+	framed bool        // whether a clean end of the stream is the end of the file
 	sum    uint32      // checksum of the bytes that were read a second time, starting at contentBody.start
 }
 
@@ -95,7 +95,7 @@ func (b *contentBody) Close() error {
 	return nil
 }
 
-// read reads once from the stream and returns the number of new bytes. Bytes that the caller already has are only compared.
+// read reads once from the stream and returns the number of new bytes. It only compares bytes that the caller already has.
 func (b *contentBody) read(p []byte) int {
 	s := b.stream
 	delivered := s.at < b.at
@@ -122,7 +122,7 @@ func (b *contentBody) read(p []byte) int {
 	return n
 }
 
-// advance records new bytes for the caller. Without an ETag it updates the checksum.
+// advance records new bytes for the caller. If there is no ETag, it also updates the checksum.
 func (b *contentBody) advance(p []byte) {
 	if len(p) == 0 {
 		return
@@ -143,7 +143,7 @@ func (b *contentBody) compare(p []byte) {
 	}
 	s.at += int64(len(p))
 	if s.at == b.at && s.sum != b.sum {
-		b.end(changed("bytes read again differ from those delivered"))
+		b.end(changed("bytes read again differ from the delivered bytes"))
 	}
 }
 
@@ -243,7 +243,7 @@ func (b *contentBody) connect(ctx context.Context) error {
 	if b.etag == "" {
 		from = b.start // without an ETag, delivered bytes are read again and compared
 	}
-	// The complete file is requested as a range too. The response then states its size twice, which reveals a wrong
+	// A request for the complete file also has a Range. The response then contains the size twice, which reveals a wrong
 	// Content-Length.
 	header := http.Header{"Accept": {"*/*"}, "Range": {"bytes=" + strconv.FormatInt(from, 10) + "-"}}
 	if b.etag != "" {
@@ -262,7 +262,7 @@ func (b *contentBody) connect(ctx context.Context) error {
 		cancel(err)
 		return err
 	}
-	b.upstream.release(permit, b.cred, nil) // before the body is read, which can take long but needs little memory
+	b.upstream.release(permit, b.cred, nil) // before the body is read: reading may take long, but needs little memory
 	s := &contentStream{ctx: timed, body: resp.Body, cancel: cancel, idle: timer}
 	if err := b.accept(s, resp, from); err != nil {
 		cancel(err)

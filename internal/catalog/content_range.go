@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// framed reports whether a truncated response can be detected. It can't be detected if only the end of the connection marks the
-// end of the body.
+// framed reports whether the client can detect that a response was truncated. It can't if only the end of the connection marks
+// the end of the body.
 func framed(resp *http.Response) bool {
 	return resp.ContentLength >= 0 || resp.ProtoMajor >= 2 || slices.Contains(resp.TransferEncoding, "chunked")
 }
 
-// parseContentRange parses a value such as "bytes 5-9/10". The total is required, because it identifies the last range.
+// parseContentRange parses a value such as "bytes 5-9/10". The total is required, because it shows whether the range is the last.
 func parseContentRange(value string) (first, last, total int64, ok bool) {
 	span, total, ok := cutRange(value)
 	from, to, hasSpan := strings.Cut(span, "-")

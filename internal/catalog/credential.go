@@ -52,7 +52,7 @@ func (t Tenant) Fingerprint() string { return string(t[:min(len(t), 8)]) }
 // MarshalText returns the fingerprint, so that JSON reveals no more than the status page and the logs.
 func (t Tenant) MarshalText() ([]byte, error) { return []byte(t.Fingerprint()), nil }
 
-// tenantKey is the random key of the hashes, so that tenants are unpredictable.
+// tenantKey is the random key of the hashes. It makes tenants unpredictable.
 var tenantKey = func() (key [32]byte) {
 	_, _ = rand.Read(key[:]) // documented never to fail
 	return key
@@ -61,8 +61,8 @@ var tenantKey = func() (key [32]byte) {
 // Credential is the API key of a call.
 type Credential struct {
 	Tenant Tenant
-	Shared bool // whether the API key is shared, so that its rejection is the operator's problem and not the caller's
-	// Owner is the owner of a call under a shared API key. It is empty for anonymous callers, which are one owner, and for polls.
+	Shared bool // whether the API key is shared; if the catalog rejects it, the operator must fix it, not the caller
+	// Owner is the owner of a call under a shared API key. It is empty for polls, and for anonymous callers, which count as one owner.
 	Owner string
 	// Weight is the owner's share of the catalog's capacity, relative to other owners. Zero means 1.
 	Weight float64
@@ -99,7 +99,7 @@ func Shared(key func() Secret) Credential {
 
 // IdempotencyKey returns the idempotency key to send to the catalog. Under a forwarded API key it is the given key. Under a
 // shared API key it is derived from the owner and the given key, so that two owners can use the same key. The derivation must
-// never change. Otherwise a resent order would have another idempotency key and be charged again.
+// never change. Otherwise a resent order would have a different idempotency key and would be charged again.
 func (c Credential) IdempotencyKey(key string) string {
 	if !c.Shared {
 		return key
@@ -109,8 +109,8 @@ func (c Credential) IdempotencyKey(key string) string {
 	return hexOf(sum[:])
 }
 
-// IsShared reports whether the API key is shared: it belongs to the server, several owners use it, and background work can use
-// it.
+// IsShared reports whether the API key is shared. A shared API key belongs to the server. Several owners and background work can
+// use it.
 func (c Credential) IsShared() bool { return c.Shared }
 
 // OrderOwner returns the owner of orders under the credential: Owner for a shared API key, otherwise the SHA-256 of the API
@@ -146,7 +146,7 @@ func (c Credential) APIKeySum() string {
 	return sumOf(c.APIKey())
 }
 
-// Pinned returns the credential with its current API key, which no longer changes.
+// Pinned returns a copy of the credential whose API key no longer changes.
 func (c Credential) Pinned() Credential {
 	key := c.APIKey()
 	c.key = func() Secret { return key }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Kind classifies errors by the reactions that callers can have. Package service maps each kind to one status.
+// Kind classifies errors by the way in which a caller can handle them. Package service maps each kind to one gRPC status.
 type Kind uint8
 
 // The kinds. The zero value is never a kind.
@@ -15,7 +15,7 @@ const (
 	KindCredentialRejected                 // 401
 	KindInsufficientFunds                  // 402
 	KindForbidden                          // 403
-	KindNotFound                           // 404, or 410 for an ID
+	KindNotFound                           // 404, or 410 for a generation or a model
 	KindPriceAboveLimit                    // the quote is above the caller's limit; see PriceCents
 	KindOrderExpired                       // the expire time of the order has passed; nothing was sent after it
 	KindDailyCap                           // 409 API_KEY_DAILY_CAP
@@ -24,14 +24,14 @@ const (
 	KindContentNotReady                    // the result is not available yet
 	KindNoContent                          // no result file exists or will exist
 	KindInputsTooLarge                     // 413
-	KindOutOfRange                         // 416, or an offset beyond the end
+	KindOutOfRange                         // 416, or an offset beyond the end of the file
 	KindRateLimited                        // 429
 	KindBusy                               // a limit of this server: nothing was sent, or a large response was not read
 	KindUnavailable                        // 5xx, no connection or no response, for a read
-	KindOutcomeUnknown                     // KindUnavailable for an order, which may have been accepted
+	KindOutcomeUnknown                     // an order that the catalog may have accepted
 	KindRedirect                           // 3xx, never followed
 	KindContract                           // a response that the specification does not allow
-	KindMalformed                          // a 2xx that can't be decoded
+	KindMalformed                          // a 2xx response that can't be decoded
 	KindInterrupted                        // a body that ended early although it was resumed; see NextOffset
 	KindContentChanged                     // the bytes of the file have changed
 )
@@ -50,11 +50,11 @@ type Error struct {
 	Status     int    // HTTP status; 0 if there was no response
 	Code       string // the catalog's code; empty if none was sent
 	Message    string // the catalog's message; empty if none was sent
-	Own        bool   // whether the response has the form of the catalog's own errors, so that it does not come from a proxy
-	AboutKey   bool   // whether the error for an order mentions the idempotency key, which may then belong to an order
+	Own        bool   // whether the response has the format of the catalog's own errors, and so does not come from a proxy
+	AboutKey   bool   // whether the response to an order mentions the idempotency key; an order with this key may then exist
 	Violations []Violation
-	Withheld   Kind          // for KindOutcomeUnknown: the kind of the response with this Message; 0 if there was no response
-	SharedKey  bool          // whether the API key was shared, so that its rejection is the operator's problem
+	Withheld   Kind          // for KindOutcomeUnknown: original kind of an error that package orders converted; otherwise 0
+	SharedKey  bool          // whether the API key was shared; if the catalog rejected it, the operator must fix it
 	RetryAfter time.Duration // delay that the catalog requested; 0 if none
 	NextOffset int64         // for KindInterrupted: the first missing byte
 	PriceCents int64         // for KindPriceAboveLimit: the price of the order

@@ -54,7 +54,7 @@ func (e *errorBody) readJSON(v JSON) {
 		return
 	}
 	if data, ok := r.object(dataWrapper); ok {
-		e.readMessage(data) // the other members may echo the order, so no code is read from them
+		e.readMessage(data) // data may echo the order, so no code is read from it
 	}
 	e.readRecord(r)
 	for _, name := range errorWrappers {
@@ -122,8 +122,8 @@ const (
 	maxViolationDepth = 4
 )
 
-// readViolations collects the invalid fields in an error, in the forms of rules.go. list is the folded name of the member that
-// contains the value, or "" for the error itself.
+// readViolations collects the invalid fields in an error, in the forms that rules.go describes. list is the folded name of the
+// member that contains the value, or "" for the error itself.
 func (e *errorBody) readViolations(v JSON, list string, depth int) {
 	if depth > maxViolationDepth {
 		return
@@ -206,7 +206,7 @@ func fieldPath(v JSON) (string, bool) {
 	return path, path != ""
 }
 
-// violate adds a violation, at most one for each field.
+// violate adds a violation, unless the field already has one.
 func (e *errorBody) violate(field, description string) {
 	v := Violation{
 		Field:       clamp(e.redactor.clean(contractField(e.op, field)), maxViolationText),

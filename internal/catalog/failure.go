@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// maxRetryAfter is the maximum wait that the catalog can request.
+// maxRetryAfter is the maximum delay that the catalog can request. A longer delay is shortened.
 const maxRetryAfter = 2 * time.Minute
 
-// statuses maps HTTP statuses to kinds, for all routes. Statuses from 500 are [KindUnavailable], and all others are
-// [KindContract].
+// statuses maps HTTP statuses to kinds, for all routes. Any other 3xx is [KindRedirect], any other 5xx is [KindUnavailable], and all
+// other statuses are [KindContract].
 var statuses = map[int]Kind{
 	http.StatusBadRequest:          KindInvalidInput,
 	http.StatusUnauthorized:        KindCredentialRejected,
@@ -25,7 +25,7 @@ var statuses = map[int]Kind{
 	http.StatusTooManyRequests:     KindRateLimited,
 }
 
-// routeStatuses maps HTTP statuses to kinds, for single routes. It has priority over statuses.
+// routeStatuses maps the HTTP statuses of each route to kinds. It has priority over statuses.
 var routeStatuses = map[string]map[int]Kind{
 	opModel:      {http.StatusNotFound: KindNotFound, http.StatusGone: KindNotFound},
 	opGeneration: {http.StatusNotFound: KindNotFound, http.StatusGone: KindNotFound},

@@ -20,8 +20,8 @@ func readGeneration(a answer, requestedID string) (Generation, error) {
 	return g, nil
 }
 
-// isEnvelope reports whether an object without an ID is only a wrapper, whose record is missing. Its status is then the status
-// of the request.
+// isEnvelope reports whether an object is only a wrapper: it has no ID, but it has a member that usually contains the record. The
+// status of a wrapper is the status of the request.
 func isEnvelope(r *Record) bool {
 	if _, _, ok := find(r, generationIDNames, asID); ok {
 		return false
@@ -50,7 +50,7 @@ func readCreated(a answer) (Generation, error) {
 	case !ok || !CanBeNamed(g.ID):
 		return Generation{}, a.malformed("no generation ID that callers can use")
 	case errorStatuses[statusKey(status)]:
-		return Generation{}, a.malformed("the status is that of an error, not of a generation: " + a.redactor.clean(status))
+		return Generation{}, a.malformed("the status describes an error, not a generation: " + a.redactor.clean(status))
 	}
 	if !stated {
 		g.State = StateQueued // the only status that the specification allows here
@@ -83,7 +83,7 @@ type candidate struct {
 var (
 	generationNames = set(names("generation", "render", "generationId", "renderId"))
 	ownIDNames      = names("generationId", "renderId")
-	looseMembers    = set(names("job", "result", "item")) // may be a part of a generation as well as a wrapper
+	looseMembers    = set(names("job", "result", "item")) // may be a part of a generation, or a wrapper around it
 )
 
 // findGeneration finds the record of a generation in a value. A wrapped object has priority, because an envelope can have its
@@ -105,7 +105,7 @@ func findGeneration(v JSON, requestedID string) (r *Record, certain, ok bool) {
 	return r, certain && !twoIDs(r), true
 }
 
-// candidates appends the objects that have an ID, outermost first.
+// candidates appends r and its nested objects that have an ID to found, outermost first.
 func candidates(found []candidate, r *Record, wrapper string, depth int) []candidate {
 	if id, by, ok := find(r, generationIDNames, asID); ok {
 		found = append(found, candidate{r, id, depth, wrapper, generationNames[wrapper] || generationNames[by.key]})
@@ -118,8 +118,8 @@ func candidates(found []candidate, r *Record, wrapper string, depth int) []candi
 	return found
 }
 
-// choose returns the candidate that is the generation, if it is unambiguous. It prefers a candidate with the requested ID, then
-// a candidate that is named as a generation, and then a nested candidate with the status of a generation.
+// choose returns the candidate that is the generation, if there is exactly one. It prefers a candidate with the requested ID, then
+// a candidate whose names indicate a generation, and then a nested candidate with the status of a generation.
 func choose(found []candidate, requestedID string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {
@@ -140,7 +140,7 @@ func choose(found []candidate, requestedID string) (candidate, bool) {
 	return best, ok && !best.partOf(outer)
 }
 
-// pick returns a fitting candidate, if all fitting candidates have the same ID.
+// pick returns a candidate that fits accepts, if all accepted candidates have the same ID.
 func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool) {
 	for _, c := range found {
 		switch {
@@ -156,7 +156,7 @@ func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool
 	return best, ok
 }
 
-// partOf reports whether the candidate may be only a part of whole, if whole is the generation.
+// partOf reports whether the candidate may be only a part of whole, because whole looks like a generation itself.
 func (c candidate) partOf(whole candidate) bool {
 	return hasKnownStatus(whole.Record) && looseMembers[c.wrapper]
 }
@@ -172,7 +172,7 @@ func equalsID(id string) func(JSON) (string, bool) {
 	return func(v JSON) (string, bool) { own, ok := asID(v); return own, ok && own == id }
 }
 
-// twoIDs reports whether a record has two different IDs, one of which is named after a generation.
+// twoIDs reports whether a record has two different IDs, one of them under a name such as generationId.
 func twoIDs(r *Record) bool {
 	first, _, _ := find(r, generationIDNames, asID)
 	own, _, ok := find(r, ownIDNames, asID)
@@ -188,7 +188,7 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	g.Status, g.State = takeStatus(r)
 	g.Status = a.redactor.clean(g.Status)
 	g.ModelID, _ = take(r, modelOfNames, asID)
-	g.Inputs, _ = take(r, inputsNames, asObject) // complete, unlike Extra, because the inputs are the caller's own
+	g.Inputs, _ = take(r, inputsNames, asObject) // not filtered like Extra, because the inputs are the caller's own
 	if cost := optional(take(r, costNames, asInteger)); !inOtherUnits(r) {
 		g.CostCents = cost
 	}

@@ -22,7 +22,7 @@ const (
 
 var byteOrderMark = []byte("\uFEFF")
 
-// JSON is a JSON value as the catalog sent it: a substring of the body. It is decoded when it is read.
+// JSON is a JSON value as the catalog sent it: a substring of the body. Its methods decode it on demand.
 type JSON string
 
 // parse checks that a body is exactly one JSON value, and returns the value.
@@ -75,7 +75,7 @@ func (v JSON) Members() (members []Member) {
 	return slices.CompactFunc(members, func(a, b Member) bool { return a.Name == b.Name })
 }
 
-// Each calls do for each member of an object, in the order of the text.
+// Each calls do for each member of an object, in the order in which the catalog sent them.
 func (v JSON) Each(do func(Member)) {
 	if v.Kind() != '{' {
 		return
@@ -95,7 +95,7 @@ func unquoted(quoted string) string {
 	return text
 }
 
-// unescaped decodes a JSON string with escapes. It is a separate function so that other strings cause no allocation.
+// unescaped decodes a JSON string with escapes. It is a separate function, so that strings without escapes need no allocation.
 func unescaped(quoted string) (text string) {
 	_ = json.Unmarshal([]byte(quoted), &text) // cannot fail for valid JSON
 	return text
@@ -131,7 +131,8 @@ func asID(v JSON) (string, bool) {
 	return s, strings.TrimSpace(s) != ""
 }
 
-// asInteger reads a number of cents or bytes, written as an integer of at most 2^53. It rejects strings, whose unit may differ.
+// asInteger reads a number of cents or bytes, written as an integer of at most 2^53. It rejects strings, because their unit may
+// differ.
 func asInteger(v JSON) (int64, bool) {
 	n, err := strconv.ParseUint(string(v), 10, 64)
 	return int64(n), err == nil && n <= maxExact
@@ -180,7 +181,7 @@ func asTime(v JSON) (time.Time, bool) {
 
 func unixTime(digits string) (time.Time, bool) {
 	seconds, err := strconv.ParseFloat(digits, 64)
-	if seconds >= 1e11 { // 1e11 is the year 5138 in seconds, and 1973 in milliseconds
+	if seconds >= 1e11 { // 1e11 is in the year 5138 in seconds, and in 1973 in milliseconds
 		seconds /= 1000
 	}
 	if err != nil || !(seconds > 0 && seconds < 1e11) {
@@ -189,7 +190,7 @@ func unixTime(digits string) (time.Time, bool) {
 	return time.UnixMicro(int64(math.Round(seconds * 1e6))).UTC(), true
 }
 
-// appendFolded appends a name without case and separators, so that costCents, cost_cents and Cost-Cents are equal.
+// appendFolded appends a name in lower case and without separators, so that costCents, cost_cents and Cost-Cents are equal.
 func appendFolded(dst []byte, name string) []byte {
 	for _, c := range []byte(name) {
 		switch {

@@ -9,14 +9,14 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// pollsOwner is the limiter's owner for all polls under an API key.
+// pollsOwner is the owner of all polls in an API key's limiter.
 const pollsOwner = "(polls)"
 
 // Limiter returns the limiter of an API key, which grants the permits for all requests under the key. The caller must not store
-// the limiter.
+// the limiter, because an idle limiter may be replaced.
 func (c *Client) Limiter(t Tenant) *limiter.Limiter { return c.upstream.limiter(t) }
 
-// Limiters returns the set of the limiters of all API keys, by tenant.
+// Limiters returns the limiters of all API keys, by tenant.
 func (c *Client) Limiters() *limiter.Set { return c.upstream.limiters }
 
 func (q *requester) limiter(t Tenant) *limiter.Limiter { return q.limiters.Of(string(t)) }
@@ -38,7 +38,7 @@ func (q *requester) acquire(ctx context.Context, cred Credential, op string) (*l
 	permit, err := q.limiter(cred.Tenant).Acquire(ctx, r)
 	if err == nil && !IsWanted(ctx) {
 		permit.Release(limiter.Result{Outcome: limiter.Unused})
-		return nil, &Error{Kind: KindBusy, Op: op, Message: "not sent: no longer wanted after the wait for a permit"}
+		return nil, &Error{Kind: KindBusy, Op: op, Message: "not sent: request no longer needed after the wait for a permit"}
 	}
 	return permit, limiterError(op, err)
 }
@@ -57,7 +57,7 @@ func IsWanted(ctx context.Context) bool {
 	return !ok || isWanted()
 }
 
-// mayAcquire returns an error if the request cannot be sent and therefore needs no permit.
+// mayAcquire returns an error if the request cannot be sent, so that it needs no permit.
 func mayAcquire(ctx context.Context, cred Credential, op string) error {
 	if !printable(cred.APIKey().Reveal()) {
 		return &Error{

@@ -23,7 +23,7 @@ const (
 // must not modify it.
 type List struct {
 	Records []Version
-	Cut     bool // whether the list was too long, so that the last records are missing
+	Cut     bool // whether the last records are missing, because the list was too long
 
 	indexes map[string]int // index in Records by ID
 }
@@ -40,7 +40,7 @@ func NewList(records []Version) *List {
 	return l
 }
 
-// Find returns the record of a generation, if there is one.
+// Find returns the record of a generation, if the list contains it.
 func (l *List) Find(id string) (v Version, ok bool) {
 	if l == nil {
 		return v, false
@@ -52,11 +52,11 @@ func (l *List) Find(id string) (v Version, ok bool) {
 	return v, ok
 }
 
-// List returns the recent generations of the API key. The catalog does not document how far back its list goes. Only one list
-// of an API key is read at a time. For one second, a list is shared with all callers. A list that was requested before since is
-// not used.
+// List returns the API key's recent generations. The catalog does not document how far back its list goes. The client reads only
+// one list for each API key at a time, and shares the list among all callers for one second. List never returns a list that was
+// requested before since.
 //
-// A record may omit large fields. If the stored records need too much memory, the last records are missing and Cut is set.
+// A record may omit large fields. If the records need too much memory, the last ones are missing and Cut is set.
 func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*List, error) {
 	var list *List
 	err := c.upstream.retry(ctx, cred, func(ctx context.Context) (err error) {
@@ -101,7 +101,7 @@ func readList(a answer) (*List, error) {
 		all = append(all, one)
 	}
 	if len(all) == 0 && len(items) > 0 {
-		return nil, a.malformed("no record of the list has a readable ID")
+		return nil, a.malformed("no record in the list has a readable ID")
 	}
 	list := NewList(all)
 	list.Cut = cut

@@ -12,7 +12,7 @@ import (
 // listAge is the maximum age of a list that is shared with other callers.
 const listAge = time.Second
 
-// lists reads at most one list of each API key at a time. It shares each list among all callers for a second.
+// lists reads at most one list for each API key at a time. It shares each list among all callers for a second.
 type lists struct {
 	reads singleflight.Group
 
@@ -27,8 +27,8 @@ type listRead struct {
 	err   error
 }
 
-// serves reports whether a caller can use this read if it needs a request that was sent at since or later. A read that ended
-// because another caller's context was done cannot be used.
+// serves reports whether this read can serve a caller that needs a request sent at since or later. A read that ended because the
+// context of another caller was done serves no caller.
 func (r listRead) serves(since time.Time) bool {
 	_, responded := errors.AsType[*Error](r.err)
 	return !r.start.IsZero() && !r.start.Before(since) && (r.list != nil || responded)

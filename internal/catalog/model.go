@@ -30,12 +30,12 @@ func readModels(a answer) ([]Model, error) {
 		}
 	}
 	if len(models) == 0 && len(items) > 0 {
-		return nil, a.malformed("no model of the list has a readable ID")
+		return nil, a.malformed("no model in the list has a readable ID")
 	}
 	return models, nil
 }
 
-// readModel reads one model. Its input fields may be outside the record, in the body.
+// readModel reads one model. Its input fields may be in the body, outside the record.
 func readModel(a answer, requestedID string) (Model, error) {
 	value, err := a.value()
 	if err != nil {
@@ -43,7 +43,7 @@ func readModel(a answer, requestedID string) (Model, error) {
 	}
 	r, ok := unwrap(value, modelWrappers, modelWeights)
 	if !ok || r.score(modelWeights) == 0 {
-		return Model{}, a.malformed("no record of a model")
+		return Model{}, a.malformed("no model record in the body")
 	}
 	m, _ := newModel(a, r, requestedID)
 	if top, ok := NewRecord(value); ok && len(m.Fields) == 0 {
@@ -64,7 +64,7 @@ func newModel(a answer, r *Record, requestedID string) (Model, bool) {
 	m := Model{ID: id, ObserveTime: a.time}
 	m.Name, _ = take(r, modelNameNames, AsWord)
 	m.Description, _ = take(r, descriptionNames, AsWord)
-	m.Output, _, _ = find(r, outputNames, outputKind) // not taken, because the word in Extra may be more specific: "video" is a "file"
+	m.Output, _, _ = find(r, outputNames, outputKind) // not taken, so that Extra keeps the word, which may be more specific: "video" is a "file"
 	m.Fields, _ = take(r, fieldListNames, readFields)
 	m.Extra = extraOf(r)
 	return m, true
@@ -196,7 +196,7 @@ func takeFieldType(r *Record) FieldType {
 	return kind
 }
 
-// fieldType reads the type from a word, or from a list with one word besides "null".
+// fieldType reads the type from a word, or from a list of one word and optionally "null".
 func fieldType(v JSON) (FieldType, bool) {
 	if list, ok := v.Items(); ok {
 		list = slices.DeleteFunc(list, func(v JSON) bool { word, _ := AsText(v); return word == "null" })
@@ -231,7 +231,7 @@ func takeAllowed(r *Record) []Value {
 	return values
 }
 
-// valuesBy returns a reader of non-empty lists, which uses read for each item. It fails if read fails for one item.
+// valuesBy returns a function that reads a non-empty list, and calls read for each item. It fails if read fails for one item.
 func valuesBy(read func(JSON) (Value, bool)) func(JSON) ([]Value, bool) {
 	return func(v JSON) (values []Value, ok bool) {
 		items, _ := v.Items()

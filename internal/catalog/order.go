@@ -23,8 +23,8 @@ type Order struct {
 	Permit *limiter.Permit
 }
 
-// Acquire waits for a permit for an order, until ctx is done. arrived is the time when the order first arrived. It determines
-// the position in the queue, so that an order keeps its position after a 429.
+// Acquire waits for a permit for an order, until ctx is done. arrived is the time when the order arrived at this server. It
+// determines the position in the queue, so that an order keeps its position after a 429.
 func (c *Client) Acquire(ctx context.Context, cred Credential, arrived time.Time) (*limiter.Permit, error) {
 	permit, err := c.upstream.limiter(cred.Tenant).Acquire(ctx, limiter.Request{Owner: cred.Owner, Weight: cred.Weight, Class: limiter.Order, Arrived: arrived})
 	return permit, limiterError(OpCreate, err)
@@ -44,9 +44,9 @@ const (
 	Answered
 )
 
-// Post sends one attempt to place a paid order. No other code sends orders, and nothing retries them: Go's transport does not
-// resend a request without a GetBody. For an [Unknown] attempt, the error is [KindOutcomeUnknown] with the reason in Err or
-// Status, [KindInProgress] or [KindKeyReused], or it mentions the idempotency key.
+// Post sends one attempt to place a paid order. No other code sends orders. Nothing retries the request: it has no GetBody, so
+// Go's transport does not resend it. If the outcome is [Unknown], the error's kind is [KindOutcomeUnknown] (with the reason in Err
+// or Status), [KindInProgress] or [KindKeyReused], or the error has AboutKey set.
 func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation, Posted, error) {
 	body, err := orderBody(OpCreate, o.ModelID, o.Inputs)
 	if err == nil {
@@ -117,9 +117,9 @@ func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
 	return fmt.Appendf(nil, `{"modelId":%s,"inputs":%s}`, id, inputs), nil
 }
 
-// certainlyRefused reports whether the status of a response proves that the order was not placed. Status 0 means that the order
-// was not sent. Among redirects, only 307 and 308 prove this, because they ask for the same request at another address. Other
-// redirects may mean that the order was placed (RFC 9110, 15.4).
+// certainlyRefused reports whether the status of an error proves that the order was not placed. Except for [KindUnavailable],
+// status 0 means that the order was not sent. Among redirects, only 307 and 308 prove it, because they ask for the same request
+// at another address. Other redirects may mean that the order was placed (RFC 9110, 15.4).
 func certainlyRefused(status int) bool {
 	switch status {
 	case 0, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

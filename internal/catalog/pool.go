@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// pool contains the connections for one class of requests. Each API key has its own connections. So if a catalog or a proxy
-// sends two responses to one request, no other API key can receive the second response.
+// pool contains the connections for one group of requests, such as orders. Each API key has its own connections. If a catalog or a
+// proxy sends two responses to one request, a request with another API key can't receive the second response.
 type pool struct {
 	base    *http.Transport  // template; each API key has a copy
 	limiter *limiter.Limiter // limits the requests in flight
@@ -94,21 +94,22 @@ func (p *pool) transportOf(key [sha256.Size]byte) *keyTransport {
 	return t
 }
 
-// forgetUnused closes the connections of all API keys without requests if there are many API keys. The caller must hold mu.
+// forgetUnused removes all API keys without requests in flight if there are MaxConnsPerHost or more API keys. The caller must hold
+// mu.
 func (p *pool) forgetUnused() {
 	if len(p.keys) < p.base.MaxConnsPerHost {
 		return
 	}
 	maps.DeleteFunc(p.keys, func(_ [sha256.Size]byte, t *keyTransport) bool {
 		if t.inFlight == 0 {
-			go t.CloseIdleConnections() // not under the lock
+			go t.CloseIdleConnections() // without the lock
 		}
 		return t.inFlight == 0
 	})
 }
 
-// release ends the use of a transport. If the catalog rejected the API key, its transport is removed after its last request,
-// because callers can invent API keys.
+// release ends the use of a transport by one request. If the catalog rejected the API key, release removes the transport after its
+// last request, because callers can send any number of invented API keys.
 func (p *pool) release(key [sha256.Size]byte, t *keyTransport, isRejected bool) {
 	p.mu.Lock()
 	t.inFlight--

@@ -29,8 +29,8 @@ func NewRecord(v JSON) (*Record, bool) {
 	return r, true
 }
 
-// pick indexes a member. If two members have the same name, the last one counts. If two members have the same key, the first
-// one in order of their names counts. So the result does not depend on the order of the members.
+// pick indexes a member. If two members have the same name, the last one counts. If two members have the same key, the one whose
+// name sorts first counts, so the result does not depend on their order.
 func (r *Record) pick(m Member) {
 	key := keyOf(m.Name)
 	if key == "" {
@@ -79,7 +79,7 @@ func (r *Record) object(key string) (*Record, bool) {
 	return NewRecord(v)
 }
 
-// find reads the first readable member with one of the names. It does not take the member.
+// find reads the first readable member with one of the names. It does not mark the member as taken.
 func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T, found *picked, ok bool) {
 	for _, name := range names {
 		if p := r.member(name); p != nil {
@@ -108,7 +108,7 @@ func optional[T any](value T, ok bool) *T {
 	return new(value)
 }
 
-// weight adds a score to an object with one of several members. It makes records score higher than their wrappers.
+// weight is the score for an object that has one of several members. Scores distinguish records from their wrappers.
 type weight struct {
 	names  []string
 	score  int
@@ -125,8 +125,8 @@ func (r *Record) score(weights []weight) (sum int) {
 	return sum
 }
 
-// unwrap finds the record in a body: the object itself, or a nested object with a higher score. IDs weigh most, because
-// envelopes may have their own status.
+// unwrap finds the record in a body: the object itself, or a nested object with a higher score. An ID has the highest score,
+// because a wrapper may have its own status.
 func unwrap(v JSON, wrappers []string, weights []weight) (*Record, bool) {
 	top, ok := NewRecord(only(v))
 	if !ok {
@@ -143,7 +143,7 @@ func only(v JSON) JSON {
 	return v
 }
 
-// inside returns the object with the highest score: this one or one nested in it, as in {"data":{"generation":{…}}}.
+// inside returns the object with the highest score: r, or an object nested in it, as in {"data":{"generation":{…}}}.
 func (r *Record) inside(wrappers []string, weights []weight, depth int) *Record {
 	best := r
 	for _, name := range wrappers {

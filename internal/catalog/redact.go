@@ -99,8 +99,8 @@ func (r *redactor) holdsKey(text string) bool {
 	return slices.ContainsFunc(r.forms(), func(form string) bool { return strings.Contains(lower, form) })
 }
 
-// hasWord reports whether a text has a word of at least length bytes. Every spelling of an API key is one word that is at least
-// as long as the key.
+// hasWord reports whether a text has a word of at least length bytes. between contains the characters that separate words. Every
+// spelling of an API key is one word that is at least as long as the key.
 func hasWord(text string, length int, between string) bool {
 	for len(text) >= length {
 		space := strings.LastIndexAny(text[:length], between)
@@ -112,8 +112,7 @@ func hasWord(text string, length int, between string) bool {
 	return false
 }
 
-// suspicious reports whether a text contained the redacted API key of the call, or contains something that looks like an API
-// key.
+// suspicious reports whether a text contains a redacted API key, or something that looks like an API key.
 func suspicious(text string) bool {
 	return strings.Contains(text, redacted) || mayBeKey(text) && keyLike.MatchString(text)
 }
@@ -169,7 +168,7 @@ func (r *redactor) redact(v JSON) JSON {
 	return JSON(clean)
 }
 
-// dropFrom removes headers that contain the API key, because callers receive the type and the ETag of a result.
+// dropFrom removes headers that contain the API key, because callers receive the Content-Type and the ETag of a result.
 func (r *redactor) dropFrom(header http.Header) {
 	maps.DeleteFunc(header, func(_ string, values []string) bool { return slices.ContainsFunc(values, r.holdsKey) })
 }
@@ -199,7 +198,7 @@ func replaceFold(text, form string) string {
 	return clean.String()
 }
 
-// html matches the start of a page, or a tag that occurs only in pages.
+// html matches the start of an HTML page, or a tag that occurs only in HTML pages.
 var html = regexp.MustCompile(`(?i)^<|<html|<!doctype|<head|<body|<script|</`)
 
 // clamp shortens a text to at most limit bytes, without splitting a character.

@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// elsewhere reads results from other hosts if the catalog redirects to them. It uses https and does not send the API key. API
-// keys and owners share its connections fairly.
+// elsewhere reads results from other hosts if the catalog redirects to them. It uses https and does not send the API key. It
+// divides its connections fairly among API keys and owners.
 type elsewhere struct {
 	hosts []string // allowed hosts, in the form of [url.URL.Host]
 	pool  *pool
@@ -23,7 +23,7 @@ type elsewhere struct {
 // maxHops is the maximum number of redirects of one response.
 const maxHops = 3
 
-// CheckContentHost checks the name of a host to which the catalog may redirect readers.
+// CheckContentHost returns an error if host is not a valid name of a host to which the catalog may redirect requests for results.
 func CheckContentHost(host string) error {
 	u, err := url.Parse("https://" + host)
 	if strings.ContainsFunc(host, func(r rune) bool { return r >= utf8.RuneSelf }) {
@@ -48,7 +48,7 @@ func (e *elsewhere) follows(to *url.URL) bool {
 	return to.Scheme == "https" && to.User == nil && slices.Contains(e.hosts, strings.ToLower(to.Host))
 }
 
-// of returns the target of a redirect. It returns false if the response is not a redirect or the target is not allowed.
+// of returns the target of a redirect. ok is false if the response is not a redirect or the target is not allowed.
 func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.URL, ok bool) {
 	if resp == nil || r.op != opContent {
 		return nil, false

@@ -51,7 +51,7 @@ func (r *rejections) of(t Tenant) rejection {
 	return r.all[t]
 }
 
-// Rejection returns the error with which the catalog has rejected an API key in the last five seconds, or nil.
+// Rejection returns the error for an API key that the catalog has rejected within the last five seconds, or nil.
 func (c *Client) Rejection(t Tenant) error {
 	if last := c.upstream.rejections.of(t); time.Since(last.at) < rejectedFor {
 		return last.err
@@ -59,7 +59,7 @@ func (c *Client) Rejection(t Tenant) error {
 	return nil
 }
 
-// Rejected reports whether the catalog has rejected the shared API key in the last two minutes and has not accepted it since.
+// Rejected reports whether the catalog has rejected the shared API key within the last two minutes and has not accepted it since.
 func (c *Client) Rejected() bool {
 	return time.Since(c.upstream.rejections.of(sharedTenant).at) < sharedRejectedFor
 }

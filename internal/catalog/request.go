@@ -21,7 +21,7 @@ import (
 // Maximum sizes of bodies, in bytes.
 const (
 	maxModels  = 8 << 20
-	maxRecord  = 20 << 20 // maximum inputs that a server may accept, plus 4 MiB
+	maxRecord  = 20 << 20 // maximum size of inputs (16 MiB) plus 4 MiB
 	maxFailure = 64 << 10
 )
 
@@ -65,8 +65,8 @@ var errManyLarge = errors.New("too many large responses at the same time")
 // errLate means that a request was not sent in time.
 var errLate = errors.New("not sent in time")
 
-// timelyBody is a request body that is not sent after leaveBy. It uses the later time of two clocks, because one of them stops
-// while the machine sleeps. If the end of the body is not sent, the request is incomplete.
+// timelyBody is a request body that is not sent after leaveBy. It checks both the monotonic clock and the wall clock, because the
+// monotonic clock may stop while the machine sleeps. If leaveBy passes while the body is being sent, the request stays incomplete.
 type timelyBody struct {
 	body    *bytes.Reader
 	leaveBy time.Time
@@ -133,10 +133,10 @@ func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cre
 	return read(answer{op: r.op, status: resp.StatusCode, body: body, time: time.Now(), redactor: redact})
 }
 
-// send sends a request. It returns a 2xx response with an unread body, or the 416 of a content request, which can mean that no
+// send sends a request. It returns a 2xx response with an unread body. For content, it also returns a 416, which can mean that no
 // bytes remain. All other responses are errors. timed is the context of the attempt. Its parent, ctx, is the context of the
-// caller. All requests pass through send with a permit, which it releases on error. It also calls the function of
-// [Client.Reporting].
+// caller. Every request needs a permit. send releases the permit if it returns an error or follows a redirect. It also calls the
+// function of [Client.Reporting].
 func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cred Credential, r *request) (*http.Response, *redactor, error) {
 	key := cred.APIKey().Reveal()
 	redact := newRedactor(key)
@@ -186,7 +186,7 @@ func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cre
 // largestBodies maps operations to the maximum size of their response bodies, in bytes.
 var largestBodies = map[string]int64{opGenerations: maxList, opModels: maxModels}
 
-// readBody reads the body of a response. The caller must call release when it has decoded the body, also after an error.
+// readBody reads the body of a response. The caller must call release after it has decoded the body, and also after an error.
 func (q *requester) readBody(ctx context.Context, op string, resp *http.Response) (body []byte, release func(), err error) {
 	release = func() {}
 	remaining, err := bounded(resp, cmp.Or(largestBodies[op], maxRecord))
@@ -213,7 +213,7 @@ func (q *requester) readBody(ctx context.Context, op string, resp *http.Response
 	return body, func() { q.decoding.Release(1); q.large.Release(1) }, nil
 }
 
-// bounded returns a reader that fails after limit bytes of a body. It returns an error if the response announces more.
+// bounded returns a reader that fails after limit bytes of a body. It returns an error if Content-Length is larger than limit.
 func bounded(resp *http.Response, limit int64) (io.Reader, error) {
 	if resp.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
@@ -278,8 +278,8 @@ func transportError(timed, ctx context.Context, op string, err error, redact *re
 	return &Error{Kind: KindUnavailable, Op: op, Err: &redactedError{text: redact.clean(err.Error()), err: err}}
 }
 
-// contextError returns the error of ctx if it is done, and otherwise nil. It also checks the deadline, because a dialer can
-// fail at the deadline shortly before the context is done.
+// contextError returns the error of ctx if ctx is done, and otherwise nil. It also checks the deadline, because a dialer can fail
+// at the deadline shortly before ctx is done.
 func contextError(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -326,7 +326,7 @@ func (a answer) list(names []string, weights []weight) ([]JSON, error) {
 	return items, nil
 }
 
-// value parses the body, and redacts the API key of the call, which callers under a shared API key must not see.
+// value parses the body, and redacts the API key of the call. Callers under a shared API key must not see this key.
 func (a answer) value() (JSON, error) {
 	body, err := parse(a.body)
 	if err != nil {

@@ -42,10 +42,9 @@ func (q *requester) retry(ctx context.Context, cred Credential, once func(contex
 }
 
 // wait returns the delay before the next attempt, after n attempts of which the last failed with err. It returns false if the
-// delay exceeds the caller's deadline or the timeout of one attempt. The error is then returned to the caller, which may wait
-// itself.
+// delay exceeds the caller's deadline or the timeout of one attempt. The caller then gets the error and may wait itself.
 func (q *requester) wait(ctx context.Context, n int, err error) (time.Duration, bool) {
-	wait := q.jitter.below(backoffBase << (n - 1)) // random, so that callers that failed together do not retry together
+	wait := q.jitter.below(backoffBase << (n - 1)) // random, so that requests that failed together are not retried together
 	if e, ok := errors.AsType[*Error](err); ok {
 		wait = max(wait, e.RetryAfter)
 	}
@@ -84,8 +83,8 @@ func temporary(err error) bool {
 	return ok && e.Kind == KindUnavailable && (e.Status == 0 || e.Status >= 500)
 }
 
-// jitter is the random source of one client's delays. Concurrent calls share it, so a run with a seed is repeatable only if the
-// order of its calls is.
+// jitter is the random source of one client's delays. Concurrent calls share it, so a run with a fixed seed is repeatable only if
+// its calls have a fixed order.
 type jitter struct {
 	mu     sync.Mutex
 	random *rand.Rand

@@ -18,8 +18,8 @@ var (
 	quoteWrappers      = names("quote", "price", "cost", "data", "result", "response", "payload")
 )
 
-// The account of an API key is named by one of these members, or by the ID of one of these objects. A user is not an account:
-// two users of an organization have API keys for one account.
+// The ID of an account is in one of these members, or in one of these objects. A user is not an account, because several users of an
+// organization can have API keys for the same account.
 var (
 	accountIDNames = names("accountId", "organizationId", "workspaceId", "customerId")
 	accountHolders = names("account", "organization", "workspace", "customer")
@@ -47,8 +47,9 @@ var (
 	contentSizeNames  = names("sizeBytes", "contentLength", "contentSize", "fileSize", "byteSize", "size", "bytes")
 )
 
-// Statuses are trimmed and converted to lower case, with '_' for '-' and blanks. Any other status is [StateUnrecognized], and
-// polling continues. "canceled" is omitted because the specification does not define whether its price is refunded.
+// Statuses are trimmed and converted to lower case, with '_' for '-' and blanks. A status that is not in this table is
+// [StateUnrecognized], and polling continues. "canceled" is not in the table, because the specification does not define whether a
+// canceled generation is refunded.
 var states = map[string]State{
 	"queued": StateQueued, "pending": StateQueued, "waiting": StateQueued, "created": StateQueued,
 	"submitted": StateQueued, "accepted": StateQueued, "scheduled": StateQueued, "enqueued": StateQueued, "in_queue": StateQueued,
@@ -126,7 +127,8 @@ var fieldTypes = map[string]FieldType{
 	"array": FieldArray, "list": FieldArray, "multiselect": FieldArray,
 }
 
-// Times are RFC 3339, in UTC if they have no zone. Unix times in seconds or milliseconds are read too, as number or string.
+// Times are in RFC 3339, in UTC if they have no zone, or in the format of HTTP. Unix times in seconds or milliseconds are read too,
+// as a number or a string.
 var timeLayouts = []string{
 	"2006-01-02T15:04:05.999999999Z07:00",
 	"2006-01-02T15:04:05.999999999",
@@ -142,7 +144,7 @@ var (
 	dataWrapper      = "data"
 	anyErrorWrapper  = append(names(dataWrapper), errorWrappers...)
 	errorCodeNames   = names("code", "errorCode", "error", "errorType")
-	errorTypeNames   = names("type") // a code, or a URL that ends with one (RFC 9457)
+	errorTypeNames   = names("type") // a code, or a URL that ends with a code (RFC 9457)
 	errorTextNames   = names("message", "msg", "detail", "details", "description", "errorDescription", "errorMessage", "title", "reason", "error", "text")
 	violationLists   = names("details", "detail", "errors", "violations", "fieldViolations", "fieldErrors", "fields", "invalidParams", "invalidFields", "issues", "params")
 	keyedByField     = names("details", "errors", "violations", "fieldErrors", "fields", "invalidParams", "invalidFields")
@@ -164,12 +166,11 @@ var codes = map[string]Kind{
 	"apikeydailycapexceeded": KindDailyCap,
 }
 
-// aboutKey occurs in every rejection that is due to the idempotency key, in any spelling of that term. In a code it means that
-// the key belongs to another order. In a message it means that the key may have an order, unless the message only echoes a
-// prompt.
+// aboutKey is contained in every spelling of "idempotency key". In an error code, it means that the key belongs to another order. In
+// a message, it means that an order with the key may exist, although the message may only echo a prompt.
 const aboutKey = "idempoten"
 
-// modelCodes contains the codes of a 404 that concerns the model, not the path.
+// modelCodes contains the codes that show that a 404 concerns the model, and not the path.
 var modelCodes = names("modelNotFound", "unknownModel", "noSuchModel", "invalidModel", "modelUnknown", "modelUnavailable")
 
 // contentCodes maps error codes of content responses that are more specific than their HTTP status to kinds.
@@ -178,8 +179,8 @@ var contentCodes = map[string]Kind{
 	"contentnotready": KindContentNotReady, "notready": KindContentNotReady, "generationnotready": KindContentNotReady,
 }
 
-// secretNames are members that are never stored. The exception is an object under one of keyNames, which describes an API key.
-// Its members in keySecretNames are not stored either.
+// secretNames contains the names of members that are never stored. The exception is an object whose name is in keyNames. It
+// describes an API key, and is stored without its members in keySecretNames.
 var (
 	secretNames = set(append(names("apiKey", "key", "keyValue", "rawKey", "token", "accessToken", "apiToken", "bearer",
 		"secret", "clientSecret", "authorization", "password", "credential", "credentials"), contentURLNames...))

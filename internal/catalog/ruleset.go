@@ -9,7 +9,8 @@ import (
 // RulesFile is the file with the reading rules, for messages that suggest an addition.
 const RulesFile = "internal/catalog/rules.go"
 
-// Finding is the result of reading one part of a response. It contains names of members and status words, but no other values.
+// Finding is the result of reading one part of a response. It contains names of members and status words, but no other values from
+// the response.
 type Finding struct {
 	Part  string `json:"part"`            // part of the response, such as "price"
 	Where string `json:"where,omitempty"` // name of the member that has the part; empty if no member has it
@@ -62,7 +63,7 @@ var modelParts = []part{
 	{"input fields", "fieldListNames", fieldListNames, wantFields, hasFields, true},
 }
 
-// readings maps the routes that cost nothing to the readings of their responses.
+// readings maps the routes that cost nothing to the rules for reading their responses.
 var readings = map[string]reading{
 	opAccount: {name: "account", wrappers: "accountWrappers", record: wrapped(accountWrappers, accountWeights), parts: []part{
 		{"balance", "balanceNames", balanceNames, wantCents, readable(asInteger), true},
@@ -83,7 +84,7 @@ var readings = map[string]reading{
 			{"status", "statusNames", statusNames, "a word", readable(AsWord), true},
 			{"model of a render", "modelOfNames", modelOfNames, wantID, readable(asID), false},
 			{"cost", "costNames", costNames, wantCents, readable(asInteger), false},
-			{"order time", "createTimeNames", createTimeNames, "a time that timeLayouts has", readable(asTime), false},
+			{"order time", "createTimeNames", createTimeNames, "a time in one of timeLayouts", readable(asTime), false},
 			{"inputs", "inputsNames", inputsNames, "an object", readable(plainObject), false},
 		},
 	},
@@ -138,7 +139,7 @@ func Explain(route string, body []byte, cred Credential) []Finding {
 	return e.found
 }
 
-// explain adds the findings for one record. A value that is not an object can be the first part.
+// explain adds the findings for one record. A value that is not an object can itself be the first part, such as an ID.
 func (e *explanation) explain(v JSON) {
 	r, isRecord := e.record(v)
 	if first := e.parts[0]; !isRecord && first.reads(v) {
@@ -159,7 +160,7 @@ func (e *explanation) explain(v JSON) {
 		read = append(read, member.name)
 		f := Finding{Part: p.name, Where: clamp(member.name, maxName)}
 		if p.want == wantCents && inOtherUnits(r) {
-			f.Fault, f.Hint = "the amounts have another currency or unit than euro cents; centUnits lists the names of cents", !p.needed
+			f.Fault, f.Hint = "the amounts are not in euro cents; centUnits lists the recognized names of cents", !p.needed
 		}
 		e.add(f)
 		if p.table == "statusNames" {
@@ -184,7 +185,7 @@ func (e *explanation) memberOf(p part, r *Record) (*picked, bool) {
 func (e *explanation) addMissing(missing []part, others string) {
 	for _, p := range missing {
 		if p.needed || others != "" {
-			e.add(Finding{Part: p.name, Hint: !p.needed, Fault: "not found as " + p.want + "; add its name to " + p.table + ", or that of its object to " + e.wrappers})
+			e.add(Finding{Part: p.name, Hint: !p.needed, Fault: "not found as " + p.want + "; add its name to " + p.table + ", or the name of its object to " + e.wrappers})
 		}
 	}
 	if len(missing) > 0 && others != "" {
@@ -192,7 +193,7 @@ func (e *explanation) addMissing(missing []part, others string) {
 	}
 }
 
-// addStatus adds the meaning of a status.
+// addStatus adds a finding with the state that a status means.
 func (e *explanation) addStatus(value JSON) {
 	said, _ := AsWord(value)
 	f := Finding{Part: "status word", Where: fmt.Sprintf("%q", clamp(said, maxName))}
@@ -204,7 +205,7 @@ func (e *explanation) addStatus(value JSON) {
 	e.add(f)
 }
 
-// add adds a finding, or counts it if it was found before.
+// add adds a finding. If the same finding already exists, it increments its count.
 func (e *explanation) add(f Finding) {
 	for i := range e.found {
 		other := &e.found[i]
@@ -222,7 +223,7 @@ const (
 	maxOthers = 20 // maximum number of names in a finding
 )
 
-// others returns the names and types of the members of an object, except those that were read.
+// others returns the names and types of the members of an object, except the members in read.
 func others(v JSON, read []string) string {
 	var all []string
 	for _, m := range v.Members() {

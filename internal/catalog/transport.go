@@ -17,7 +17,7 @@ import (
 const maxConns = 256
 
 // NewTransport creates the transport for requests to the catalog. It uses HTTP/1.1, so that a dead connection fails only one
-// attempt. It disables compression, so that a small response cannot expand. HTTPS_PROXY and NO_PROXY apply.
+// attempt. It disables compression, so that a small response cannot expand into a large one. HTTPS_PROXY and NO_PROXY apply.
 //
 // The standard library uses package log to log unsolicited responses, which may contain an API key. The program must discard
 // that output.
@@ -51,7 +51,7 @@ func Proxy(baseURL string) string {
 	return proxy.Host
 }
 
-// proxyOf returns the proxy for a request. Requests over http use no proxy, because it could read the API key.
+// proxyOf returns the proxy for a request. Requests over http use no proxy, because the proxy could read the API key.
 func proxyOf(r *http.Request) (*url.URL, error) {
 	if r.URL.Scheme != "https" {
 		return nil, nil
@@ -59,8 +59,8 @@ func proxyOf(r *http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment(r)
 }
 
-// TransportPools has one connection pool for orders, one for results and one for all other calls. So slow downloads of results
-// do not block orders. In each pool, every API key has its own connections.
+// TransportPools contains one connection pool for orders, one for results and one for all other calls. Slow downloads of results
+// therefore do not block orders. In each pool, every API key has its own connections.
 type TransportPools struct{ calls, orders, results *pool }
 
 // NewTransportPools creates the pools. The limits of base apply to each pool. base must not be changed afterwards.
@@ -94,8 +94,8 @@ func (t *TransportPools) CloseIdleConnections() {
 	t.results.CloseIdleConnections()
 }
 
-// ParseBaseURL parses a base URL. It must use https, or http to a loopback host, and have no user, query or fragment. Errors
-// omit the URL, because it may contain a password.
+// ParseBaseURL parses a base URL. The URL must have no user, query or fragment. It must use https, unless the host is loopback or
+// insecure is true. Errors omit the URL, because it may contain a password.
 func ParseBaseURL(text string, insecure bool) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

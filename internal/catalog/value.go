@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Value is one JSON value in canonical form, see [Canonical]. Nil means that there is no value.
+// Value is one JSON value in canonical form (see [Canonical]). Nil means that there is no value.
 type Value = json.RawMessage
 
 // Canonical returns JSON in canonical form: without whitespace, with members sorted by name, and with numbers verbatim. If
@@ -35,8 +35,9 @@ type writer struct {
 	redactor *redactor
 }
 
-// value appends a value if its nesting is at most depth. If it fails, it appends nothing. ofKey is true inside an object that
-// describes an API key, for example its daily cap. Such an object is stored without the members that may be the API key itself.
+// value appends a value if its nesting depth is at most depth. If it fails, it appends nothing. ofKey is true inside an object that
+// describes an API key, for example its daily cap. If keep is true, members of this object that may be the API key itself are
+// omitted.
 func (w writer) value(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bool) {
 	switch v.Kind() {
 	case '"':
