@@ -27,7 +27,7 @@ const (
 	StateFailed                        // finished without a result; a refund may follow
 	StateRefunded                      // finished without a result; the price was refunded
 	StateDeleted                       // deleted from the catalog; never read from a record
-	StateUnrecognized                  // a status unknown to this build
+	StateUnrecognized                  // the status is unknown to this version of Easel
 )
 
 // Terminal reports whether the generation has reached a final state.

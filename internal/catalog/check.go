@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxIDBytes is the maximum length of an identifier in a request.
+// maxIDBytes is the maximum length of an identifier in a request, in bytes.
 const maxIDBytes = 256
 
 // checkID rejects identifiers that could change the request path, directly or after a proxy has decoded the path.

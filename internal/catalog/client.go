@@ -35,7 +35,7 @@ type Config struct {
 
 // Client sends requests to one catalog for any number of credentials. It is safe for concurrent use.
 //
-// Every error is an [*Error] or the error of the caller's context. Each request waits for a permit of its API key's limiter. If
+// Every error is an [*Error] or the error of the caller's context. Each request waits for a permit from its API key's limiter. If
 // the catalog is unavailable, a read has at most three attempts. After several consecutive failures under its API key, a read has
 // only one attempt.
 type Client struct {
@@ -80,7 +80,7 @@ func (c *Client) Reporting(called func(ctx context.Context, cred Credential, err
 	return &reporting
 }
 
-// Jitter returns a random duration below a limit, which must be positive.
+// Jitter returns a random duration less than limit. limit must be positive.
 func (c *Client) Jitter(limit time.Duration) time.Duration { return c.upstream.jitter.below(limit) }
 
 // Account returns the account of the API key.

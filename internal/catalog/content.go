@@ -19,7 +19,7 @@ const (
 	idleTimeout = 30 * time.Second
 )
 
-// openContent opens the first connection.
+// openContent opens the first connection, and returns the content with b as its body.
 func openContent(ctx context.Context, b *contentBody) (*Content, error) {
 	if strongEtag(b.etag) != b.etag {
 		return nil, changed("the requested ETag is not a strong ETag")
@@ -135,7 +135,7 @@ func (b *contentBody) advance(p []byte) {
 }
 
 // compare updates the stream's checksum with bytes that the caller already has. When the stream reaches the caller's position,
-// the checksums must match.
+// the body fails if the checksums differ.
 func (b *contentBody) compare(p []byte) {
 	s := b.stream
 	if from := max(b.start-s.at, 0); from < int64(len(p)) && b.etag == "" {
@@ -185,7 +185,7 @@ func (b *contentBody) end(err error) {
 	b.err = err
 }
 
-// disconnect closes the connection.
+// disconnect closes the connection and records the cause.
 func (b *contentBody) disconnect(cause error) {
 	if b.stream == nil {
 		return

@@ -41,8 +41,8 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 // MarshalText returns [redacted] for JSON, XML and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// Tenant identifies a credential without revealing it. It is a keyed hash that may be logged and used as a map key. All calls
-// with the same tenant share polls and caches.
+// Tenant identifies a credential without revealing it. For a forwarded API key, it is a keyed hash. A tenant may be logged and used
+// as a map key. All calls with the same tenant share polls and caches.
 type Tenant string
 
 // Fingerprint returns the first eight digits for display, or "held" for the shared API key. It distinguishes API keys only
@@ -58,7 +58,7 @@ var tenantKey = func() (key [32]byte) {
 	return key
 }()
 
-// Credential is the API key of a call.
+// Credential is the API key of a call, with the call's owner.
 type Credential struct {
 	Tenant Tenant
 	Shared bool // whether the API key is shared; if the catalog rejects it, the operator must fix it, not the caller

@@ -23,10 +23,10 @@ func (e errorBody) mentions(word string) bool {
 	return strings.Contains(strings.ToLower(e.code), word) || strings.Contains(strings.ToLower(e.message), word)
 }
 
-// codeLine matches plain text that is a code or starts with one.
+// codeLine matches plain text that is a code or starts with a code.
 var codeLine = regexp.MustCompile(`^([A-Z][A-Z0-9_]{2,63})(?:: |\s*$)`)
 
-// readErrorBody reads an error body in JSON or plain text. Codes are only recognized in certain positions, because the rest of
+// readErrorBody reads an error body in JSON or plain text. Codes are recognized only in certain positions, because the rest of
 // the body may quote a prompt.
 func readErrorBody(op, contentType string, body []byte, redact *redactor) errorBody {
 	e := errorBody{op: op, redactor: redact}

@@ -7,7 +7,7 @@ import (
 
 var generationWeights = []weight{{names: generationIDNames, score: 2}, {names: statusNames, score: 1}}
 
-// readGeneration reads a generation from a response. It uses the requested ID, because the record may omit it.
+// readGeneration reads a generation from a response. It uses the requested ID, because the record may omit its ID.
 func readGeneration(a answer, requestedID string) (Generation, error) {
 	r, _, err := generationRecord(a, requestedID)
 	if err != nil {
@@ -86,7 +86,7 @@ var (
 	looseMembers    = set(names("job", "result", "item")) // may be a part of a generation, or a wrapper around it
 )
 
-// findGeneration finds the record of a generation in a value. A wrapped object has priority, because an envelope can have its
+// findGeneration finds the record of a generation in a value. A wrapped object has priority, because a wrapper can have its
 // own ID and status. certain is false if two IDs could belong to the generation.
 func findGeneration(v JSON, requestedID string) (r *Record, certain, ok bool) {
 	top, ok := NewRecord(only(v))
@@ -167,7 +167,7 @@ func hasKnownStatus(r *Record) bool {
 	return StateOf(status) != StateUnrecognized
 }
 
-// equalsID returns a reader that accepts only the given ID.
+// equalsID returns a function that reads an ID, and succeeds only for the given ID.
 func equalsID(id string) func(JSON) (string, bool) {
 	return func(v JSON) (string, bool) { own, ok := asID(v); return own, ok && own == id }
 }
@@ -179,7 +179,7 @@ func twoIDs(r *Record) bool {
 	return ok && own != first
 }
 
-// newGeneration reads a record. The ID is requestedID, or the record's own if requestedID is empty.
+// newGeneration reads a record. The ID is requestedID, or the record's own ID if requestedID is empty.
 func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	g := Generation{ID: takeID(r, requestedID), ObserveTime: a.time}
 	if checkID("", "", g.ID) != nil {
@@ -268,7 +268,7 @@ func takeFile(r *Record) (*File, bool) {
 	return &File{ContentType: contentType, SizeBytes: size}, typed || size != nil
 }
 
-// takeFailure reads the reason for a failure: a string, or an object that contains one.
+// takeFailure reads the reason for a failure: a string, or an object that contains a string.
 func takeFailure(r *Record) string {
 	if message, ok := take(r, failureNames, AsWord); ok {
 		return message

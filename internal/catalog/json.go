@@ -145,7 +145,7 @@ func asFloat(v JSON) (float64, bool) {
 
 func asBool(v JSON) (is, ok bool) { return v.Kind() == 't', v.Kind() == 't' || v.Kind() == 'f' }
 
-// asValue reads any value.
+// asValue reads any value except null.
 func asValue(v JSON) (Value, bool) {
 	if v.IsNull() {
 		return nil, false
@@ -219,7 +219,7 @@ func names(list ...string) []string {
 	return list
 }
 
-// keyOf converts a name to the spelling of the tables. It returns "" if no table has the name.
+// keyOf converts a name to the spelling of the tables. It returns "" if no table contains the name.
 func keyOf(name string) string {
 	var folded [64]byte
 	return known[string(appendFolded(folded[:0], name))]

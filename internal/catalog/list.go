@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// maxList is the maximum size of a list's body in bytes. maxKept is the maximum size of its stored records.
+	// maxList is the maximum size of a list's body in bytes. maxKept is the maximum size of its stored records in bytes.
 	maxList = 32 << 20
 	maxKept = 8 << 20
 	// A field longer than 1/partOfRoom of the remaining space is omitted, so that all records fit. A field of at most shortPart

@@ -17,8 +17,8 @@ type Order struct {
 	ModelID        string
 	Inputs         json.RawMessage // one JSON object, sent verbatim
 	IdempotencyKey string
-	LeaveBy        time.Time // time after which nothing is sent; zero means no limit
-	Attempt        int       // number of the attempt for traces, starting at 1
+	LeaveBy        time.Time // time after which the order is not sent; zero means no limit
+	Attempt        int       // number of the attempt, starting at 1; for traces
 	// Permit is a permit from [Client.Acquire]. [Client.Post] always releases it. If it is nil, Post acquires one.
 	Permit *limiter.Permit
 }

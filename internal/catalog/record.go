@@ -29,8 +29,8 @@ func NewRecord(v JSON) (*Record, bool) {
 	return r, true
 }
 
-// pick indexes a member. If two members have the same name, the last one counts. If two members have the same key, the one whose
-// name sorts first counts, so the result does not depend on their order.
+// pick indexes a member. If two members have the same name, the last one counts. If two members have the same key, the
+// member with the alphabetically first name counts, so the result does not depend on their order.
 func (r *Record) pick(m Member) {
 	key := keyOf(m.Name)
 	if key == "" {
@@ -47,7 +47,7 @@ func (r *Record) pick(m Member) {
 	r.picked = append(r.picked, picked{key: key, name: m.Name, value: m.Value})
 }
 
-// member returns the member with a key that was not taken, or nil.
+// member returns the member with a key, or nil if the record has no member with this key or the member was taken.
 func (r *Record) member(key string) *picked {
 	if r == nil {
 		return nil

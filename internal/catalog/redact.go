@@ -17,7 +17,7 @@ import (
 // maxText is the maximum length of a text from the catalog in an error, in bytes.
 const maxText = 1 << 10
 
-// keyLike matches text that looks like any API key.
+// keyLike matches text that looks like an API key.
 var keyLike = regexp.MustCompile(`(?i)[a-z0-9_%-]*_live_[a-z0-9_.~+/=%-]+|\bbearer\s+[^\s"'<>,;]+`)
 
 // redactor redacts the API key of a call in the response. A nil redactor redacts nothing.
@@ -46,7 +46,7 @@ func (r *redactor) forms() []string {
 // spellings returns the forms in which a response may contain an API key, in lower case.
 func spellings(key string) []string {
 	forms := []string{key, percentEncoded(key), url.QueryEscape(key), url.PathEscape(key), strings.ReplaceAll(key, "/", `\/`)}
-	// Base64 has three forms of a string, depending on its position in the encoded bytes.
+	// A string has three forms in Base64, depending on its position in the encoded bytes.
 	for _, before := range []string{"", "?", "??"} {
 		for _, encoding := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 			forms = append(forms, base64Core(encoding, before, key))
@@ -67,7 +67,7 @@ func base64Core(encoding *base64.Encoding, before, key string) string {
 	return text[min(first, last):last]
 }
 
-// percentEncoded encodes each byte that is not a letter or digit.
+// percentEncoded returns key with every byte percent-encoded, except letters and digits.
 func percentEncoded(key string) string {
 	text := make([]byte, 0, 3*len(key))
 	for _, c := range []byte(key) {

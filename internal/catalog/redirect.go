@@ -20,7 +20,7 @@ type elsewhere struct {
 	pool  *pool
 }
 
-// maxHops is the maximum number of redirects of one response.
+// maxHops is the maximum number of redirects for one request.
 const maxHops = 3
 
 // CheckContentHost returns an error if host is not a valid name of a host to which the catalog may redirect requests for results.

@@ -45,7 +45,7 @@ const (
 	opDelete      = "DELETE /generations/{id}"
 )
 
-// errNoAnswer is the cause of an attempt that timed out.
+// errNoAnswer is the cause of the cancellation if an attempt times out.
 var errNoAnswer = errors.New("no response in time")
 
 // request is one request to the catalog.
@@ -62,7 +62,7 @@ type request struct {
 // errManyLarge means that a large response was not decoded in time, because of other large responses.
 var errManyLarge = errors.New("too many large responses at the same time")
 
-// errLate means that a request was not sent in time.
+// errLate means that a request was not sent before its leaveBy.
 var errLate = errors.New("not sent in time")
 
 // timelyBody is a request body that is not sent after leaveBy. It checks both the monotonic clock and the wall clock, because the
@@ -183,7 +183,7 @@ func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cre
 	return resp, redact, err
 }
 
-// largestBodies maps operations to the maximum size of their response bodies, in bytes.
+// largestBodies maps routes to the maximum size of their response bodies, in bytes.
 var largestBodies = map[string]int64{opGenerations: maxList, opModels: maxModels}
 
 // readBody reads the body of a response. The caller must call release after it has decoded the body, and also after an error.

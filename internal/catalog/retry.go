@@ -41,8 +41,9 @@ func (q *requester) retry(ctx context.Context, cred Credential, once func(contex
 	}
 }
 
-// wait returns the delay before the next attempt, after n attempts of which the last failed with err. It returns false if the
-// delay exceeds the caller's deadline or the timeout of one attempt. The caller then gets the error and may wait itself.
+// wait returns the delay before the next attempt. n is the number of attempts so far, and err is the error from the last attempt.
+// wait returns false if the delay exceeds the caller's deadline or the timeout of one attempt. The caller then gets the error and
+// may wait itself.
 func (q *requester) wait(ctx context.Context, n int, err error) (time.Duration, bool) {
 	wait := q.jitter.below(backoffBase << (n - 1)) // random, so that requests that failed together are not retried together
 	if e, ok := errors.AsType[*Error](err); ok {
@@ -90,7 +91,7 @@ type jitter struct {
 	random *rand.Rand
 }
 
-// newJitter creates a source with the given seed. A zero seed means a random one.
+// newJitter creates a source with the given seed. Zero means a random seed.
 func newJitter(seed uint64) *jitter {
 	if seed == 0 {
 		seed = rand.Uint64()
@@ -98,7 +99,7 @@ func newJitter(seed uint64) *jitter {
 	return &jitter{random: rand.New(rand.NewPCG(seed, 0))}
 }
 
-// below returns a random duration from 0 to limit, excluding limit, which must be positive.
+// below returns a random duration of at least 0 and less than limit. limit must be positive.
 func (j *jitter) below(limit time.Duration) time.Duration {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -18,8 +18,8 @@ var (
 	quoteWrappers      = names("quote", "price", "cost", "data", "result", "response", "payload")
 )
 
-// The ID of an account is in one of these members, or in one of these objects. A user is not an account, because several users of an
-// organization can have API keys for the same account.
+// An account's ID is in a member in accountIDNames, or in a member in ownerIDNames of an object in accountHolders. A user is not an
+// account, because several users of an organization can have API keys for the same account.
 var (
 	accountIDNames = names("accountId", "organizationId", "workspaceId", "customerId")
 	accountHolders = names("account", "organization", "workspace", "customer")
@@ -68,7 +68,7 @@ var states = map[string]State{
 // errorStatuses contains statuses that, in the response to an order, describe the request and not a generation.
 var errorStatuses = map[string]bool{"error": true, "errored": true, "failure": true}
 
-// Money: only integer cents. Names with "cents" have priority. An amount is unreadable if two names of equal priority have
+// Amounts of money are integers, in cents. Names with "cents" have priority. An amount is unreadable if two names of equal priority have
 // different amounts, or if its currency or unit is not euro cents.
 var (
 	balanceNames    = names("balanceCents", "balance")
@@ -137,8 +137,8 @@ var timeLayouts = []string{
 	"Mon, 02 Jan 2006 15:04:05 GMT",
 }
 
-// Errors: an object, plain or in one wrapper, or a line of text. The object "data" may echo the request, so the members around
-// it have priority.
+// An error is an object, an object in a wrapper, or a line of text. The object "data" may echo the request, so the members around it
+// have priority.
 var (
 	errorWrappers    = names("error", "err", "fault", "problem")
 	dataWrapper      = "data"

@@ -19,7 +19,7 @@ type Finding struct {
 	Count int    `json:"count"`           // number of records with this finding
 }
 
-// part is a part of a record: the first readable member with one of several names.
+// part describes a part of a record, such as the price. The first readable member with one of the names contains the part.
 type part struct {
 	name, table string // table is the variable in [RulesFile] with the names
 	names       []string

@@ -63,7 +63,7 @@ func proxyOf(r *http.Request) (*url.URL, error) {
 // therefore do not block orders. In each pool, every API key has its own connections.
 type TransportPools struct{ calls, orders, results *pool }
 
-// NewTransportPools creates the pools. The limits of base apply to each pool. base must not be changed afterwards.
+// NewTransportPools creates the pools. The limits of base apply to each pool. Do not change base afterwards.
 func NewTransportPools(base *http.Transport) *TransportPools {
 	return &TransportPools{calls: newPool(base), orders: newPool(base), results: newPool(base)}
 }
