@@ -103,7 +103,7 @@ func TestKeyIsSentWithoutTLSOnlyToLoopback(t *testing.T) {
 	}{
 		{"localhost:1", nil, false},
 		{"http://127.0.0.1:1", nil, false},
-		{"easel.example:1", nil, false}, // TLS
+		{"easel.example:1", nil, false}, // uses TLS
 		{"https://easel.example:1", nil, false},
 		{"http://easel.example:1", nil, true},
 		{"http://easel.example:1", []easel.Option{easel.WithPlaintextKey()}, false},

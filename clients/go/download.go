@@ -33,7 +33,7 @@ type FetchOptions struct {
 	// Wait is the maximum time that the server waits for an unfinished render, before the download fails with a NotReadyError.
 	// If Wait is negative, the download fails immediately. If Wait is zero, the client retries within the limits of the call.
 	Wait     time.Duration
-	Keep     bool                            // if the file exists, fails with fs.ErrExist and does not replace it
+	Keep     bool                            // if the file exists, the download fails with fs.ErrExist
 	Progress func(doneBytes, allBytes int64) // called after each chunk; allBytes is zero if unknown
 }
 
@@ -45,7 +45,7 @@ func (c *Client) Download(ctx context.Context, generationID string, w io.Writer,
 	return err
 }
 
-// download is the state of a download.
+// download is the state of a download over all its streams.
 type download struct {
 	FetchOptions
 	open    func(fileName string) (io.Writer, error)

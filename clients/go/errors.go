@@ -32,7 +32,7 @@ type Error struct {
 	Message         string
 	OrderOutcome    Outcome       // outcome of an order over all its attempts; empty for calls that are not orders
 	IdempotencyKey  string        // idempotency key of an order
-	GenerationID    string        // ID of the watched render
+	GenerationID    string        // ID of the render; empty if unknown
 	RetryAfter      time.Duration // delay that the server requests before a retry; zero if it requests none
 	ResetTime       time.Time     // time when the exceeded budget is reset; zero for other errors
 	RemainingCents  *int64        // remaining amount of the exceeded budget; nil for other errors

@@ -18,7 +18,7 @@ type EventQuery struct {
 	Owner       string    // owner of the events; only an operator may set it
 }
 
-// Event reports a change of a render or of a budget. It has the same ID and type as the webhook.
+// Event reports a change to a render or a budget. It has the same ID and type as the webhook.
 type Event struct {
 	ID, Type    string
 	Time        time.Time // time when the event was written

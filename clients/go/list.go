@@ -73,7 +73,8 @@ const (
 	ByLabel  = easelv1.UsageDimension_USAGE_DIMENSION_LABEL
 )
 
-// UsageQuery selects the orders to count and their grouping. If a time is zero, the server uses the default of ListUsage.
+// UsageQuery selects the orders to count and how to group them. A zero Start or End means the default of ListUsage in the
+// contract.
 type UsageQuery struct {
 	Start, End time.Time
 	By         []Dimension

@@ -22,7 +22,7 @@ type Retry struct {
 	Method         string // method of the contract, such as WatchGeneration
 	GenerationID   string // ID of the generation; empty if the call does not concern a single generation
 	IdempotencyKey string // idempotency key of the order; empty if unknown
-	Attempt        int    // number of the failed attempt in the current series, from 1
+	Attempt        int    // number of the failed attempt in the current series of failures, from 1
 	Delay          time.Duration
 	Err            error
 }
@@ -33,7 +33,7 @@ const tooLong = time.Hour
 // longest is the maximum back-off before jitter.
 const longest = 10 * time.Second
 
-// maxAsked is the maximum number of attempts of a unary call after which the server requests a delay.
+// maxAsked is the maximum number of attempts of a unary call that fail with a delay requested by the server.
 const maxAsked = 10
 
 // limits contains a call's total time and its maximum number of consecutive failed attempts.

@@ -81,7 +81,7 @@ interface Pause {
 /** Maximum delay in milliseconds that a server may request. A longer delay fails the call. */
 const longestAsked = 3_600_000;
 
-/** Maximum number of attempts for a read after which the server requests a delay. */
+/** Maximum number of attempts for a read that fail with a delay requested by the server. */
 const mostAsked = 10;
 
 /** The attempts of one call. */

@@ -20,7 +20,7 @@ E = TypeVar("E", bound=Error)
 
 LONGEST = 10  # maximum back-off in seconds, before jitter
 LONGEST_ASKED = 3600  # maximum delay in seconds that a server may request; a longer delay fails the call
-MOST_ASKED = 10  # maximum number of attempts for a read after which the server requests a delay
+MOST_ASKED = 10  # maximum number of attempts for a read that fail with a delay requested by the server
 WARN_AFTER = 5  # seconds of failures, including the next delay, after which a warning is logged
 WARN_INTERVAL = 60  # minimum seconds between warnings about one method
 

@@ -15,7 +15,7 @@ import java.util.stream.Stream;
 final class Attempts {
   static final Duration LONGEST = Duration.ofSeconds(10); // maximum back-off before jitter
   private static final Duration LONGEST_ASKED = Duration.ofHours(1); // maximum delay that a server may request; a longer delay fails the call
-  private static final int MOST_ASKED = 10; // maximum number of attempts for a read after which the server requests a delay
+  private static final int MOST_ASKED = 10; // maximum number of attempts for a read that fail with a delay requested by the server
   private static final long WARN_AFTER = 5000; // milliseconds of failures, including the next delay, after which a warning is logged
 
   /** A kind of call, with its default limits. A stream has no time limit. If all of its 100 attempts fail, they take about 15 minutes. */
