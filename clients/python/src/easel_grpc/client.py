@@ -128,7 +128,7 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
         return _call(self._get(render, limits))
 
     def list(self, **options: Unpack[ListOptions]) -> Iterator[Render]:
-        """Yields the matching renders from all pages, latest first."""
+        """Yields the matching renders from all pages, most recent order first."""
         return _pages(self._list(options))
 
     def usage(
@@ -206,8 +206,8 @@ def _pause(seconds: float, stopped: threading.Event) -> None:
 class Watch(Generic[T], Iterator[T]):
     """An iterator over the states or events of a watch. It ends when the watch is complete or a thread calls stop.
 
-    If the caller leaves the loop early, the watch ends when no variable refers to it. To end it at a certain time, use it in a
-    with block or call stop.
+    If the caller leaves the loop early, the watch ends when no variable refers to it. To end it immediately, use it in a with
+    block or call stop.
     """
 
     def __init__(self, stream: "_Stream", call: Callable[..., Any], progress: Progress[T]) -> None:

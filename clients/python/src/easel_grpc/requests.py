@@ -25,7 +25,7 @@ Key = str | int | UUID
 
 
 class Made(enum.Enum):
-    """A placeholder for a key that the client creates."""
+    """A placeholder for the key if the client creates it."""
 
     KEY = enum.auto()
 

@@ -11,7 +11,7 @@ import java.util.NoSuchElementException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
-/** The base class of all watches. It reopens the stream of messages M after each failure, and yields the states T in the messages. */
+/** The base class of all watches. It reopens the stream of messages M after each failure, and yields the values T in the messages. */
 abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   private static final Duration SHORTEST = Duration.ofSeconds(1); // minimum interval in the contract
   private static final Duration HEARTBEAT = Duration.ofSeconds(15); // default interval in the contract
@@ -78,7 +78,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     attempts.progress();
   }
 
-  /** Sets the state that the iterator returns next. */
+  /** Sets the value that the iterator returns next. */
   final void newer(T state) {
     next = state;
   }
