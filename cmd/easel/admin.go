@@ -62,7 +62,7 @@ func read[T any](ctx context.Context, p *cli.Program, f *adminFlags, path string
 	if err != nil {
 		return nil, "", err
 	}
-	var lists map[string][]T // contains one list, under its name
+	var lists map[string][]T // contains one list, keyed by its name
 	err = json.Unmarshal(body, &lists)
 	for _, list := range lists {
 		items = append(items, list...)
@@ -127,8 +127,8 @@ func (f *adminFlags) ask(ctx context.Context, p *cli.Program, method, path strin
 	return text, refusedByAdmin(answer.StatusCode, strings.TrimSpace(string(text)), request)
 }
 
-// request returns a request to the admin address, with the operator's key. It returns an error if the key would be sent to
-// another machine unencrypted, unless a flag allows that.
+// request returns a request to the admin address, with the operator's key. It returns an error if the key would be sent
+// unencrypted to another machine and --allow-plaintext is not set.
 func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path string, body []byte) (*http.Request, error) {
 	addr := f.AdminAddr
 	if strings.HasPrefix(addr, ":") {
@@ -152,7 +152,7 @@ func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path s
 	return request, nil
 }
 
-// refusedByAdmin returns the problem in an error response from the admin address, or nil for a success.
+// refusedByAdmin converts an error response from the admin address to a problem. It returns nil for a success.
 func refusedByAdmin(code int, text string, request *http.Request) error {
 	problem := &cli.Problem{Exit: cli.ExitUsage, Text: text}
 	switch {

@@ -16,17 +16,18 @@ import (
 )
 
 const (
-	accountTimeout = 2 * time.Second  // timeout of one query for an API key's account
+	accountTimeout = 2 * time.Second  // timeout of one request for an API key's account
 	accountPause   = 15 * time.Second // pause before the same API key is checked again
 
-	firstAccountPause = 200 * time.Millisecond // pause between the first two checks at startup; doubles up to accountPause
+	firstAccountPause = 200 * time.Millisecond // pause after the first check at startup; each later pause is twice as long, up to accountPause
 )
 
-// errOtherAccount rejects a shared API key whose account is not the ledger's account. The ledger's renders do not exist there.
-var errOtherAccount = errors.New("the API key and the orders of this ledger belong to different accounts of the catalog; use one ledger for each account")
+// errOtherAccount is the error for a shared API key of an account other than the ledger's. The ledger's renders do not exist in
+// that account.
+var errOtherAccount = errors.New("the API key and the orders in this ledger belong to different accounts of the catalog; use one ledger for each account")
 
-// accountGuard compares a shared API key's account with the ledger's account. It accepts an API key if the
-// catalog returns no ID for its account.
+// accountGuard checks that a shared API key belongs to the same account as the ledger. It accepts an API key if the catalog
+// returns no ID for the key's account.
 type accountGuard struct {
 	client *catalog.Client
 	ledger *ledger.Ledger
@@ -38,8 +39,8 @@ type accountGuard struct {
 	err   error
 }
 
-// accept rejects an API key that belongs to a different account than the ledger, or whose account is not known yet. Only the
-// reader of the key file calls it, one call at a time.
+// accept returns an error if an API key belongs to a different account than the ledger, or if its account is not known yet. Only
+// the reload of the key file calls accept, so calls are never concurrent.
 func (g *accountGuard) accept(key catalog.Secret) error {
 	if g.key.Equal(key) && g.err != nil && time.Since(g.asked) < accountPause {
 		return g.err
@@ -58,7 +59,7 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	if unanswered[catalog.KindOf(err)] || ctx.Err() != nil {
 		return err
 	}
-	if account.ID == "" { // the catalog returns no ID, or the record can't be read
+	if account.ID == "" { // the catalog returned no ID, or its record can't be read
 		return nil
 	}
 	own, err := g.ledger.BelongsTo(ctx, account.ID)
@@ -71,8 +72,8 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 // unanswered contains the kinds of errors after which the account is still unknown, and a later check may succeed.
 var unanswered = map[catalog.Kind]bool{catalog.KindUnavailable: true, catalog.KindRateLimited: true, catalog.KindBusy: true, catalog.KindCredentialRejected: true}
 
-// begin checks the API key at startup. If the catalog or the ledger does not respond, it returns a function that repeats the
-// check in the background. No order is sent before the check succeeds.
+// begin checks the API key at startup. If the catalog or the ledger does not respond, begin returns a function that repeats the
+// check in the background. No order is sent until the check has succeeded.
 func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret) (repeat func(context.Context) error, err error) {
 	first := g.check(ctx, key())
 	if first == nil || errors.Is(first, errOtherAccount) {
@@ -84,7 +85,7 @@ func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret) (re
 }
 
 // repeat checks the API key until its account is known, or ctx is done. The first pauses are short, because orders wait for the
-// check. An error stops the server.
+// check. It returns an error, which stops the server, only if the account is not the ledger's.
 func (g *accountGuard) repeat(ctx context.Context, key func() catalog.Secret) error {
 	for pause := firstAccountPause; ; pause = min(2*pause, accountPause) {
 		select {
@@ -103,7 +104,7 @@ func (g *accountGuard) repeat(ctx context.Context, key func() catalog.Secret) er
 	}
 }
 
-// openHeldKey reads the shared API key, and reloads it when its file changes. accept can reject a changed key, and may be nil.
+// openHeldKey reads the shared API key, and reloads it when its file changes. If accept is not nil, it can reject a changed key.
 func openHeldKey(path string, logger *slog.Logger, accept func(catalog.Secret) error) (*reload.Value[catalog.Secret], error) {
 	first := true
 	value, err := reload.Open("upstream key", logger, func(contents ...[]byte) (catalog.Secret, error) {
@@ -125,8 +126,8 @@ func openHeldKey(path string, logger *slog.Logger, accept func(catalog.Secret) e
 // fingerprintOf returns the part of an API key's digest that identifies the key in logs and in the audit log.
 func fingerprintOf(apiKeySum string) string { return "sha256:" + apiKeySum[:16] }
 
-// parseKey parses an API key, without the line break that editors and echo add to a file. Its errors never contain the file's
-// content.
+// parseKey returns the API key in a file. It removes the line break that editors and echo add. Its errors never contain the
+// file's content.
 func parseKey(contents ...[]byte) (key catalog.Secret, err error) {
 	text := strings.TrimSuffix(strings.TrimSuffix(string(contents[0]), "\n"), "\r")
 	switch {

@@ -43,7 +43,7 @@ func (c *auditCmd) Run(ctx context.Context, p *cli.Program) error {
 	return printTable(console, "TIME\tACTOR\tACTION\tSUBJECT\tBEFORE\tAFTER\tFROM", rows)
 }
 
-// logAudit returns a function that writes each line of the audit log to the server's log, too.
+// logAudit returns a function that writes a line of the audit log to the server's log.
 func logAudit(logger *slog.Logger) func(context.Context, ledger.AuditLine) {
 	return func(ctx context.Context, a ledger.AuditLine) {
 		line := admin.AuditLineOf(a)
@@ -51,7 +51,7 @@ func logAudit(logger *slog.Logger) func(context.Context, ledger.AuditLine) {
 	}
 }
 
-// logged returns the value of a log attribute for a JSON text: the text, or nil if it is empty.
+// logged converts JSON text to the value of a log attribute. It returns nil for empty text.
 func logged(text json.RawMessage) any {
 	if len(text) == 0 {
 		return nil

@@ -19,7 +19,7 @@ type callersCheckCmd struct {
 	File string `arg:"" help:"The callers file."`
 }
 
-// Run prints each fault in the file in the format that editors and CI parse.
+// Run prints each error in the file as FILE:LINE: TEXT, which editors and CI tools can parse.
 func (c *callersCheckCmd) Run(p *cli.Program) error {
 	text, err := os.ReadFile(c.File)
 	if err != nil {
@@ -27,7 +27,7 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 	}
 	console := p.Console()
 	list, err := auth.Parse(text)
-	faults, _ := errors.AsType[auth.Faults](err) // Parse returns no other errors
+	faults, _ := errors.AsType[auth.Faults](err) // Parse returns no other type of error
 	for _, fault := range faults {
 		console.Print(fmt.Sprintf("%s:%d: %s", c.File, fault.Line, fault.Text))
 	}
@@ -38,7 +38,7 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 		return wrong(errors.New(c.File + ": " + strings.Join(problems, "; ")))
 	}
 	if len(list.Callers) == 0 {
-		return wrong(errors.New(c.File + " lists no callers; easel serve rejects such a file"))
+		return wrong(errors.New(c.File + " lists no callers; easel serve needs at least one"))
 	}
 	console.Print(fmt.Sprintf("%s: %s of %s", c.File, counted(len(list.Callers), "caller"), counted(len(list.Owners()), "owner")))
 	if names := unlimited(list); names != "" {
@@ -58,7 +58,8 @@ func counted(n int, thing string) string {
 // budgetHint is the remedy for callers without a budget.
 const budgetHint = "set a budget for the caller, for its team or for all teams (total)"
 
-// unlimited returns a shortened list of the callers without a budget, or "" if every caller has one. It omits operators.
+// unlimited returns the names of up to five callers without a budget, and the number of the remaining ones. It returns "" if
+// every caller has a budget. It ignores operators.
 func unlimited(list *auth.List) string {
 	var names []string
 	for _, caller := range list.Callers {
@@ -78,7 +79,7 @@ type callersTokenCmd struct {
 	Team string `placeholder:"TEAM" help:"The caller's team in the callers file. A caller without a team owns its orders itself, and has no budget unless its line has one."`
 }
 
-// Run prints the token and the caller's line.
+// Run prints a new token, and the caller's line for the callers file.
 func (c *callersTokenCmd) Run(p *cli.Program) error {
 	team, teams := "", ""
 	if c.Team != "" {
@@ -87,7 +88,7 @@ func (c *callersTokenCmd) Run(p *cli.Program) error {
 	token := auth.NewToken()
 	line := fmt.Sprintf("- {name: %q, %stokens: [%q]}", c.Name, team, auth.Hash(token))
 	if _, err := auth.Parse([]byte(teams + "callers:\n" + line)); err != nil {
-		return wrong(errors.New("invalid name of a caller or a team: " + err.Error()))
+		return wrong(errors.New("invalid caller or team name: " + err.Error()))
 	}
 	console := p.Console()
 	console.Print("token  " + token)

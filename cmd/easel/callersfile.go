@@ -14,10 +14,10 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// askLedger is the timeout of the ledger query that checks a callers file.
+// askLedger is the timeout of the ledger query for owners that a callers file lacks.
 const askLedger = 2 * time.Second
 
-// loadCallers reads a callers file, and applies later changes to it.
+// loadCallers reads a callers file. It applies the file's teams to notifier now and after each change.
 func loadCallers(ctx context.Context, path string, led *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
 	return auth.LoadCallers(path, logger, func(list *auth.List) {
 		notifier.take(list)
@@ -25,8 +25,8 @@ func loadCallers(ctx context.Context, path string, led *ledger.Ledger, notifier 
 	})
 }
 
-// fileProblems returns the problems with the files that a callers file names. These files are checked only at startup. Later, a
-// broken file must not prevent a change to the callers file, such as the removal of a token.
+// fileProblems returns the problems with the files that a callers file names. These files are checked only at startup. At a later
+// change of the callers file, such as the removal of a token, a broken file must not block the change.
 func fileProblems(list *auth.List) (problems []string) {
 	check := func(whose string, receiver *auth.Events) {
 		if receiver == nil {
@@ -49,8 +49,8 @@ func fileProblems(list *auth.List) (problems []string) {
 	return problems
 }
 
-// warnOfMissingOwners logs a warning if a callers file lacks the owner of an order whose outcome is unknown, because no caller can
-// repeat the order. It logs no owner, which may be an API key's digest.
+// warnOfMissingOwners logs a warning if a callers file lacks the owner of an order whose outcome is unknown, because then no
+// caller can repeat the order. The log contains only the number of owners, because an owner may be an API key's digest.
 func warnOfMissingOwners(ctx context.Context, led *ledger.Ledger, list *auth.List, logger *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, askLedger)
 	defer cancel()
@@ -65,7 +65,7 @@ func warnOfMissingOwners(ctx context.Context, led *ledger.Ledger, list *auth.Lis
 	}
 }
 
-// checkCallers returns the error in a callers file, or in the files that it names.
+// checkCallers returns an error if a callers file, or a file that it names, is invalid.
 func checkCallers(path string) error {
 	known, err := auth.LoadCallers(path, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
@@ -77,19 +77,19 @@ func checkCallers(path string) error {
 	return nil
 }
 
-// notifier notifies teams of events.
+// notifier configures the events that the ledger writes and that teams receive.
 type notifier struct {
 	teams events.Teams
 	data  service.EventData
 	count func(team, outcome string, events int64)
 }
 
-// eventConfig returns the functions with which the ledger finds the subscribed teams and creates the data of events.
+// eventConfig returns the functions that the ledger calls to find the teams and to create the data of events.
 func (n *notifier) eventConfig() *ledger.EventConfig {
 	return &ledger.EventConfig{Teams: n.teams.Known, Generation: n.data.Generation, Budget: n.data.Budget}
 }
 
-// take applies the teams in a callers file. Their event counts start at 0, so that the metric exists before the first event.
+// take replaces the teams by those in a callers file. A caller without a team is a team of its own.
 func (n *notifier) take(list *auth.List) {
 	teams := map[string]events.Team{}
 	for _, caller := range list.Callers {
@@ -102,7 +102,8 @@ func (n *notifier) take(list *auth.List) {
 	n.teams.Set(teams)
 }
 
-// team returns the configuration of an owner's events. The event counts of a receiver start at 0.
+// team returns the configuration of an owner's events. For an owner with a receiver, it also adds 0 to the event counts, so that
+// the metric exists before the first event.
 func (n *notifier) team(owner string, team auth.Team) events.Team {
 	one := events.Team{
 		Limits: service.LimitsOf(team.Budget), Thresholds: slices.Sorted(slices.Values(team.Thresholds)),

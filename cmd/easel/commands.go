@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// commands contains the commands of the server program.
+// commands contains all commands of the program.
 type commands struct {
 	Demo    demoCmd    `cmd:"" group:"try" help:"Run a complete example (quote, order, watch, download), and save the picture to a file."`
 	Dev     devCmd     `cmd:"" group:"try" help:"Run the facade with a sandbox catalog, and print how to call it."`
@@ -46,7 +46,7 @@ func grammar() cli.Grammar {
 	}
 }
 
-// groups returns the headings in the help, in order.
+// groups returns the headings of the help, in the order in which they are printed.
 func groups() []kong.Group {
 	return []kong.Group{
 		{Key: "try", Title: "Try it, with no key and no money:"},

@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// contentFlags has the location of result copies.
+// contentFlags contains the flag with the location of the copies of results.
 type contentFlags struct {
 	ContentURL string `name:"content-url" group:"content" env:"EASEL_CONTENT_URL" placeholder:"URL" help:"Store for copies of results, which are read if the catalog is unavailable or has deleted the results: file:DIR, or s3://BUCKET/PREFIX?endpoint=URL&region=NAME. S3 credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from the file in AWS_SHARED_CREDENTIALS_FILE, or from the machine's role. A shared API key and a durable ledger are required. Default: results are not copied."`
 }
@@ -35,7 +35,7 @@ func (c *serveCmd) contentFaults(list *cli.FaultList) {
 	list.Require(ledger.IsDurable(c.LedgerURL), "EASEL_CONTENT_URL needs EASEL_LEDGER_URL=sqlite:FILE or postgres://…: the records of copies must outlive this process")
 }
 
-// openResults creates the reader of results, with a store of copies if one is set.
+// openResults creates the reader of results. If EASEL_CONTENT_URL is set, it also opens the store of copies.
 func (f *facade) openResults(ctx context.Context) (err error) {
 	cfg := content.Config{Catalog: f.client, Ledger: f.ledger, SharedKey: f.sharedKey, Logger: f.logger}
 	if f.ContentURL != "" {
@@ -87,12 +87,12 @@ func (c *contentFetchCmd) Run(ctx context.Context, p *cli.Program) error {
 
 type contentAdoptCmd struct{ adminFlags }
 
-// Run adopts copies.
+// Run allows the ledger to delete copies from before its restoration.
 func (c *contentAdoptCmd) Run(ctx context.Context, p *cli.Program) error {
 	if err := c.post(ctx, p, "/contents:adopt", struct{}{}, &struct{}{}); err != nil {
 		return err
 	}
-	return say(p, "the copies that are older than the ledger's restoration are adopted; a server deletes each of them together with its render")
+	return say(p, "the copies from before the ledger's restoration are adopted; a server now deletes such a copy when its render is deleted")
 }
 
 type contentVerifyCmd struct {
@@ -129,7 +129,7 @@ func (c *contentVerifyCmd) compare(ctx context.Context, report func(line string)
 	if err != nil {
 		return v, err
 	}
-	defer func() { _ = led.Close() }() // the ledger was only read
+	defer func() { _ = led.Close() }() // closing a ledger that was only read loses no data
 	stores, err := led.Stores(ctx)
 	if err != nil {
 		return v, err

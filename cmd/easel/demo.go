@@ -37,7 +37,7 @@ func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 	facade := &serveCmd{
 		UpstreamURL: catalog.baseURL(), ledgerFlags: ledgerFlags{LedgerURL: ledger.InMemory},
 		listenFlags: listenFlags{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"},
-		tuningFlags: tuningFlags{ // frequent polls and a quiet log, for a person who watches; the rest are defaults
+		tuningFlags: tuningFlags{ // frequent polls and a quiet log, because a person watches; other settings keep their defaults
 			PollMinInterval: 200 * time.Millisecond, PollMaxInterval: 500 * time.Millisecond, LogLevel: "error", LogFormat: "text", DrainTimeout: time.Second,
 		},
 	}
@@ -60,18 +60,18 @@ func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 	return err
 }
 
-// show runs the commands that a user would type, from the quote to the file, against the real port.
+// show runs the commands that a user would type, from the list of models to the usage report, against the server at addr.
 func (c *demoCmd) show(ctx context.Context, p *cli.Program, addr, key string) error {
 	started, out := time.Now(), p.Console()
 	out.Print("Easel demo: a catalog with test money, the facade in front of it, and one client.")
-	out.Print("It all runs on this machine; the client calls " + addr + ".")
+	out.Print("Everything runs on this machine; the client calls " + addr + ".")
 	picture := []string{"studio/landscape", "prompt=" + c.Prompt, "size=1600x1000", "steps=30"}
 	order := append([]string{"generate", "--idempotency-key", "demo-1", "--max-cost", "0.50"}, picture...)
 	for _, step := range []struct {
 		about string
 		words []string
 	}{
-		{"What is there?", []string{"models"}},
+		{"Which models are there?", []string{"models"}},
 		{"What would a picture cost?", append([]string{"quote"}, picture...)},
 		{"Order it, watch it, and fetch it:", append(order, "--out", c.Out, "--force")},
 		{"The same idempotency key again: one render, one charge.", order},
@@ -87,7 +87,7 @@ func (c *demoCmd) show(ctx context.Context, p *cli.Program, addr, key string) er
 	return out.Err()
 }
 
-// typed runs a client command against the facade. Its messages are part of the demo's output.
+// typed runs a client command against the facade. The command's messages are printed to standard output, like its results.
 func typed(ctx context.Context, p *cli.Program, words []string, addr, key string) int {
 	return cli.Run(ctx, words, &cli.Program{
 		Stdin: strings.NewReader(""), Stdout: p.Stdout, Stderr: p.Stdout, Grammar: p.Grammar, Build: p.Build,

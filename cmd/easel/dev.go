@@ -55,7 +55,7 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	}
 	facade := &serveCmd{UpstreamURL: catalog.baseURL(), listenFlags: c.listenFlags, tuningFlags: c.tuningFlags}
 	c.keep(facade, key)
-	if p.Console().ErrStyle.Terminal { // a person reads the output, and the banner has the addresses
+	if p.Console().ErrStyle.Terminal { // a person reads the output, and sees the addresses in the banner
 		facade.LogLevel, facade.LogFormat = cmp.Or(c.LogLevel, "warn"), cmp.Or(c.LogFormat, "text")
 	}
 	return together(ctx, catalog.wait, func(ctx context.Context) error {
@@ -65,15 +65,15 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	})
 }
 
-// keptKey is the shared API key for a catalog that is kept in a file. The ledger recognizes its orders by this key. The key is
-// worthless elsewhere.
+// keptKey is the shared API key for a catalog that is kept in a file. It is the same in every run, because the ledger stores each
+// order with a digest of its API key. The key is worthless elsewhere.
 const keptKey = "sandbox_live_held_by_easel_dev"
 
 // ledgerSuffix is appended to the --db file name to name the ledger's file.
 const ledgerSuffix = ".ledger"
 
-// keep sets the facade's ledger, which lasts as long as the catalog's data. If there is a callers file, it also sets the shared
-// API key.
+// keep sets the facade's ledger, which is kept as long as the catalog's data. If there is a callers file, keep also sets the file
+// and the shared API key.
 func (c *devCmd) keep(facade *serveCmd, key shownKey) {
 	facade.LedgerURL, facade.catalogName = ledger.InMemory, "the catalog of easel dev"
 	if c.DB != "" {
@@ -109,7 +109,7 @@ func together(ctx context.Context, steps ...func(context.Context) error) error {
 	return nil
 }
 
-// dialable returns a bound address in a form that this machine can dial.
+// dialable converts a bound address to an address that this machine can dial.
 func dialable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -150,7 +150,7 @@ Or with other tools:
 
   curl -s http://%[2]s/v1/account -H "Authorization: Bearer %[5]s"
 
-Ctrl-C ends it. %[9]s
+Ctrl-C stops it. %[9]s
 `, grpc, dialable(s.HTTPAddr()), dialable(s.AdminAddr()), catalog, key.text, key.worth, addr, self, keeping)))
 	return err
 }

@@ -20,7 +20,7 @@ type eraseCmd struct {
 	Generation string `placeholder:"GENERATION" help:"Only the order of this render."`
 }
 
-// Run erases orders, step by step.
+// Run erases orders in several requests, because each request erases a limited number of orders.
 func (c *eraseCmd) Run(ctx context.Context, p *cli.Program) error {
 	name, value, ok := strings.Cut(c.Label, "=")
 	switch {

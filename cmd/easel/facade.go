@@ -38,7 +38,7 @@ type facade struct {
 	notifier  *notifier
 	ledger    *ledger.Ledger
 	upstream  *catalog.Client
-	client    *catalog.Client // traced and measured
+	client    *catalog.Client // upstream, which also reports each attempt to the hub and to telemetry
 	recorder  *orders.Recorder
 	hub       *watch.Hub
 	files     settingFiles
@@ -53,7 +53,7 @@ type facade struct {
 }
 
 // runFacade opens the parts of a facade, serves until ctx is done, and stops the parts in the order that shutdown.go defines.
-// When the addresses are bound, it calls ready, unless ready is nil.
+// If ready is not nil, runFacade calls it when the addresses are bound.
 func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*server.Server)) error {
 	c.guard()
 	f := &facade{serveCmd: c, logs: logs, files: settingFiles{}, background: background{limit: c.DrainTimeout}}
@@ -85,7 +85,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 }
 
 // serve serves until ctx is done, or until the account check finds that the shared API key belongs to another account. It
-// returns when the servers have drained.
+// returns after the servers have drained.
 func (f *facade) serve(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	defer context.AfterFunc(ctx, f.beginStop)()
@@ -226,7 +226,8 @@ func (f *facade) openServices(ctx context.Context) (err error) {
 	return err
 }
 
-// openMetrics starts to follow the settings files and to read ledger totals, and registers the metrics of the parts.
+// openMetrics registers the metrics of the parts. It also starts to reload changed setting files, and to read the ledger's totals
+// periodically.
 func (f *facade) openMetrics(ctx context.Context) error {
 	f.meter = ledger.NewMeter(ctx, f.ledger, f.sharedKey != nil)
 	f.start(ctx, stopJobs, f.files.follow, f.meter.Run)
@@ -246,7 +247,7 @@ func (f *facade) listen(context.Context) error {
 	return nil
 }
 
-// level returns the log level. Its name was validated before.
+// level returns the log level. It returns info if the setting is empty. The parser has checked other values.
 func (f *tuningFlags) level() (level slog.Level) {
 	_ = level.UnmarshalText([]byte(f.LogLevel))
 	return level
@@ -266,7 +267,7 @@ func wrongAddress(err error) error {
 	}
 	name := "EASEL_" + strings.ToUpper(refused.Listener) + "_ADDR"
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return wrongSetting(name, fmt.Errorf("%w; --%s-addr selects another, and port 0 selects a free one", refused.Err, refused.Listener))
+		return wrongSetting(name, fmt.Errorf("%w; --%s-addr selects another address, and port 0 selects a free port", refused.Err, refused.Listener))
 	}
 	return wrongSetting(name, refused.Err)
 }

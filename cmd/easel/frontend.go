@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server"
 )
 
-// openServers creates the servers in front of the services.
+// openServers creates the gRPC, HTTP, admin and metrics servers.
 func (f *facade) openServers(context.Context) (err error) {
 	f.front, err = server.New(server.Config{
 		GRPCAddr: f.GRPCAddr, HTTPAddr: f.HTTPAddr, AdminAddr: f.AdminAddr, MetricsAddr: f.MetricsAddr,
@@ -44,8 +44,8 @@ func (f *facade) rest(front *server.Server, local *server.Local) (http.Handler, 
 	})
 }
 
-// operators returns the configuration of an operators' listener. addr is its bound address, and configured the address in the
-// settings.
+// operators returns the configuration of the admin listener or the metrics listener. addr is the listener's bound address, and
+// configured is its address in the settings.
 func (f *facade) operators(front *server.Server, addr, configured string) admin.Config {
 	config := admin.Config{
 		Status: admin.Status{

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// ledgerFlags has the ledger's location.
+// ledgerFlags contains the flag with the ledger's location.
 type ledgerFlags struct {
 	LedgerURL string `name:"ledger-url" group:"ledger" env:"EASEL_LEDGER_URL" default:"memory" placeholder:"URL" help:"Ledger of orders: memory, which is lost when the process stops; sqlite:FILE for one process; postgres://USER:PASSWORD@HOST/DATABASE for replicas. A callers file requires SQLite or PostgreSQL."`
 }
@@ -34,7 +34,7 @@ func (f *facade) openLedger(ctx context.Context) (err error) {
 	}
 	f.closeAt(stopLedger, func(context.Context) error { return f.ledger.Close() })
 	if f.ledger.IsCopy() {
-		f.logger.InfoContext(ctx, "ledger was copied or restored", "since", f.ledger.CopyTime(), "hint", "easel orders list --held")
+		f.logger.InfoContext(ctx, "ledger copied or restored", "since", f.ledger.CopyTime(), "hint", "easel orders list --held")
 	}
 	return nil
 }
@@ -63,7 +63,8 @@ func printDifference(console *terminal.Console) func(ledger.Difference) {
 	return func(d ledger.Difference) { console.Print(d.String()) }
 }
 
-// printVerified prints the result of a verification, after the text in done. A non-nil err means that the verification failed.
+// printVerified prints the result of a verification, with done as its prefix. It returns an error if there are differences, or if
+// err shows that the verification could not be completed.
 func printVerified(console *terminal.Console, done string, looked ledger.Verified, err error) error {
 	console.ShowLive("")
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 )
 
 func main() {
-	// The standard library logs unexpected data from a catalog, which may contain a key. Easel itself does not use this
-	// logger.
+	// Package net/http logs unexpected data from a catalog with this logger, and the data may contain an API key. Easel
+	// itself does not use this logger.
 	log.SetOutput(io.Discard)
 	os.Exit(untilSignalled())
 }

@@ -45,7 +45,7 @@ func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
 // show only the first columns.
 const orderHeads = "STATE\tRENDER\tKEY\tTIME\tOWNER\tRESERVED\tCOST\tPROBLEM\tUNTIL\tORDER\tCALLER\tMODEL\tLEASES"
 
-// orderRow returns an order's row.
+// orderRow returns the cells of an order, in the order of orderHeads.
 func orderRow(o admin.Order) []string {
 	reserved := ""
 	if o.ReservedCents != 0 {
@@ -78,7 +78,7 @@ type ordersGetCmd struct {
 	Name string `arg:"" name:"name" help:"The order ID from 'easel orders list', the render ID, or the idempotency key."`
 }
 
-// Run prints orders with all details.
+// Run prints all details of each matching order.
 func (c *ordersGetCmd) Run(ctx context.Context, p *cli.Program) error {
 	orders, text, err := read[admin.Order](ctx, p, &c.adminFlags, "/orders", admin.OrderQuery{Name: c.Name})
 	switch {
@@ -86,7 +86,7 @@ func (c *ordersGetCmd) Run(ctx context.Context, p *cli.Program) error {
 		return err
 	case len(orders) == 0:
 		return &cli.Problem{
-			Exit: cli.ExitNotFound, Text: "the ledger has no order, render or idempotency key " + c.Name, Cure: "easel orders list shows the newest; rejected orders are deleted after a day",
+			Exit: cli.ExitNotFound, Text: "the ledger has no order, render or idempotency key " + c.Name, Cure: "easel orders list shows the newest orders; rejected orders are deleted after a day",
 		}
 	case c.Output == "json":
 		return say(p, text)
@@ -101,14 +101,14 @@ func (c *ordersGetCmd) Run(ctx context.Context, p *cli.Program) error {
 	return console.Err()
 }
 
-// printOrder prints an order as lines with a name and a value, and its journal lines as a table.
+// printOrder prints each field of an order on one line, and the order's journal lines as a table.
 func printOrder(console *terminal.Console, o admin.Order) {
 	resolved, held := "", ""
 	if o.Resolved {
 		resolved = "an operator has recorded its outcome"
 	}
 	if o.Held {
-		held = "it was open when the ledger was copied or restored: repeat it from its caller, or use easel orders resolve"
+		held = "it was open when the ledger was copied or restored; send it again from its caller, or use easel orders resolve"
 	}
 	labels := make([]string, 0, len(o.Labels))
 	for _, name := range slices.Sorted(maps.Keys(o.Labels)) {

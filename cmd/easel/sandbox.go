@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// sandboxFlags configure a sandbox.
+// sandboxFlags contains the flags that configure a sandbox.
 type sandboxFlags struct {
 	DB          string     `name:"db" env:"EASEL_SANDBOX_DB" placeholder:"FILE" help:"File for all data. Default: the data is lost when the command ends."`
 	Seed        uint64     `env:"EASEL_SANDBOX_SEED" placeholder:"N" help:"Seed that repeats the same IDs, times and failures in every run (0 for random)."`
@@ -62,13 +62,13 @@ func (f *sandboxFlags) config(logs io.Writer) sandbox.Config {
 	return cfg
 }
 
-// shownKey is an API key or a placeholder to print in example commands, and its origin.
+// shownKey is the API key that is printed in example commands, or a placeholder for it.
 type shownKey struct {
 	text  string
-	worth string
+	worth string // remark about the key: its balance or its origin
 }
 
-// makeKey creates the API key that is printed. If the key in the flag exists already, it returns that key.
+// makeKey creates the API key that is printed. If the key in --key exists already, makeKey returns that key.
 func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (shownKey, error) {
 	key, err := box.CreateKey(ctx, sandbox.KeyConfig{Name: "easel", Key: f.Key, BalanceCents: *f.Balance.Cents})
 	if errors.Is(err, sandbox.ErrKeyExists) {
@@ -77,7 +77,7 @@ func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (shown
 	return shownKey{key, cli.Money(*f.Balance.Cents, "")}, err
 }
 
-// keeping returns the sentence about stored data. A key can't be shown twice, because only its hash is stored.
+// keeping returns sentences that state whether data is kept. A key can't be shown again later, because only its hash is stored.
 func (f *sandboxFlags) keeping() string {
 	if f.DB == "" {
 		return "All data is lost then; --db FILE keeps it."
@@ -110,7 +110,7 @@ func (c *sandboxCmd) Run(ctx context.Context, p *cli.Program) error {
 	if err != nil {
 		return err
 	}
-	if _, err := io.WriteString(p.Stdout, terminal.Sanitize(c.howTo(p.Self(), catalog, key)+"\nCtrl-C ends it. "+c.keeping()+"\n")); err != nil {
+	if _, err := io.WriteString(p.Stdout, terminal.Sanitize(c.howTo(p.Self(), catalog, key)+"\nCtrl-C stops it. "+c.keeping()+"\n")); err != nil {
 		return err
 	}
 	return catalog.wait(ctx)
@@ -137,7 +137,7 @@ Put the facade in front of it:
 	return text
 }
 
-// catalogServer is a listening sandbox.
+// catalogServer is a sandbox with an HTTP server.
 type catalogServer struct {
 	*sandbox.Sandbox
 	addr   string
@@ -145,7 +145,8 @@ type catalogServer struct {
 	failed chan error // receives the error that stops the server
 }
 
-// startCatalog opens a sandbox and listens. If admin is true, every client that reaches the address can also administer it.
+// startCatalog opens a sandbox, and serves it at addr. If admin is true, every client that reaches the address can also
+// administer the sandbox.
 func startCatalog(ctx context.Context, addr string, cfg sandbox.Config, admin bool) (*catalogServer, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -173,12 +174,13 @@ func (c *catalogServer) wait(ctx context.Context) error {
 	}
 }
 
-// close stops the server and closes the sandbox. Requests are aborted after a second. ctx may be done already.
+// close stops the server and closes the sandbox. It aborts requests that are still running after one second. ctx may be done
+// already.
 func (c *catalogServer) close(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	if c.server.Shutdown(ctx) != nil {
 		_ = c.server.Close()
 	}
-	_ = c.Close() // the error has no remedy
+	_ = c.Close() // nothing can be done about an error here
 }

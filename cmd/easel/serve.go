@@ -80,10 +80,10 @@ type tuningFlags struct {
 	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"debug, info, warn or error. Default: info, or warn for easel dev on a terminal."`
 	LogFormat string `group:"logs" env:"EASEL_LOG_FORMAT" enum:",json,text" default:"" placeholder:"FORMAT" help:"json or text. Default: json, or text for easel dev on a terminal."`
 
-	unknown []string // unknown variables, which are logged when the logger exists
+	unknown []string // names of unknown variables; they are logged when the logger exists
 }
 
-// Faults returns all invalid settings, one sentence each.
+// Faults returns one sentence for each invalid setting.
 func (c *serveCmd) Faults() []string {
 	list := &cli.FaultList{}
 	c.upstreamFaults(list)
@@ -98,7 +98,7 @@ func (c *serveCmd) Faults() []string {
 
 func (c *serveCmd) upstreamFaults(list *cli.FaultList) {
 	if c.UpstreamURL == "" {
-		list.Add("EASEL_UPSTREAM_URL is missing: the base address of the catalog")
+		list.Add("EASEL_UPSTREAM_URL is missing; set it to the base address of the catalog")
 	} else {
 		_, err := catalog.ParseBaseURL(c.UpstreamURL, c.UpstreamInsecure)
 		list.AddError("EASEL_UPSTREAM_URL", err)
@@ -149,7 +149,7 @@ func (c *serveCmd) beyondLoopbackInClear() bool {
 }
 
 func (f *listenFlags) listenFaults(list *cli.FaultList) {
-	metrics := cmp.Or(f.MetricsAddr, ":0") // the setting may be empty
+	metrics := cmp.Or(f.MetricsAddr, ":0") // EASEL_METRICS_ADDR may be empty
 	for _, a := range append(f.public(), address{"EASEL_ADMIN_ADDR", &f.AdminAddr}, address{"EASEL_METRICS_ADDR", &metrics}) {
 		_, _, err := net.SplitHostPort(*a.addr)
 		list.AddError(a.name, err)
@@ -184,8 +184,8 @@ func (c *serveCmd) unguarded() bool {
 	return c.UpstreamKeyFile != "" && c.CallersFile == "" && c.TLSClientCAFile == "" && !c.AllowAnonymous
 }
 
-// guard binds an unguarded server's addresses to loopback if they have no host, because such an address would be reachable from
-// other machines. Requests of web pages in a local browser are rejected because of their Host and Origin headers.
+// guard changes an unguarded server's addresses without a host to loopback addresses, because other machines could reach an
+// address without a host. The HTTP server rejects requests from web pages in a local browser by their Host and Origin headers.
 func (c *serveCmd) guard() {
 	if !c.unguarded() {
 		return

@@ -14,13 +14,14 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// settingFiles maps each setting to its file. The files are checked for changes periodically, and immediately on SIGHUP.
+// settingFiles contains the files that settings name, by setting. The files are checked for changes periodically, and immediately
+// on SIGHUP.
 type settingFiles map[string]interface {
 	Reload()
 	Problem() error
 }
 
-// follow reloads the files until ctx is done.
+// follow reloads changed files until ctx is done.
 func (f settingFiles) follow(ctx context.Context) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
@@ -40,7 +41,8 @@ func (f settingFiles) follow(ctx context.Context) {
 	}
 }
 
-// settingProblems returns, by setting, the errors of the last reload of each settings file and of the issuers' keys.
+// settingProblems returns the errors of each file's last reload, by setting. The entry of [admin.Issuers] contains the errors of
+// reading the issuers' keys. A setting without errors has an empty entry.
 func (f *facade) settingProblems() map[string][]error {
 	all := map[string][]error{}
 	for setting, file := range f.files {

@@ -10,34 +10,36 @@ import (
 	"time"
 )
 
-// stage is a step of a shutdown.
+// stage identifies a step of the shutdown.
 type stage int
 
-// The order of a shutdown. Before its first stage, the servers notify their streams and drain their calls.
+// The stages, in the order in which they run. Before the first stage, the servers notify the clients of open streams and wait
+// for open calls.
 const (
 	stopOrders    stage = iota // stops sending orders, and waits for orders in flight
-	stopHub                    // ends all polling, and records the last states
-	stopJobs                   // ends the background jobs
+	stopHub                    // stops polling, and records the last states
+	stopJobs                   // stops the background jobs
 	stopLedger                 // closes the database
 	stopTelemetry              // exports the last spans and metrics
 	stages
 )
 
-// callShare is the percentage of the drain timeout that open calls may use.
+// callShare is the percentage of the drain timeout that open calls have to finish.
 const callShare = 75
 
-// shutdown contains the name of each stage for the log, and the percentage of the drain timeout after which the stop continues
-// even if the stage has not ended. A stage that ends early leaves its time to the next stage.
+// shutdown contains each stage's name for the log, and its deadline as a percentage of the drain timeout. At the deadline the
+// next stage starts, even if this stage has not finished. A stage that finishes early leaves its remaining time to the next
+// stage.
 var shutdown = [stages]struct {
 	name  string
 	share time.Duration
 }{{"orders", 85}, {"hub", 88}, {"jobs", 91}, {"ledger", 93}, {"telemetry", 95}}
 
-// telemetryMinimum is the minimum time for the last export. It may exceed a drain timeout below 10 s.
+// telemetryMinimum is the minimum time for the last export. With it, a shutdown may exceed a short drain timeout.
 const telemetryMinimum = time.Second
 
-// background contains the facade's background work. The signal that stops the facade does not end the work at once: each piece
-// of work ends in its stage of the shutdown.
+// background contains the facade's background work. The signal that stops the facade does not stop the work directly. Each
+// piece of work runs until its stage of the shutdown.
 type background struct {
 	limit  time.Duration // drain timeout
 	logger *slog.Logger
@@ -47,7 +49,7 @@ type background struct {
 	began time.Time // start of the shutdown
 }
 
-// start runs each of works in a goroutine. The stage that until names cancels their context, and waits for them to return.
+// start runs each function in works in its own goroutine. Stage until cancels their context, and waits for them to return.
 func (b *background) start(ctx context.Context, until stage, works ...func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -61,8 +63,8 @@ func (b *background) start(ctx context.Context, until stage, works ...func(conte
 	})
 }
 
-// closeAt adds a function to a stage. A stage calls its functions in reverse order, so that the part that was opened last ends
-// first.
+// closeAt adds a function to a stage. A stage calls its functions in reverse order, because the part that was opened last must
+// be closed first.
 func (b *background) closeAt(at stage, end func(context.Context) error) {
 	b.ends[at] = append(b.ends[at], end)
 }
@@ -70,13 +72,13 @@ func (b *background) closeAt(at stage, end func(context.Context) error) {
 // beginStop records the start of the shutdown. Only the first call has an effect.
 func (b *background) beginStop() { b.once.Do(func() { b.began = time.Now() }) }
 
-// stop runs the stages in order. If a stage does not end in time, stop logs that and runs the next stage.
+// stop runs the stages in order. If a stage fails or misses its deadline, stop logs a warning and runs the next stage.
 func (b *background) stop(ctx context.Context) {
 	b.beginStop()
 	for at := range stages {
 		if err := b.stopStage(context.WithoutCancel(ctx), at); err != nil {
 			b.logger.Warn("stage not stopped", "stage", shutdown[at].name, "error", err)
-		} else if b.logger != nil { // nil if startup failed before there was a logger
+		} else if b.logger != nil { // nil if startup failed before the logger was created
 			b.logger.Debug("stage stopped", "stage", shutdown[at].name, "elapsed_ms", time.Since(b.began).Milliseconds())
 		}
 	}
@@ -95,11 +97,11 @@ func (b *background) stopStage(ctx context.Context, at stage) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("work continues: %w", ctx.Err())
+		return fmt.Errorf("still running: %w", ctx.Err())
 	}
 }
 
-// end calls the functions of a stage.
+// end calls a stage's functions, and returns their joined errors.
 func (b *background) end(ctx context.Context, at stage) (err error) {
 	for _, end := range slices.Backward(b.ends[at]) {
 		err = errors.Join(err, end(ctx))

@@ -138,11 +138,11 @@ func TestServerStopsInOrder(t *testing.T) {
 		if err := json.Unmarshal([]byte(line), &entry); err != nil {
 			t.Fatal(err)
 		}
-		if entry.Msg == "in force" || entry.Msg == "draining" || entry.Msg == "stopped" || strings.HasPrefix(entry.Msg, "stage ") {
+		if entry.Msg == "server configured" || entry.Msg == "draining" || entry.Msg == "stopped" || strings.HasPrefix(entry.Msg, "stage ") {
 			order = append(order, strings.TrimSpace(entry.Msg+" "+entry.Stage))
 		}
 	}
-	want := []string{"in force", "draining", "stopped", "stage stopped orders", "stage stopped hub", "stage stopped jobs", "stage stopped ledger", "stage stopped telemetry"}
+	want := []string{"server configured", "draining", "stopped", "stage stopped orders", "stage stopped hub", "stage stopped jobs", "stage stopped ledger", "stage stopped telemetry"}
 	if !slices.Equal(order, want) {
 		t.Errorf("the order is %q\n%s", order, served.stderr)
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-// logInForce logs the configuration in one line without secrets, and warns of unsafe settings. known may be nil.
+// logInForce logs the configuration in one line, without secrets. It also logs warnings about unsafe settings. known may be nil.
 func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
-	upstream, _ := url.Parse(c.UpstreamURL) // validated before; may contain a password
-	logger.Info("in force",
+	upstream, _ := url.Parse(c.UpstreamURL) // the URL is valid; it is not logged, because it may contain a password
+	logger.Info("server configured",
 		"version", thisBuild().Version,
 		"upstream", upstream.Host,
 		"api_key", map[bool]string{true: "shared", false: "forwarded"}[c.holdsKey()],
@@ -30,10 +30,10 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 	if !c.holdsKey() && c.beyondLoopbackInClear() {
 		logger.Warn("callers on other machines send their API keys unencrypted, unless a proxy encrypts; to enable TLS, set EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE")
 	}
-	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !crossorigin.IsLoopback(c.HTTPAddr) { // neither a credential nor a host name is required
+	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !crossorigin.IsLoopback(c.HTTPAddr) { // neither a credential nor a certain host name is required
 		logger.Warn("any host name accepted", "effect", "web pages may place orders by DNS rebinding", "hint", "set EASEL_HTTP_ALLOWED_HOSTS to the host names of this server")
 	}
-	if known != nil && c.devKey == "" { // the money of easel dev is test money
+	if known != nil && c.devKey == "" { // 'easel dev' uses only test money
 		if names := unlimited(known.List()); names != "" {
 			logger.Warn("callers without budget", "callers", names, "hint", budgetHint)
 		}
