@@ -27,7 +27,7 @@ func adminRoutes() []adminRoute {
 		{"GET", AdminPath, "This index.", nil, (*Sandbox).adminIndex},
 		{"GET", AdminPath + "faults", "List the active faults, with the number of requests that each has affected.", nil, (*Sandbox).adminFaults},
 		{"POST", AdminPath + "faults", "Inject a fault; its fields are below.", json.RawMessage(ExampleFault), (*Sandbox).adminInject},
-		{"DELETE", AdminPath + "faults", "End every fault.", nil, func(s *Sandbox, r *http.Request) (int, any, error) {
+		{"DELETE", AdminPath + "faults", "Deactivate all faults.", nil, func(s *Sandbox, r *http.Request) (int, any, error) {
 			s.ClearFaults()
 			return s.adminFaults(r)
 		}},

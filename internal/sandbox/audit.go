@@ -35,7 +35,7 @@ type AuditedGeneration struct {
 	Deleted        bool      `json:"deleted,omitempty"`
 }
 
-// Audit contains every movement of money of one account.
+// Audit contains the ledger entries and the generations of one account, and their sums.
 type Audit struct {
 	Entries      []Entry             `json:"entries"` // oldest first
 	Generations  []AuditedGeneration `json:"generations"`
@@ -113,9 +113,11 @@ func moment(nanos int64) time.Time {
 	return time.Unix(0, nanos).UTC()
 }
 
-// Check returns all violations in the ledger, or nil. The rules: balance = top-ups − charges + refunds, never negative at any
-// entry; exactly one charge for each generation and Idempotency-Key; at most one refund, only for a failed generation, and
-// exactly one for a refunded one.
+// Check returns an error that joins all violations of these rules, or nil:
+//
+//   - The balance is top-ups − charges + refunds, and is not negative after any entry.
+//   - Each generation and each Idempotency-Key has exactly one charge.
+//   - A generation has at most one refund, and only if it failed. A refunded generation has exactly one refund.
 func (a Audit) Check() error {
 	var faults []error
 	expect := func(ok bool, format string, args ...any) {
@@ -126,7 +128,7 @@ func (a Audit) Check() error {
 	sum := int64(0)
 	for i, e := range a.Entries {
 		sum += e.Cents
-		expect(e.BalanceCents == sum, "entry %d says balance %d, the sum is %d", i, e.BalanceCents, sum)
+		expect(e.BalanceCents == sum, "entry %d has the balance %d, but the sum is %d", i, e.BalanceCents, sum)
 		expect(sum >= 0, "entry %d makes the balance negative: %d", i, sum)
 	}
 	expect(a.BalanceCents == a.TopUpCents-a.ChargeCents+a.RefundCents, "balance %d is not top-ups %d − charges %d + refunds %d",

@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// partSize is the size of a stored file's parts in bytes. The last part may be smaller. A download holds one part in memory.
+// partSize is the size of a stored file's parts in bytes. The last part may be smaller. A download keeps one part in memory.
 const partSize = 256 << 10
 
-// storeContent stores a file in parts. It replaces the parts that a killed process left behind.
+// storeContent stores a file in parts, and returns its size and ETag. It first deletes parts that a killed process may have
+// stored.
 func (s *Sandbox) storeContent(generation int64, write func(io.Writer) error) (size int64, etag string, err error) {
 	if err := s.dropContent(generation); err != nil {
 		return 0, "", err
@@ -43,7 +44,7 @@ func (s *Sandbox) dropContent(generation int64) error {
 	return err
 }
 
-// storedFile is a reader of a stored file.
+// storedFile reads a stored file, one part at a time.
 type storedFile struct {
 	db         link
 	generation int64
@@ -51,7 +52,7 @@ type storedFile struct {
 	part       []byte
 }
 
-// ReadAt implements io.ReaderAt. It supports only one reader at a time.
+// ReadAt implements io.ReaderAt, but must not be called concurrently.
 func (f *storedFile) ReadAt(p []byte, at int64) (n int, err error) {
 	for n < len(p) {
 		if err := f.load((at + int64(n)) / partSize); err != nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Dialect is one choice for everything that the specification leaves open. The zero value is the default dialect. [Dialects]
-// lists the named dialects.
+// Dialect contains a choice for each point that the specification leaves open. The zero value is the default dialect. [Dialects]
+// returns the named dialects.
 type Dialect struct {
 	// Name identifies the dialect in [Dialects]. It has no effect.
 	Name string
@@ -32,7 +32,7 @@ type Dialect struct {
 	ShowRunning bool
 	// NoRange ignores ranges and sends the complete file for every download.
 	NoRange bool
-	// SparseList omits inputs, cost and results in list items.
+	// SparseList omits inputs, cost and results from list items.
 	SparseList bool
 	// ListLimit is the number of generations in a list. Zero means 100.
 	ListLimit int
@@ -87,17 +87,17 @@ type Refund int
 
 // The ways in which a failed generation is refunded.
 const (
-	// RefundLater shows "failed" for Config.RefundDelay, then "refunded". The refund is booked in the transaction
-	// that makes it "refunded".
+	// RefundLater shows "failed" for Config.RefundDelay, then "refunded". The refund is booked in the transaction that
+	// sets "refunded".
 	RefundLater Refund = iota
-	// RefundAtOnce shows "refunded" without "failed" before it.
+	// RefundAtOnce shows "refunded" immediately, and never shows "failed".
 	RefundAtOnce
-	// RefundSilent shows "failed" forever. The refund is booked in the transaction that makes it "failed".
+	// RefundSilent shows "failed" forever. The refund is booked in the transaction that sets "failed".
 	RefundSilent
 )
 
-// Dialects returns the named dialects, the default one first. Together they use each switch, and each table in the
-// reading rules of the catalog client.
+// Dialects returns the named dialects, with the default dialect first. Together they use every option of [Dialect], and every
+// table in the catalog client's reading rules.
 func Dialects() []Dialect {
 	return []Dialect{
 		{Name: "default"},
@@ -125,7 +125,7 @@ func Dialects() []Dialect {
 	}
 }
 
-// words parses pairs of a name and its spelling.
+// words parses pairs of the form name=spelling, separated by spaces.
 func words(pairs string) map[string]string {
 	all := map[string]string{}
 	for pair := range strings.FieldsSeq(pairs) {

@@ -206,7 +206,7 @@ func (d Dialect) wrapList(name string, items []record) []byte {
 	return encode(items)
 }
 
-// spell renames the members of a record. Inputs keep the caller's names.
+// spell renames the members of a record. It does not rename members of nested values, such as the caller's inputs.
 func (d Dialect) spell(in record) record {
 	out := make(record, len(in))
 	for name, v := range in {

@@ -9,15 +9,16 @@ import (
 	"time"
 )
 
-// Fault is a scripted failure. The first group of members selects requests, and the others have effects. If several injected
-// faults match a request, only the first one affects it. A fault needs at least one member with the tag effect.
+// Fault is a scripted failure. Route, Key, Skip, Count and Probability select requests. The members below them define the
+// effect, and a fault needs at least one member with the tag effect. If several faults match a request, only the fault that was
+// injected first affects it.
 //
-// Effects happen in this order. First Delay. Then the handler runs, if AfterCommit is set or no member replaces its response.
-// Then the first of Hang, Reset, Redirect, Oversize, Status and Body replaces the response. If none of them is set, the client
+// A fault first waits for Delay. Then the handler runs, unless its response is replaced and AfterCommit is not set. The first
+// of Hang, Reset, Redirect, Oversize, Status and Body that is set replaces the response. If none of them is set, the client
 // receives the handler's response, altered by Set, ContentLengthDelta, Drip and Cut.
 //
-// A Delay continues after the client has disconnected, so the request is then served late. A create with AfterCommit and Reset
-// is charged, but its response is lost.
+// A Delay continues even if the client disconnects, so the request is still served after it. A create with AfterCommit and
+// Reset is charged, but its response is lost.
 type Fault struct {
 	Name string `json:"name,omitempty" means:"Name of the fault in the list of faults. It has no effect."`
 
@@ -27,7 +28,7 @@ type Fault struct {
 	Count       int     `json:"count,omitempty" means:"Number of requests after which the fault ends. Zero means never."`
 	Probability float64 `json:"probability,omitempty" means:"Share of matching requests that are affected, 0 to 1. Zero means all."`
 
-	Delay       Delay `json:"delay,omitempty" effect:"true" means:"Waits before anything else, such as 1.5s."`
+	Delay       Delay `json:"delay,omitempty" effect:"true" means:"Time to wait before anything else, such as 1.5s."`
 	AfterCommit bool  `json:"afterCommit,omitempty" means:"Serves the request before its response is replaced: an order is charged and its response lost."`
 
 	Hang     bool              `json:"hang,omitempty" effect:"true" means:"Never responds."`
@@ -90,7 +91,7 @@ type FaultStatus struct {
 	Fired int   `json:"fired"` // number of affected requests
 }
 
-// Injected is the handle of an active fault.
+// Injected is a handle for an active fault.
 type Injected struct {
 	sandbox *Sandbox
 	status  FaultStatus // guarded by the sandbox's mutex
@@ -103,7 +104,7 @@ func (i *Injected) Fired() int {
 	return i.status.Fired
 }
 
-// Remove ends the fault.
+// Remove deactivates the fault.
 func (i *Injected) Remove() {
 	i.sandbox.mu.Lock()
 	defer i.sandbox.mu.Unlock()
@@ -133,7 +134,7 @@ func (f Fault) Validate() error {
 	case f.CutAfter < 0:
 		return invalid("cutAfter", "must not be negative")
 	case !f.AfterCommit && !f.answers() && !f.alters() && f.Delay == 0 && len(f.Header) == 0:
-		return invalid("fault", "it has no effect; GET %s lists the fields that have one", AdminPath)
+		return invalid("fault", "it has no effect; GET %s lists the fields with an effect", AdminPath)
 	case f.AfterCommit && !f.answers():
 		return invalid("afterCommit", "needs hang, reset, redirect, oversize, status or body")
 	case f.answers() && f.alters():
@@ -155,14 +156,14 @@ func (s *Sandbox) Inject(f Fault) *Injected {
 	return i
 }
 
-// ClearFaults ends every fault. Requests that are already affected stay affected.
+// ClearFaults deactivates all faults. It has no effect on requests that a fault already affects.
 func (s *Sandbox) ClearFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.faults = nil
 }
 
-// Faults returns the active faults, in the order of their injection.
+// Faults returns the active faults, in the order in which they were injected.
 func (s *Sandbox) Faults() []FaultStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()

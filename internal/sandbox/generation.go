@@ -15,7 +15,8 @@ const (
 	stateRefunded  = "refunded"
 )
 
-// generation is a row of the database. Times are in Unix nanoseconds. Zero means that the time has not come yet.
+// generation is a row of the database. Times are in Unix nanoseconds. Zero means that an event has not happened, or is not
+// scheduled.
 type generation struct {
 	id, account              int64
 	publicID                 string
@@ -47,7 +48,7 @@ func scanGeneration(row interface{ Scan(...any) error }) (g generation, err erro
 
 var errNoGeneration = &apiError{status: http.StatusNotFound, code: "GENERATION_NOT_FOUND", message: "There is no such generation."}
 
-// findGeneration finds a generation of an account. Generations of other accounts are not found.
+// findGeneration returns a generation of an account. For a generation of another account, it returns errNoGeneration.
 func findGeneration(from link, account int64, publicID string) (generation, error) {
 	g, err := scanGeneration(from.queryRow(selectGeneration+
 		`WHERE public_id = ? AND account = ? AND deleted_at IS NULL`, publicID, account))
@@ -57,8 +58,8 @@ func findGeneration(from link, account int64, publicID string) (generation, erro
 	return g, err
 }
 
-// create prices, charges and queues a generation in one transaction. If the idempotency key is known, it returns the generation
-// of the first order.
+// create charges and queues a generation in one transaction. If the idempotency key was used before, it returns the generation
+// of the first order, or an error if the orders differ.
 func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generation, replayed bool, err error) {
 	scope := int64(0)
 	if s.cfg.Repeats.PerAPIKey {
@@ -94,7 +95,7 @@ func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generat
 	return g, false, nil
 }
 
-// forgetKeys frees old idempotency keys for new orders. It moves each old key to a separate scope.
+// forgetKeys releases old idempotency keys for new orders. It moves each old key to its own scope.
 func (s *Sandbox) forgetKeys(tx link) error {
 	if s.cfg.Repeats.Forget == 0 {
 		return nil
@@ -113,8 +114,8 @@ func sameRequest(g generation, o order) error {
 	}
 }
 
-// newGeneration creates a generation with a random ID and duration. The generation fails at random,
-// or if its prompt contains [fail].
+// newGeneration creates a generation with a random ID and duration. The generation will fail at random, or if its prompt contains
+// [fail].
 func (s *Sandbox) newGeneration(who account, o order) generation {
 	takes := s.scaled(s.random.duration(o.model.pace))
 	now := time.Now()
@@ -147,7 +148,7 @@ func insertGeneration(tx link, g generation, scope int64, idempotencyKey string)
 		g.cost, g.state, g.failsWith, g.created, g.starts, g.due))
 }
 
-// recent returns the generations of an account, newest first.
+// recent returns the newest generations of an account, newest first, up to the dialect's limit.
 func (s *Sandbox) recent(account int64) (list []generation, err error) {
 	err = s.db.each(func(rows *sql.Rows) error {
 		g, err := scanGeneration(rows)

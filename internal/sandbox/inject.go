@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// applyFault applies a fault to a request.
+// applyFault serves a request that a fault affects. serve is the handler without the fault.
 func (s *Sandbox) applyFault(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 	bufferBody(r)
 	if f.Delay > 0 {
@@ -26,7 +26,7 @@ func (s *Sandbox) applyFault(f *Fault, w http.ResponseWriter, r *http.Request, s
 	s.respond(f, w, r)
 }
 
-// respond sends the response that the fault defines.
+// respond sends the response with which the fault replaces the handler's response.
 func (s *Sandbox) respond(f *Fault, w http.ResponseWriter, r *http.Request) {
 	f.addHeader(w.Header())
 	switch {
@@ -56,7 +56,7 @@ func (s *Sandbox) respond(f *Fault, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// letters is an endless reader.
+// letters is a reader that returns the letter x endlessly.
 type letters struct{}
 
 // Read implements io.Reader.
@@ -87,7 +87,7 @@ func (s *Sandbox) sleep(d time.Duration, canceled <-chan struct{}) {
 	}
 }
 
-// reset resets the connection. Unsent bytes are lost.
+// reset aborts the connection with a TCP reset. Unsent bytes are lost.
 func reset(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil { // an HTTP/2 connection can't be hijacked
@@ -157,7 +157,8 @@ func (b *buffer) WriteHeader(status int) { b.status = status }
 // Write implements [http.ResponseWriter].
 func (b *buffer) Write(p []byte) (int, error) { return b.body.Write(p) }
 
-// changed sets members of a JSON object, or of each object in a JSON array. Other bodies are returned unchanged.
+// changed sets members of a JSON object, or of each object in a JSON array. A nil value removes a member. Other bodies are
+// returned unchanged.
 func changed(body []byte, set map[string]any) []byte {
 	var v any
 	if decode(body, &v) != nil {

@@ -22,16 +22,16 @@ var (
 	ErrUnknownKey error = &apiError{status: http.StatusNotFound, code: "UNKNOWN_KEY", message: "There is no such key.", field: "key"}
 )
 
-// KeyConfig describes a new API key. One API key is one account with one balance.
+// KeyConfig describes a new API key and its account.
 type KeyConfig struct {
-	// Name is the name in GET /me. Empty means "sandbox".
+	// Name is the account's name in GET /me. Empty means "sandbox".
 	Name string `json:"name"`
 	// BalanceCents is the first top-up. Zero means an empty account.
 	BalanceCents int64 `json:"balanceCents"`
-	// DailyCapCents is the maximum sum of the charges in a UTC day. Zero means the default in [Config], and a negative value means no
-	// cap.
+	// DailyCapCents is the maximum sum of the charges in a UTC day. Zero means the default in [Config], and a negative value
+	// means no cap.
 	DailyCapCents int64 `json:"dailyCapCents"`
-	// Key is the API key: 8 to 200 visible ASCII characters. Empty means a random one.
+	// Key is the API key: 8 to 200 visible ASCII characters. Empty means a random API key.
 	Key string `json:"key"`
 }
 
@@ -44,7 +44,7 @@ type account struct {
 	revoked  bool
 }
 
-// CreateKey creates an account and returns its API key. The sandbox stores only a hash of it.
+// CreateKey creates an account and returns its API key. The sandbox stores only a hash of the API key.
 func (s *Sandbox) CreateKey(_ context.Context, c KeyConfig) (string, error) {
 	if c.BalanceCents < 0 {
 		return "", invalid("balanceCents", "must not be negative")
@@ -82,8 +82,8 @@ func insertKey(tx link, account int64, key string) error {
 	return err
 }
 
-// AddKey adds a second API key to the account of key, for example before a rotation, and returns it. The second API key has
-// the value of next, or a random value if next is empty. Both API keys work until one is revoked.
+// AddKey adds another API key to the account of key, for example for a rotation, and returns it. The new API key is next, or a
+// random API key if next is empty. Both API keys are valid until one is revoked.
 func (s *Sandbox) AddKey(_ context.Context, key, next string) (string, error) {
 	next = cmp.Or(next, s.randomKey())
 	return next, s.change(key, func(tx link, who account) error { return insertKey(tx, who.id, next) })
@@ -98,7 +98,7 @@ func (s *Sandbox) RevokeKey(_ context.Context, key string) error {
 	})
 }
 
-// TopUp adds cents to the balance of an API key.
+// TopUp adds cents to the balance of an API key's account.
 func (s *Sandbox) TopUp(_ context.Context, key string, cents int64, note string) error {
 	if cents <= 0 {
 		return invalid("cents", "must be at least 1")
@@ -108,7 +108,7 @@ func (s *Sandbox) TopUp(_ context.Context, key string, cents int64, note string)
 	})
 }
 
-// change runs fn in one transaction, with the account of an API key.
+// change runs fn in a transaction, and passes it the account of an API key.
 func (s *Sandbox) change(key string, fn func(tx link, who account) error) error {
 	return s.db.tx(func(tx link) error {
 		who, err := findAccount(tx, key)

@@ -34,7 +34,7 @@ func readAccountState(from link, account int64) (accountState, error) {
 // today returns the current day in UTC, for the daily cap.
 func (s *Sandbox) today() string { return time.Now().UTC().Format("2006-01-02") }
 
-// spentToday returns the total charges of the current day. Refunds do not reduce it.
+// spentToday returns the sum of the current day's charges. Refunds do not reduce the sum.
 func (s *Sandbox) spentToday(a accountState) int64 {
 	if a.day != s.today() {
 		return 0
@@ -42,7 +42,7 @@ func (s *Sandbox) spentToday(a accountState) int64 {
 	return a.dayCharges
 }
 
-// charge deducts the price of a new generation from the balance, or returns an error.
+// charge deducts the price of a new generation from the balance. It returns an error if the balance or the daily cap is too low.
 func (s *Sandbox) charge(tx link, who account, g generation) error {
 	if err := s.checkCharge(tx, who, g.cost); err != nil {
 		return err
@@ -50,7 +50,7 @@ func (s *Sandbox) charge(tx link, who account, g generation) error {
 	return s.addEntry(tx, who.id, kindCharge, -g.cost, g.id, "render")
 }
 
-// checkCharge returns an error if a price exceeds the balance or the rest of the daily cap.
+// checkCharge returns an error if a price exceeds the balance, or the unused part of the daily cap.
 func (s *Sandbox) checkCharge(tx link, who account, cents int64) error {
 	a, err := readAccountState(tx, who.id)
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Sandbox) refund(tx link, g generation) error {
 	return s.addEntry(tx, g.account, kindRefund, g.cost, g.id, "failed render")
 }
 
-// Refund refunds a generation, even after its success.
+// Refund refunds a generation that has succeeded or failed. It does nothing if the generation is queued or already refunded.
 func (s *Sandbox) Refund(_ context.Context, key, generation string) error {
 	return s.change(key, func(tx link, who account) error {
 		g, err := findGeneration(tx, who.id, generation)

@@ -48,7 +48,7 @@ var (
 	}
 	seedField = field{
 		name: "seed", label: "Seed", kind: "integer",
-		help: "The same seed and inputs make the same result. Without one it follows from the prompt.",
+		help: "The same seed and inputs produce the same result. The default is 0.",
 		min:  bound(0), max: bound(math.MaxInt64),
 	}
 	sizeField = field{
@@ -65,7 +65,7 @@ var (
 var catalog = []*model{
 	{
 		id: "studio/landscape", name: "Landscape", kind: "image",
-		description: "Paints scenery: words such as sea, forest, desert, snow, storm, night or sunset steer it.",
+		description: "Paints the scenery in the prompt, which may contain words such as sea, forest, desert, snow, storm, night or sunset.",
 		fields: []field{
 			promptField, sizeField,
 			{
@@ -74,7 +74,7 @@ var catalog = []*model{
 			},
 			{
 				name: "time_of_day", label: "Time of day", kind: "string", def: "auto",
-				allowed: []string{"auto", "dawn", "day", "sunset", "dusk", "night"}, help: "Auto listens to the prompt.",
+				allowed: []string{"auto", "dawn", "day", "sunset", "dusk", "night"}, help: "Auto follows the prompt.",
 			},
 			{
 				name: "steps", label: "Steps", kind: "integer", def: int64(20), min: bound(1), max: bound(50),
@@ -93,12 +93,12 @@ var catalog = []*model{
 	},
 	{
 		id: "studio/abstract", name: "Abstract", kind: "image",
-		description: "Generative art: ink that is bent by the water that it runs into.",
+		description: "Generative art that looks like ink in water.",
 		fields: []field{
 			promptField, sizeField,
 			{
 				name: "density", label: "Density", kind: "number", def: 0.6, min: bound(0.1), max: bound(1),
-				help: "How close its lines lie.",
+				help: "A higher density means more lines.",
 			},
 			{
 				name: "palette", label: "Palette", kind: "array", help: "Colours such as #1d3557; the first one is the ground.",
@@ -116,7 +116,7 @@ var catalog = []*model{
 	},
 	{
 		id: "studio/print", name: "Print", kind: "image",
-		description: "A poster at 300 dots an inch as uncompressed PNG. The largest file is about 64 MiB.",
+		description: "A poster with 300 dots per inch, as an uncompressed PNG. The largest file is about 64 MiB.",
 		fields: []field{
 			promptField,
 			{
@@ -143,7 +143,7 @@ var catalog = []*model{
 	},
 	{
 		id: "studio/essay", name: "Essay", kind: "text",
-		description: "An essay about the prompt, as long as you like.",
+		description: "An essay about the prompt, with up to 200 paragraphs.",
 		fields: []field{
 			promptField,
 			{

@@ -17,8 +17,9 @@ type randomSource struct {
 	source rand.Source
 }
 
-// newRandomSource creates a source from a seed and the numbers of generations and API keys in the file. So a second run with
-// the same seed does not repeat the IDs of the first.
+// newRandomSource creates a source from a seed, and the highest row IDs of generations and accounts in the file. Because of the
+// row IDs, a second run with the same seed does not repeat the random numbers of the first run. A seed of zero means a random
+// seed.
 func newRandomSource(seed uint64, generations, keys int64) *randomSource {
 	var key [32]byte
 	if seed == 0 {
@@ -48,7 +49,7 @@ func (r *randomSource) token(n int) string {
 	return string(out)
 }
 
-// number returns an ID of 16 digits. A double represents it exactly, but not with the usual short formatting.
+// number returns an ID of 16 digits. A float64 represents the ID exactly, but may be printed in exponential notation.
 func (r *randomSource) number() string {
 	return strconv.FormatInt(1e15+rand.New(r).Int64N(8e15), 10)
 }
@@ -56,8 +57,8 @@ func (r *randomSource) number() string {
 // chance returns true with the given probability.
 func (r *randomSource) chance(share float64) bool { return rand.New(r).Float64() < share }
 
-// durations describes the durations of a model: log-normal around a median. A share of them may have a slower median, for
-// example because a machine must start first.
+// durations describes the render times of a model, which are distributed log-normally around median. The share slowShare of
+// them is distributed around slow instead, for example because a machine must start first.
 type durations struct {
 	median    time.Duration
 	sigma     float64

@@ -17,7 +17,7 @@ import (
 // maxBody is the maximum size of a request body, in bytes.
 const maxBody = 17 << 20
 
-// call is an authenticated request of an account.
+// call is a request and, after authentication, its account.
 type call struct {
 	w    http.ResponseWriter
 	r    *http.Request
@@ -74,7 +74,7 @@ func (s *Sandbox) newMux() *http.ServeMux {
 	return mux
 }
 
-// template returns the route template of a request.
+// template returns the route template of a request, or unknownRoute.
 func (s *Sandbox) template(r *http.Request) string {
 	_, pattern := s.mux.Handler(r)
 	if template := strings.Replace(pattern, BasePath, "", 1); template != "/" {
@@ -83,7 +83,7 @@ func (s *Sandbox) template(r *http.Request) string {
 	return unknownRoute
 }
 
-// apiError is an error of the catalog as a client sees it.
+// apiError is an error that the catalog returns to a client.
 type apiError struct {
 	status        int
 	code, message string
@@ -124,8 +124,8 @@ func (s *Sandbox) admit(c *call, template string) (err error) {
 	return c.readBody()
 }
 
-// wait takes a token from the bucket of an account and returns zero. If there is no token, it returns the time until the next
-// one.
+// wait removes a token from an account's bucket and returns zero. If the bucket is empty, it returns the time until the next
+// token.
 func (s *Sandbox) wait(who account, template string) time.Duration {
 	if s.cfg.RateLimit == 0 || s.cfg.RateRoute != "" && s.cfg.RateRoute != template {
 		return 0
@@ -190,7 +190,7 @@ func (s *Sandbox) createGeneration(c *call) ([]byte, error) {
 	}
 	key := c.r.Header.Get("Idempotency-Key")
 	if key != "" && !visible(key, 1, 255) {
-		return nil, invalid("Idempotency-Key", "1 to 255 visible ASCII characters")
+		return nil, invalid("Idempotency-Key", "must have 1 to 255 visible ASCII characters")
 	}
 	g, replayed, err := s.create(c.who, o, key)
 	if err != nil {
@@ -246,7 +246,7 @@ func (s *Sandbox) writeError(w http.ResponseWriter, err error) {
 	send(w, e.status, contentType, body)
 }
 
-// apiError converts an error for the client. It logs errors that are not an [apiError], because they are internal.
+// apiError returns the error for the client. It logs an error that is not an [apiError], and returns an internal error for it.
 func (s *Sandbox) apiError(err error) *apiError {
 	var e *apiError
 	if errors.As(err, &e) {

@@ -40,11 +40,12 @@ type Config struct {
 	DailyCapCents int64
 	// RateLimit is the maximum number of requests per second with one API key. Zero means no limit.
 	RateLimit float64
-	// RateRoute is the only limited route, such as "POST /generations". Empty limits all routes together.
+	// RateRoute is the only route that RateLimit applies to, such as "POST /generations". Empty means all routes, which share
+	// the limit.
 	RateRoute string
 	// RefundDelay is the time from "failed" to "refunded" in dialects that show both. Zero means 2 s.
 	RefundDelay time.Duration
-	// Dialect is the choice for everything that the specification leaves open.
+	// Dialect contains the choices that the specification leaves open.
 	Dialect Dialect
 	// Repeats determines how a repeated Idempotency-Key is handled.
 	Repeats Repeats
@@ -55,10 +56,10 @@ type Config struct {
 // Repeats determines how a repeated Idempotency-Key is handled. Real catalogs differ, because the specification only requires
 // that a repeat is not charged again. The zero value stores keys forever, by account, and checks them before the balance.
 type Repeats struct {
-	// PerAPIKey stores idempotency keys by API key. Under another API key of the same account, a repeat is then a new order.
+	// PerAPIKey stores idempotency keys by API key. A repeat under another API key of the same account is then a new order.
 	PerAPIKey bool
-	// MoneyFirst checks the balance and the daily cap before the key. A repeat is then rejected if the first charge used the
-	// rest of the money.
+	// MoneyFirst checks the balance and the daily cap before the idempotency key. A repeat is then rejected if the balance is too
+	// low after the first charge.
 	MoneyFirst bool
 	// Forget is the time after which a repeat is a new order. Zero means never.
 	Forget time.Duration
@@ -92,8 +93,8 @@ type Sandbox struct {
 	buckets  map[int64]*rate.Limiter // keyed by account
 }
 
-// Open starts a sandbox. It resumes the generations that an earlier process left in the file. Overdue
-// generations end immediately, and all others when they are due.
+// Open starts a sandbox. It resumes the generations that an earlier process has not finished. Overdue generations finish
+// immediately, and all others when they are due.
 func Open(cfg Config) (*Sandbox, error) {
 	cfg = cfg.withDefaults()
 	db, err := openStore(cfg.Path)
@@ -117,7 +118,7 @@ func Open(cfg Config) (*Sandbox, error) {
 }
 
 // Close stops the background work and the delays of faults, and closes the database. Unfinished generations stay queued in the
-// file. When Close returns, all goroutines of the sandbox have ended. Requests in flight fail. A second call has no effect.
+// file. When Close returns, all goroutines of the sandbox have returned. Requests in flight fail. A second call has no effect.
 func (s *Sandbox) Close() error { return s.close() }
 
 func (s *Sandbox) stop() error {
@@ -140,7 +141,7 @@ func (s *Sandbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// Server returns a server of the catalog. If admin is true, every client can also control the catalog.
+// Server returns an HTTP server for the catalog. If admin is true, it also serves the administration API, to every client.
 func (s *Sandbox) Server(admin bool) *http.Server {
 	routes := http.NewServeMux()
 	routes.Handle(BasePath+"/", s)

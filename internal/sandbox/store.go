@@ -20,12 +20,12 @@ type store struct {
 	db *sql.DB
 }
 
-// link runs statements on a database or in a transaction. Statements never use the context of a request. Each takes less than a
-// millisecond, and a canceled one could close the only connection of a database in memory. The nolint comments refer to
-// this rule.
+// link runs statements on a database or in a transaction. Statements never use the context of a request, because a canceled
+// statement could close the only connection, and so delete a database in memory. A statement takes less than a millisecond. The
+// nolint comments below refer to this rule.
 type link struct{ on runner }
 
-// runner is the interface that both a database and a transaction implement.
+// runner contains the methods of both a database and a transaction.
 type runner interface {
 	ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error)
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
@@ -95,7 +95,7 @@ const (
 	busy = 5
 )
 
-// create creates missing tables. It does not change a file with another schema version.
+// create creates missing tables. If the file has another schema version, it returns an error and changes nothing.
 func (st *store) create() error {
 	version := 0
 	err := st.queryRow(`PRAGMA user_version`).Scan(&version)
@@ -112,7 +112,8 @@ func (st *store) create() error {
 	return err
 }
 
-// tx runs fn in one transaction, which an error rolls back. fn must use only the transaction.
+// tx runs fn in a transaction. It commits if fn returns nil, and rolls back otherwise. fn must use only the link that it gets,
+// because the database has only one connection.
 //
 //nolint:contextcheck // see link
 func (st *store) tx(fn func(link) error) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox/paint"
 )
 
-// resumeSteps schedules every step that an earlier process left unfinished.
+// resumeSteps schedules the steps that an earlier process has not finished. It also creates the random source.
 func (s *Sandbox) resumeSteps() error {
 	var generations, keys int64
 	if err := s.db.queryRow(`SELECT (SELECT COALESCE(MAX(id), 0) FROM generations),
@@ -25,7 +25,8 @@ func (s *Sandbox) resumeSteps() error {
 	}, `SELECT id, due_at FROM generations WHERE due_at IS NOT NULL`)
 }
 
-// schedule schedules the next step of a generation, at a time in Unix nanoseconds. The timer uses the monotonic clock.
+// schedule starts a goroutine that runs the next step of a generation at a time in Unix nanoseconds. Later changes of the system
+// clock do not affect the wait.
 func (s *Sandbox) schedule(generation, at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +51,7 @@ func (s *Sandbox) step(generation int64) {
 	g, err := scanGeneration(s.db.queryRow(selectGeneration+`WHERE id = ? AND deleted_at IS NULL`, generation))
 	switch {
 	case errors.Is(err, sql.ErrNoRows) || err == nil && g.due == 0:
-		return // the generation was deleted
+		return // the generation was deleted, or no step is left
 	case err == nil && g.state == stateFailed:
 		err = s.finishRefund(g)
 	case err == nil && g.failsWith != "":
@@ -112,7 +113,8 @@ func produce(g generation) (made paint.Artifact, err error) {
 	return m.render(v), nil
 }
 
-// fail ends a generation without a result. If the dialect does not delay the refund, the refund is in the same transaction.
+// fail marks a generation as failed, for the reason why. Unless the dialect delays the refund, fail refunds the generation in the
+// same transaction.
 func (s *Sandbox) fail(g generation, why string) error {
 	state, due := stateFailed, sql.NullInt64{}
 	switch s.cfg.Dialect.Refund {
@@ -135,7 +137,7 @@ func (s *Sandbox) fail(g generation, why string) error {
 	return err
 }
 
-// finishRefund refunds a failed generation when its refund is due.
+// finishRefund refunds a failed generation whose refund is due.
 func (s *Sandbox) finishRefund(g generation) error {
 	return s.db.tx(func(tx link) error {
 		changed, err := tx.update(`UPDATE generations SET state = 'refunded', due_at = NULL

@@ -19,10 +19,10 @@ import (
 // order is a validated request to create or quote a generation.
 type order struct {
 	model  *model
-	inputs string // compact JSON, otherwise as sent
+	inputs string // inputs as sent, but as compact JSON
 	values paint.Values
 	price  int64
-	hash   []byte // hash of the canonical request, to compare repeats
+	hash   []byte // hash of the canonical request, which is compared if the order is repeated
 }
 
 func invalid(field, format string, args ...any) error {
@@ -71,7 +71,7 @@ func readOrder(body []byte) (order, error) {
 	return o, err
 }
 
-// decode parses exactly one JSON value. Numbers are decoded as text.
+// decode parses exactly one JSON value. It decodes numbers as [json.Number] if into has no type for them.
 func decode(body []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()

@@ -21,13 +21,13 @@ type Artifact struct {
 // Values are validated inputs, including defaults. Numbers are int64 or float64.
 type Values map[string]any
 
-// Text returns the string that has the given name, or "".
+// Text returns the string with the given name, or "".
 func (v Values) Text(name string) string { s, _ := v[name].(string); return s }
 
-// Integer returns the integer that has the given name, or 0.
+// Integer returns the integer with the given name, or 0.
 func (v Values) Integer(name string) int64 { n, _ := v[name].(int64); return n }
 
-// Number returns the number that has the given name, or 0.
+// Number returns the number with the given name, or 0.
 func (v Values) Number(name string) float64 { n, _ := v[name].(float64); return n }
 
 // Size returns the requested width and height of the picture, in pixels.
@@ -36,14 +36,15 @@ func (v Values) Size() (w, h int) {
 	return w, h
 }
 
-// random returns a random source. It mixes the requested seed with the prompt, so that prompts with the same seed differ.
+// random returns a random source. Its seed combines the requested seed and the prompt, so that different prompts with the same
+// seed produce different results.
 func (v Values) random() *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(v.Text("prompt"))) // never fails
 	return rand.New(rand.NewPCG(h.Sum64()^uint64(v.Integer("seed"))*0x9e3779b97f4a7c15, 4))
 }
 
-// steer returns the first choice that has a cue in the prompt. A choice is a name and its cues.
+// steer returns the name of the first choice with a cue in the prompt, or otherwise. A choice contains a name and its cues.
 func steer(prompt string, choices [][2]string, otherwise string) string {
 	for _, choice := range choices {
 		if mentions(prompt, choice[1]) {
@@ -53,7 +54,7 @@ func steer(prompt string, choices [][2]string, otherwise string) string {
 	return otherwise
 }
 
-// mentions reports whether the text contains one of the cues as a word, in singular or plural.
+// mentions reports whether the text contains one of the cues as a word, which may have an additional s or y at its end.
 func mentions(text, cues string) bool {
 	return regexp.MustCompile(`(?i)\b(` + strings.ReplaceAll(cues, " ", "|") + `)[sy]?\b`).MatchString(text)
 }

@@ -20,7 +20,7 @@ type picture struct {
 	paint   func(x, y float64) rgb
 }
 
-// file encodes the picture in a format.
+// file returns an artifact that paints the picture and encodes it in a format.
 func (p *picture) file(format string, compression png.CompressionLevel) Artifact {
 	return Artifact{ContentType: "image/" + format, Write: func(w io.Writer) error {
 		img := image.NewRGBA(image.Rect(0, 0, p.w, p.h))
@@ -55,7 +55,7 @@ func (p *picture) pixel(x, y int) color.RGBA {
 // rgb is an sRGB color with channels from 0 to 1. Colors are mixed directly, without conversion to linear light.
 type rgb struct{ r, g, b float64 }
 
-// colours parses colors of the source code or of validated inputs.
+// colours parses valid colors such as #1d3557, separated by spaces.
 func colours(text string) (all []rgb) {
 	for word := range strings.FieldsSeq(text) {
 		var r, g, b uint8

@@ -29,7 +29,7 @@ func PaperSize(paper string) (w, h int) {
 	return size[0], size[1]
 }
 
-// Print paints the same scenery as a poster with soft shapes, at a quarter of the paper's resolution.
+// Print paints scenery as a poster with soft shapes, at a quarter of the paper's resolution.
 func Print(v Values) Artifact {
 	p, frame := &picture{block: 4, samples: 1}, v["frame"].(Values)
 	p.w, p.h = PaperSize(v.Text("paper"))
@@ -116,7 +116,7 @@ type scene struct {
 	light
 	sky, cloud                              []rgb
 	sun, far, near, mist, snow, sand, water rgb
-	aspect, columns                         float64 // columns per unit of x
+	aspect, columns                         float64 // columns is the number of columns per unit of x
 	horizon, lightX, cover                  float64 // cover is the share of the sky that clouds cover
 	seed                                    uint32
 	detail                                  int // octaves of noise
@@ -173,7 +173,7 @@ func (s *scene) plan(rnd *rand.Rand) {
 			x := (float64(column) + 0.5) / s.columns
 			sharp, soft := fractal(x*(1.3+t)+from, 3, octaves, s.seed, true), fractal(x*2+from, 8, octaves, s.seed, false)
 			top := high * lerp(sharp, soft, max(place.round, step(0.3, 0.8, t))) * (0.5 + 0.7*noise(x*0.9+from, 2, s.seed))
-			if s.place == "sea" { // the land of a sea is islands
+			if s.place == "sea" { // in a sea, the land consists of islands
 				top *= step(0.5, 0.75, noise(x*1.1+from, 4, s.seed))
 			}
 			l.crest = append(l.crest, s.horizon+0.003+place.drop*(1-s.horizon)*t*t-top-s.trees(x, i)*place.trees*t*t)
@@ -193,7 +193,7 @@ func (s *scene) trees(x float64, row int) (top float64) {
 	return top
 }
 
-// at returns the color at a position. The corners of the picture are darker.
+// at returns the color at a position. It darkens the corners of the picture.
 func (s *scene) at(x, y float64) rgb {
 	c := s.land(x, y)
 	if s.wet && y > s.horizon {
@@ -243,7 +243,7 @@ func (s *scene) air(x, y float64) rgb {
 	return c.mix(gradient(s.cloud, lit).mix(s.sun, 0.4*s.glow*math.Exp(-d*3)), 0.93*step(edge, edge+0.2, thick)*step(0, 0.1, high))
 }
 
-// lake reflects the view above the horizon, distorted by waves, with a path of light.
+// lake returns the color of the water. It reflects the view above the horizon, distorted by waves, with a path of light.
 func (s *scene) lake(x, y float64) rgb {
 	near, clear := y-s.horizon, 0.3
 	if s.mirror {
