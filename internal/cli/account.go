@@ -16,7 +16,7 @@ func (c *accountCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	raw, balance, shown := account.Raw, "unknown", "not shown: it is for operators, or the catalog does not report it"
+	raw, balance, shown := account.Raw, "unknown", "not shown: only operators can see it, or the catalog does not report it"
 	if raw.BalanceCents != nil {
 		balance = Money(raw.GetBalanceCents(), raw.CurrencyCode)
 		shown = balance

@@ -48,7 +48,7 @@ func (c *downloadCmd) Run(ctx context.Context, s *session) error {
 	return err
 }
 
-// saved describes a result that was written.
+// saved describes a result that was written to a file.
 type saved struct {
 	Path        string `json:"path"`
 	ContentType string `json:"contentType"`
@@ -110,7 +110,7 @@ func (s *session) download(ctx context.Context, id, out string, options easel.Fe
 	if err != nil {
 		return result, err
 	}
-	defer func() { _ = file.Close() }() // the file was only read
+	defer func() { _ = file.Close() }() // closing a file that was only read loses no data
 	return result, s.Copy(file)
 }
 
@@ -132,7 +132,7 @@ func (s *session) fetch(ctx context.Context, id, path string, options easel.Fetc
 	defer s.ShowLive("")
 	content, err := s.Fetch(ctx, id, path, options)
 	if there := (&fs.PathError{Path: path}); errors.Is(err, fs.ErrExist) {
-		_ = errors.As(err, &there) // get the path of the file
+		_ = errors.As(err, &there) // gets the path of the existing file
 		return saved{}, exists(there.Path)
 	}
 	if err != nil {
@@ -151,8 +151,8 @@ func exists(path string) error {
 	return badUsage(path+" exists", "--force overwrites it.")
 }
 
-// mayReceive returns an error if a result could not be written to out. It is called before an order is paid. It creates a
-// temporary file, because permissions are not the only possible obstacle.
+// mayReceive returns an error if a result could not be written to out. It is called before the order is placed. It tries to
+// create a temporary file, because permissions are not the only possible obstacle.
 func mayReceive(out string, force bool) error {
 	dir := out
 	if !isDir(out) {

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// environment sets flags from environment variables. The parser's own support reads only the variables of the process,
-// and stops at the first invalid value.
+// environment sets flags from environment variables. The parser's own support is not used, because it reads only the variables
+// of the process and stops at the first invalid value.
 type environment struct {
 	*Program
 	names  map[*kong.Value]string // variables by flag
@@ -50,7 +50,7 @@ func (e *environment) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (a
 	return text, nil
 }
 
-// misfit returns the reason why a flag does not accept a text, or "" if it accepts the text.
+// misfit returns the reason why a flag does not accept a text, or "" if the flag accepts the text.
 func misfit(v *kong.Value, text string) string {
 	if v.Enum != "" && !slices.Contains(v.EnumSlice(), text) {
 		return fmt.Sprintf("must be one of %s but got %q", strings.Join(namedValues(v), ", "), text)
@@ -82,7 +82,7 @@ func (e *environment) describe(v *kong.Value) string {
 	return v.Help + " (" + strings.Join(facts, ", ") + ")"
 }
 
-// apiKeyVariable is the variable with the API key. There is no such flag, because other processes can see flags.
+// apiKeyVariable is the variable with the API key. There is no flag for the API key, because other processes can see flags.
 const apiKeyVariable = "EASEL_API_KEY"
 
 // unknown returns the names of variables that have the prefix of a setting but that no command reads, most likely because
@@ -108,7 +108,8 @@ var kubernetes = regexp.MustCompile(`^EASEL_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\
 // ignored returns a warning about an unknown variable.
 func ignored(name string) string { return name + " is an unknown setting and is ignored" }
 
-// warn warns about unknown variables. It uses the command's logger if there is one. Otherwise it prints a line for each.
+// warn warns about unknown variables. If the command has a logger, the command logs them later. Otherwise warn prints a line for
+// each variable.
 func (p *Program) warn(line *kong.Context, unknown []string) {
 	if c, ok := commandOf(line).(interface{ LogLater(unknown []string) }); ok {
 		c.LogLater(unknown)

@@ -170,13 +170,13 @@ var exitCodes string
 
 type exitCodesCmd struct{}
 
-// Run prints the table.
+// Run prints the exit codes.
 func (exitCodesCmd) Run(p *Program) error {
 	_, err := io.WriteString(p.Stdout, exitCodes)
 	return err
 }
 
-// Problem is an error that this program raises itself, or advice that it adds to another error.
+// Problem is an error of this program itself, or adds a hint to another error.
 type Problem struct {
 	Exit int    // exit code; zero means the exit code of the cause
 	Text string // message; empty means the message of the cause

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// filterFlags select renders.
+// filterFlags contains the flags that select renders.
 type filterFlags struct {
 	Model string            `placeholder:"MODEL" help:"Only renders of this model."`
 	Label map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Only renders whose order has this label. Repeat the flag to require several labels."`

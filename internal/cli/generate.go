@@ -47,7 +47,7 @@ func (c *generateCmd) Run(ctx context.Context, s *session) error {
 	return nil
 }
 
-// waitingAfter is the time after which a line reports that there is no response to the order yet.
+// waitingAfter is the time after which the command prints that the server has not responded to the order yet.
 const waitingAfter = 5 * time.Second
 
 // order places the order. Its idempotency key is printed before anything is sent.
@@ -97,13 +97,13 @@ const (
 	neverResent    = "The order may exist. Check the orders and payments of the account before you order again."
 )
 
-// mayBeOrdered returns the hint about an order that may exist.
+// mayBeOrdered returns the hint for an order that may exist.
 func mayBeOrdered(key string) string {
 	return "The order may exist. Send it again with --idempotency-key " + terminal.ShellQuote(key) + " and the same API key, within 12 hours, so that it is not charged twice."
 }
 
-// advised adds the outcome of the order to its error. It keeps the error's own hint only if there is no order, because the hint
-// could lead to a second order.
+// advised adds a hint about the outcome of the order to its error. It keeps the error's own hint only if there is no order.
+// Otherwise that hint could lead to a second order.
 func (c *generateCmd) advised(err error, key string, outcome easel.Outcome) error {
 	unknown, expired := (*easel.OutcomeUnknownError)(nil), (*easel.OrderExpiredError)(nil)
 	switch {
@@ -117,7 +117,7 @@ func (c *generateCmd) advised(err error, key string, outcome easel.Outcome) erro
 	return &Problem{Err: err, Cure: mayBeOrdered(key)}
 }
 
-// follow watches the render to its end and downloads its result. It prints the states to standard error, so that the
+// follow watches the render until it is finished, and delivers its result. It prints the states to standard error, so that
 // standard output contains only the result.
 func (c *generateCmd) follow(ctx context.Context, s *session, g *easelv1.Generation) error {
 	v := newWatchView(s, s.ErrStyle, s.Note)
@@ -132,7 +132,7 @@ func (c *generateCmd) follow(ctx context.Context, s *session, g *easelv1.Generat
 		err = c.deliver(ctx, s, last)
 	}
 	if err != nil && s.json {
-		s.printJSON(last) // a program needs the last state of its order
+		s.printJSON(last) // a program needs the last state of the render
 	}
 	return err
 }
@@ -158,7 +158,7 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 	return nil
 }
 
-// paid adds to an error the command that fetches the result, because a new order would be paid again.
+// paid adds a hint to an error: the command that fetches the result. A new order would cost money again.
 func (c *generateCmd) paid(s *session, err error, g *easelv1.Generation) error {
 	if err == nil || c.Out == "" {
 		return err

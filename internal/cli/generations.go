@@ -33,7 +33,7 @@ func (c *getCmd) Run(ctx context.Context, s *session) error {
 	return nil
 }
 
-// printGeneration shows a generation with all its fields.
+// printGeneration prints a generation: all its fields, or only brief with --quiet.
 func (s *session) printGeneration(g *easelv1.Generation, brief string) {
 	_ = s.answer(g, brief, func() { // session.Err returns a write error
 		s.Fields(generationFields(g, s.OutStyle))
@@ -100,7 +100,7 @@ func (c *listCmd) Run(ctx context.Context, s *session) error {
 		}
 	}
 	if len(ids) == 0 && !s.json {
-		s.Note("There are no such renders.")
+		s.Note("No renders found.")
 		return nil
 	}
 	return s.answer(all, strings.Join(ids, "\n"), func() { s.printGenerations(all.Generations) })

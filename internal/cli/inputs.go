@@ -41,7 +41,7 @@ func (f inputFlags) text(ctx context.Context, s *session) (string, error) {
 	return TypedInputs(model.Raw, f.Inputs)
 }
 
-// readObject reads --inputs-json.
+// readObject returns the JSON object that --inputs-json specifies.
 func readObject(from string, stdin io.Reader) (string, error) {
 	text, err := []byte(from), error(nil)
 	switch {
@@ -60,8 +60,9 @@ func readObject(from string, stdin io.Reader) (string, error) {
 	return string(bytes.TrimSpace(text)), nil
 }
 
-// TypedInputs converts key=value arguments to one JSON object, in the order of the arguments. Numbers keep their digits,
-// because they are not parsed. The types of a model without fields are unknown.
+// TypedInputs converts key=value arguments to one JSON object, in the order of the arguments. Numbers keep all digits, because
+// they are not parsed. If the model has no fields, the types are unknown: a value that is valid JSON is sent as JSON, and every
+// other value as a string.
 func TypedInputs(model *easelv1.Model, arguments []string) (string, error) {
 	members, seen := []string{}, map[string]bool{}
 	for _, argument := range arguments {
@@ -89,7 +90,7 @@ func badInput(name, why, cure string) error {
 // typedInput converts a value to JSON of the input's type. It does not check required inputs and allowed values, because the
 // catalog checks these before it charges.
 func typedInput(model *easelv1.Model, name, value string) (string, error) {
-	const cure = "If the description of the model is incomplete, --no-check sends the inputs unchanged."
+	const cure = "If the description of the model is incomplete, use --no-check to skip this check."
 	value, err := fileInput(name, value)
 	if err != nil {
 		return "", err
@@ -123,8 +124,8 @@ func inputNames(model *easelv1.Model) (names []string) {
 	return names
 }
 
-// kinds maps input types to a description and a check of values. A value whose type is not in the map is a string. A value
-// of unspecified type is JSON if it is valid JSON, otherwise a string.
+// kinds maps input types to a description and a check of values. A value whose type is not in the map is sent as a string. A
+// value of unspecified type is sent as JSON if it is valid JSON, otherwise as a string.
 var kinds = map[easelv1.InputFieldType]struct {
 	phrase string
 	is     func(value string) bool
@@ -144,7 +145,7 @@ func isNumber(text string) bool {
 	return text != "" && (text[0] == '-' || text[0] >= '0' && text[0] <= '9') && isJSON(text)
 }
 
-// jsonString quotes a text as JSON, and does not escape <, > and &.
+// jsonString quotes a text as JSON, without escapes for <, > and &.
 func jsonString(text string) string {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)
@@ -162,7 +163,7 @@ func fileInput(name, value string) (string, error) {
 	}
 	text, err := os.ReadFile(path) //nolint:gosec // the user names the file
 	if err != nil {
-		return "", badInput(name, fmt.Sprintf("can't be read from the file %s: %s", terminal.OneLine(path), reasonOf(err)), "A text that begins with @ is written with @@.")
+		return "", badInput(name, fmt.Sprintf("can't be read from the file %s: %s", terminal.OneLine(path), reasonOf(err)), "For a text that begins with @, write @@.")
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(string(text), "\n"), "\r"), nil
 }

@@ -16,7 +16,7 @@ import (
 
 type modelsCmd struct{ callFlags }
 
-// Run lists the models of all pages.
+// Run lists all models.
 func (c *modelsCmd) Run(ctx context.Context, s *session) error {
 	all, ids, rows := &easelv1.ListModelsResponse{}, []string{}, [][]terminal.Cell{}
 	for model, err := range s.Models(ctx) {
@@ -89,7 +89,7 @@ func valueText(v *structpb.Value) string {
 	if text, ok := v.Kind.(*structpb.Value_StringValue); ok {
 		return terminal.OneLine(text.StringValue)
 	}
-	text, _ := json.Marshal(v.AsInterface()) // empty for a number without a JSON form
+	text, _ := json.Marshal(v.AsInterface()) // empty for a number that JSON can't represent, such as NaN
 	return terminal.OneLine(string(text))
 }
 

@@ -49,7 +49,7 @@ func indented(line string) string {
 	return text.String()
 }
 
-// answer prints a command's result as JSON, as brief text or as a table, as the flags specify.
+// answer prints a command's result. Depending on the flags, it prints JSON, a brief text or a table.
 func (s *session) answer(m proto.Message, brief string, table func()) error {
 	switch {
 	case s.json:

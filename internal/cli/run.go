@@ -79,7 +79,8 @@ func (p *Program) env(name string) string {
 	return text
 }
 
-// Self returns the program's name, quoted for a shell. In the same directory, it runs the program again.
+// Self returns the name with which the program was started, quoted for a shell. A relative name is valid only in the same
+// directory.
 func (p *Program) Self() string { return terminal.ShellQuote(cmp.Or(p.Name, "easel")) }
 
 // Run runs a command line and returns the exit code. Only Run prints errors.
@@ -169,7 +170,7 @@ func commandOf(line *kong.Context) any {
 	return nil
 }
 
-// run runs the command in a command line. A command that calls a server gets a session, and --timeout limits its time.
+// run runs the command in a command line. If the command calls a server, run opens a session for it and applies --timeout.
 func (p *Program) run(ctx context.Context, line *kong.Context) (err error) {
 	var s *session
 	if c, ok := commandOf(line).(interface{ flags() *callFlags }); ok {
@@ -191,9 +192,9 @@ func (p *Program) run(ctx context.Context, line *kong.Context) (err error) {
 	return s.Err()
 }
 
-// faultsOf returns the problems with variables, flags and arguments. An empty flag is a problem, because
-// the cause is most likely an unset shell variable. For example, an empty --idempotency-key must not create a new key. A flag
-// that also has an environment variable may be empty.
+// faultsOf returns the problems with variables, flags and arguments. A flag with an empty value is a problem, because the
+// likely cause is an unset shell variable. For example, an empty --idempotency-key must not create a new key. A flag that also
+// has an environment variable may be empty.
 func faultsOf(line *kong.Context, env *environment) []string {
 	faults := env.faults
 	for _, path := range line.Path {
@@ -222,7 +223,7 @@ func usage(line *kong.Context, err error) error {
 	if flag, got, _ := strings.Cut(text, ": expected "); strings.HasSuffix(got, `got "EOL" (<EOL>)`) {
 		text = flag + " needs a value"
 	}
-	text = strings.Replace(text, `one of "",`, "one of ", 1) // the empty value means the default
+	text = strings.Replace(text, `one of "",`, "one of ", 1) // the empty value only means the default
 	return badUsage(text, "See "+path+" --help.")
 }
 

@@ -26,7 +26,7 @@ type KeyFlags struct {
 	AllowPlaintext bool   `group:"connection" env:"EASEL_ALLOW_PLAINTEXT" help:"Allow the key to be sent without TLS to an http address on another machine, because something else encrypts the connection."`
 }
 
-// callFlags contains the flags of every client command.
+// callFlags contains the flags that all client commands have.
 type callFlags struct {
 	Addr string `group:"connection" env:"EASEL_ADDR" default:"${addr}" placeholder:"ADDRESS" help:"Address of the server: host:port, http://host:port or https://host:port. Without a scheme, the connection uses TLS, unless the server is on this machine."`
 	KeyFlags
@@ -52,7 +52,7 @@ func (c *callFlags) Faults() []string {
 	return faults
 }
 
-// flags returns the flags of every client command.
+// flags returns the flags that all client commands have.
 func (c *callFlags) flags() *callFlags { return c }
 
 const (
@@ -74,8 +74,8 @@ type session struct {
 	lost string // message of the last failed attempt; empty after a response
 }
 
-// open creates the client. The client sends nothing before the first call. It retries a read only if the server requests
-// a retry, because a person with a mistyped address should not have to wait.
+// open creates the client, which sends nothing before the first call. The client retries a read only if the server requests a
+// retry. Otherwise, a user who mistyped the address would have to wait.
 func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	s := &session{
 		Console: p.Console(), json: c.Output == "json", quiet: c.Quiet, stdin: p.Stdin, message: func(easel.Message) {}, line: p.line,
@@ -88,7 +88,7 @@ func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	options := []easel.Option{
 		easel.WithAddress(c.Addr), easel.WithAPIKey(key), easel.WithAttempts(1), easel.WithTimeout(questionLimit), easel.WithLogger(slog.New(slog.DiscardHandler)),
 		easel.WithHeartbeatInterval(heartbeatInterval), easel.WithRetryHook(s.retried), easel.WithMessageHook(func(m easel.Message) { s.responded(); s.message(m) }),
-		easel.WithDialOptions(grpc.WithUserAgent("easel/"+p.Build.Version), grpc.WithDisableHealthCheck()), // a command is too short for health checks
+		easel.WithDialOptions(grpc.WithUserAgent("easel/"+p.Build.Version), grpc.WithDisableHealthCheck()), // a command is too short to need health checks
 	}
 	if c.AllowPlaintext {
 		options = append(options, easel.WithPlaintextKey())
@@ -115,7 +115,7 @@ func (s *session) retried(r easel.Retry) {
 	}
 }
 
-// responded records that the server has responded. After a failure, it also prints that.
+// responded records that the server has responded. If the previous attempt failed, it also prints that the server answers again.
 func (s *session) responded() {
 	if s.lost != "" {
 		s.lost = ""
@@ -137,7 +137,7 @@ func (s *session) aside(text string) {
 	}
 }
 
-// remark prints a remark to standard error: as text, or as JSON with a named value.
+// remark prints a remark to standard error: as text or, with -o json, as a JSON object. The object also contains value, under name.
 func (s *session) remark(name, value, text string) {
 	if !s.json {
 		s.Hint(text)
@@ -150,7 +150,7 @@ func (s *session) remark(name, value, text string) {
 	s.Note(jsonLine(note))
 }
 
-// Key returns the API key. It returns "" without a key, because the server may have a shared API key.
+// Key returns the API key. It returns "" if there is no key, which is valid for a server with a shared API key.
 func (c KeyFlags) Key(p *Program) (string, error) {
 	key, source := p.APIKey(), apiKeyVariable
 	if c.APIKeyFile != "" {
@@ -206,7 +206,8 @@ func ShellLine(words []string) string {
 	return line
 }
 
-// connectionFlags returns the connection flags on the command line. It omits settings from the environment, which remain set.
+// connectionFlags returns the connection flags on the command line. It omits settings from the environment, because the next
+// command reads them too.
 func connectionFlags(line *kong.Context) (flags string) {
 	for _, at := range line.Path {
 		if at.Flag == nil || at.Resolved || at.Flag.Group == nil || at.Flag.Group.Key != "connection" || at.Flag.Name == "timeout" {

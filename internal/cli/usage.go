@@ -62,7 +62,7 @@ func countsOf(row *easelv1.UsageRow) []int64 {
 // print prints the rows as a table. If there are several rows, the total is below them.
 func (c *usageCmd) print(s *session, rows []*easelv1.UsageRow, total []int64) {
 	if len(rows) == 0 {
-		s.Note("Nothing was ordered in this time.")
+		s.Note("Nothing was ordered in this period.")
 		return
 	}
 	var heads []string
@@ -112,7 +112,7 @@ func (c *usageCmd) writeCSV(s *session, rows []*easelv1.UsageRow) error {
 	return out.Error()
 }
 
-// noFormulas quotes texts that a spreadsheet would evaluate as formulas, because they may come from callers.
+// noFormulas puts an apostrophe before each text that a spreadsheet would evaluate as a formula. The texts may come from callers.
 func noFormulas(texts []string) []string {
 	for i, text := range texts {
 		if text != "" && strings.ContainsRune("=+-@\t\r\n＝＋－＠", []rune(text)[0]) {

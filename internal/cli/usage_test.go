@@ -102,7 +102,7 @@ func TestAnAccountShowsItsBudgets(t *testing.T) {
 		}}, nil
 	}}).serve(t)
 	got := easelRun(t.Context(), dial, "account")
-	want := `balance       not shown: it is for operators, or the catalog does not report it
+	want := `balance       not shown: only operators can see it, or the catalog does not report it
 day budget    5.00 EUR of 20.00 EUR (0.10 EUR reserved), until 2026-12-01 00:00:00
 month budget  0.00 EUR of 0.00 EUR, until 2026-12-01 00:00:00
 `

@@ -49,7 +49,7 @@ type waitCmd struct {
 	ID string `arg:"" name:"id" help:"The render."`
 }
 
-// Run waits for a generation. It uses a watch and prints only the last state, because a watch survives lost connections.
+// Run waits for a generation, and prints only its last state. It uses a watch, because a watch survives lost connections.
 func (c *waitCmd) Run(ctx context.Context, s *session) error {
 	v := newWatchView(s, s.OutStyle, func(string) {})
 	err := v.follow(s.Watch(ctx, c.ID, c.options()...))
@@ -63,7 +63,8 @@ func (c *waitCmd) Run(ctx context.Context, s *session) error {
 	return verdict(last)
 }
 
-// stillGoing adds a hint to the error of an interrupted command: its renders continue, and a command can follow them.
+// stillGoing adds a hint to the error of a command that was interrupted or timed out: the renders continue, and the command again
+// follows them.
 func (s *session) stillGoing(ctx context.Context, err error, again string, ids ...string) error {
 	if ctx.Err() == nil {
 		return err

@@ -17,7 +17,7 @@ import (
 // watchView prints a watch: a line for each change and, on a terminal, a live line that each message updates.
 type watchView struct {
 	*session
-	tell func(string)   // prints a state
+	tell func(string)   // prints a line of the result
 	look terminal.Style // style of the output stream
 	raw  bool           // whether each message is printed as JSON
 
@@ -29,7 +29,7 @@ func newWatchView(s *session, look terminal.Style, tell func(string)) *watchView
 	return &watchView{session: s, tell: tell, look: look, generations: map[string]*easelv1.Generation{}}
 }
 
-// follow prints a watch until the watch ends.
+// follow prints a watch until it ends.
 func (v *watchView) follow(renders iter.Seq2[*easel.Render, error]) error {
 	v.message = v.received
 	defer v.ShowLive("")
@@ -90,7 +90,8 @@ var conditions = map[easelv1.UpstreamCondition]string{
 	easelv1.UpstreamCondition_UPSTREAM_CONDITION_CREDENTIAL_REJECTED: "the catalog rejects the server's API key, which its operator must replace; the watch continues",
 }
 
-// applyHeartbeat shows the estimate in a heartbeat, and prints a change of the catalog's condition.
+// applyHeartbeat shows the remaining time that a heartbeat estimates. If the catalog's condition has changed, it prints the new
+// condition.
 func (v *watchView) applyHeartbeat(h *easelv1.Heartbeat) {
 	before, now := v.condition, max(h.UpstreamCondition, easelv1.UpstreamCondition_UPSTREAM_CONDITION_HEALTHY)
 	if v.condition = now; now != max(before, easelv1.UpstreamCondition_UPSTREAM_CONDITION_HEALTHY) {
