@@ -46,13 +46,13 @@ func (c *Console) PrintText(text string) {
 	}
 }
 
-// Note writes a line about the result.
+// Note writes a line to the stream for remarks.
 func (c *Console) Note(line string) { c.print(c.err, c.ErrStyle, line) }
 
 // Hint writes a dimmed remark.
 func (c *Console) Hint(text string) { c.Note(c.ErrStyle.Paint(Dim, text)) }
 
-// print replaces the live line with a permanent line.
+// print removes the live line, and writes a permanent line.
 func (c *Console) print(w io.Writer, style Style, line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,7 +62,7 @@ func (c *Console) print(w io.Writer, style Style, line string) {
 	}
 }
 
-// Err returns the first error of writing the result, such as a full disk or a closed pipe.
+// Err returns the first error that occurred while writing the result, such as a full disk or a closed pipe.
 func (c *Console) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

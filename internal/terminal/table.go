@@ -8,7 +8,7 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// columns measures the width of text. Its zero value ignores the locale, in which more characters may be wide.
+// columns measures the width of text. Its zero value ignores the locale, which can make more characters wide.
 var columns runewidth.Condition
 
 // Width returns the number of terminal columns that a text without colors occupies.

@@ -1,4 +1,5 @@
-// Package terminaltest supports tests of output. It provides text that would control a terminal, and a terminal to print on.
+// Package terminaltest supports tests of output. It provides text that would control a terminal, and a check that the text was
+// escaped.
 package terminaltest
 
 import (
