@@ -19,7 +19,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// The routes that cost nothing. The quote is the only POST among them: it returns a price and starts nothing.
+// The routes that cost nothing. The only POST request is for a quote, which returns a price and does not start a render.
 const (
 	routeAccount     = "GET /me"
 	routeModels      = "GET /models"
@@ -73,7 +73,7 @@ func (r *Report) Text() string {
 	return text.String()
 }
 
-// line returns a finding for display.
+// line formats a finding as one line.
 func line(f catalog.Finding) string {
 	said := slices.DeleteFunc([]string{f.Where, f.Fault}, func(text string) bool { return text == "" })
 	times := ""
