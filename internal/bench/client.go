@@ -37,8 +37,8 @@ func (s *scene) watchers() (*watchClient, error) {
 	return c, nil
 }
 
-// watch opens n watches of the first generations, in batches, and waits for the first message of each. The first batch
-// is one watch, because few calls may wait for the verification of an API key.
+// watch opens n watches of the first generations, in batches, and waits for the first message of each watch. The first
+// batch is a single watch.
 func (c *watchClient) watch(ctx context.Context, n, generations int) error {
 	const batch = 500
 	for i, end := 0, 1; i < n; i, end = end, end+batch {
@@ -67,7 +67,7 @@ func (c *watchClient) await(ctx context.Context, messages int) error {
 	for c.arrived() < messages {
 		select {
 		case err := <-c.failed:
-			return fmt.Errorf("a connection of the load failed: %w", err)
+			return fmt.Errorf("a connection of the load client failed: %w", err)
 		case <-ctx.Done():
 			return fmt.Errorf("%d of %d messages arrived: %w", c.arrived(), messages, ctx.Err())
 		case <-time.After(2 * time.Millisecond):
@@ -85,7 +85,7 @@ func (c *watchClient) note(at time.Time) {
 // arrived returns the number of received messages.
 func (c *watchClient) arrived() int { return len(c.since(0)) }
 
-// since returns the arrival times of the messages after the first ones.
+// since returns the arrival times of all messages, except those of the first messages.
 func (c *watchClient) since(first int) []time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

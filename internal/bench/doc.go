@@ -1,12 +1,13 @@
-// Command bench compares the cost of the facade with a peer: a facade with the same features that a good engineer would
-// write with standard libraries (peer.go).
+// Command bench compares the cost of easel with a peer: a facade that a good engineer would write with standard
+// libraries, and that has the measured features (peer.go).
 //
-// The facade is a separate process. The load, a catalog with fixed responses (stub.go) and the sink of traces (sink.go)
-// are in the measuring process. Each measurement has a new scene, and the two facades alternate, so that ratios are
-// comparable even if times are not. Both export every trace. The kernel measures the CPU time of a facade's process.
+// The measured facade is a separate process. The load, a catalog with fixed responses (stub.go) and the sink of traces
+// (sink.go) run in the measuring process. Each measurement creates a new scene. The two facades alternate, so that
+// their ratio is comparable even if the times of two runs are not. Both export every trace. The CPU time of a facade is
+// the kernel's figure for its process.
 //
-// From main, continue with the rows (rows.go, a table), the procedure (measure.go), the measurements (calls.go,
-// watches.go, polls.go, orders.go) and their environment (scene.go, process.go). The standard client creates the load.
-// For thousands of watches, a client of raw HTTP/2 frames does (client.go, h2.go), because the standard client costs
-// more than the facades.
+// After main, read the rows (rows.go, a table), the procedure (measure.go), the measurements (calls.go, watches.go,
+// polls.go, orders.go) and their environment (scene.go, process.go). The standard gRPC client creates the load, except
+// for thousands of watches. There, it would use more CPU time than the facades, so a client that writes HTTP/2 frames
+// creates the load (client.go, h2.go).
 package main

@@ -14,8 +14,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// h2conn is an HTTP/2 connection with many watches. It implements only the necessary parts: it sends calls, counts
-// messages, and never updates a window, because no window is used up.
+// h2conn is an HTTP/2 connection with many watches. It implements only the necessary parts: it sends calls and counts
+// messages. It never updates a flow-control window, because the load does not use up any window.
 type h2conn struct {
 	net.Conn
 	framer  *http2.Framer
@@ -53,7 +53,7 @@ func dial(addr string, message func(at time.Time)) (*h2conn, error) {
 	})
 }
 
-// write writes frames and sends all that was written.
+// write writes frames, and flushes the buffer.
 func (c *h2conn) write(frames func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +95,7 @@ func (c *h2conn) writeHeaders(method string) error {
 	return c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: c.newest, BlockFragment: c.block.Bytes(), EndHeaders: true})
 }
 
-// read reads frames until the connection or a watch ends.
+// read reads frames until the connection is closed or a watch ends. It then returns an error.
 func (c *h2conn) read() error {
 	for {
 		frame, err := c.framer.ReadFrame()
@@ -125,7 +125,7 @@ func (c *h2conn) take(frame http2.Frame, at time.Time) error {
 			return fmt.Errorf("a watch has ended: %v", f.Fields)
 		}
 	case *http2.RSTStreamFrame, *http2.GoAwayFrame:
-		return fmt.Errorf("the server ends a watch: %v", f)
+		return fmt.Errorf("the server ended a watch: %v", f)
 	}
 	return nil
 }

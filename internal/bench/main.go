@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// benchKey is the API key of all load. It has the length of a sandbox key. It is forwarded to the stub, which accepts any.
+// benchKey is the API key of all calls. It is as long as a sandbox key. The stub accepts every API key.
 const benchKey = "sandbox_live_0123456789abcdefghijklmnop"
 
 func main() {
@@ -37,11 +37,11 @@ func run(args []string) error {
 	b := &bench{}
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
 	flags.StringVar(&b.easel, "easel", "bin/easel", "the program to measure")
-	flags.IntVar(&b.repeats, "repeats", 5, "how often each facade is measured")
-	flags.Float64Var(&b.scale, "scale", 1, "share of the full load of each row; figures of less than 1 are not comparable")
-	flags.BoolVar(&b.counts, "counts", false, "the short form: only counted figures, not timed ones, three times, with a fifth of the load; fails if a limit is exceeded")
+	flags.IntVar(&b.repeats, "repeats", 5, "number of times that each facade is measured")
+	flags.Float64Var(&b.scale, "scale", 1, "share of each row's full load; figures with a share below 1 are not comparable")
+	flags.BoolVar(&b.counts, "counts", false, "run the short form: measure only counts, three times, with a fifth of the load; fail if a limit is missed")
 	flags.Usage = func() {
-		_, _ = fmt.Fprintf(flags.Output(), "usage: bench [flags] [row ...]\n\nRows: %s. Without any, all of them.\n\n", strings.Join(rowNames(), " "))
+		_, _ = fmt.Fprintf(flags.Output(), "usage: bench [flags] [row ...]\n\nRows: %s. Default: all rows.\n\n", strings.Join(rowNames(), " "))
 		flags.PrintDefaults()
 	}
 	_ = flags.Parse(args) // exits on error
@@ -88,9 +88,10 @@ func (b *bench) identify() error {
 	return nil
 }
 
-// copyPrograms replaces both programs with copies, which it writes as cp does. The kernel also maps pages that a program
-// has not touched, and their number depends on the way in which the file was written. A linker writes it differently each
-// time: between 30 and 39 MB of the peer, and between 52 and 63 MB of easel were resident.
+// copyPrograms replaces both programs with copies that are written in the same way. The kernel also maps pages that a
+// program has not touched, and their number depends on how the file was written. A linker writes the file differently
+// each time: without copies, the resident memory of the peer varied between 30 and 39 MB, and of easel between 52 and
+// 63 MB.
 func (b *bench) copyPrograms() (err error) {
 	if b.peer, err = os.Executable(); err != nil {
 		return err

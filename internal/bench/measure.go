@@ -37,7 +37,7 @@ const (
 // measure measures the rows, and prints the rows of each measurement when it is finished.
 func (b *bench) measure(ctx context.Context, out io.Writer, chosen []row) error {
 	write := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
-	write("%s\n%s/%s, %d CPUs, %s; median, least and most behind it\n\n%s", b.version, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), heading)
+	write("%s\n%s/%s, %d CPUs, %s; median, with minimum and maximum in parentheses\n\n%s", b.version, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), heading)
 	var failures []error
 	for len(chosen) > 0 {
 		m := chosen[0].from

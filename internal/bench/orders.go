@@ -23,7 +23,8 @@ var (
 	postgresOrders = &measurement{sides: sides{thePeer, inPostgres}, measure: measureOrders("postgres")}
 )
 
-// measureOrders measures the duration of sequential orders, and the number of orders per second of concurrent callers.
+// measureOrders returns a function that measures the duration of sequential orders, and the number of orders that
+// concurrent callers place per second.
 func measureOrders(ledger string) func(context.Context, *scene) (figures, error) {
 	return func(ctx context.Context, s *scene) (figures, error) {
 		s.catalog.unlisted.Store(true)
@@ -34,7 +35,7 @@ func measureOrders(ledger string) func(context.Context, *scene) (figures, error)
 			if err := s.order(ctx); err != nil {
 				return nil, err
 			}
-			if i >= n/5 { // the first ones warm up
+			if i >= n/5 { // the first orders only warm up the server
 				times = append(times, float64(time.Since(begin).Microseconds())/1000)
 			}
 		}
@@ -62,7 +63,8 @@ const callersText = `teams: {bench: {budget: {daily_cents: 1000000000000, monthl
 callers: [{name: bench, team: bench, tokens: ["sha256:%s"]}]
 `
 
-// ledger returns the flags for easel with a shared API key and with the ledger that f names.
+// ledger returns the flags for a shared API key, a callers file, and the ledger that f names. It returns no flags for
+// theEasel.
 func (s *scene) ledger(f facade) (flags []string, err error) {
 	dir, err := os.MkdirTemp(s.dir, "ledger-")
 	if err != nil || f == theEasel {
@@ -73,7 +75,7 @@ func (s *scene) ledger(f facade) (flags []string, err error) {
 		return nil, err
 	}
 	flags = []string{"--upstream-key-file", key}
-	token := sha256.Sum256([]byte(benchKey)) // the load sends one secret everywhere
+	token := sha256.Sum256([]byte(benchKey)) // the load sends the same secret as API key and as token
 	text := fmt.Appendf(nil, callersText, hex.EncodeToString(token[:]))
 	if err := os.WriteFile(callers, text, 0o600); err != nil {
 		return nil, err
@@ -85,7 +87,8 @@ func (s *scene) ledger(f facade) (flags []string, err error) {
 	return append(flags, "--callers-file", callers, "--ledger-url", url), err
 }
 
-// postgres starts PostgreSQL with default settings, until the end of the scene, and returns its URL.
+// postgres starts a PostgreSQL server with default settings, which runs until the end of the scene. It returns the URL
+// of a database.
 func (s *scene) postgres() (url string, err error) {
 	server, err := proctest.NewPostgres()
 	if err != nil {

@@ -16,9 +16,9 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// peer is the facade to which every row compares easel: one that a good engineer would write with standard libraries.
-// It has the features that the rows measure: reads, orders and watches, each traced, measured, validated and logged
-// (peerserve.go). It has no ledger.
+// peer is the facade with which every row compares easel: a facade that a good engineer would write with standard
+// libraries. It has the features that the rows measure: reads, orders and watches, all traced, measured, validated and
+// logged (peerserve.go). It has no ledger.
 type peer struct {
 	easelv1.UnimplementedGenerationServiceServer
 	polling context.Context // context of all pollers
@@ -55,8 +55,8 @@ func (f *peer) CreateGeneration(ctx context.Context, request *easelv1.CreateGene
 	return &easelv1.CreateGenerationResponse{Generation: g}, nil
 }
 
-// WatchGeneration implements easelv1.GenerationServiceServer. The goroutine of the call is the watcher: it sends the
-// current state, and waits for the next.
+// WatchGeneration implements easelv1.GenerationServiceServer. The goroutine of the call sends the current state, and
+// then waits for the next state.
 func (f *peer) WatchGeneration(request *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 	ctx := stream.Context()
 	p, leave := f.join(pollerKey{authorization(ctx), request.GetGenerationId()})
@@ -106,7 +106,8 @@ func heartbeatOf(now pollerState) *easelv1.WatchGenerationResponse {
 	}
 }
 
-// join returns the poller of a generation, and starts one if necessary. The last watcher that leaves stops it.
+// join returns the poller of a generation, and starts it if necessary. The poller stops when its last watcher calls
+// leave.
 func (f *peer) join(key pollerKey) (p *poller, leave func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -142,7 +143,7 @@ type pollerState struct {
 	generation *easelv1.Generation // nil before the first response
 	err        error               // ends every watch
 	observed   time.Time
-	changed    chan struct{} // closed when a newer state or an error replaces this one
+	changed    chan struct{} // closed when a newer state or an error replaces this state
 }
 
 func (p *poller) state() pollerState {
@@ -151,7 +152,7 @@ func (p *poller) state() pollerState {
 	return p.now
 }
 
-// poll reads the generation at a fixed interval until it is terminal.
+// poll reads the generation at a fixed interval until note reports that no further poll is needed.
 func (p *poller) poll(ctx context.Context, every time.Duration, read func() (*easelv1.Generation, error)) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
@@ -164,8 +165,8 @@ func (p *poller) poll(ctx context.Context, every time.Duration, read func() (*ea
 	}
 }
 
-// note applies the result of a poll, and reports whether it was the last. After a failed poll the next poll retries,
-// unless the generation does not exist or the catalog rejects the API key.
+// note applies the result of a poll, and reports whether it was the last poll. A failed poll is the last poll only if
+// the generation does not exist or the catalog rejects the API key. After other errors, the next poll retries.
 func (p *poller) note(g *easelv1.Generation, err error) (last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

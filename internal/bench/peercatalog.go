@@ -30,7 +30,7 @@ type peerCatalog struct {
 
 const (
 	peerTimeout = 10 * time.Second // timeout of a read
-	peerLongest = 8 << 20          // maximum bytes of a response
+	peerLongest = 8 << 20          // maximum size of a response in bytes
 )
 
 // generation reads a generation.
@@ -84,7 +84,7 @@ func readGeneration(response *http.Response) (*easelv1.Generation, error) {
 func (c *peerCatalog) get(ctx context.Context, authorization, path string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+path, nil)
 	if err != nil {
-		return nil, status.Error(codes.InvalidArgument, "the id makes no path")
+		return nil, status.Error(codes.InvalidArgument, "invalid generation ID")
 	}
 	return c.send(request, authorization)
 }
@@ -92,7 +92,7 @@ func (c *peerCatalog) get(ctx context.Context, authorization, path string) (*htt
 func (c *peerCatalog) post(ctx context.Context, authorization, path, idempotencyKey string, body []byte) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.base+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, status.Error(codes.Internal, "the request can't be made")
+		return nil, status.Error(codes.Internal, "the request can't be created")
 	}
 	request.Header.Set("Content-Type", "application/json")
 	if idempotencyKey != "" {
@@ -151,7 +151,7 @@ func generationOf(body []byte) (*easelv1.Generation, error) {
 	return g, err
 }
 
-// take removes a member, and returns its value if it has the type.
+// take removes a member, and returns its value. It returns the zero value if the member does not have the type T.
 func take[T any](fields map[string]any, name string) T {
 	value, _ := fields[name].(T)
 	delete(fields, name)

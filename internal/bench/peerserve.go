@@ -39,7 +39,7 @@ import (
 // peerRole is the argument that makes this program the peer.
 const peerRole = "peer"
 
-// runPeer serves the peer until its standard input is closed, because the program that started it has exited.
+// runPeer serves the peer until its standard input is closed, which happens when the program that started it exits.
 func runPeer(args []string) error {
 	flags := flag.NewFlagSet("peer", flag.ExitOnError)
 	upstream := flags.String("upstream", "", "base address of the catalog")
@@ -78,7 +78,7 @@ func runPeer(args []string) error {
 	return err
 }
 
-// listen listens on a free local port, and logs the address as easel does.
+// listen listens on a free local port, and logs the address in the same format as easel.
 func listen(name string) (net.Listener, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err == nil {
@@ -141,7 +141,7 @@ func servePeerGRPC(facade *peer) (addr string, err error) {
 	return l.Addr().String(), nil
 }
 
-// peerLog logs each call when it ends.
+// peerLog logs each call when it is finished.
 type peerLog struct{ logger *slog.Logger }
 
 func (l peerLog) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {

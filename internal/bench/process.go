@@ -66,7 +66,7 @@ func (p *process) await(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-p.exited:
-			return errors.New("it ended")
+			return errors.New("the process exited")
 		case <-time.After(time.Millisecond):
 		}
 	}
@@ -93,7 +93,7 @@ func (p *process) stop() {
 	<-p.exited
 }
 
-// cpu returns the user and system time of the process in seconds, to 10 ms.
+// cpu returns the user and system time of the process in seconds, with a resolution of 10 ms.
 func (p *process) cpu(context.Context) (float64, error) {
 	stat, err := p.stat()
 	return stat.CPUTime(), err
@@ -113,8 +113,8 @@ func (p *process) stat() (procfs.ProcStat, error) {
 	return proc.Stat()
 }
 
-// inUse returns the memory of live objects and of stacks after two garbage collections, in bytes. Resident memory also
-// includes the space of collected garbage, which depends on the times of collections.
+// inUse returns the memory of live objects and of stacks after two garbage collections, in bytes. Resident memory would
+// also include the space of collected garbage, which depends on the times of garbage collections.
 func (p *process) inUse(ctx context.Context) (bytes float64, err error) {
 	if _, err := p.heapFigures(ctx); err != nil {
 		return 0, err

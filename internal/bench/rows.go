@@ -8,7 +8,7 @@ import (
 
 // row is one line of the table. By default, its figure is easel's value divided by the peer's value.
 type row struct {
-	name     string // name of the row on the command line and in the table, and of its figure
+	name     string // name of the row on the command line, in the table and in figures
 	title    string
 	unit     string // unit of both values
 	from     *measurement
@@ -16,13 +16,12 @@ type row struct {
 	atLeast  bool // whether the limit is a minimum instead of a maximum
 	absolute bool // whether the figure is easel's value instead of the ratio
 	excess   bool // whether the figure is the difference instead of the ratio
-	counted  bool // whether the figure is counted instead of timed, and so is part of the short form
+	counted  bool // whether the figure is a count instead of a time; the short form has only these rows
 }
 
 var rows = []row{
 	{name: "call-cpu", from: calls, title: "CPU of the server for a unary call", unit: "µs", limit: 1.1},
-	// The peer has no ledger and drops unknown members. Easel reads the owner of the generation from its ledger, and
-	// decodes inputs and unknown members.
+	// Easel also reads the owner of the generation from its ledger. The peer has no ledger.
 	{name: "call-allocs", from: calls, title: "allocations for a unary call", unit: "allocations", limit: 1.42, counted: true},
 	{name: "call-rate", from: calls, title: "unary calls of 16 callers", unit: "calls/s", limit: 0.95, atLeast: true},
 	{name: "rest-rate", from: restCalls, title: "unary calls of 16 callers by REST", unit: "calls/s", limit: 0.95, atLeast: true},
@@ -79,7 +78,7 @@ func (r row) result(measured []map[facade]figures) result {
 
 const heading = "row           measure                                                     peer                   easel                  ratio   limit\n"
 
-// String returns the row of the table.
+// String returns the result as a line of the table.
 func (r result) String() string {
 	sign := "≤"
 	if r.atLeast {

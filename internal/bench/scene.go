@@ -18,7 +18,7 @@ type scene struct {
 	catalog *stub
 	server  *process
 	client  easelv1.GenerationServiceClient
-	undo    []func() // functions that stop the started parts, in the order of their start
+	undo    []func() // functions that stop the parts, in the order in which the parts were started
 }
 
 // start starts all parts of a scene.
@@ -84,7 +84,7 @@ func (s *scene) stop() {
 	}
 }
 
-// growth runs a function, and returns the increase of a reading during that time.
+// growth returns the increase of a reading while a function runs.
 func growth(ctx context.Context, read func(context.Context) (float64, error), meanwhile func() error) (float64, error) {
 	before, err := read(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // basePath is the path of the catalog on its host.
 const basePath = "/api/v1/api/catalog"
 
-// stub is a catalog with fixed responses. Each measurement configures them with its methods.
+// stub is a catalog with fixed responses. A measurement changes the responses with the stub's methods.
 type stub struct {
 	polls    atomic.Int64 // number of requests for states
 	taken    atomic.Int64 // number of orders
@@ -30,7 +30,7 @@ type stub struct {
 type generation struct {
 	id       string
 	created  time.Time
-	progress int       // a member of the record that changes visibly
+	progress int       // member of the record; each change of the state increments it
 	shown    time.Time // time when the current state was first sent
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// idleServer measures a facade after its start, which is the minimum cost of a replica.
+// idleServer measures the memory of a facade after its start. It is the minimum memory of a replica.
 var idleServer = &measurement{repeats: 3, measure: func(_ context.Context, s *scene) (figures, error) {
 	time.Sleep(time.Second)
 	bytes, err := s.server.resident()
