@@ -64,7 +64,7 @@ func (t texts) addLinked(system string, known map[string]bool) error {
 		if p.Module == nil || p.Module.Main {
 			continue
 		}
-		// A directory in a module may have its own licence, in addition to that of the module.
+		// A directory in a module may have its own licence, in addition to the module's licence.
 		for dir := p.Dir; !known[dir]; dir = filepath.Dir(dir) {
 			known[dir] = true
 			err := t.addDirectory(p.Module.Path+filepath.ToSlash(strings.TrimPrefix(dir, p.Module.Dir)), dir)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// texts maps a licence's words to the licence. Licences that differ only in copyright lines and line breaks have the same key.
+// texts contains licences by their words. Licences that differ only in copyright lines and line breaks have the same key.
 type texts map[string]*licence
 
 // licence is a text without copyright lines, and the modules or packages that have it.

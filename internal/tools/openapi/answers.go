@@ -48,20 +48,20 @@ func newAnswers() answers {
 	return answers{
 		{400, "INVALID_ARGUMENT: a rule of the contract is violated or the catalog rejects the input; BadRequest names the fields. FAILED_PRECONDITION: the state does not allow it; see the reason.", nil},
 		{401, "UNAUTHENTICATED: the key is missing, or the catalog rejects it.", nil},
-		{402, "FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE: after a top-up the same key may be sent again. RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED: the price exceeds the rest of the team's budget; the metadata has the time when the budget is reset.", inParticular(402)},
+		{402, "FAILED_PRECONDITION with reason INSUFFICIENT_BALANCE: after a top-up, the order may be sent again with the same key. RESOURCE_EXHAUSTED with reason BUDGET_EXCEEDED: the price exceeds the rest of the team's budget; the metadata has the time when the budget is reset.", inParticular(402)},
 		{403, "PERMISSION_DENIED: the catalog does not allow this, or the request comes from a page of another origin.", nil},
-		{404, "NOT_FOUND: there is no such record.", inParticular(404)},
+		{404, "NOT_FOUND: the model or the generation does not exist.", inParticular(404)},
 		{408, "DEADLINE_EXCEEDED with reason REQUEST_BODY_TIMEOUT: the body did not arrive in time.", withBody},
 		{409, "ALREADY_EXISTS: the idempotency key was used for another order. ABORTED: its order is being submitted.", inParticular(409)},
-		{412, "FAILED_PRECONDITION or DATA_LOSS: the file is not the one of If-Match or of etag.", inParticular(412)},
+		{412, "FAILED_PRECONDITION or DATA_LOSS: the file's ETag differs from If-Match or from etag.", inParticular(412)},
 		{413, "RESOURCE_EXHAUSTED with reason REQUEST_TOO_LARGE: the body is too large.", withBody},
 		{415, "INVALID_ARGUMENT with reason UNSUPPORTED_MEDIA_TYPE: the body is not JSON.", withBody},
 		{416, "OUT_OF_RANGE with reason READ_OFFSET_OUT_OF_RANGE.", inParticular(416)},
 		{421, "PERMISSION_DENIED with reason HOST_NOT_ALLOWED: the server accepts only other host names: those of EASEL_HTTP_ALLOWED_HOSTS and, on loopback, localhost and loopback addresses.", nil},
 		{429, "RESOURCE_EXHAUSTED: too many requests or streams. Retry after Retry-After.", nil},
-		{500, "INTERNAL or DATA_LOSS: the catalog answered with something that can't be used.", nil},
-		{503, "UNAVAILABLE: the catalog or this server can't answer now. Retry after Retry-After.", nil},
-		{504, "DEADLINE_EXCEEDED: there was no answer in time.", nil},
+		{500, "INTERNAL or DATA_LOSS: the catalog returned an unusable response.", nil},
+		{503, "UNAVAILABLE: the catalog or this server is unavailable. Retry after Retry-After.", nil},
+		{504, "DEADLINE_EXCEEDED: the call took too long.", nil},
 	}
 }
 
@@ -156,7 +156,7 @@ func bytes(operation *openapi3.Operation) {
 	for _, status := range []int{http.StatusOK, http.StatusPartialContent} {
 		response := operation.Responses.Status(status).Value
 		response.Content = content
-		response.Headers = headers("ETag", "Names the bytes.", "Accept-Ranges", "The word bytes.", "Content-Disposition", "A file name.")
+		response.Headers = headers("ETag", "Identifies the content.", "Accept-Ranges", "The word bytes.", "Content-Disposition", "A file name.")
 	}
 	text := "The file has the ETag of If-None-Match."
 	operation.Responses.Set("304", &openapi3.ResponseRef{Value: &openapi3.Response{Description: &text}})

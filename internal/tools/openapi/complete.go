@@ -111,7 +111,7 @@ func deepObject(p *openapi3.Parameter) {
 func headOf(get *openapi3.Operation) *openapi3.Operation {
 	head := *get
 	head.OperationID = "headOf" + strings.ToUpper(get.OperationID[:1]) + get.OperationID[1:]
-	head.Summary += " (headers alone)"
+	head.Summary += " (headers only)"
 	head.Description = "The headers that the download would have: its type, size, etag and file name."
 	head.Responses = openapi3.NewResponses()
 	head.Responses.Delete("default")

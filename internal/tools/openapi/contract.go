@@ -56,7 +56,8 @@ func (c contract) answer(message protoreflect.MessageDescriptor) {
 	}
 }
 
-// limits contains the rules of a field that JSON Schema can express, too. A zero value means that there is no such rule.
+// limits contains the rules of a field that JSON Schema can also express. The zero value of a member means that the field does not
+// have this rule.
 type limits struct {
 	pattern     string
 	maxLength   uint64

@@ -1,4 +1,4 @@
-// Command openapi writes the OpenAPI 3 document of the REST API. It reads the OpenAPI 2 document of
+// Command openapi writes the OpenAPI 3 document of the REST API. It reads the OpenAPI 2 document from
 // protoc-gen-openapiv2, and adds the information that OpenAPI 2 can't express: the rules for requests, each HTTP status
 // with its content, and the streams of events and bytes.
 package main

@@ -1,7 +1,7 @@
 // Command protodeps writes the third-party .proto files that Easel's contract imports into a directory, for buf.
 //
-// The files are printed from descriptors in the Go modules that go.mod requires. So go.sum pins their versions, the repository
-// contains no copies, and no registry other than the module proxy is used.
+// It prints the files from descriptors in the Go modules that go.mod requires. Therefore go.sum pins their versions, the
+// repository contains no copies, and no registry other than the module proxy is used.
 package main
 
 import (

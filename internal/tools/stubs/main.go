@@ -131,7 +131,8 @@ func goConfig(config []byte) string {
 		"\nconst ServiceConfig = `" + string(config) + "`\n"
 }
 
-// pythonIndex exports each name individually, because strict type checkers treat only such names as public.
+// pythonIndex returns an __init__.py that exports each name individually, because strict type checkers do not treat other imported
+// names as public.
 func pythonIndex(files []*descriptorpb.FileDescriptorProto, config []byte) string {
 	var text strings.Builder
 	text.WriteString("# " + generatedFrom + "\"\"\"The contract of Easel: messages, enums, and a stub for each service.\"\"\"\n\n")

@@ -105,7 +105,7 @@ final class Classes {
 	return texts
 }
 
-// removeReasons removes the classes that javaReasons created earlier, because an error class may have been renamed.
+// removeReasons removes the Java files that javaReasons created earlier, because an error class may have been renamed since then.
 func removeReasons(directory string) error {
 	paths, err := filepath.Glob(filepath.Join(directory, "*.java"))
 	for _, path := range paths {

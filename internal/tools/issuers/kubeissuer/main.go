@@ -1,10 +1,10 @@
 // Kubeissuer creates service account tokens with the Kubernetes API server's own code for signing, claims and key sets. It
 // reads lines of the form
 //
-//	keys N                             the keys of the Nth to the latest key pair, on one line
+//	keys N                             the key set with the Nth to the latest key pair, on one line
 //	token N NAMESPACE NAME AUDIENCE TIME   a token, signed with the Nth key pair, with the lifetime TIME
 //
-// and responds to each with one line. Key pairs are created at their first use: odd ones are RSA, even ones ECDSA.
+// and responds to each line with one line. It creates a key pair at its first use: RSA if N is odd, otherwise ECDSA.
 package main
 
 import (
@@ -66,7 +66,7 @@ func (i *issuer) answer(ctx context.Context, line string) (string, error) {
 	return "", fmt.Errorf("unknown line %q", line)
 }
 
-// key returns a key pair. It creates the pair at its first use.
+// key returns a key pair. The first call for a number creates the key pair.
 func (i *issuer) key(number int) (crypto.Signer, error) {
 	if i.keys[number] != nil {
 		return i.keys[number], nil
