@@ -2,7 +2,7 @@
 # of other languages also need Python 3.11, Node 20 and a JDK 17 with Maven. The race detector also
 # needs a C compiler.
 #
-# `make help` lists the targets for users, which have a comment ##.
+# `make help` lists the targets that have a ## comment.
 
 GO      ?= go
 PYTHON  ?= python3
@@ -14,13 +14,13 @@ built    = "$$($(ALONE_GO) tool -n -modfile=$(1) $(2))"
 LINT     = $(call built,internal/tools/lint/go.mod,golangci-lint)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)
-# The version of the packages of other languages, from a tag such as v1.2.3 or v1.2.3-rc.1, otherwise 0.0.0.
-# Sources have 0.0.0, and stamp,FILES,VERSION replaces it.
+# Version of the packages for other languages: from a tag such as v1.2.3 or v1.2.3-rc.1, otherwise 0.0.0.
+# Source files contain 0.0.0, and stamp,FILES,VERSION replaces it.
 PACKAGE_VERSION = $(or $(shell echo '$(VERSION)' | sed -nE 's/^v([0-9]+\.[0-9]+\.[0-9]+(-(alpha|beta|rc)\.[0-9]+)?)$$/\1/p'),0.0.0)
-# Python's spelling is 1.2.3rc1.
+# Python spells it 1.2.3rc1.
 PYTHON_VERSION = $(subst -alpha.,a,$(subst -beta.,b,$(subst -rc.,rc,$(PACKAGE_VERSION))))
 stamp = for file in $(1); do sed 's/\([">]\)0\.0\.0\(["<]\)/\1$(2)\2/' $$file > $$file.new && mv $$file.new $$file || exit; done
-# Commit with which `make check` compares the contract and the prose.
+# Commit that `make check` compares the contract and the prose with.
 BASE    ?= main
 # Simulated time of `make simulate` in hours, and its first seed.
 HOURS   ?= 10000
@@ -173,7 +173,7 @@ test-clients: ## Run the example of every language, or of LANGUAGES, through kil
 	$(GO) test ./internal/clients -count=1 -v -timeout 10m -parallel 8 -languages $(subst $() ,$(comma),go $(LANGUAGES))
 	$(GO) test ./cmd/easel -count=1 -v -timeout 5m -run EveryProgramOfTheGettingStarted
 
-test-attacks: ## Run each attack in its documented size, and print the p99 and errors of another caller, and the memory, with and without it (minutes)
+test-attacks: ## Run each attack in its documented size, and print another caller's p99 and errors, and the memory, with and without the attack (minutes)
 	EASEL_TEST_ATTACKS=full $(GO) test -p 1 -count=1 -v -timeout 30m -run '^TestAttack' \
 	  $$(grep -rl --include='*_test.go' '^func TestAttack' internal cmd | xargs -n 1 dirname | sort -u | sed 's,^,./,')
 
@@ -187,7 +187,7 @@ test-content: .build/s3 ## Copy 10,000 results through kills of Easel, a store a
 # sessions and pg_dump.
 SESSIONS = InFlight|RestoredCommand|RestoreBeneath|Notif|Pooler|SessionsAreBounded|HostThatVanishes|BytesOf|PageSeeks|Password|SaysWhy
 
-test-postgres: ## Run the tests of the ledger on PostgreSQL with ICU en-US, with serializable as default, with fsync, and behind PgBouncer
+test-postgres: ## Run the tests of the ledger on PostgreSQL with ICU en-US, with serializable transactions by default, with fsync, and behind PgBouncer
 	EASEL_TEST_POSTGRES=icu,serializable,fsync $(GO) test -count=1 -timeout 30m ./internal/ledger/... ./internal/orders ./internal/events ./internal/service
 	EASEL_TEST_POSTGRES=pooled $(GO) test -count=1 -timeout 30m -skip '$(SESSIONS)' ./internal/ledger
 
@@ -208,7 +208,7 @@ simulate-bugs: ## Add each seeded bug to the source, and check that the simulati
 one-order: ## Count our files and functions that one CreateGeneration uses
 	$(GO) test ./cmd/easel -count=1 -v -run OneOrderRuns -one-order
 
-bench: build .build/bench ## Compare the facade with one made of stock parts (ten minutes); bench-counts only counts (a minute)
+bench: build .build/bench ## Compare easel with a facade made of stock parts (ten minutes); bench-counts measures only counts (a minute)
 	.build/bench
 
 bench-counts: build .build/bench
