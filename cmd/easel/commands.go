@@ -25,7 +25,7 @@ type commands struct {
 	Content contentCmd `cmd:"" group:"run" help:"Verify the copies of results, or copy a result again."`
 	Events  eventsCmd  `cmd:"" group:"run" help:"List the events sent to teams, follow them, or send them again."`
 	Health  cli.Health `cmd:"" group:"run" help:"Check whether a server is serving."`
-	Doctor  doctorCmd  `cmd:"" group:"run" help:"Check a catalog at no cost, and print which values Easel cannot read and how to fix that."`
+	Doctor  doctorCmd  `cmd:"" group:"run" help:"Check a catalog at no cost, and print the values that Easel cannot read and how to fix that."`
 
 	cli.Commands
 }

@@ -150,7 +150,7 @@ func printOrder(console *terminal.Console, o admin.Order) {
 type ordersResolveCmd struct {
 	adminFlags
 	Name    string `arg:"" name:"name" help:"The order ID, the render ID, or the idempotency key."`
-	Placed  string `placeholder:"GENERATION" xor:"outcome" required:"" help:"Record that the order has placed this generation."`
+	Placed  string `placeholder:"GENERATION" xor:"outcome" required:"" help:"Record that the order created this generation."`
 	Refused bool   `xor:"outcome" required:"" help:"Record that the catalog has no such order. The order's reservation is released, and its idempotency key can be used again."`
 	Force   bool   `help:"Record the --placed generation without checking it in the catalog."`
 }

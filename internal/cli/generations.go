@@ -119,8 +119,8 @@ func (s *session) printGenerations(generations []*easelv1.Generation) {
 type deleteCmd struct {
 	callFlags
 	ID           string `arg:"" name:"id" help:"The render."`
-	Force        bool   `help:"Delete it even if it is not finished. Its price may not be refunded."`
-	AllowMissing bool   `help:"Do not fail if it does not exist."`
+	Force        bool   `help:"Delete the render even if it is not finished. Its price may not be refunded."`
+	AllowMissing bool   `help:"Do not fail if the render does not exist."`
 }
 
 // Run deletes one generation.

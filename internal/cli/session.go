@@ -23,7 +23,7 @@ import (
 // KeyFlags contains the flags that select the API key for a server.
 type KeyFlags struct {
 	APIKeyFile     string `group:"connection" name:"api-key-file" env:"EASEL_API_KEY_FILE" placeholder:"FILE" help:"File with the API key. Default: the key in $$EASEL_API_KEY. There is no flag for the key itself, because other processes can see flags."`
-	AllowPlaintext bool   `group:"connection" env:"EASEL_ALLOW_PLAINTEXT" help:"Allow the key to be sent without TLS to an http address on another machine, because something else encrypts the connection."`
+	AllowPlaintext bool   `group:"connection" env:"EASEL_ALLOW_PLAINTEXT" help:"Allow the key to be sent without TLS to another machine. Use this flag only if something else encrypts the connection."`
 }
 
 // callFlags contains the flags that all client commands have.
