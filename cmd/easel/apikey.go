@@ -22,8 +22,8 @@ const (
 	firstAccountPause = 200 * time.Millisecond // pause after the first check at startup; each later pause is twice as long, up to accountPause
 )
 
-// errOtherAccount is the error for a shared API key of an account other than the ledger's. The ledger's renders do not exist in
-// that account.
+// errOtherAccount is returned for a shared API key that belongs to a different account than the ledger. The ledger's renders do
+// not exist in that account.
 var errOtherAccount = errors.New("the API key and the orders in this ledger belong to different accounts of the catalog; use one ledger for each account")
 
 // accountGuard checks that a shared API key belongs to the same account as the ledger. It accepts an API key if the catalog

@@ -25,8 +25,8 @@ func loadCallers(ctx context.Context, path string, led *ledger.Ledger, notifier 
 	})
 }
 
-// fileProblems returns the problems with the files that a callers file names. These files are checked only at startup. At a later
-// change of the callers file, such as the removal of a token, a broken file must not block the change.
+// fileProblems returns the problems with the files that a callers file names. These files are checked only at startup. Later,
+// a broken secret or key file must not block a change of the callers file, such as the removal of a token.
 func fileProblems(list *auth.List) (problems []string) {
 	check := func(whose string, receiver *auth.Events) {
 		if receiver == nil {
@@ -89,7 +89,7 @@ func (n *notifier) eventConfig() *ledger.EventConfig {
 	return &ledger.EventConfig{Teams: n.teams.Known, Generation: n.data.Generation, Budget: n.data.Budget}
 }
 
-// take replaces the teams by those in a callers file. A caller without a team is a team of its own.
+// take replaces the known teams with the teams in a callers file. A caller without a team counts as a team.
 func (n *notifier) take(list *auth.List) {
 	teams := map[string]events.Team{}
 	for _, caller := range list.Callers {

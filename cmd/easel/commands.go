@@ -19,7 +19,7 @@ type commands struct {
 	Serve   serveCmd   `cmd:"" group:"run" help:"Run the facade in front of a catalog."`
 	Callers callersCmd `cmd:"" group:"run" help:"Check a callers file, or create a service token."`
 	Erase   eraseCmd   `cmd:"" group:"run" help:"Erase the content of orders (labels, records and events)."`
-	Audit   auditCmd   `cmd:"" group:"run" help:"Show what operators have changed."`
+	Audit   auditCmd   `cmd:"" group:"run" help:"Show the changes that operators have made."`
 	Orders  ordersCmd  `cmd:"" group:"run" help:"List the orders in the ledger, or record the outcome of an order."`
 	Ledger  ledgerCmd  `cmd:"" group:"run" help:"Verify, back up, copy or migrate a ledger."`
 	Content contentCmd `cmd:"" group:"run" help:"Verify the copies of results, or copy a result again."`

@@ -77,7 +77,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 			return err
 		}
 	}
-	debug.FreeOSMemory() // startup needs much more memory than an idle server
+	debug.FreeOSMemory() // return the memory that only startup needs
 	if ready != nil {
 		ready(f.front)
 	}

@@ -90,7 +90,7 @@ func (c *ledgerBackupCmd) Run(ctx context.Context, p *cli.Program) error {
 }
 
 type ledgerCopyCmd struct {
-	From string `arg:"" name:"from" help:"URL of the ledger to copy, in the format of EASEL_LEDGER_URL. It is sealed when the copy is complete."`
+	From string `arg:"" name:"from" help:"URL of the ledger to copy, in the format of EASEL_LEDGER_URL. This ledger is sealed when the copy is complete."`
 	To   string `arg:"" name:"to" help:"The new ledger: a file that does not exist, or an empty database."`
 }
 

@@ -28,7 +28,7 @@ type ordersListCmd struct {
 	Owner    string `placeholder:"OWNER" help:"Only orders of this owner: a team, or a caller without a team."`
 
 	State string            `placeholder:"STATE" enum:",${orderstates}" default:"" help:"Only orders in this state: ${orderstates}."`
-	Since since             `placeholder:"TIME" help:"Only orders since this time (RFC 3339, or an age such as 90m or 48h)."`
+	Since since             `placeholder:"TIME" help:"Only orders placed since this time (RFC 3339, or an age such as 90m or 48h)."`
 	Label map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Only orders with this label. Repeat the flag to require several labels."`
 	Limit int               `default:"100" placeholder:"N" help:"Maximum number of orders to show, up to 1000."`
 }
@@ -151,7 +151,7 @@ type ordersResolveCmd struct {
 	adminFlags
 	Name    string `arg:"" name:"name" help:"The order ID, the render ID, or the idempotency key."`
 	Placed  string `placeholder:"GENERATION" xor:"outcome" required:"" help:"Record that the order created this generation."`
-	Refused bool   `xor:"outcome" required:"" help:"Record that the catalog has no such order. The order's reservation is released, and its idempotency key can be used again."`
+	Refused bool   `xor:"outcome" required:"" help:"Record that the order does not exist in the catalog. The order's reservation is released, and its idempotency key can be used again."`
 	Force   bool   `help:"Record the --placed generation without checking it in the catalog."`
 }
 

@@ -32,7 +32,7 @@ type serveCmd struct {
 
 	ledgerFlags
 	contentFlags
-	ContentHosts []string `name:"content-hosts" group:"upstream" env:"EASEL_CONTENT_HOSTS" placeholder:"HOST,..." help:"Hosts, in addition to the catalog's own, to which the catalog may redirect reads of results, such as a bucket's host. Results are read from them over https, without the API key."`
+	ContentHosts []string `name:"content-hosts" group:"upstream" env:"EASEL_CONTENT_HOSTS" placeholder:"HOST,..." help:"Hosts, in addition to the catalog's own, to which the catalog may redirect reads of results, such as a bucket's host. Results are read from these hosts over https, without the API key."`
 	listenFlags
 	tuningFlags
 
@@ -59,7 +59,7 @@ type listenFlags struct {
 	PublicURL        string   `name:"public-url" group:"listen" env:"EASEL_PUBLIC_URL" placeholder:"URL" help:"Base URL under which other services reach the HTTP address. The event of a finished render contains the URL of its result, which begins with this URL."`
 }
 
-// tuningFlags are settings that rarely need a change.
+// tuningFlags contains the settings that rarely need a change.
 type tuningFlags struct {
 	PollMinInterval time.Duration `group:"poll" env:"EASEL_POLL_MIN_INTERVAL" default:"1s" placeholder:"TIME" help:"Shortest time between two polls of a render."`
 	PollMaxInterval time.Duration `group:"poll" env:"EASEL_POLL_MAX_INTERVAL" default:"10s" placeholder:"TIME" help:"Longest time between two polls of a render."`

@@ -24,7 +24,7 @@ const (
 	stages
 )
 
-// callShare is the percentage of the drain timeout that open calls have to finish.
+// callShare is the percentage of the drain timeout in which open calls can finish.
 const callShare = 75
 
 // shutdown contains each stage's name for the log, and its deadline as a percentage of the drain timeout. At the deadline the
