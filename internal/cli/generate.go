@@ -165,7 +165,7 @@ func (c *generateCmd) paid(s *session, err error, g *easelv1.Generation) error {
 	}
 	words, advice := []string{"download", g.GenerationId}, "The order was placed and paid. Fetch its result with: "
 	if !g.Terminal {
-		words, advice = append(words, "--wait", "10m"), "The render continues at the catalog, and stays paid. Fetch its result with: "
+		words, advice = append(words, "--wait", "10m"), "The render continues at the catalog, and is still charged. Fetch its result with: "
 	}
 	words = append(words, "--out", c.Out)
 	if c.Force {

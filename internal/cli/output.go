@@ -147,7 +147,7 @@ func costText(g *easelv1.Generation) string {
 	return Money(g.GetCostCents(), "")
 }
 
-// joinNonEmpty joins the strings that are not empty with commas.
+// joinNonEmpty joins the non-empty strings with commas.
 func joinNonEmpty(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")
 }

@@ -2,7 +2,7 @@
 // codes for all commands.
 //
 // Each command is a struct whose fields are its flags and whose Run method does the work. A [Program] has its own streams
-// and environment, so that a test can run the real program in its own process.
+// and environment, so that a test can run the real program in the test's process.
 package cli
 
 import (
@@ -202,7 +202,7 @@ func faultsOf(line *kong.Context, env *environment) []string {
 			continue
 		}
 		if text, ok := line.FlagValue(path.Flag).(string); ok && text == "" {
-			faults = append(faults, "--"+path.Flag.Name+" is empty; leave it out for its default")
+			faults = append(faults, "--"+path.Flag.Name+" is empty; omit the flag to use its default")
 		}
 	}
 	if c, ok := commandOf(line).(interface{ Faults() []string }); ok {
@@ -223,7 +223,7 @@ func usage(line *kong.Context, err error) error {
 	if flag, got, _ := strings.Cut(text, ": expected "); strings.HasSuffix(got, `got "EOL" (<EOL>)`) {
 		text = flag + " needs a value"
 	}
-	text = strings.Replace(text, `one of "",`, "one of ", 1) // the empty value only means the default
+	text = strings.Replace(text, `one of "",`, "one of ", 1) // hides the empty value, which only means the default
 	return badUsage(text, "See "+path+" --help.")
 }
 

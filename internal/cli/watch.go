@@ -63,18 +63,18 @@ func (c *waitCmd) Run(ctx context.Context, s *session) error {
 	return verdict(last)
 }
 
-// stillGoing adds a hint to the error of a command that was interrupted or timed out: the renders continue, and the command again
-// follows them.
+// stillGoing adds a hint to the error of a command that was interrupted or timed out. The hint states that the renders continue,
+// and contains again, a command line that follows them.
 func (s *session) stillGoing(ctx context.Context, err error, again string, ids ...string) error {
 	if ctx.Err() == nil {
 		return err
 	}
-	p := &Problem{Exit: ExitInterrupted, Text: "interrupted", Cure: "The renders continue at the catalog, and stay paid. Follow them with: "}
+	p := &Problem{Exit: ExitInterrupted, Text: "interrupted", Cure: "The renders continue at the catalog, and are still charged. Follow them with: "}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		p.Exit, p.Text = ExitRetry, "not finished when --timeout ran out"
 	}
 	if len(ids) == 1 {
-		p.generationID, p.Cure = ids[0], "The render continues at the catalog, and stays paid. Follow it with: "
+		p.generationID, p.Cure = ids[0], "The render continues at the catalog, and is still charged. Follow it with: "
 	}
 	p.Cure += again
 	return p
