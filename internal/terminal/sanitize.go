@@ -45,7 +45,7 @@ func OneLine(text string) string { return Sanitize(strings.Join(strings.Fields(t
 // SanitizeText sanitizes a text that may have Windows line endings.
 func SanitizeText(text string) string { return Sanitize(strings.ReplaceAll(text, "\r\n", "\n")) }
 
-// copySanitized copies a text and sanitizes it. The text can be of any length, because it is not buffered line by line.
+// copySanitized copies a text and sanitizes it. It does not keep a complete line in memory, so lines can have any length.
 func copySanitized(w io.Writer, from io.Reader) error {
 	in, out := bufio.NewReader(from), bufio.NewWriter(w)
 	for {

@@ -32,7 +32,7 @@ func WantHarmless(t *testing.T, what, text string) {
 	}
 	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "id2") || strings.HasPrefix(line, "  id2") {
-			t.Errorf("%s: a line of its own is printed: %q", what, text)
+			t.Errorf("%s: the text starts a new line: %q", what, text)
 		}
 	}
 }
