@@ -14,7 +14,7 @@
 //
 // The specification leaves the following open. A * marks the choices that a [Dialect] can change.
 //
-//	API keys          one API key is one account with one balance; only its SHA-256 is stored
+//	API keys          each new API key has its own account and balance; only its SHA-256 is stored
 //	GET /me           name, balanceCents, currency, spentTodayCents, dailyCapCents if there is a cap *
 //	models            id, name, description, type ("image" or "text"), inputFields in the detail only *
 //	unknown model     400 with field modelId on quote and create, 404 MODEL_NOT_FOUND on detail

@@ -70,7 +70,7 @@ var catalog = []*model{
 			promptField, sizeField,
 			{
 				name: "quality", label: "Quality", kind: "string", def: "standard", allowed: []string{"draft", "standard", "fine"},
-				help: "Fine paints every pixel four times.",
+				help: "Fine computes four samples for each pixel.",
 			},
 			{
 				name: "time_of_day", label: "Time of day", kind: "string", def: "auto",
@@ -101,7 +101,7 @@ var catalog = []*model{
 				help: "A higher density means more lines.",
 			},
 			{
-				name: "palette", label: "Palette", kind: "array", help: "Colours such as #1d3557; the first one is the ground.",
+				name: "palette", label: "Palette", kind: "array", help: "Colors such as #1d3557. The first color is the background.",
 				min: bound(2), max: bound(8), items: &field{name: "colour", label: "Colour", kind: "string", min: bound(7), max: bound(7)},
 			},
 			{

@@ -246,7 +246,7 @@ func (s *Sandbox) writeError(w http.ResponseWriter, err error) {
 	send(w, e.status, contentType, body)
 }
 
-// apiError returns the error for the client. It logs an error that is not an [apiError], and returns an internal error for it.
+// apiError returns the error for the client. If err is not an [apiError], it logs err and returns an internal error.
 func (s *Sandbox) apiError(err error) *apiError {
 	var e *apiError
 	if errors.As(err, &e) {

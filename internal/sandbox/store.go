@@ -21,8 +21,8 @@ type store struct {
 }
 
 // link runs statements on a database or in a transaction. Statements never use the context of a request, because a canceled
-// statement could close the only connection, and so delete a database in memory. A statement takes less than a millisecond. The
-// nolint comments below refer to this rule.
+// statement could close the only connection, and so delete a database in memory. A statement takes less than a millisecond. This
+// rule is the reason for the nolint comments below.
 type link struct{ on runner }
 
 // runner contains the methods of both a database and a transaction.

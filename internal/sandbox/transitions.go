@@ -25,8 +25,8 @@ func (s *Sandbox) resumeSteps() error {
 	}, `SELECT id, due_at FROM generations WHERE due_at IS NOT NULL`)
 }
 
-// schedule starts a goroutine that runs the next step of a generation at a time in Unix nanoseconds. Later changes of the system
-// clock do not affect the wait.
+// schedule starts a goroutine that runs the next step of a generation. at is the time of the step in Unix nanoseconds. Later
+// changes of the system clock do not affect the wait.
 func (s *Sandbox) schedule(generation, at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,8 +113,8 @@ func produce(g generation) (made paint.Artifact, err error) {
 	return m.render(v), nil
 }
 
-// fail marks a generation as failed, for the reason why. Unless the dialect delays the refund, fail refunds the generation in the
-// same transaction.
+// fail marks a generation as failed, with why as the reason. Unless the dialect delays the refund, fail refunds the generation in
+// the same transaction.
 func (s *Sandbox) fail(g generation, why string) error {
 	state, due := stateFailed, sql.NullInt64{}
 	switch s.cfg.Dialect.Refund {

@@ -146,7 +146,7 @@ func (f field) checkString(path, v string) error {
 	case f.allowed != nil && !slices.Contains(f.allowed, v):
 		return invalid(path, "must be one of %q", f.allowed)
 	case f.name == "colour" && !colour.MatchString(v):
-		return invalid(path, "must look like #1d3557")
+		return invalid(path, "must be a color such as #1d3557")
 	}
 	return f.checkRange(path, float64(utf8.RuneCountInString(v)), "characters")
 }
