@@ -22,7 +22,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// peerCatalog is the peer's client of the catalog, with net/http and encoding/json.
+// peerCatalog is the peer's client for the catalog. It uses net/http and encoding/json.
 type peerCatalog struct {
 	base   string
 	client *http.Client

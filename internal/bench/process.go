@@ -73,7 +73,7 @@ func (p *process) await(ctx context.Context) error {
 	return nil
 }
 
-// listening reads the addresses from the log, which has a JSON line for each.
+// listening reads the addresses from the log, which has a JSON line for each address.
 func (p *process) listening() map[string]string {
 	addrs := map[string]string{}
 	text, _ := os.ReadFile(p.logs)
@@ -149,7 +149,7 @@ func (p *process) heapFigures(ctx context.Context) (figures, error) {
 
 var heapFigure = regexp.MustCompile(`(?m)^# (\w+) = (\d+)`)
 
-// get copies the body of a response.
+// get sends a GET request, and copies the body of the response.
 func get(ctx context.Context, client *http.Client, url string, body io.Writer) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -51,7 +51,7 @@ func rowNames() []string {
 func choose(names []string) (chosen []row, err error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(rows, func(r row) bool { return r.isCalled(name) }) {
-			return nil, fmt.Errorf("there is no row %q: they are %s", name, strings.Join(rowNames(), " "))
+			return nil, fmt.Errorf("unknown row %q; the rows are %s", name, strings.Join(rowNames(), " "))
 		}
 	}
 	return slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return len(names) > 0 && !slices.ContainsFunc(names, r.isCalled) }), nil

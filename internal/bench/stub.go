@@ -65,7 +65,7 @@ func (s *stub) shown(id string) time.Time {
 	return s.generations[id].shown
 }
 
-// handler serves the catalog.
+// handler returns the HTTP handler of the catalog.
 func (s *stub) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+basePath+"/me", func(w http.ResponseWriter, _ *http.Request) {
