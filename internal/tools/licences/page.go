@@ -68,7 +68,7 @@ func packages() ([]string, error) {
 		if match := source.FindStringSubmatch(path); match != nil {
 			names = append(names, strings.ReplaceAll(match[1], "+", "/"))
 		} else if strings.Contains(path, "node_modules/") {
-			return nil, fmt.Errorf("unknown package of %s", path)
+			return nil, fmt.Errorf("no package in the path %s", path)
 		}
 	}
 	slices.Sort(names)

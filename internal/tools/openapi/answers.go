@@ -52,12 +52,12 @@ func newAnswers() answers {
 		{403, "PERMISSION_DENIED: the catalog does not allow this, or the request comes from a page of another origin.", nil},
 		{404, "NOT_FOUND: the model or the generation does not exist.", inParticular(404)},
 		{408, "DEADLINE_EXCEEDED with reason REQUEST_BODY_TIMEOUT: the body did not arrive in time.", withBody},
-		{409, "ALREADY_EXISTS: the idempotency key was used for another order. ABORTED: its order is being submitted.", inParticular(409)},
+		{409, "ALREADY_EXISTS: the idempotency key was used for another order. ABORTED: the order with this key is being submitted.", inParticular(409)},
 		{412, "FAILED_PRECONDITION or DATA_LOSS: the file's ETag differs from If-Match or from etag.", inParticular(412)},
 		{413, "RESOURCE_EXHAUSTED with reason REQUEST_TOO_LARGE: the body is too large.", withBody},
 		{415, "INVALID_ARGUMENT with reason UNSUPPORTED_MEDIA_TYPE: the body is not JSON.", withBody},
 		{416, "OUT_OF_RANGE with reason READ_OFFSET_OUT_OF_RANGE.", inParticular(416)},
-		{421, "PERMISSION_DENIED with reason HOST_NOT_ALLOWED: the server accepts only other host names: those of EASEL_HTTP_ALLOWED_HOSTS and, on loopback, localhost and loopback addresses.", nil},
+		{421, "PERMISSION_DENIED with reason HOST_NOT_ALLOWED: the server accepts only the host names in EASEL_HTTP_ALLOWED_HOSTS and, on loopback, localhost and loopback addresses.", nil},
 		{429, "RESOURCE_EXHAUSTED: too many requests or streams. Retry after Retry-After.", nil},
 		{500, "INTERNAL or DATA_LOSS: the catalog returned an unusable response.", nil},
 		{503, "UNAVAILABLE: the catalog or this server is unavailable. Retry after Retry-After.", nil},
@@ -135,7 +135,7 @@ func (a answers) write(operation *openapi3.Operation, method protoreflect.Method
 
 // events sets the content of a stream: an event or a line for each message.
 func events(operation *openapi3.Operation, method protoreflect.MethodDescriptor) {
-	text := "A stream, open until the goal is reached. As server-sent events each message is the data of an event named after its member, with the etag or the resumeToken as id; \"done\" and \"failure\" end it. As JSON lines each message is a line."
+	text := "A stream that is open until the goal is reached. As server-sent events, each message is the data of an event. The name of the event is the name of the message's member, and the id is the etag or the resumeToken. An event named \"done\" or \"failure\" ends the stream. As JSON lines, each message is one line."
 	response := operation.Responses.Status(http.StatusOK).Value
 	response.Description = &text
 	line := &openapi3.Schema{AnyOf: openapi3.SchemaRefs{
@@ -158,6 +158,6 @@ func bytes(operation *openapi3.Operation) {
 		response.Content = content
 		response.Headers = headers("ETag", "Identifies the content.", "Accept-Ranges", "The word bytes.", "Content-Disposition", "A file name.")
 	}
-	text := "The file has the ETag of If-None-Match."
+	text := "The file still has the ETag in If-None-Match."
 	operation.Responses.Set("304", &openapi3.ResponseRef{Value: &openapi3.Response{Description: &text}})
 }

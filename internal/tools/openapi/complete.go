@@ -39,7 +39,7 @@ func complete(doc *openapi3.T, c contract) error {
 			name, further := strings.CutSuffix(operation.OperationID, "2") // the generator's suffix for a second binding
 			method, ok := c.methods[name]
 			if !ok {
-				return fmt.Errorf("no method is %s", operation.OperationID)
+				return fmt.Errorf("no method has the operation ID %s", operation.OperationID)
 			}
 			completeOperation(doc, operation, method)
 			if further {
