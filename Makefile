@@ -89,7 +89,7 @@ raced = mkdir -p .build; echo '$(subst ','"'"',$(1))'; \
 # wait. Without debug information, binaries link in a third of the time. make check runs vet.
 TESTING = -short -vet=off -timeout 15m -p 3 -parallel 8 -ldflags=-w
 # The race detector ignores SQLite, which is translated from C: checking its memory accesses takes minutes, and would find no
-# race in our code. Its driver is checked, because its unchecked copies of generic code, such as sync.Map, could replace ours in the linked program.
+# race in our code. Its driver is checked. Otherwise the driver's unchecked copies of generic code, such as sync.Map, could replace ours in the linked program.
 UNRACED = -gcflags='modernc.org/sqlite/lib=-race=false' -gcflags='modernc.org/libc=-race=false'
 
 MODULE   = github.com/easel-grpc/easel
@@ -108,8 +108,8 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 	  $(GO) test -count=1 -timeout 15m $(filter-out ./internal/clients,$(SYSTEM)) ./internal/telemetry ./internal/content
 	$(GO) test -count=1 -timeout 15m ./cmd/easel -run EveryCommandOf
 
-# helm, the OpenTelemetry Collector with the parts that our configuration names, and a reader of
-# the types of Kubernetes.
+# helm, the OpenTelemetry Collector with the parts that our configuration names, and a program that
+# checks Kubernetes manifests.
 .build/deploy: internal/tools/deploy/go.mod $(wildcard internal/tools/deploy/*/*.go)
 	@rm -rf $@ $@.new && mkdir -p $@.new
 	$(ALONE_GO) build -C internal/tools/deploy -trimpath -o '$(CURDIR)/$@.new' helm.sh/helm/v3/cmd/helm ./kubecheck ./otelcol
@@ -122,7 +122,7 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 	$@/bin/pip install --quiet --disable-pip-version-check -r $<
 	@touch $@
 
-# Library with which docs/callers.md reads the descriptors in a language without stubs.
+# Library that docs/callers.md uses to read the descriptors in a language without stubs.
 .build/anylanguage: internal/systemtest/testdata/package-lock.json
 	@$(call need,npm,the descriptors' test,Node 20)
 	@rm -rf $@ && mkdir -p $@ && cp internal/systemtest/testdata/package.json $< $@
@@ -136,7 +136,7 @@ test-system: .build/deploy .build/validators .build/anylanguage .build/restclien
 	npm ci --prefix $@ --ignore-scripts --silent --no-audit --no-fund
 	@touch $@
 
-# The npm that publishes, because the npm of a job's machine may be older, and the job with credentials downloads nothing.
+# The npm for publishing. The npm on the job's machine may be older, and the job with credentials downloads nothing.
 .build/npm: .ci/npm.sha512
 	@$(call need,npm,publishing,Node 20)
 	@rm -rf $@ && mkdir -p $@
