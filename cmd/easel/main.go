@@ -17,7 +17,7 @@ import (
 )
 
 func main() {
-	// Package net/http logs unexpected data from a catalog with this logger, and the data may contain an API key. Easel
+	// The standard library writes unexpected data from a catalog to this logger. The data may contain an API key. Easel
 	// itself does not use this logger.
 	log.SetOutput(io.Discard)
 	os.Exit(untilSignalled())
