@@ -77,7 +77,7 @@ func (BudgetWindow) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_account_proto_rawDescGZIP(), []int{0}
 }
 
-// UsageDimension is a dimension by which usage is grouped.
+// UsageDimension is a property of orders by which usage is grouped.
 type UsageDimension int32
 
 const (
@@ -143,8 +143,8 @@ func (UsageDimension) EnumDescriptor() ([]byte, []int) {
 }
 
 // Account is the catalog account to which the API key of a call belongs. All API keys of the
-// account share its balance. Renders that are ordered in the catalog's interactive studio also use
-// it.
+// account share its balance. Renders that are ordered in the catalog's interactive studio are also
+// charged to it.
 type Account struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Remaining balance in euro cents. Unset if the catalog sent no readable amount, or if the caller
@@ -162,7 +162,7 @@ type Account struct {
 	//
 	// Numbers are doubles: do not rely on integers beyond 2^53.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,4,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
-	// Budgets of the caller's team: one for each window that has a limit. The daily budget comes
+	// Budgets of the caller's owner: one for each window that has a limit. The daily budget comes
 	// first. Empty if there are no limits.
 	Budgets []*Budget `protobuf:"bytes,5,rep,name=budgets,proto3" json:"budgets,omitempty"`
 	// Names of fields that the server left empty. It omits "upstream_fields" if the response would
@@ -244,7 +244,7 @@ func (x *Account) GetOmittedFields() []string {
 	return nil
 }
 
-// Budget is the limit and the spending of a team in the current window. The ledger's clock
+// Budget is the limit and the spending of an owner in the current window. The ledger's clock
 // determines the window. An order is rejected with BUDGET_EXCEEDED if the sum of its price,
 // spent_cents and reserved_cents exceeds limit_cents. An order counts in the window in which it was
 // placed, even if its cost changes later.
@@ -256,8 +256,8 @@ type Budget struct {
 	LimitCents int64 `protobuf:"varint,2,opt,name=limit_cents,json=limitCents,proto3" json:"limit_cents,omitempty"`
 	// Cost of the orders in the window minus refunds, in euro cents.
 	//
-	// It can exceed the limit if the catalog charges more than it quoted, or if the operator has
-	// lowered the limit.
+	// The value can exceed the limit if the catalog charges more than it quoted, or if the operator
+	// has lowered the limit.
 	SpentCents int64 `protobuf:"varint,3,opt,name=spent_cents,json=spentCents,proto3" json:"spent_cents,omitempty"`
 	// Amount that is reserved for orders in the window whose cost is not known yet, in euro cents.
 	ReservedCents int64 `protobuf:"varint,4,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
@@ -350,9 +350,9 @@ func (x *Budget) GetCurrencyCode() string {
 	return ""
 }
 
-// UsageRow is the number and the cost of the orders that have the same values in all dimensions.
-// All amounts of an order, including a later refund, count at the time when the order was placed.
-// Orders that the catalog rejected are not counted.
+// UsageRow is the number and the cost of the orders that have the same values in all requested
+// dimensions. All amounts of an order, including a later refund, count at the time when the order
+// was placed. Orders that the catalog rejected are not counted.
 type UsageRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Day in UTC, such as 2026-11-22. Empty if the rows are not grouped by day.
@@ -372,22 +372,22 @@ type UsageRow struct {
 	OrderCount int64 `protobuf:"varint,6,opt,name=order_count,json=orderCount,proto3" json:"order_count,omitempty"`
 	// Number of orders in order_count whose render failed, with or without a refund.
 	FailedCount int64 `protobuf:"varint,7,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
-	// Number of orders for which it is unknown whether the catalog accepted them. They are not part
-	// of order_count. Their quoted price is part of reserved_cents.
+	// Number of orders for which it is unknown whether the catalog accepted them. They do not count
+	// in order_count, but their quoted prices count in reserved_cents.
 	UnknownCount int64 `protobuf:"varint,8,opt,name=unknown_count,json=unknownCount,proto3" json:"unknown_count,omitempty"`
-	// Price that was charged for the renders, in euro cents, before refunds.
+	// Total of the prices charged for the renders, in euro cents, before refunds.
 	CostCents int64 `protobuf:"varint,9,opt,name=cost_cents,json=costCents,proto3" json:"cost_cents,omitempty"`
-	// Refunds of these charges, in euro cents.
+	// Total of the refunds of these charges, in euro cents.
 	RefundedCents int64 `protobuf:"varint,10,opt,name=refunded_cents,json=refundedCents,proto3" json:"refunded_cents,omitempty"`
-	// Quoted prices of orders whose cost is not known yet, in euro cents.
+	// Total of the quoted prices of orders whose cost is not known yet, in euro cents.
 	//
 	// For an order without a budget and without max_cost_cents, no price is quoted or reserved.
 	ReservedCents int64 `protobuf:"varint,11,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
 	// Amount that counts as spent although the catalog has not confirmed it, in euro cents.
 	//
-	// It is the price of renders that failed or were deleted without a known refund, and of renders
-	// that finished without a readable price. If the catalog sent the price of a render, the price is
-	// also part of cost_cents.
+	// It is the total price of renders that failed or were deleted without a known refund, and of
+	// renders that finished without a readable price. If the catalog sent the price of a render, the
+	// price is also part of cost_cents.
 	UnconfirmedCents int64 `protobuf:"varint,12,opt,name=unconfirmed_cents,json=unconfirmedCents,proto3" json:"unconfirmed_cents,omitempty"`
 	// ISO 4217 code of the amounts, which currently is always "EUR".
 	CurrencyCode  string `protobuf:"bytes,13,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`

@@ -115,8 +115,8 @@ type ListUsageRequest struct {
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// End of the period. Orders at this time are excluded. If unset, the period ends now.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
-	// Dimensions of the rows, in order. There is one row for each combination of values. If empty,
-	// there is one row for all orders.
+	// Dimensions by which orders are grouped. There is one row for each combination of values. If
+	// empty, there is one row for all orders.
 	GroupBy []UsageDimension `protobuf:"varint,3,rep,packed,name=group_by,json=groupBy,proto3,enum=easel.v1.UsageDimension" json:"group_by,omitempty"`
 	// Name of the label for USAGE_DIMENSION_LABEL. Must be empty without that dimension.
 	LabelName string `protobuf:"bytes,4,opt,name=label_name,json=labelName,proto3" json:"label_name,omitempty"`

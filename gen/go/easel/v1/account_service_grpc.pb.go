@@ -27,12 +27,11 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+// AccountService returns an API key's account in the catalog, and usage from the ledger. The
 // comment of GenerationService describes the ledger.
 type AccountServiceClient interface {
 	// GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
-	// balance is never cached: each call by a caller that may see it sends one request to the
-	// catalog.
+	// balance is never cached: if the caller may see it, each call sends one request to the catalog.
 	//
 	// Errors:
 	//   - UNAUTHENTICATED: the API key is missing, wrong or revoked.
@@ -43,7 +42,8 @@ type AccountServiceClient interface {
 	// ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
 	// of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
 	// sees the orders that were placed through Easel with this API key. Rows are sorted by their
-	// dimensions, in the order of group_by. A combination of values without orders has no row.
+	// dimensions, in the order of group_by. There is no row for a combination of values without
+	// orders.
 	//
 	// If a forwarded API key has no orders, the call sends one request to the catalog to check the
 	// API key.
@@ -88,12 +88,11 @@ func (c *accountServiceClient) ListUsage(ctx context.Context, in *ListUsageReque
 // All implementations must embed UnimplementedAccountServiceServer
 // for forward compatibility.
 //
-// AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+// AccountService returns an API key's account in the catalog, and usage from the ledger. The
 // comment of GenerationService describes the ledger.
 type AccountServiceServer interface {
 	// GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
-	// balance is never cached: each call by a caller that may see it sends one request to the
-	// catalog.
+	// balance is never cached: if the caller may see it, each call sends one request to the catalog.
 	//
 	// Errors:
 	//   - UNAUTHENTICATED: the API key is missing, wrong or revoked.
@@ -104,7 +103,8 @@ type AccountServiceServer interface {
 	// ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
 	// of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
 	// sees the orders that were placed through Easel with this API key. Rows are sorted by their
-	// dimensions, in the order of group_by. A combination of values without orders has no row.
+	// dimensions, in the order of group_by. There is no row for a combination of values without
+	// orders.
 	//
 	// If a forwarded API key has no orders, the call sends one request to the catalog to check the
 	// API key.

@@ -21,11 +21,11 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ErrorReason is the machine-readable reason of an error. Every error of Easel has
+// ErrorReason is the machine-readable reason for an error. Every error from Easel has
 // google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason.
-// Each reason has one gRPC code. Over REST, its HTTP status is the usual one for this code, unless
-// the comment of the reason names another status. If a reason is not listed here, it comes from a
-// newer server: handle the error by its code.
+// The comment of each reason begins with its gRPC code. Over REST, the HTTP status is the usual one
+// for this code, unless the comment names another status. A reason that is not listed here comes
+// from a newer server: handle the error by its code.
 //
 // Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
 //
@@ -37,10 +37,10 @@ const (
 // calls itself, such as a call whose message is too large. A proxy in front of Easel can also
 // return errors.
 //
-// If a response from the catalog caused the error, the metadata of ErrorInfo has the HTTP status of
-// this response as upstream_status. If the response has an error code, the metadata has that code
-// in upper case as upstream_code, unless the code has more than 64 characters or characters outside
-// [A-Z0-9_.-].
+// If a response from the catalog caused the error, upstream_status in the metadata of ErrorInfo is
+// the HTTP status of the response. upstream_code is the error code in the response, in upper case.
+// It is missing if the response has no code, or if the code has more than 64 characters or
+// characters outside [A-Z0-9_.-].
 //
 // For an order, order_outcome in the metadata of ErrorInfo takes precedence over the advice here.
 // See CreateGeneration. A retry of an order must have the same idempotency_key.
@@ -79,10 +79,10 @@ const (
 	ErrorReason_CALLER_UNKNOWN ErrorReason = 12
 	// UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects
 	// the API key: it is wrong or was revoked. Not retryable: send another API key, or ask the
-	// operator to replace the API key of the server.
+	// operator to replace the server's API key.
 	ErrorReason_UPSTREAM_CREDENTIAL_REJECTED ErrorReason = 13
 	// PERMISSION_DENIED. The catalog denies this request for this API key. Not retryable: use an API
-	// key with the permission.
+	// key with this permission.
 	ErrorReason_UPSTREAM_FORBIDDEN ErrorReason = 14
 	// PERMISSION_DENIED. The caller's team may not use this model. Renders that the team ordered
 	// earlier remain readable. Not retryable: ask the operator.
@@ -103,8 +103,8 @@ const (
 	// max_cost_cents. Retryable: with a higher limit.
 	ErrorReason_PRICE_ABOVE_LIMIT ErrorReason = 31
 	// RESOURCE_EXHAUSTED, over REST 402. The budget of the team or of a label value does not cover the
-	// price. The metadata has window, reset_time, remaining_cents and price_cents; for a label also
-	// label_name, label_value. Retryable: after reset_time; there is no RetryInfo.
+	// price. The metadata has window, reset_time, remaining_cents and price_cents; for a label, also
+	// label_name and label_value. Retryable: after reset_time; there is no RetryInfo.
 	ErrorReason_BUDGET_EXCEEDED ErrorReason = 32
 	// RESOURCE_EXHAUSTED. The API key has reached the daily cap that the catalog has set;
 	// QuotaFailure has the details. Retryable: on the next day; there is no RetryInfo.
@@ -115,8 +115,8 @@ const (
 	// ABORTED. The catalog is still processing this idempotency_key. Retryable.
 	ErrorReason_SUBMISSION_IN_PROGRESS ErrorReason = 35
 	// UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable: with the same
-	// idempotency_key, which is safe and returns the outcome. Without RetryInfo it is too late for a
-	// retry, and an operator has to check the account.
+	// idempotency_key, which is safe and returns the outcome. Without RetryInfo, it is too late for a
+	// retry: an operator has to check the account.
 	ErrorReason_SUBMISSION_OUTCOME_UNKNOWN ErrorReason = 36
 	// FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
 	// terminal, or with force.
@@ -140,9 +140,9 @@ const (
 	// the result changed during the download. Retryable: from the first byte, without an etag.
 	ErrorReason_CONTENT_CHANGED ErrorReason = 44
 	// OUT_OF_RANGE. Events after the resume_token may have been deleted; the metadata has
-	// oldest_time, the time of the oldest event that is left. Retryable: without resume_token.
+	// oldest_time, the time of the oldest remaining event. Retryable: without resume_token.
 	ErrorReason_RESUME_TOKEN_EXPIRED ErrorReason = 45
-	// RESOURCE_EXHAUSTED. The rate limit of the catalog is reached. Retryable.
+	// RESOURCE_EXHAUSTED. The catalog's rate limit is reached. Retryable.
 	ErrorReason_UPSTREAM_RATE_LIMITED ErrorReason = 50
 	// UNAVAILABLE. The catalog does not respond. Retryable.
 	ErrorReason_UPSTREAM_UNAVAILABLE ErrorReason = 51
@@ -150,10 +150,10 @@ const (
 	// result, and only to hosts in EASEL_CONTENT_HOSTS. Not retryable: the operator has to check the
 	// base URL, or add the host.
 	ErrorReason_UPSTREAM_REDIRECT_REFUSED ErrorReason = 52
-	// INTERNAL. The response of the catalog contradicts its specification. Not retryable: the
-	// operator has to check the base URL.
+	// INTERNAL. A response from the catalog contradicts the catalog's specification. Not retryable:
+	// the operator has to check the base URL.
 	ErrorReason_UPSTREAM_CONTRACT_MISMATCH ErrorReason = 53
-	// INTERNAL. The response of the catalog can't be read. Possibly retryable.
+	// INTERNAL. A response from the catalog can't be read. Possibly retryable.
 	ErrorReason_UPSTREAM_MALFORMED_RESPONSE ErrorReason = 54
 	// UNAVAILABLE. The ledger does not respond, and this call has sent no order. Retryable.
 	ErrorReason_LEDGER_UNAVAILABLE ErrorReason = 60
@@ -191,7 +191,7 @@ const (
 	// PERMISSION_DENIED, only over REST. Web pages of other origins may not call the server. Not
 	// retryable: call from a backend.
 	ErrorReason_CROSS_ORIGIN_REQUEST ErrorReason = 85
-	// CANCELLED. The caller disconnected or cancelled the call. Retryable: if the result is still
+	// CANCELLED. The caller disconnected or canceled the call. Retryable: if the result is still
 	// needed.
 	ErrorReason_CANCELLED ErrorReason = 90
 	// DEADLINE_EXCEEDED. The caller's deadline has passed. Retryable: with a later deadline.

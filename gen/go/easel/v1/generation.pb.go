@@ -24,9 +24,8 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// State is the state of a generation. States never go backwards. Every state can become
-// STATE_DELETED. Apart from that, a terminal state changes only from STATE_FAILED to
-// STATE_REFUNDED.
+// State is the progress of a generation. It never goes backwards. Any state can change to
+// STATE_DELETED. Otherwise, a terminal state changes only from STATE_FAILED to STATE_REFUNDED.
 type State int32
 
 const (
@@ -34,8 +33,8 @@ const (
 	State_STATE_UNSPECIFIED State = 0
 	// Ordered and paid, but not finished.
 	State_STATE_QUEUED State = 1
-	// Being rendered. The catalog's specification has no such status. It is sent only if the catalog
-	// returns a status word with this meaning.
+	// Being rendered. Sent only if the catalog returns a status with this meaning, which its
+	// specification does not list.
 	State_STATE_RUNNING State = 2
 	// Finished with a result. Terminal and settled.
 	State_STATE_SUCCEEDED State = 3
@@ -43,8 +42,8 @@ const (
 	State_STATE_FAILED State = 4
 	// Finished without a result, and the price was refunded. Terminal and settled.
 	State_STATE_REFUNDED State = 5
-	// Deleted from the catalog, or never in the catalog, which does not distinguish the two.
-	// Terminal. Only watches, waits, and lists whose filter has this state return it.
+	// The catalog does not have the render: it was deleted or never existed. Terminal. Returned only
+	// by watches, waits, events, and lists whose filter has this state.
 	State_STATE_DELETED State = 6
 	// A status that this version of Easel does not know. See Generation.upstream_status. Not
 	// terminal: polling continues.
@@ -102,17 +101,17 @@ func (State) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_generation_proto_rawDescGZIP(), []int{0}
 }
 
-// Generation is one paid render job of the catalog.
+// Generation is one paid render job in the catalog.
 type Generation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// ID from the catalog. Opaque.
+	// ID that the catalog assigned. Opaque.
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
-	// ID of the model. Empty if the catalog's record does not have it and this process did not place
-	// the order.
+	// ID of the model. Empty if the catalog's record does not contain it and this process did not
+	// place the order.
 	ModelId string `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	// State of the render.
 	State State `protobuf:"varint,3,opt,name=state,proto3,enum=easel.v1.State" json:"state,omitempty"`
-	// The status word of the catalog, unchanged.
+	// Status from the catalog, unchanged.
 	UpstreamStatus string `protobuf:"bytes,4,opt,name=upstream_status,json=upstreamStatus,proto3" json:"upstream_status,omitempty"`
 	// Whether the render is finished: succeeded, failed, refunded or deleted.
 	Terminal bool `protobuf:"varint,5,opt,name=terminal,proto3" json:"terminal,omitempty"`
@@ -132,8 +131,8 @@ type Generation struct {
 	// The catalog's message about the failure, shortened to 1 KiB. Empty if the render did not fail,
 	// or if the catalog sends no message.
 	FailureMessage string `protobuf:"bytes,10,opt,name=failure_message,json=failureMessage,proto3" json:"failure_message,omitempty"`
-	// Time of the order, from the catalog if it sends a readable time. Otherwise, the time when this
-	// process placed the order. Unset if both are unknown.
+	// Time of the order. If the catalog sends no readable time, the time when this process placed the
+	// order. Unset if both are unknown.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Time when the render became terminal. Unset while it is not terminal.
 	//
@@ -159,8 +158,8 @@ type Generation struct {
 	// Names of fields that the server left empty, because the response would otherwise exceed 4 MiB,
 	// the default limit of gRPC clients. Not part of the etag.
 	//
-	// The server omits "upstream_fields" first, then "inputs", then "text". A list also omits long
-	// fields; GetGeneration returns them.
+	// The server omits "upstream_fields" first, then "inputs", then "text". A list omits long fields
+	// even if the response is small; GetGeneration returns them.
 	OmittedFields []string `protobuf:"bytes,19,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	// ISO 4217 code of cost_cents, which currently is always "EUR". Empty if cost_cents is unset. Not
 	// part of the etag.
@@ -469,8 +468,9 @@ func (x *TextResult) GetText() string {
 	return ""
 }
 
-// Quote is the price of inputs at one moment. A quote reserves nothing: the price may change before
-// the order. To limit the price, set CreateGenerationRequest.max_cost_cents.
+// Quote is the current price of a render with the given inputs. A quote reserves nothing, so the
+// price may change before the order. To limit the price, set
+// CreateGenerationRequest.max_cost_cents.
 type Quote struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Price in euro cents.

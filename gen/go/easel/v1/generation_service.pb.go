@@ -34,8 +34,8 @@ const (
 	WatchUntil_WATCH_UNTIL_UNSPECIFIED WatchUntil = 0
 	// The render is succeeded, failed, refunded or deleted.
 	WatchUntil_WATCH_UNTIL_TERMINAL WatchUntil = 1
-	// The cost of the render is final. The render is succeeded, refunded or deleted, or it is failed
-	// and the time for a refund is over.
+	// The cost of the render is final. The render is succeeded, refunded or deleted, or it failed
+	// longer ago than EASEL_REFUND_WINDOW (10 minutes by default).
 	WatchUntil_WATCH_UNTIL_SETTLED WatchUntil = 2
 )
 
@@ -248,8 +248,8 @@ func (ContentSource) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{3}
 }
 
-// QuoteGenerationRequest is the request for a price. Exactly one of inputs and inputs_json must be
-// set.
+// QuoteGenerationRequest contains the model and the inputs of the render to price. Exactly one of
+// inputs and inputs_json must be set.
 type QuoteGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the model. 1 to 256 bytes without control characters.
@@ -391,9 +391,9 @@ type CreateGenerationRequest struct {
 	// Labels for lists and reports, at most 16. They are never sent to the catalog. See
 	// Generation.labels, GenerationFilter and ListUsage.
 	//
-	// Labels do not identify the order. A repeated request does not change the labels of the first
-	// request. A name has up to 63 lower-case letters, digits, '_', '.' and '-', and starts with a
-	// letter. A value has up to 256 bytes without U+0000.
+	// Labels are not part of the identity of an order: a repeated request does not change the labels
+	// of the first request. A name has up to 63 lower-case letters, digits, '_', '.' and '-', and
+	// starts with a letter. A value has up to 256 bytes without U+0000.
 	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Time after which no replica sends the order to the catalog, not even after a restart. If unset,
 	// there is no such time.
@@ -724,7 +724,7 @@ type GenerationFilter struct {
 	// ID of the model. Empty matches all models.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	// States to include. If empty, all states except STATE_DELETED. STATE_QUEUED also matches renders
-	// that have never had a recognized state. STATE_UNRECOGNIZED matches nothing.
+	// that have never had a recognized state. STATE_UNRECOGNIZED matches no render in the ledger.
 	States []State `protobuf:"varint,2,rep,packed,name=states,proto3,enum=easel.v1.State" json:"states,omitempty"`
 	// Labels that the order must have. The order may also have other labels. Over REST, use
 	// filter.labels[name]=value for each label.
@@ -1166,7 +1166,7 @@ type WatchGenerationResponse_Content struct {
 }
 
 type WatchGenerationResponse_Closing struct {
-	// Sent before the server ends a stream whose watch is not complete.
+	// Sent before the server ends the stream of an unfinished watch.
 	Closing *StreamClosing `protobuf:"bytes,4,opt,name=closing,proto3,oneof"`
 }
 
@@ -1243,7 +1243,7 @@ type Heartbeat struct {
 	NextPollTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=next_poll_time,json=nextPollTime,proto3" json:"next_poll_time,omitempty"`
 	// Condition of the catalog.
 	UpstreamCondition UpstreamCondition `protobuf:"varint,3,opt,name=upstream_condition,json=upstreamCondition,proto3,enum=easel.v1.UpstreamCondition" json:"upstream_condition,omitempty"`
-	// Number of polls that have failed in a row.
+	// Number of consecutive polls that have failed.
 	ConsecutivePollFailures int32 `protobuf:"varint,4,opt,name=consecutive_poll_failures,json=consecutivePollFailures,proto3" json:"consecutive_poll_failures,omitempty"`
 	// Error of the last failed poll, shortened to 1 KiB. Empty after a successful poll.
 	//
@@ -1402,12 +1402,12 @@ type WatchGenerationsRequest struct {
 	// The etags of the last updates that the caller has, by render ID, up to 1000. Renders that have
 	// not changed since then are not sent again.
 	//
-	// If no render has changed, the stream starts with caught_up, which counts all renders of the
+	// If no render has changed, the stream starts with caught_up, which counts all renders in the
 	// stream. With named renders, the etags of other renders are ignored. Without named renders, each
-	// render in known_etags that the catalog no longer lists is read once. If the render still
-	// exists, the stream includes it. Otherwise, or if it belongs to another owner, the stream
-	// reports it with STATE_DELETED. Each of these reads counts as a poll, so omit settled renders
-	// that are no longer of interest. Renders that filter excludes are ignored.
+	// render in known_etags that the catalog no longer lists is read once. If the render still exists
+	// and the caller may see it, the stream includes it. Otherwise, the stream reports it with
+	// STATE_DELETED. Each of these reads counts as a poll, so omit settled renders that you no longer
+	// need. Renders that filter excludes are ignored.
 	//
 	// Over REST, use knownEtags[id]=etag in a query for each render, or send many in the body of a
 	// POST.
@@ -1597,12 +1597,12 @@ type WatchGenerationsResponse_Update struct {
 }
 
 type WatchGenerationsResponse_Heartbeat struct {
-	// Sent while no render of the stream changes.
+	// Sent while no render in the stream changes.
 	Heartbeat *Heartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
 }
 
 type WatchGenerationsResponse_Closing struct {
-	// Sent before the server ends a stream whose watch is not complete.
+	// Sent before the server ends the stream of an unfinished watch.
 	Closing *StreamClosing `protobuf:"bytes,4,opt,name=closing,proto3,oneof"`
 }
 
@@ -1623,7 +1623,7 @@ func (*WatchGenerationsResponse_CaughtUp) isWatchGenerationsResponse_Event() {}
 // from known_etags. All later updates are changes.
 type CaughtUp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Number of renders of the stream at this point.
+	// Number of renders in the stream at this point.
 	//
 	// With named renders, the number includes renders with STATE_DELETED, but no renders that filter
 	// excludes. Without named renders, it includes only existing renders.
@@ -1669,16 +1669,16 @@ func (x *CaughtUp) GetGenerationCount() int32 {
 	return 0
 }
 
-// WatchEventsRequest selects events and the first of them.
+// WatchEventsRequest selects events, and the position where the stream starts.
 type WatchEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The resume_token of the last message that the caller has processed. The stream continues after
-	// it. If empty, start_time applies. Over REST, the header Last-Event-ID may contain it.
+	// this message. If empty, start_time applies. Over REST, the header Last-Event-ID may contain it.
 	ResumeToken string `protobuf:"bytes,1,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	// If resume_token is empty, the stream starts with the oldest stored event that was written at
 	// this time or later. If unset, it starts with the next event.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// Filter of the events. If unset, all events of the owner are sent.
+	// Filter for the events. If unset, all events of the owner are sent.
 	Filter *EventFilter `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
 	// Maximum time without a message before a heartbeat is sent, 1 to 60 s. If unset, 15 s.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,4,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
@@ -1815,8 +1815,8 @@ type WatchEventsResponse struct {
 	Message isWatchEventsResponse_Message `protobuf_oneof:"message"`
 	// Time when the message was created, by Easel's clock.
 	EmitTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=emit_time,json=emitTime,proto3" json:"emit_time,omitempty"`
-	// Continues the stream after this message: see WatchEventsRequest.resume_token. Store it when the
-	// message was processed. Every message has it.
+	// Token for WatchEventsRequest.resume_token, with which a stream continues after this message.
+	// Every message has one. Store it after you have processed the message.
 	ResumeToken   string `protobuf:"bytes,6,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1919,17 +1919,17 @@ type WatchEventsResponse_Event struct {
 }
 
 type WatchEventsResponse_Heartbeat struct {
-	// No message was sent for the heartbeat_interval. The heartbeat has no fields.
+	// Sent if there was no other message for the heartbeat_interval. Its fields are unset.
 	Heartbeat *Heartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
 }
 
 type WatchEventsResponse_CaughtUp struct {
-	// The caller has received all earlier events. Sent once, without generation_count.
+	// Sent once, when the caller has received all earlier events. generation_count is unset.
 	CaughtUp *CaughtUp `protobuf:"bytes,3,opt,name=caught_up,json=caughtUp,proto3,oneof"`
 }
 
 type WatchEventsResponse_Closing struct {
-	// The server is about to end the stream.
+	// Sent before the server ends the stream.
 	Closing *StreamClosing `protobuf:"bytes,4,opt,name=closing,proto3,oneof"`
 }
 
@@ -2261,7 +2261,7 @@ type ContentInfo struct {
 	// Identifier of these bytes. To resume a download, send it as DownloadGenerationRequest.etag.
 	// Empty if the catalog sends nothing that identifies the bytes.
 	Etag string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
-	// Source of the first bytes. Every source has the same bytes. Over REST, the header
+	// Source of the first bytes. All sources return the same bytes. Over REST, the header
 	// Easel-Content-Source is "catalog" or "copy".
 	Source        ContentSource `protobuf:"varint,5,opt,name=source,proto3,enum=easel.v1.ContentSource" json:"source,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2396,8 +2396,8 @@ type DeleteGenerationRequest struct {
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
 	// Whether the call also succeeds if there is no such render.
 	AllowMissing bool `protobuf:"varint,2,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
-	// Whether to delete a render that is not terminal. The catalog does not specify whether its price
-	// is then refunded, or whether it stops rendering.
+	// Whether to delete a render that is not terminal. The catalog does not specify whether it then
+	// refunds the price or stops the render.
 	Force         bool `protobuf:"varint,3,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

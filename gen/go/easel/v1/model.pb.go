@@ -146,7 +146,7 @@ func (InputFieldType) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_model_proto_rawDescGZIP(), []int{1}
 }
 
-// Model is one of the catalog's models, with which renders can be ordered.
+// Model describes a model in the catalog. An order names the model that makes its render.
 type Model struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the model. Opaque. It may contain "/".
@@ -157,7 +157,7 @@ type Model struct {
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	// Kind of result of the model's renders.
 	OutputKind OutputKind `protobuf:"varint,4,opt,name=output_kind,json=outputKind,proto3,enum=easel.v1.OutputKind" json:"output_kind,omitempty"`
-	// Input fields in the catalog's order, at most 1000. GetModel always returns them. ListModels
+	// Input fields, at most 1000, sorted as in the catalog. GetModel always returns them. ListModels
 	// returns them only if the catalog's list has them.
 	InputFields []*InputField `protobuf:"bytes,5,rep,name=input_fields,json=inputFields,proto3" json:"input_fields,omitempty"`
 	// Time when the catalog returned this record, by Easel's clock. The record may come from the
@@ -169,7 +169,8 @@ type Model struct {
 	// default limit of gRPC clients, or because a list has more than 1000 items.
 	//
 	// The names are "upstream_fields", "input_fields", or the name of a field of InputField, such as
-	// "input_fields.allowed_values". Such a field may be empty in only some of the input fields.
+	// "input_fields.allowed_values". A field of InputField may be omitted in some input fields and
+	// present in others.
 	OmittedFields []string `protobuf:"bytes,8,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -65,7 +65,7 @@ class _UsageDimensionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UsageD
     """The value of the label whose name is in label_name."""
 
 class UsageDimension(_UsageDimension, metaclass=_UsageDimensionEnumTypeWrapper):
-    """UsageDimension is a dimension by which usage is grouped."""
+    """UsageDimension is a property of orders by which usage is grouped."""
 
 USAGE_DIMENSION_UNSPECIFIED: UsageDimension.ValueType  # 0
 """Not allowed in a request."""
@@ -84,8 +84,8 @@ Global___UsageDimension: _TypeAlias = UsageDimension  # noqa: Y015
 @_typing.final
 class Account(_message.Message):
     """Account is the catalog account to which the API key of a call belongs. All API keys of the
-    account share its balance. Renders that are ordered in the catalog's interactive studio also use
-    it.
+    account share its balance. Renders that are ordered in the catalog's interactive studio are also
+    charged to it.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -120,7 +120,7 @@ class Account(_message.Message):
 
     @_builtins.property
     def budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Budget]:
-        """Budgets of the caller's team: one for each window that has a limit. The daily budget comes
+        """Budgets of the caller's owner: one for each window that has a limit. The daily budget comes
         first. Empty if there are no limits.
         """
 
@@ -152,7 +152,7 @@ Global___Account: _TypeAlias = Account  # noqa: Y015
 
 @_typing.final
 class Budget(_message.Message):
-    """Budget is the limit and the spending of a team in the current window. The ledger's clock
+    """Budget is the limit and the spending of an owner in the current window. The ledger's clock
     determines the window. An order is rejected with BUDGET_EXCEEDED if the sum of its price,
     spent_cents and reserved_cents exceeds limit_cents. An order counts in the window in which it was
     placed, even if its cost changes later.
@@ -174,8 +174,8 @@ class Budget(_message.Message):
     spent_cents: _builtins.int
     """Cost of the orders in the window minus refunds, in euro cents.
 
-    It can exceed the limit if the catalog charges more than it quoted, or if the operator has
-    lowered the limit.
+    The value can exceed the limit if the catalog charges more than it quoted, or if the operator
+    has lowered the limit.
     """
     reserved_cents: _builtins.int
     """Amount that is reserved for orders in the window whose cost is not known yet, in euro cents."""
@@ -210,9 +210,9 @@ Global___Budget: _TypeAlias = Budget  # noqa: Y015
 
 @_typing.final
 class UsageRow(_message.Message):
-    """UsageRow is the number and the cost of the orders that have the same values in all dimensions.
-    All amounts of an order, including a later refund, count at the time when the order was placed.
-    Orders that the catalog rejected are not counted.
+    """UsageRow is the number and the cost of the orders that have the same values in all requested
+    dimensions. All amounts of an order, including a later refund, count at the time when the order
+    was placed. Orders that the catalog rejected are not counted.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -251,24 +251,24 @@ class UsageRow(_message.Message):
     failed_count: _builtins.int
     """Number of orders in order_count whose render failed, with or without a refund."""
     unknown_count: _builtins.int
-    """Number of orders for which it is unknown whether the catalog accepted them. They are not part
-    of order_count. Their quoted price is part of reserved_cents.
+    """Number of orders for which it is unknown whether the catalog accepted them. They do not count
+    in order_count, but their quoted prices count in reserved_cents.
     """
     cost_cents: _builtins.int
-    """Price that was charged for the renders, in euro cents, before refunds."""
+    """Total of the prices charged for the renders, in euro cents, before refunds."""
     refunded_cents: _builtins.int
-    """Refunds of these charges, in euro cents."""
+    """Total of the refunds of these charges, in euro cents."""
     reserved_cents: _builtins.int
-    """Quoted prices of orders whose cost is not known yet, in euro cents.
+    """Total of the quoted prices of orders whose cost is not known yet, in euro cents.
 
     For an order without a budget and without max_cost_cents, no price is quoted or reserved.
     """
     unconfirmed_cents: _builtins.int
     """Amount that counts as spent although the catalog has not confirmed it, in euro cents.
 
-    It is the price of renders that failed or were deleted without a known refund, and of renders
-    that finished without a readable price. If the catalog sent the price of a render, the price is
-    also part of cost_cents.
+    It is the total price of renders that failed or were deleted without a known refund, and of
+    renders that finished without a readable price. If the catalog sent the price of a render, the
+    price is also part of cost_cents.
     """
     currency_code: _builtins.str
     """ISO 4217 code of the amounts, which currently is always "EUR"."""

@@ -91,8 +91,8 @@ class ListUsageRequest(_message.Message):
 
     @_builtins.property
     def group_by(self) -> _containers.RepeatedScalarFieldContainer[_account_pb2.UsageDimension.ValueType]:
-        """Dimensions of the rows, in order. There is one row for each combination of values. If empty,
-        there is one row for all orders.
+        """Dimensions by which orders are grouped. There is one row for each combination of values. If
+        empty, there is one row for all orders.
         """
 
     def __init__(

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class AccountServiceStub(object):
-    """AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+    """AccountService returns an API key's account in the catalog, and usage from the ledger. The
     comment of GenerationService describes the ledger.
     """
 
@@ -49,14 +49,13 @@ class AccountServiceStub(object):
 
 
 class AccountServiceServicer(object):
-    """AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+    """AccountService returns an API key's account in the catalog, and usage from the ledger. The
     comment of GenerationService describes the ledger.
     """
 
     def GetAccount(self, request, context):
         """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
-        balance is never cached: each call by a caller that may see it sends one request to the
-        catalog.
+        balance is never cached: if the caller may see it, each call sends one request to the catalog.
 
         Errors:
         - UNAUTHENTICATED: the API key is missing, wrong or revoked.
@@ -72,7 +71,8 @@ class AccountServiceServicer(object):
         """ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
         of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
         sees the orders that were placed through Easel with this API key. Rows are sorted by their
-        dimensions, in the order of group_by. A combination of values without orders has no row.
+        dimensions, in the order of group_by. There is no row for a combination of values without
+        orders.
 
         If a forwarded API key has no orders, the call sends one request to the catalog to check the
         API key.
@@ -109,7 +109,7 @@ def add_AccountServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AccountService(object):
-    """AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+    """AccountService returns an API key's account in the catalog, and usage from the ledger. The
     comment of GenerationService describes the ledger.
     """
 

@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AccountServiceStub:
-    """AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+    """AccountService returns an API key's account in the catalog, and usage from the ledger. The
     comment of GenerationService describes the ledger.
     """
 
@@ -37,8 +37,7 @@ class AccountServiceStub:
     def __new__(cls, channel: _aio.Channel) -> AccountServiceAsyncStub: ...
     GetAccount: _grpc.UnaryUnaryMultiCallable[_account_service_pb2.GetAccountRequest, _account_service_pb2.GetAccountResponse]
     """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
-    balance is never cached: each call by a caller that may see it sends one request to the
-    catalog.
+    balance is never cached: if the caller may see it, each call sends one request to the catalog.
 
     Errors:
       - UNAUTHENTICATED: the API key is missing, wrong or revoked.
@@ -50,7 +49,8 @@ class AccountServiceStub:
     """ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
     of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
     sees the orders that were placed through Easel with this API key. Rows are sorted by their
-    dimensions, in the order of group_by. A combination of values without orders has no row.
+    dimensions, in the order of group_by. There is no row for a combination of values without
+    orders.
 
     If a forwarded API key has no orders, the call sends one request to the catalog to check the
     API key.
@@ -64,15 +64,14 @@ class AccountServiceStub:
 
 @_typing.type_check_only
 class AccountServiceAsyncStub(AccountServiceStub):
-    """AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+    """AccountService returns an API key's account in the catalog, and usage from the ledger. The
     comment of GenerationService describes the ledger.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetAccount: _aio.UnaryUnaryMultiCallable[_account_service_pb2.GetAccountRequest, _account_service_pb2.GetAccountResponse]  # type: ignore[assignment]
     """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
-    balance is never cached: each call by a caller that may see it sends one request to the
-    catalog.
+    balance is never cached: if the caller may see it, each call sends one request to the catalog.
 
     Errors:
       - UNAUTHENTICATED: the API key is missing, wrong or revoked.
@@ -84,7 +83,8 @@ class AccountServiceAsyncStub(AccountServiceStub):
     """ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
     of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
     sees the orders that were placed through Easel with this API key. Rows are sorted by their
-    dimensions, in the order of group_by. A combination of values without orders has no row.
+    dimensions, in the order of group_by. There is no row for a combination of values without
+    orders.
 
     If a forwarded API key has no orders, the call sends one request to the catalog to check the
     API key.
@@ -97,7 +97,7 @@ class AccountServiceAsyncStub(AccountServiceStub):
     """
 
 class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
-    """AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+    """AccountService returns an API key's account in the catalog, and usage from the ledger. The
     comment of GenerationService describes the ledger.
     """
 
@@ -108,8 +108,7 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_account_service_pb2.GetAccountResponse, _abc.Awaitable[_account_service_pb2.GetAccountResponse]]:
         """GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
-        balance is never cached: each call by a caller that may see it sends one request to the
-        catalog.
+        balance is never cached: if the caller may see it, each call sends one request to the catalog.
 
         Errors:
           - UNAUTHENTICATED: the API key is missing, wrong or revoked.
@@ -127,7 +126,8 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         """ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
         of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
         sees the orders that were placed through Easel with this API key. Rows are sorted by their
-        dimensions, in the order of group_by. A combination of values without orders has no row.
+        dimensions, in the order of group_by. There is no row for a combination of values without
+        orders.
 
         If a forwarded API key has no orders, the call sends one request to the catalog to check the
         API key.

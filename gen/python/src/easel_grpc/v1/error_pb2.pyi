@@ -63,11 +63,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     UPSTREAM_CREDENTIAL_REJECTED: _ErrorReason.ValueType  # 13
     """UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects
     the API key: it is wrong or was revoked. Not retryable: send another API key, or ask the
-    operator to replace the API key of the server.
+    operator to replace the server's API key.
     """
     UPSTREAM_FORBIDDEN: _ErrorReason.ValueType  # 14
     """PERMISSION_DENIED. The catalog denies this request for this API key. Not retryable: use an API
-    key with the permission.
+    key with this permission.
     """
     MODEL_NOT_ALLOWED: _ErrorReason.ValueType  # 15
     """PERMISSION_DENIED. The caller's team may not use this model. Renders that the team ordered
@@ -95,8 +95,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     BUDGET_EXCEEDED: _ErrorReason.ValueType  # 32
     """RESOURCE_EXHAUSTED, over REST 402. The budget of the team or of a label value does not cover the
-    price. The metadata has window, reset_time, remaining_cents and price_cents; for a label also
-    label_name, label_value. Retryable: after reset_time; there is no RetryInfo.
+    price. The metadata has window, reset_time, remaining_cents and price_cents; for a label, also
+    label_name and label_value. Retryable: after reset_time; there is no RetryInfo.
     """
     API_KEY_DAILY_CAP: _ErrorReason.ValueType  # 33
     """RESOURCE_EXHAUSTED. The API key has reached the daily cap that the catalog has set;
@@ -110,8 +110,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """ABORTED. The catalog is still processing this idempotency_key. Retryable."""
     SUBMISSION_OUTCOME_UNKNOWN: _ErrorReason.ValueType  # 36
     """UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable: with the same
-    idempotency_key, which is safe and returns the outcome. Without RetryInfo it is too late for a
-    retry, and an operator has to check the account.
+    idempotency_key, which is safe and returns the outcome. Without RetryInfo, it is too late for a
+    retry: an operator has to check the account.
     """
     GENERATION_ACTIVE: _ErrorReason.ValueType  # 37
     """FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
@@ -142,10 +142,10 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     RESUME_TOKEN_EXPIRED: _ErrorReason.ValueType  # 45
     """OUT_OF_RANGE. Events after the resume_token may have been deleted; the metadata has
-    oldest_time, the time of the oldest event that is left. Retryable: without resume_token.
+    oldest_time, the time of the oldest remaining event. Retryable: without resume_token.
     """
     UPSTREAM_RATE_LIMITED: _ErrorReason.ValueType  # 50
-    """RESOURCE_EXHAUSTED. The rate limit of the catalog is reached. Retryable."""
+    """RESOURCE_EXHAUSTED. The catalog's rate limit is reached. Retryable."""
     UPSTREAM_UNAVAILABLE: _ErrorReason.ValueType  # 51
     """UNAVAILABLE. The catalog does not respond. Retryable."""
     UPSTREAM_REDIRECT_REFUSED: _ErrorReason.ValueType  # 52
@@ -154,11 +154,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     base URL, or add the host.
     """
     UPSTREAM_CONTRACT_MISMATCH: _ErrorReason.ValueType  # 53
-    """INTERNAL. The response of the catalog contradicts its specification. Not retryable: the
-    operator has to check the base URL.
+    """INTERNAL. A response from the catalog contradicts the catalog's specification. Not retryable:
+    the operator has to check the base URL.
     """
     UPSTREAM_MALFORMED_RESPONSE: _ErrorReason.ValueType  # 54
-    """INTERNAL. The response of the catalog can't be read. Possibly retryable."""
+    """INTERNAL. A response from the catalog can't be read. Possibly retryable."""
     LEDGER_UNAVAILABLE: _ErrorReason.ValueType  # 60
     """UNAVAILABLE. The ledger does not respond, and this call has sent no order. Retryable."""
     ISSUER_UNAVAILABLE: _ErrorReason.ValueType  # 62
@@ -206,7 +206,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     retryable: call from a backend.
     """
     CANCELLED: _ErrorReason.ValueType  # 90
-    """CANCELLED. The caller disconnected or cancelled the call. Retryable: if the result is still
+    """CANCELLED. The caller disconnected or canceled the call. Retryable: if the result is still
     needed.
     """
     DEADLINE_EXCEEDED: _ErrorReason.ValueType  # 91
@@ -229,11 +229,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """UNAVAILABLE, only over REST. The server is stopping, and the response is lost. Retryable."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
-    """ErrorReason is the machine-readable reason of an error. Every error of Easel has
+    """ErrorReason is the machine-readable reason for an error. Every error from Easel has
     google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason.
-    Each reason has one gRPC code. Over REST, its HTTP status is the usual one for this code, unless
-    the comment of the reason names another status. If a reason is not listed here, it comes from a
-    newer server: handle the error by its code.
+    The comment of each reason begins with its gRPC code. Over REST, the HTTP status is the usual one
+    for this code, unless the comment names another status. A reason that is not listed here comes
+    from a newer server: handle the error by its code.
 
     Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
 
@@ -245,10 +245,10 @@ class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     calls itself, such as a call whose message is too large. A proxy in front of Easel can also
     return errors.
 
-    If a response from the catalog caused the error, the metadata of ErrorInfo has the HTTP status of
-    this response as upstream_status. If the response has an error code, the metadata has that code
-    in upper case as upstream_code, unless the code has more than 64 characters or characters outside
-    [A-Z0-9_.-].
+    If a response from the catalog caused the error, upstream_status in the metadata of ErrorInfo is
+    the HTTP status of the response. upstream_code is the error code in the response, in upper case.
+    It is missing if the response has no code, or if the code has more than 64 characters or
+    characters outside [A-Z0-9_.-].
 
     For an order, order_outcome in the metadata of ErrorInfo takes precedence over the advice here.
     See CreateGeneration. A retry of an order must have the same idempotency_key.
@@ -295,11 +295,11 @@ that the operator has registered.
 UPSTREAM_CREDENTIAL_REJECTED: ErrorReason.ValueType  # 13
 """UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects
 the API key: it is wrong or was revoked. Not retryable: send another API key, or ask the
-operator to replace the API key of the server.
+operator to replace the server's API key.
 """
 UPSTREAM_FORBIDDEN: ErrorReason.ValueType  # 14
 """PERMISSION_DENIED. The catalog denies this request for this API key. Not retryable: use an API
-key with the permission.
+key with this permission.
 """
 MODEL_NOT_ALLOWED: ErrorReason.ValueType  # 15
 """PERMISSION_DENIED. The caller's team may not use this model. Renders that the team ordered
@@ -327,8 +327,8 @@ max_cost_cents. Retryable: with a higher limit.
 """
 BUDGET_EXCEEDED: ErrorReason.ValueType  # 32
 """RESOURCE_EXHAUSTED, over REST 402. The budget of the team or of a label value does not cover the
-price. The metadata has window, reset_time, remaining_cents and price_cents; for a label also
-label_name, label_value. Retryable: after reset_time; there is no RetryInfo.
+price. The metadata has window, reset_time, remaining_cents and price_cents; for a label, also
+label_name and label_value. Retryable: after reset_time; there is no RetryInfo.
 """
 API_KEY_DAILY_CAP: ErrorReason.ValueType  # 33
 """RESOURCE_EXHAUSTED. The API key has reached the daily cap that the catalog has set;
@@ -342,8 +342,8 @@ SUBMISSION_IN_PROGRESS: ErrorReason.ValueType  # 35
 """ABORTED. The catalog is still processing this idempotency_key. Retryable."""
 SUBMISSION_OUTCOME_UNKNOWN: ErrorReason.ValueType  # 36
 """UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable: with the same
-idempotency_key, which is safe and returns the outcome. Without RetryInfo it is too late for a
-retry, and an operator has to check the account.
+idempotency_key, which is safe and returns the outcome. Without RetryInfo, it is too late for a
+retry: an operator has to check the account.
 """
 GENERATION_ACTIVE: ErrorReason.ValueType  # 37
 """FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
@@ -374,10 +374,10 @@ the result changed during the download. Retryable: from the first byte, without 
 """
 RESUME_TOKEN_EXPIRED: ErrorReason.ValueType  # 45
 """OUT_OF_RANGE. Events after the resume_token may have been deleted; the metadata has
-oldest_time, the time of the oldest event that is left. Retryable: without resume_token.
+oldest_time, the time of the oldest remaining event. Retryable: without resume_token.
 """
 UPSTREAM_RATE_LIMITED: ErrorReason.ValueType  # 50
-"""RESOURCE_EXHAUSTED. The rate limit of the catalog is reached. Retryable."""
+"""RESOURCE_EXHAUSTED. The catalog's rate limit is reached. Retryable."""
 UPSTREAM_UNAVAILABLE: ErrorReason.ValueType  # 51
 """UNAVAILABLE. The catalog does not respond. Retryable."""
 UPSTREAM_REDIRECT_REFUSED: ErrorReason.ValueType  # 52
@@ -386,11 +386,11 @@ result, and only to hosts in EASEL_CONTENT_HOSTS. Not retryable: the operator ha
 base URL, or add the host.
 """
 UPSTREAM_CONTRACT_MISMATCH: ErrorReason.ValueType  # 53
-"""INTERNAL. The response of the catalog contradicts its specification. Not retryable: the
-operator has to check the base URL.
+"""INTERNAL. A response from the catalog contradicts the catalog's specification. Not retryable:
+the operator has to check the base URL.
 """
 UPSTREAM_MALFORMED_RESPONSE: ErrorReason.ValueType  # 54
-"""INTERNAL. The response of the catalog can't be read. Possibly retryable."""
+"""INTERNAL. A response from the catalog can't be read. Possibly retryable."""
 LEDGER_UNAVAILABLE: ErrorReason.ValueType  # 60
 """UNAVAILABLE. The ledger does not respond, and this call has sent no order. Retryable."""
 ISSUER_UNAVAILABLE: ErrorReason.ValueType  # 62
@@ -438,7 +438,7 @@ CROSS_ORIGIN_REQUEST: ErrorReason.ValueType  # 85
 retryable: call from a backend.
 """
 CANCELLED: ErrorReason.ValueType  # 90
-"""CANCELLED. The caller disconnected or cancelled the call. Retryable: if the result is still
+"""CANCELLED. The caller disconnected or canceled the call. Retryable: if the result is still
 needed.
 """
 DEADLINE_EXCEEDED: ErrorReason.ValueType  # 91

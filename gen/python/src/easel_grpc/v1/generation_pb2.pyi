@@ -32,8 +32,8 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     STATE_QUEUED: _State.ValueType  # 1
     """Ordered and paid, but not finished."""
     STATE_RUNNING: _State.ValueType  # 2
-    """Being rendered. The catalog's specification has no such status. It is sent only if the catalog
-    returns a status word with this meaning.
+    """Being rendered. Sent only if the catalog returns a status with this meaning, which its
+    specification does not list.
     """
     STATE_SUCCEEDED: _State.ValueType  # 3
     """Finished with a result. Terminal and settled."""
@@ -42,8 +42,8 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     STATE_REFUNDED: _State.ValueType  # 5
     """Finished without a result, and the price was refunded. Terminal and settled."""
     STATE_DELETED: _State.ValueType  # 6
-    """Deleted from the catalog, or never in the catalog, which does not distinguish the two.
-    Terminal. Only watches, waits, and lists whose filter has this state return it.
+    """The catalog does not have the render: it was deleted or never existed. Terminal. Returned only
+    by watches, waits, events, and lists whose filter has this state.
     """
     STATE_UNRECOGNIZED: _State.ValueType  # 7
     """A status that this version of Easel does not know. See Generation.upstream_status. Not
@@ -51,9 +51,8 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     """
 
 class State(_State, metaclass=_StateEnumTypeWrapper):
-    """State is the state of a generation. States never go backwards. Every state can become
-    STATE_DELETED. Apart from that, a terminal state changes only from STATE_FAILED to
-    STATE_REFUNDED.
+    """State is the progress of a generation. It never goes backwards. Any state can change to
+    STATE_DELETED. Otherwise, a terminal state changes only from STATE_FAILED to STATE_REFUNDED.
     """
 
 STATE_UNSPECIFIED: State.ValueType  # 0
@@ -61,8 +60,8 @@ STATE_UNSPECIFIED: State.ValueType  # 0
 STATE_QUEUED: State.ValueType  # 1
 """Ordered and paid, but not finished."""
 STATE_RUNNING: State.ValueType  # 2
-"""Being rendered. The catalog's specification has no such status. It is sent only if the catalog
-returns a status word with this meaning.
+"""Being rendered. Sent only if the catalog returns a status with this meaning, which its
+specification does not list.
 """
 STATE_SUCCEEDED: State.ValueType  # 3
 """Finished with a result. Terminal and settled."""
@@ -71,8 +70,8 @@ STATE_FAILED: State.ValueType  # 4
 STATE_REFUNDED: State.ValueType  # 5
 """Finished without a result, and the price was refunded. Terminal and settled."""
 STATE_DELETED: State.ValueType  # 6
-"""Deleted from the catalog, or never in the catalog, which does not distinguish the two.
-Terminal. Only watches, waits, and lists whose filter has this state return it.
+"""The catalog does not have the render: it was deleted or never existed. Terminal. Returned only
+by watches, waits, events, and lists whose filter has this state.
 """
 STATE_UNRECOGNIZED: State.ValueType  # 7
 """A status that this version of Easel does not know. See Generation.upstream_status. Not
@@ -82,7 +81,7 @@ Global___State: _TypeAlias = State  # noqa: Y015
 
 @_typing.final
 class Generation(_message.Message):
-    """Generation is one paid render job of the catalog."""
+    """Generation is one paid render job in the catalog."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -127,15 +126,15 @@ class Generation(_message.Message):
     OMITTED_FIELDS_FIELD_NUMBER: _builtins.int
     CURRENCY_CODE_FIELD_NUMBER: _builtins.int
     generation_id: _builtins.str
-    """ID from the catalog. Opaque."""
+    """ID that the catalog assigned. Opaque."""
     model_id: _builtins.str
-    """ID of the model. Empty if the catalog's record does not have it and this process did not place
-    the order.
+    """ID of the model. Empty if the catalog's record does not contain it and this process did not
+    place the order.
     """
     state: Global___State.ValueType
     """State of the render."""
     upstream_status: _builtins.str
-    """The status word of the catalog, unchanged."""
+    """Status from the catalog, unchanged."""
     terminal: _builtins.bool
     """Whether the render is finished: succeeded, failed, refunded or deleted."""
     cost_cents: _builtins.int
@@ -178,8 +177,8 @@ class Generation(_message.Message):
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """Time of the order, from the catalog if it sends a readable time. Otherwise, the time when this
-        process placed the order. Unset if both are unknown.
+        """Time of the order. If the catalog sends no readable time, the time when this process placed the
+        order. Unset if both are unknown.
         """
 
     @_builtins.property
@@ -209,8 +208,8 @@ class Generation(_message.Message):
         """Names of fields that the server left empty, because the response would otherwise exceed 4 MiB,
         the default limit of gRPC clients. Not part of the etag.
 
-        The server omits "upstream_fields" first, then "inputs", then "text". A list also omits long
-        fields; GetGeneration returns them.
+        The server omits "upstream_fields" first, then "inputs", then "text". A list omits long fields
+        even if the response is small; GetGeneration returns them.
         """
 
     def __init__(
@@ -304,8 +303,9 @@ Global___TextResult: _TypeAlias = TextResult  # noqa: Y015
 
 @_typing.final
 class Quote(_message.Message):
-    """Quote is the price of inputs at one moment. A quote reserves nothing: the price may change before
-    the order. To limit the price, set CreateGenerationRequest.max_cost_cents.
+    """Quote is the current price of a render with the given inputs. A quote reserves nothing, so the
+    price may change before the order. To limit the price, set
+    CreateGenerationRequest.max_cost_cents.
     """
 
     DESCRIPTOR: _descriptor.Descriptor

@@ -35,8 +35,8 @@ class _WatchUntilEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WatchUntil
     WATCH_UNTIL_TERMINAL: _WatchUntil.ValueType  # 1
     """The render is succeeded, failed, refunded or deleted."""
     WATCH_UNTIL_SETTLED: _WatchUntil.ValueType  # 2
-    """The cost of the render is final. The render is succeeded, refunded or deleted, or it is failed
-    and the time for a refund is over.
+    """The cost of the render is final. The render is succeeded, refunded or deleted, or it failed
+    longer ago than EASEL_REFUND_WINDOW (10 minutes by default).
     """
 
 class WatchUntil(_WatchUntil, metaclass=_WatchUntilEnumTypeWrapper):
@@ -47,8 +47,8 @@ WATCH_UNTIL_UNSPECIFIED: WatchUntil.ValueType  # 0
 WATCH_UNTIL_TERMINAL: WatchUntil.ValueType  # 1
 """The render is succeeded, failed, refunded or deleted."""
 WATCH_UNTIL_SETTLED: WatchUntil.ValueType  # 2
-"""The cost of the render is final. The render is succeeded, refunded or deleted, or it is failed
-and the time for a refund is over.
+"""The cost of the render is final. The render is succeeded, refunded or deleted, or it failed
+longer ago than EASEL_REFUND_WINDOW (10 minutes by default).
 """
 Global___WatchUntil: _TypeAlias = WatchUntil  # noqa: Y015
 
@@ -138,8 +138,8 @@ Global___ContentSource: _TypeAlias = ContentSource  # noqa: Y015
 
 @_typing.final
 class QuoteGenerationRequest(_message.Message):
-    """QuoteGenerationRequest is the request for a price. Exactly one of inputs and inputs_json must be
-    set.
+    """QuoteGenerationRequest contains the model and the inputs of the render to price. Exactly one of
+    inputs and inputs_json must be set.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -266,9 +266,9 @@ class CreateGenerationRequest(_message.Message):
         """Labels for lists and reports, at most 16. They are never sent to the catalog. See
         Generation.labels, GenerationFilter and ListUsage.
 
-        Labels do not identify the order. A repeated request does not change the labels of the first
-        request. A name has up to 63 lower-case letters, digits, '_', '.' and '-', and starts with a
-        letter. A value has up to 256 bytes without U+0000.
+        Labels are not part of the identity of an order: a repeated request does not change the labels
+        of the first request. A name has up to 63 lower-case letters, digits, '_', '.' and '-', and
+        starts with a letter. A value has up to 256 bytes without U+0000.
         """
 
     @_builtins.property
@@ -471,7 +471,7 @@ class GenerationFilter(_message.Message):
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_generation_pb2.State.ValueType]:
         """States to include. If empty, all states except STATE_DELETED. STATE_QUEUED also matches renders
-        that have never had a recognized state. STATE_UNRECOGNIZED matches nothing.
+        that have never had a recognized state. STATE_UNRECOGNIZED matches no render in the ledger.
         """
 
     @_builtins.property
@@ -659,7 +659,7 @@ class WatchGenerationResponse(_message.Message):
 
     @_builtins.property
     def closing(self) -> Global___StreamClosing:
-        """Sent before the server ends a stream whose watch is not complete."""
+        """Sent before the server ends the stream of an unfinished watch."""
 
     @_builtins.property
     def emit_time(self) -> _timestamp_pb2.Timestamp:
@@ -727,7 +727,7 @@ class Heartbeat(_message.Message):
     upstream_condition: Global___UpstreamCondition.ValueType
     """Condition of the catalog."""
     consecutive_poll_failures: _builtins.int
-    """Number of polls that have failed in a row."""
+    """Number of consecutive polls that have failed."""
     last_error: _builtins.str
     """Error of the last failed poll, shortened to 1 KiB. Empty after a successful poll.
 
@@ -852,12 +852,12 @@ class WatchGenerationsRequest(_message.Message):
         """The etags of the last updates that the caller has, by render ID, up to 1000. Renders that have
         not changed since then are not sent again.
 
-        If no render has changed, the stream starts with caught_up, which counts all renders of the
+        If no render has changed, the stream starts with caught_up, which counts all renders in the
         stream. With named renders, the etags of other renders are ignored. Without named renders, each
-        render in known_etags that the catalog no longer lists is read once. If the render still
-        exists, the stream includes it. Otherwise, or if it belongs to another owner, the stream
-        reports it with STATE_DELETED. Each of these reads counts as a poll, so omit settled renders
-        that are no longer of interest. Renders that filter excludes are ignored.
+        render in known_etags that the catalog no longer lists is read once. If the render still exists
+        and the caller may see it, the stream includes it. Otherwise, the stream reports it with
+        STATE_DELETED. Each of these reads counts as a poll, so omit settled renders that you no longer
+        need. Renders that filter excludes are ignored.
 
         Over REST, use knownEtags[id]=etag in a query for each render, or send many in the body of a
         POST.
@@ -909,11 +909,11 @@ class WatchGenerationsResponse(_message.Message):
 
     @_builtins.property
     def heartbeat(self) -> Global___Heartbeat:
-        """Sent while no render of the stream changes."""
+        """Sent while no render in the stream changes."""
 
     @_builtins.property
     def closing(self) -> Global___StreamClosing:
-        """Sent before the server ends a stream whose watch is not complete."""
+        """Sent before the server ends the stream of an unfinished watch."""
 
     @_builtins.property
     def caught_up(self) -> Global___CaughtUp:
@@ -952,7 +952,7 @@ class CaughtUp(_message.Message):
 
     GENERATION_COUNT_FIELD_NUMBER: _builtins.int
     generation_count: _builtins.int
-    """Number of renders of the stream at this point.
+    """Number of renders in the stream at this point.
 
     With named renders, the number includes renders with STATE_DELETED, but no renders that filter
     excludes. Without named renders, it includes only existing renders.
@@ -972,7 +972,7 @@ Global___CaughtUp: _TypeAlias = CaughtUp  # noqa: Y015
 
 @_typing.final
 class WatchEventsRequest(_message.Message):
-    """WatchEventsRequest selects events and the first of them."""
+    """WatchEventsRequest selects events, and the position where the stream starts."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -982,7 +982,7 @@ class WatchEventsRequest(_message.Message):
     HEARTBEAT_INTERVAL_FIELD_NUMBER: _builtins.int
     resume_token: _builtins.str
     """The resume_token of the last message that the caller has processed. The stream continues after
-    it. If empty, start_time applies. Over REST, the header Last-Event-ID may contain it.
+    this message. If empty, start_time applies. Over REST, the header Last-Event-ID may contain it.
     """
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
@@ -992,7 +992,7 @@ class WatchEventsRequest(_message.Message):
 
     @_builtins.property
     def filter(self) -> Global___EventFilter:
-        """Filter of the events. If unset, all events of the owner are sent."""
+        """Filter for the events. If unset, all events of the owner are sent."""
 
     @_builtins.property
     def heartbeat_interval(self) -> _duration_pb2.Duration:
@@ -1059,8 +1059,8 @@ class WatchEventsResponse(_message.Message):
     EMIT_TIME_FIELD_NUMBER: _builtins.int
     RESUME_TOKEN_FIELD_NUMBER: _builtins.int
     resume_token: _builtins.str
-    """Continues the stream after this message: see WatchEventsRequest.resume_token. Store it when the
-    message was processed. Every message has it.
+    """Token for WatchEventsRequest.resume_token, with which a stream continues after this message.
+    Every message has one. Store it after you have processed the message.
     """
     @_builtins.property
     def event(self) -> Global___Event:
@@ -1068,15 +1068,15 @@ class WatchEventsResponse(_message.Message):
 
     @_builtins.property
     def heartbeat(self) -> Global___Heartbeat:
-        """No message was sent for the heartbeat_interval. The heartbeat has no fields."""
+        """Sent if there was no other message for the heartbeat_interval. Its fields are unset."""
 
     @_builtins.property
     def caught_up(self) -> Global___CaughtUp:
-        """The caller has received all earlier events. Sent once, without generation_count."""
+        """Sent once, when the caller has received all earlier events. generation_count is unset."""
 
     @_builtins.property
     def closing(self) -> Global___StreamClosing:
-        """The server is about to end the stream."""
+        """Sent before the server ends the stream."""
 
     @_builtins.property
     def emit_time(self) -> _timestamp_pb2.Timestamp:
@@ -1292,7 +1292,7 @@ class ContentInfo(_message.Message):
     Empty if the catalog sends nothing that identifies the bytes.
     """
     source: Global___ContentSource.ValueType
-    """Source of the first bytes. Every source has the same bytes. Over REST, the header
+    """Source of the first bytes. All sources return the same bytes. Over REST, the header
     Easel-Content-Source is "catalog" or "copy".
     """
     def __init__(
@@ -1356,8 +1356,8 @@ class DeleteGenerationRequest(_message.Message):
     allow_missing: _builtins.bool
     """Whether the call also succeeds if there is no such render."""
     force: _builtins.bool
-    """Whether to delete a render that is not terminal. The catalog does not specify whether its price
-    is then refunded, or whether it stops rendering.
+    """Whether to delete a render that is not terminal. The catalog does not specify whether it then
+    refunds the price or stops the render.
     """
     def __init__(
         self,

@@ -32,9 +32,10 @@ class GenerationServiceStub(object):
     ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
     ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
     finished orders after 24 hours, or earlier if it has more than 100,000 orders. After an order is
-    deleted, its render has no labels and is missing from usage and from lists by owner or label.
-    Only callers that can see every render of the API key can see it. Only the catalog remembers its
-    idempotency_key, so with a ledger in memory, order_outcome is never "not_placed".
+    deleted, its render has no labels and is missing from usage and from lists by owner or label. The
+    render is then visible only to callers that can see every render of the API key. After the
+    deletion, only the catalog remembers the idempotency_key. So with a ledger in memory,
+    order_outcome is never "not_placed".
 
     Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
     these errors, which are not repeated below:
@@ -44,7 +45,7 @@ class GenerationServiceStub(object):
     - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
     - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
     - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
-    - INTERNAL: the response of the catalog can't be read.
+    - INTERNAL: a response from the catalog can't be read.
     """
 
     def __init__(self, channel):
@@ -112,9 +113,10 @@ class GenerationServiceServicer(object):
     ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
     ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
     finished orders after 24 hours, or earlier if it has more than 100,000 orders. After an order is
-    deleted, its render has no labels and is missing from usage and from lists by owner or label.
-    Only callers that can see every render of the API key can see it. Only the catalog remembers its
-    idempotency_key, so with a ledger in memory, order_outcome is never "not_placed".
+    deleted, its render has no labels and is missing from usage and from lists by owner or label. The
+    render is then visible only to callers that can see every render of the API key. After the
+    deletion, only the catalog remembers the idempotency_key. So with a ledger in memory,
+    order_outcome is never "not_placed".
 
     Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
     these errors, which are not repeated below:
@@ -124,11 +126,13 @@ class GenerationServiceServicer(object):
     - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
     - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
     - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
-    - INTERNAL: the response of the catalog can't be read.
+    - INTERNAL: a response from the catalog can't be read.
     """
 
     def QuoteGeneration(self, request, context):
-        """QuoteGeneration returns the price of inputs. It starts no render and charges nothing.
+        """QuoteGeneration returns the price of a render with the given inputs. It starts no render and
+        charges nothing. Each call sends one request to the catalog, and a second request for the
+        balance if the caller may see it.
 
         Errors:
         - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: the catalog rejects an input or the model.
@@ -148,14 +152,14 @@ class GenerationServiceServicer(object):
         The idempotency_key identifies the order. After any error, timeout or crash, send the same
         request with the same idempotency_key and under the same API key, within 12 hours. The order is
         charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
-        API key. Once an order may have been sent to the catalog, Easel keeps trying until the caller's
-        deadline, and for at most another minute, even if the caller disconnects.
+        API key. Once an order may have been sent to the catalog, Easel also retries it after the
+        caller disconnects: until the caller's deadline, but for at most a minute.
 
-        Failed attempts are retried until the caller's deadline. If the deadline passes before an
-        attempt succeeds, the error describes the last response from the catalog. If the order has not
-        been sent one second before the deadline, it is withdrawn, so that its outcome can be recorded.
-        If a tenth of the call's time is less than a second, the order is withdrawn that time before
-        the deadline.
+        Failed attempts are retried until the caller's deadline, or for a minute if the call has no
+        deadline. If this time ends before an attempt succeeds, the error describes the last response
+        from the catalog. An order that is still unsent is withdrawn one second before the deadline, or
+        a tenth of the call's time before it if that is shorter. The remaining time is for recording
+        the outcome.
 
         Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
         the ledger:
@@ -163,12 +167,12 @@ class GenerationServiceServicer(object):
         this, and only if the server has one API key for all callers.
         - "not_placed_by_this_call": this call placed no order, but an earlier call may have. Either
         nothing was sent to the catalog, or the catalog definitely rejected the first attempt that
-        this ledger knows of. Never use another idempotency_key for an order that may exist.
+        this ledger has recorded. Never use another idempotency_key for an order that may exist.
         - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
 
-        Treat an error without order_outcome as "unknown". Such an error comes from the client's own
-        library. It can also come from the server's library, which rejects a message above the size
-        limit before anything is sent to the catalog.
+        Treat an error without order_outcome as "unknown". It comes from the gRPC library of the client
+        or of the server. The server's library rejects a message above the size limit before anything
+        is sent to the catalog.
 
         A rejection is definite if its HTTP status is 400, 401, 402, 403, 404, 413 or 422, its body has
         the form of the catalog's own errors, and its error code is not about the idempotency key. A
@@ -186,24 +190,24 @@ class GenerationServiceServicer(object):
         BadRequest names it as `labels.<name>`.
         - RESOURCE_EXHAUSTED, BUDGET_EXCEEDED, with QuotaFailure and without RetryInfo: the budget of
         the caller's team does not cover the price. The metadata has window ("day" or "month"),
-        reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. If it is
-        the budget of a label's value, the metadata also has label_name and label_value.
+        reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. For the
+        budget of a label value, the metadata also has label_name and label_value.
         - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
         - INVALID_ARGUMENT, INVALID_REQUEST: the expire_time of a new order is in the past. BadRequest
         names `expire_time`.
         - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If order_outcome
         is "unknown", an operator has to check the account before you order again.
         - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
-        With a forwarded API key, this includes an order whose outcome is unknown and whose inputs
-        had different bytes, because a retry must have the same bytes as the first attempt.
+        With a forwarded API key, a repeat of an order whose outcome is unknown also gets this
+        error if its inputs have different bytes, because all attempts must have the same bytes.
         - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
         idempotency_key.
         - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent no
         order.
         - UNAVAILABLE, SUBMISSION_OUTCOME_UNKNOWN: it is unknown whether the catalog accepted the
-        order. With RetryInfo, send the same idempotency_key again. Without RetryInfo it is too
-        late to resend the order: check the account before you order again. An order can be resent
-        for 12 hours after the first attempt, unless the operator has set another time.
+        order. With RetryInfo, send the same idempotency_key again. Without RetryInfo, it is too
+        late to resend the order: check the account before you order again. Unless the operator has
+        set another time, an order can be resent for 12 hours after the first attempt.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -211,9 +215,9 @@ class GenerationServiceServicer(object):
 
     def GetGeneration(self, request, context):
         """GetGeneration returns one render. If the render is being watched under the same API key, the
-        response comes from the watch, without a request to the catalog. observe_time shows the age of
-        the response, and max_staleness limits it. While the catalog does not respond, the response has
-        the last known state.
+        response has the latest state from the watch, even while the catalog does not respond.
+        observe_time shows the age of this state, and max_staleness limits the age. If the render is
+        not being watched, or the state is too old, the call sends one request to the catalog.
 
         Errors:
         - NOT_FOUND, GENERATION_NOT_FOUND, with ResourceInfo: there is no such render, or it belongs
@@ -234,9 +238,10 @@ class GenerationServiceServicer(object):
         filter has STATE_DELETED.
 
         Some callers can see every render of an API key: operators, callers that forward the API key,
-        and all callers of a server without a callers file. If their filter has no labels, the list
-        ends with the renders that are in the catalog's list but not in the ledger. These renders have
-        no owner and are in the catalog's order. The last pages fail if the catalog does not respond.
+        and all callers of a server that identifies callers neither by a callers file nor by
+        certificates. If their filter has no labels and no owner, the list ends with the renders that
+        are in the catalog's list but not in the ledger. These renders have no owner and are sorted as
+        in the catalog's list. The last pages fail if the catalog does not respond.
 
         Errors:
         - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
@@ -247,9 +252,9 @@ class GenerationServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WaitGeneration(self, request, context):
-        """WaitGeneration returns when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. When
-        the timeout expires first, it returns OK with the latest state, so check Generation.terminal.
-        Failures of the catalog do not end a wait. All waits and watches of a render under one API key
+        """WaitGeneration returns when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. If
+        the timeout expires first, it returns OK with the latest state, so check Generation.terminal. A
+        failure of the catalog does not end a wait. All waits and watches of a render under one API key
         share the same polls. To wait longer than a minute, use WatchGeneration.
 
         Errors:
@@ -265,7 +270,7 @@ class GenerationServiceServicer(object):
         changes arrive faster than the caller reads, the stream skips intermediate states, but never
         the last one. While nothing changes, heartbeats report the condition of the catalog.
 
-        Failures of the catalog never end a watch: heartbeats report them. A caller may end a watch at
+        A failure of the catalog never ends a watch: heartbeats report it. A caller may end a watch at
         any time, which never affects the render or its price. Over REST, a watch is a stream of
         server-sent events (Accept: text/event-stream) or of JSON lines (Accept: application/x-ndjson).
 
@@ -278,9 +283,9 @@ class GenerationServiceServicer(object):
         - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
 
         Watch again after every error except NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
-        INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Before
-        that, wait for the delay in closing or RetryInfo, or back off. Send the last etag as
-        known_etag.
+        INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Before you
+        watch again, wait for the delay in closing or RetryInfo. Without a delay, back off. Send the
+        last etag as known_etag.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -318,17 +323,18 @@ class GenerationServiceServicer(object):
         resume_token, the stream continues after the message that carried the token, also on another
         replica. Events are kept for 7 days. A ledger in memory loses them when the server stops.
 
-        The stream has no goal and does not end. Over REST, it is a stream of server-sent events whose
-        IDs are the tokens, so that a browser resumes by itself, or of JSON lines.
+        The stream never ends with OK. Over REST, it is a stream of server-sent events or of JSON
+        lines. The IDs of the server-sent events are the tokens, so a browser resumes the stream
+        automatically.
 
         Errors:
-        - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token belongs to another owner or is made up,
-        or filter.owner was set by a caller that is not an operator, or the caller forwards its own
-        API key. Easel writes events only for orders under the server's API key; with your own key,
-        use WatchGenerations.
+        - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token is invalid or belongs to another owner,
+        or a caller that is not an operator has set filter.owner. A caller that forwards its own
+        API key also gets this error, because events exist only for orders under the server's API
+        key. Use WatchGenerations instead.
         - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
         - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
-        the server stops, or the stream has reached its maximum age.
+        the server is stopping, or the stream has reached its maximum age.
         - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -344,7 +350,7 @@ class GenerationServiceServicer(object):
         If the operator keeps copies of results, each result is copied once after its render succeeds.
         Downloads then read the copy, even while the catalog is unavailable or after the catalog has
         deleted the render. With copies, a text result can also be downloaded as a file.
-        DeleteGeneration deletes the copy too, unless the operator keeps the copies of the team.
+        DeleteGeneration also deletes the copy, unless the operator keeps the team's copies.
 
         Over REST, the body of the response has only the bytes. The headers Range, ETag and
         Content-Length are supported. If reading fails after the headers were sent, the connection is
@@ -357,8 +363,8 @@ class GenerationServiceServicer(object):
         its state.
         - OUT_OF_RANGE, READ_OFFSET_OUT_OF_RANGE: read_offset is past the end.
         - UNAVAILABLE, CONTENT_INTERRUPTED: reading failed. Resume at next_offset in the metadata.
-        - DATA_LOSS, CONTENT_CHANGED: the bytes do not belong to etag, or changed during the
-        download.
+        - DATA_LOSS, CONTENT_CHANGED: the result does not have the requested etag, or it changed
+        during the download.
         - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no byte for two minutes.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -446,9 +452,10 @@ class GenerationService(object):
     ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
     ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
     finished orders after 24 hours, or earlier if it has more than 100,000 orders. After an order is
-    deleted, its render has no labels and is missing from usage and from lists by owner or label.
-    Only callers that can see every render of the API key can see it. Only the catalog remembers its
-    idempotency_key, so with a ledger in memory, order_outcome is never "not_placed".
+    deleted, its render has no labels and is missing from usage and from lists by owner or label. The
+    render is then visible only to callers that can see every render of the API key. After the
+    deletion, only the catalog remembers the idempotency_key. So with a ledger in memory,
+    order_outcome is never "not_placed".
 
     Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
     these errors, which are not repeated below:
@@ -458,7 +465,7 @@ class GenerationService(object):
     - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
     - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
     - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
-    - INTERNAL: the response of the catalog can't be read.
+    - INTERNAL: a response from the catalog can't be read.
     """
 
     @staticmethod

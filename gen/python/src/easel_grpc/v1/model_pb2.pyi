@@ -87,7 +87,7 @@ Global___InputFieldType: _TypeAlias = InputFieldType  # noqa: Y015
 
 @_typing.final
 class Model(_message.Message):
-    """Model is one of the catalog's models, with which renders can be ordered."""
+    """Model describes a model in the catalog. An order names the model that makes its render."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -109,7 +109,7 @@ class Model(_message.Message):
     """Kind of result of the model's renders."""
     @_builtins.property
     def input_fields(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputField]:
-        """Input fields in the catalog's order, at most 1000. GetModel always returns them. ListModels
+        """Input fields, at most 1000, sorted as in the catalog. GetModel always returns them. ListModels
         returns them only if the catalog's list has them.
         """
 
@@ -129,7 +129,8 @@ class Model(_message.Message):
         default limit of gRPC clients, or because a list has more than 1000 items.
 
         The names are "upstream_fields", "input_fields", or the name of a field of InputField, such as
-        "input_fields.allowed_values". Such a field may be empty in only some of the input fields.
+        "input_fields.allowed_values". A field of InputField may be omitted in some input fields and
+        present in others.
         """
 
     def __init__(

@@ -27,17 +27,17 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ModelServiceStub:
-    """ModelService reads the models of the catalog and their inputs. Reading is free.
+    """ModelService returns the catalog's models and their inputs. Its calls are free.
 
-    Responses come from a cache for each API key. observe_time shows the age of a record. If a record
+    Each API key has its own cache of responses. observe_time shows the age of a record. If a record
     is at most 10 minutes old, the cached record is returned. If it is older than 1 minute, it is
     also refreshed in the background. A record that is older than 10 minutes is refreshed before the
     call returns.
 
-    While the catalog is unavailable, asks to slow down or returns unreadable responses, records that
-    are up to 24 hours old are returned, and requests are sent to the catalog at most every 10
-    seconds. If the catalog rejects an API key or denies it access, all records of the key are
-    deleted. If a model no longer exists, its record is deleted.
+    While the catalog is unavailable, asks to slow down or returns unreadable responses, cached
+    records that are up to 24 hours old are returned. During this time, a request is sent to the
+    catalog at most every 10 seconds. If the catalog rejects an API key or denies it access, all
+    cached records of the key are deleted. If a model no longer exists, its cached record is deleted.
     """
 
     @_typing.overload
@@ -45,8 +45,8 @@ class ModelServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ModelServiceAsyncStub: ...
     ListModels: _grpc.UnaryUnaryMultiCallable[_model_service_pb2.ListModelsRequest, _model_service_pb2.ListModelsResponse]
-    """ListModels returns the models that the API key may order from, in the catalog's order. It omits
-    models that the caller's team may not use. Operators see all models.
+    """ListModels returns the models from which the API key may order, sorted as in the catalog. It
+    omits models that the caller's team may not use. Operators see all models.
 
     Errors:
       - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by ListModels.
@@ -64,23 +64,23 @@ class ModelServiceStub:
 
 @_typing.type_check_only
 class ModelServiceAsyncStub(ModelServiceStub):
-    """ModelService reads the models of the catalog and their inputs. Reading is free.
+    """ModelService returns the catalog's models and their inputs. Its calls are free.
 
-    Responses come from a cache for each API key. observe_time shows the age of a record. If a record
+    Each API key has its own cache of responses. observe_time shows the age of a record. If a record
     is at most 10 minutes old, the cached record is returned. If it is older than 1 minute, it is
     also refreshed in the background. A record that is older than 10 minutes is refreshed before the
     call returns.
 
-    While the catalog is unavailable, asks to slow down or returns unreadable responses, records that
-    are up to 24 hours old are returned, and requests are sent to the catalog at most every 10
-    seconds. If the catalog rejects an API key or denies it access, all records of the key are
-    deleted. If a model no longer exists, its record is deleted.
+    While the catalog is unavailable, asks to slow down or returns unreadable responses, cached
+    records that are up to 24 hours old are returned. During this time, a request is sent to the
+    catalog at most every 10 seconds. If the catalog rejects an API key or denies it access, all
+    cached records of the key are deleted. If a model no longer exists, its cached record is deleted.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListModels: _aio.UnaryUnaryMultiCallable[_model_service_pb2.ListModelsRequest, _model_service_pb2.ListModelsResponse]  # type: ignore[assignment]
-    """ListModels returns the models that the API key may order from, in the catalog's order. It omits
-    models that the caller's team may not use. Operators see all models.
+    """ListModels returns the models from which the API key may order, sorted as in the catalog. It
+    omits models that the caller's team may not use. Operators see all models.
 
     Errors:
       - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by ListModels.
@@ -97,17 +97,17 @@ class ModelServiceAsyncStub(ModelServiceStub):
     """
 
 class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
-    """ModelService reads the models of the catalog and their inputs. Reading is free.
+    """ModelService returns the catalog's models and their inputs. Its calls are free.
 
-    Responses come from a cache for each API key. observe_time shows the age of a record. If a record
+    Each API key has its own cache of responses. observe_time shows the age of a record. If a record
     is at most 10 minutes old, the cached record is returned. If it is older than 1 minute, it is
     also refreshed in the background. A record that is older than 10 minutes is refreshed before the
     call returns.
 
-    While the catalog is unavailable, asks to slow down or returns unreadable responses, records that
-    are up to 24 hours old are returned, and requests are sent to the catalog at most every 10
-    seconds. If the catalog rejects an API key or denies it access, all records of the key are
-    deleted. If a model no longer exists, its record is deleted.
+    While the catalog is unavailable, asks to slow down or returns unreadable responses, cached
+    records that are up to 24 hours old are returned. During this time, a request is sent to the
+    catalog at most every 10 seconds. If the catalog rejects an API key or denies it access, all
+    cached records of the key are deleted. If a model no longer exists, its cached record is deleted.
     """
 
     @_abc_1.abstractmethod
@@ -116,8 +116,8 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _model_service_pb2.ListModelsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_model_service_pb2.ListModelsResponse, _abc.Awaitable[_model_service_pb2.ListModelsResponse]]:
-        """ListModels returns the models that the API key may order from, in the catalog's order. It omits
-        models that the caller's team may not use. Operators see all models.
+        """ListModels returns the models from which the API key may order, sorted as in the catalog. It
+        omits models that the caller's team may not use. Operators see all models.
 
         Errors:
           - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by ListModels.

@@ -13,8 +13,8 @@ export declare const file_easel_v1_account: GenFile;
 
 /**
  * Account is the catalog account to which the API key of a call belongs. All API keys of the
- * account share its balance. Renders that are ordered in the catalog's interactive studio also use
- * it.
+ * account share its balance. Renders that are ordered in the catalog's interactive studio are also
+ * charged to it.
  *
  * @generated from message easel.v1.Account
  */
@@ -55,7 +55,7 @@ export declare type Account = Message<"easel.v1.Account"> & {
   upstreamFields?: JsonObject | undefined;
 
   /**
-   * Budgets of the caller's team: one for each window that has a limit. The daily budget comes
+   * Budgets of the caller's owner: one for each window that has a limit. The daily budget comes
    * first. Empty if there are no limits.
    *
    * @generated from field: repeated easel.v1.Budget budgets = 5;
@@ -78,7 +78,7 @@ export declare type Account = Message<"easel.v1.Account"> & {
 export declare const AccountSchema: GenMessage<Account>;
 
 /**
- * Budget is the limit and the spending of a team in the current window. The ledger's clock
+ * Budget is the limit and the spending of an owner in the current window. The ledger's clock
  * determines the window. An order is rejected with BUDGET_EXCEEDED if the sum of its price,
  * spent_cents and reserved_cents exceeds limit_cents. An order counts in the window in which it was
  * placed, even if its cost changes later.
@@ -103,8 +103,8 @@ export declare type Budget = Message<"easel.v1.Budget"> & {
   /**
    * Cost of the orders in the window minus refunds, in euro cents.
    *
-   * It can exceed the limit if the catalog charges more than it quoted, or if the operator has
-   * lowered the limit.
+   * The value can exceed the limit if the catalog charges more than it quoted, or if the operator
+   * has lowered the limit.
    *
    * @generated from field: int64 spent_cents = 3;
    */
@@ -146,9 +146,9 @@ export declare type Budget = Message<"easel.v1.Budget"> & {
 export declare const BudgetSchema: GenMessage<Budget>;
 
 /**
- * UsageRow is the number and the cost of the orders that have the same values in all dimensions.
- * All amounts of an order, including a later refund, count at the time when the order was placed.
- * Orders that the catalog rejected are not counted.
+ * UsageRow is the number and the cost of the orders that have the same values in all requested
+ * dimensions. All amounts of an order, including a later refund, count at the time when the order
+ * was placed. Orders that the catalog rejected are not counted.
  *
  * @generated from message easel.v1.UsageRow
  */
@@ -206,29 +206,29 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   failedCount: bigint;
 
   /**
-   * Number of orders for which it is unknown whether the catalog accepted them. They are not part
-   * of order_count. Their quoted price is part of reserved_cents.
+   * Number of orders for which it is unknown whether the catalog accepted them. They do not count
+   * in order_count, but their quoted prices count in reserved_cents.
    *
    * @generated from field: int64 unknown_count = 8;
    */
   unknownCount: bigint;
 
   /**
-   * Price that was charged for the renders, in euro cents, before refunds.
+   * Total of the prices charged for the renders, in euro cents, before refunds.
    *
    * @generated from field: int64 cost_cents = 9;
    */
   costCents: bigint;
 
   /**
-   * Refunds of these charges, in euro cents.
+   * Total of the refunds of these charges, in euro cents.
    *
    * @generated from field: int64 refunded_cents = 10;
    */
   refundedCents: bigint;
 
   /**
-   * Quoted prices of orders whose cost is not known yet, in euro cents.
+   * Total of the quoted prices of orders whose cost is not known yet, in euro cents.
    *
    * For an order without a budget and without max_cost_cents, no price is quoted or reserved.
    *
@@ -239,9 +239,9 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   /**
    * Amount that counts as spent although the catalog has not confirmed it, in euro cents.
    *
-   * It is the price of renders that failed or were deleted without a known refund, and of renders
-   * that finished without a readable price. If the catalog sent the price of a render, the price is
-   * also part of cost_cents.
+   * It is the total price of renders that failed or were deleted without a known refund, and of
+   * renders that finished without a readable price. If the catalog sent the price of a render, the
+   * price is also part of cost_cents.
    *
    * @generated from field: int64 unconfirmed_cents = 12;
    */
@@ -295,7 +295,7 @@ export enum BudgetWindow {
 export declare const BudgetWindowSchema: GenEnum<BudgetWindow>;
 
 /**
- * UsageDimension is a dimension by which usage is grouped.
+ * UsageDimension is a property of orders by which usage is grouped.
  *
  * @generated from enum easel.v1.UsageDimension
  */

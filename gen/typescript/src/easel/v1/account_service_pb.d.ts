@@ -68,8 +68,8 @@ export declare type ListUsageRequest = Message<"easel.v1.ListUsageRequest"> & {
   endTime?: Timestamp | undefined;
 
   /**
-   * Dimensions of the rows, in order. There is one row for each combination of values. If empty,
-   * there is one row for all orders.
+   * Dimensions by which orders are grouped. There is one row for each combination of values. If
+   * empty, there is one row for all orders.
    *
    * @generated from field: repeated easel.v1.UsageDimension group_by = 3;
    */
@@ -131,7 +131,7 @@ export declare type ListUsageResponse = Message<"easel.v1.ListUsageResponse"> & 
 export declare const ListUsageResponseSchema: GenMessage<ListUsageResponse>;
 
 /**
- * AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+ * AccountService returns an API key's account in the catalog, and usage from the ledger. The
  * comment of GenerationService describes the ledger.
  *
  * @generated from service easel.v1.AccountService
@@ -139,8 +139,7 @@ export declare const ListUsageResponseSchema: GenMessage<ListUsageResponse>;
 export declare const AccountService: GenService<{
   /**
    * GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
-   * balance is never cached: each call by a caller that may see it sends one request to the
-   * catalog.
+   * balance is never cached: if the caller may see it, each call sends one request to the catalog.
    *
    * Errors:
    *   - UNAUTHENTICATED: the API key is missing, wrong or revoked.
@@ -159,7 +158,8 @@ export declare const AccountService: GenService<{
    * ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
    * of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
    * sees the orders that were placed through Easel with this API key. Rows are sorted by their
-   * dimensions, in the order of group_by. A combination of values without orders has no row.
+   * dimensions, in the order of group_by. There is no row for a combination of values without
+   * orders.
    *
    * If a forwarded API key has no orders, the call sends one request to the catalog to check the
    * API key.

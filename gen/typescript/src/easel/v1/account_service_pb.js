@@ -41,7 +41,7 @@ export const ListUsageResponseSchema = /*@__PURE__*/
   messageDesc(file_easel_v1_account_service, 3);
 
 /**
- * AccountService returns the account of an API key from the catalog, and usage from the ledger. The
+ * AccountService returns an API key's account in the catalog, and usage from the ledger. The
  * comment of GenerationService describes the ledger.
  *
  * @generated from service easel.v1.AccountService

@@ -10,11 +10,11 @@ import type { GenEnum, GenFile } from "@bufbuild/protobuf/codegenv2";
 export declare const file_easel_v1_error: GenFile;
 
 /**
- * ErrorReason is the machine-readable reason of an error. Every error of Easel has
+ * ErrorReason is the machine-readable reason for an error. Every error from Easel has
  * google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason.
- * Each reason has one gRPC code. Over REST, its HTTP status is the usual one for this code, unless
- * the comment of the reason names another status. If a reason is not listed here, it comes from a
- * newer server: handle the error by its code.
+ * The comment of each reason begins with its gRPC code. Over REST, the HTTP status is the usual one
+ * for this code, unless the comment names another status. A reason that is not listed here comes
+ * from a newer server: handle the error by its code.
  *
  * Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
  *
@@ -26,10 +26,10 @@ export declare const file_easel_v1_error: GenFile;
  * calls itself, such as a call whose message is too large. A proxy in front of Easel can also
  * return errors.
  *
- * If a response from the catalog caused the error, the metadata of ErrorInfo has the HTTP status of
- * this response as upstream_status. If the response has an error code, the metadata has that code
- * in upper case as upstream_code, unless the code has more than 64 characters or characters outside
- * [A-Z0-9_.-].
+ * If a response from the catalog caused the error, upstream_status in the metadata of ErrorInfo is
+ * the HTTP status of the response. upstream_code is the error code in the response, in upper case.
+ * It is missing if the response has no code, or if the code has more than 64 characters or
+ * characters outside [A-Z0-9_.-].
  *
  * For an order, order_outcome in the metadata of ErrorInfo takes precedence over the advice here.
  * See CreateGeneration. A retry of an order must have the same idempotency_key.
@@ -115,7 +115,7 @@ export enum ErrorReason {
   /**
    * UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects
    * the API key: it is wrong or was revoked. Not retryable: send another API key, or ask the
-   * operator to replace the API key of the server.
+   * operator to replace the server's API key.
    *
    * @generated from enum value: UPSTREAM_CREDENTIAL_REJECTED = 13;
    */
@@ -123,7 +123,7 @@ export enum ErrorReason {
 
   /**
    * PERMISSION_DENIED. The catalog denies this request for this API key. Not retryable: use an API
-   * key with the permission.
+   * key with this permission.
    *
    * @generated from enum value: UPSTREAM_FORBIDDEN = 14;
    */
@@ -179,8 +179,8 @@ export enum ErrorReason {
 
   /**
    * RESOURCE_EXHAUSTED, over REST 402. The budget of the team or of a label value does not cover the
-   * price. The metadata has window, reset_time, remaining_cents and price_cents; for a label also
-   * label_name, label_value. Retryable: after reset_time; there is no RetryInfo.
+   * price. The metadata has window, reset_time, remaining_cents and price_cents; for a label, also
+   * label_name and label_value. Retryable: after reset_time; there is no RetryInfo.
    *
    * @generated from enum value: BUDGET_EXCEEDED = 32;
    */
@@ -211,8 +211,8 @@ export enum ErrorReason {
 
   /**
    * UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable: with the same
-   * idempotency_key, which is safe and returns the outcome. Without RetryInfo it is too late for a
-   * retry, and an operator has to check the account.
+   * idempotency_key, which is safe and returns the outcome. Without RetryInfo, it is too late for a
+   * retry: an operator has to check the account.
    *
    * @generated from enum value: SUBMISSION_OUTCOME_UNKNOWN = 36;
    */
@@ -276,14 +276,14 @@ export enum ErrorReason {
 
   /**
    * OUT_OF_RANGE. Events after the resume_token may have been deleted; the metadata has
-   * oldest_time, the time of the oldest event that is left. Retryable: without resume_token.
+   * oldest_time, the time of the oldest remaining event. Retryable: without resume_token.
    *
    * @generated from enum value: RESUME_TOKEN_EXPIRED = 45;
    */
   RESUME_TOKEN_EXPIRED = 45,
 
   /**
-   * RESOURCE_EXHAUSTED. The rate limit of the catalog is reached. Retryable.
+   * RESOURCE_EXHAUSTED. The catalog's rate limit is reached. Retryable.
    *
    * @generated from enum value: UPSTREAM_RATE_LIMITED = 50;
    */
@@ -306,15 +306,15 @@ export enum ErrorReason {
   UPSTREAM_REDIRECT_REFUSED = 52,
 
   /**
-   * INTERNAL. The response of the catalog contradicts its specification. Not retryable: the
-   * operator has to check the base URL.
+   * INTERNAL. A response from the catalog contradicts the catalog's specification. Not retryable:
+   * the operator has to check the base URL.
    *
    * @generated from enum value: UPSTREAM_CONTRACT_MISMATCH = 53;
    */
   UPSTREAM_CONTRACT_MISMATCH = 53,
 
   /**
-   * INTERNAL. The response of the catalog can't be read. Possibly retryable.
+   * INTERNAL. A response from the catalog can't be read. Possibly retryable.
    *
    * @generated from enum value: UPSTREAM_MALFORMED_RESPONSE = 54;
    */
@@ -422,7 +422,7 @@ export enum ErrorReason {
   CROSS_ORIGIN_REQUEST = 85,
 
   /**
-   * CANCELLED. The caller disconnected or cancelled the call. Retryable: if the result is still
+   * CANCELLED. The caller disconnected or canceled the call. Retryable: if the result is still
    * needed.
    *
    * @generated from enum value: CANCELLED = 90;

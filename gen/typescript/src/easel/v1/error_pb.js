@@ -17,11 +17,11 @@ export const ErrorReasonSchema = /*@__PURE__*/
   enumDesc(file_easel_v1_error, 0);
 
 /**
- * ErrorReason is the machine-readable reason of an error. Every error of Easel has
+ * ErrorReason is the machine-readable reason for an error. Every error from Easel has
  * google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason.
- * Each reason has one gRPC code. Over REST, its HTTP status is the usual one for this code, unless
- * the comment of the reason names another status. If a reason is not listed here, it comes from a
- * newer server: handle the error by its code.
+ * The comment of each reason begins with its gRPC code. Over REST, the HTTP status is the usual one
+ * for this code, unless the comment names another status. A reason that is not listed here comes
+ * from a newer server: handle the error by its code.
  *
  * Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
  *
@@ -33,10 +33,10 @@ export const ErrorReasonSchema = /*@__PURE__*/
  * calls itself, such as a call whose message is too large. A proxy in front of Easel can also
  * return errors.
  *
- * If a response from the catalog caused the error, the metadata of ErrorInfo has the HTTP status of
- * this response as upstream_status. If the response has an error code, the metadata has that code
- * in upper case as upstream_code, unless the code has more than 64 characters or characters outside
- * [A-Z0-9_.-].
+ * If a response from the catalog caused the error, upstream_status in the metadata of ErrorInfo is
+ * the HTTP status of the response. upstream_code is the error code in the response, in upper case.
+ * It is missing if the response has no code, or if the code has more than 64 characters or
+ * characters outside [A-Z0-9_.-].
  *
  * For an order, order_outcome in the metadata of ErrorInfo takes precedence over the advice here.
  * See CreateGeneration. A retry of an order must have the same idempotency_key.

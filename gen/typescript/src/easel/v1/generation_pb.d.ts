@@ -12,21 +12,21 @@ import type { Timestamp } from "@bufbuild/protobuf/wkt";
 export declare const file_easel_v1_generation: GenFile;
 
 /**
- * Generation is one paid render job of the catalog.
+ * Generation is one paid render job in the catalog.
  *
  * @generated from message easel.v1.Generation
  */
 export declare type Generation = Message<"easel.v1.Generation"> & {
   /**
-   * ID from the catalog. Opaque.
+   * ID that the catalog assigned. Opaque.
    *
    * @generated from field: string generation_id = 1;
    */
   generationId: string;
 
   /**
-   * ID of the model. Empty if the catalog's record does not have it and this process did not place
-   * the order.
+   * ID of the model. Empty if the catalog's record does not contain it and this process did not
+   * place the order.
    *
    * @generated from field: string model_id = 2;
    */
@@ -40,7 +40,7 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   state: State;
 
   /**
-   * The status word of the catalog, unchanged.
+   * Status from the catalog, unchanged.
    *
    * @generated from field: string upstream_status = 4;
    */
@@ -101,8 +101,8 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   failureMessage: string;
 
   /**
-   * Time of the order, from the catalog if it sends a readable time. Otherwise, the time when this
-   * process placed the order. Unset if both are unknown.
+   * Time of the order. If the catalog sends no readable time, the time when this process placed the
+   * order. Unset if both are unknown.
    *
    * @generated from field: google.protobuf.Timestamp create_time = 11;
    */
@@ -168,8 +168,8 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
    * Names of fields that the server left empty, because the response would otherwise exceed 4 MiB,
    * the default limit of gRPC clients. Not part of the etag.
    *
-   * The server omits "upstream_fields" first, then "inputs", then "text". A list also omits long
-   * fields; GetGeneration returns them.
+   * The server omits "upstream_fields" first, then "inputs", then "text". A list omits long fields
+   * even if the response is small; GetGeneration returns them.
    *
    * @generated from field: repeated string omitted_fields = 19;
    */
@@ -238,8 +238,9 @@ export declare type TextResult = Message<"easel.v1.TextResult"> & {
 export declare const TextResultSchema: GenMessage<TextResult>;
 
 /**
- * Quote is the price of inputs at one moment. A quote reserves nothing: the price may change before
- * the order. To limit the price, set CreateGenerationRequest.max_cost_cents.
+ * Quote is the current price of a render with the given inputs. A quote reserves nothing, so the
+ * price may change before the order. To limit the price, set
+ * CreateGenerationRequest.max_cost_cents.
  *
  * @generated from message easel.v1.Quote
  */
@@ -288,9 +289,8 @@ export declare type Quote = Message<"easel.v1.Quote"> & {
 export declare const QuoteSchema: GenMessage<Quote>;
 
 /**
- * State is the state of a generation. States never go backwards. Every state can become
- * STATE_DELETED. Apart from that, a terminal state changes only from STATE_FAILED to
- * STATE_REFUNDED.
+ * State is the progress of a generation. It never goes backwards. Any state can change to
+ * STATE_DELETED. Otherwise, a terminal state changes only from STATE_FAILED to STATE_REFUNDED.
  *
  * @generated from enum easel.v1.State
  */
@@ -310,8 +310,8 @@ export enum State {
   QUEUED = 1,
 
   /**
-   * Being rendered. The catalog's specification has no such status. It is sent only if the catalog
-   * returns a status word with this meaning.
+   * Being rendered. Sent only if the catalog returns a status with this meaning, which its
+   * specification does not list.
    *
    * @generated from enum value: STATE_RUNNING = 2;
    */
@@ -339,8 +339,8 @@ export enum State {
   REFUNDED = 5,
 
   /**
-   * Deleted from the catalog, or never in the catalog, which does not distinguish the two.
-   * Terminal. Only watches, waits, and lists whose filter has this state return it.
+   * The catalog does not have the render: it was deleted or never existed. Terminal. Returned only
+   * by watches, waits, events, and lists whose filter has this state.
    *
    * @generated from enum value: STATE_DELETED = 6;
    */

@@ -46,9 +46,8 @@ export const StateSchema = /*@__PURE__*/
   enumDesc(file_easel_v1_generation, 0);
 
 /**
- * State is the state of a generation. States never go backwards. Every state can become
- * STATE_DELETED. Apart from that, a terminal state changes only from STATE_FAILED to
- * STATE_REFUNDED.
+ * State is the progress of a generation. It never goes backwards. Any state can change to
+ * STATE_DELETED. Otherwise, a terminal state changes only from STATE_FAILED to STATE_REFUNDED.
  *
  * @generated from enum easel.v1.State
  */

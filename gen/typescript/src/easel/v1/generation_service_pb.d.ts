@@ -14,8 +14,8 @@ import type { Budget } from "./account_pb.js";
 export declare const file_easel_v1_generation_service: GenFile;
 
 /**
- * QuoteGenerationRequest is the request for a price. Exactly one of inputs and inputs_json must be
- * set.
+ * QuoteGenerationRequest contains the model and the inputs of the render to price. Exactly one of
+ * inputs and inputs_json must be set.
  *
  * @generated from message easel.v1.QuoteGenerationRequest
  */
@@ -129,9 +129,9 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
    * Labels for lists and reports, at most 16. They are never sent to the catalog. See
    * Generation.labels, GenerationFilter and ListUsage.
    *
-   * Labels do not identify the order. A repeated request does not change the labels of the first
-   * request. A name has up to 63 lower-case letters, digits, '_', '.' and '-', and starts with a
-   * letter. A value has up to 256 bytes without U+0000.
+   * Labels are not part of the identity of an order: a repeated request does not change the labels
+   * of the first request. A name has up to 63 lower-case letters, digits, '_', '.' and '-', and
+   * starts with a letter. A value has up to 256 bytes without U+0000.
    *
    * @generated from field: map<string, string> labels = 6;
    */
@@ -292,7 +292,7 @@ export declare type GenerationFilter = Message<"easel.v1.GenerationFilter"> & {
 
   /**
    * States to include. If empty, all states except STATE_DELETED. STATE_QUEUED also matches renders
-   * that have never had a recognized state. STATE_UNRECOGNIZED matches nothing.
+   * that have never had a recognized state. STATE_UNRECOGNIZED matches no render in the ledger.
    *
    * @generated from field: repeated easel.v1.State states = 2;
    */
@@ -494,7 +494,7 @@ export declare type WatchGenerationResponse = Message<"easel.v1.WatchGenerationR
     case: "content";
   } | {
     /**
-     * Sent before the server ends a stream whose watch is not complete.
+     * Sent before the server ends the stream of an unfinished watch.
      *
      * @generated from field: easel.v1.StreamClosing closing = 4;
      */
@@ -572,7 +572,7 @@ export declare type Heartbeat = Message<"easel.v1.Heartbeat"> & {
   upstreamCondition: UpstreamCondition;
 
   /**
-   * Number of polls that have failed in a row.
+   * Number of consecutive polls that have failed.
    *
    * @generated from field: int32 consecutive_poll_failures = 4;
    */
@@ -667,12 +667,12 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
    * The etags of the last updates that the caller has, by render ID, up to 1000. Renders that have
    * not changed since then are not sent again.
    *
-   * If no render has changed, the stream starts with caught_up, which counts all renders of the
+   * If no render has changed, the stream starts with caught_up, which counts all renders in the
    * stream. With named renders, the etags of other renders are ignored. Without named renders, each
-   * render in known_etags that the catalog no longer lists is read once. If the render still
-   * exists, the stream includes it. Otherwise, or if it belongs to another owner, the stream
-   * reports it with STATE_DELETED. Each of these reads counts as a poll, so omit settled renders
-   * that are no longer of interest. Renders that filter excludes are ignored.
+   * render in known_etags that the catalog no longer lists is read once. If the render still exists
+   * and the caller may see it, the stream includes it. Otherwise, the stream reports it with
+   * STATE_DELETED. Each of these reads counts as a poll, so omit settled renders that you no longer
+   * need. Renders that filter excludes are ignored.
    *
    * Over REST, use knownEtags[id]=etag in a query for each render, or send many in the body of a
    * POST.
@@ -722,7 +722,7 @@ export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGeneration
     case: "update";
   } | {
     /**
-     * Sent while no render of the stream changes.
+     * Sent while no render in the stream changes.
      *
      * @generated from field: easel.v1.Heartbeat heartbeat = 2;
      */
@@ -730,7 +730,7 @@ export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGeneration
     case: "heartbeat";
   } | {
     /**
-     * Sent before the server ends a stream whose watch is not complete.
+     * Sent before the server ends the stream of an unfinished watch.
      *
      * @generated from field: easel.v1.StreamClosing closing = 4;
      */
@@ -768,7 +768,7 @@ export declare const WatchGenerationsResponseSchema: GenMessage<WatchGenerations
  */
 export declare type CaughtUp = Message<"easel.v1.CaughtUp"> & {
   /**
-   * Number of renders of the stream at this point.
+   * Number of renders in the stream at this point.
    *
    * With named renders, the number includes renders with STATE_DELETED, but no renders that filter
    * excludes. Without named renders, it includes only existing renders.
@@ -785,14 +785,14 @@ export declare type CaughtUp = Message<"easel.v1.CaughtUp"> & {
 export declare const CaughtUpSchema: GenMessage<CaughtUp>;
 
 /**
- * WatchEventsRequest selects events and the first of them.
+ * WatchEventsRequest selects events, and the position where the stream starts.
  *
  * @generated from message easel.v1.WatchEventsRequest
  */
 export declare type WatchEventsRequest = Message<"easel.v1.WatchEventsRequest"> & {
   /**
    * The resume_token of the last message that the caller has processed. The stream continues after
-   * it. If empty, start_time applies. Over REST, the header Last-Event-ID may contain it.
+   * this message. If empty, start_time applies. Over REST, the header Last-Event-ID may contain it.
    *
    * @generated from field: string resume_token = 1;
    */
@@ -807,7 +807,7 @@ export declare type WatchEventsRequest = Message<"easel.v1.WatchEventsRequest"> 
   startTime?: Timestamp | undefined;
 
   /**
-   * Filter of the events. If unset, all events of the owner are sent.
+   * Filter for the events. If unset, all events of the owner are sent.
    *
    * @generated from field: easel.v1.EventFilter filter = 3;
    */
@@ -877,7 +877,7 @@ export declare type WatchEventsResponse = Message<"easel.v1.WatchEventsResponse"
     case: "event";
   } | {
     /**
-     * No message was sent for the heartbeat_interval. The heartbeat has no fields.
+     * Sent if there was no other message for the heartbeat_interval. Its fields are unset.
      *
      * @generated from field: easel.v1.Heartbeat heartbeat = 2;
      */
@@ -885,7 +885,7 @@ export declare type WatchEventsResponse = Message<"easel.v1.WatchEventsResponse"
     case: "heartbeat";
   } | {
     /**
-     * The caller has received all earlier events. Sent once, without generation_count.
+     * Sent once, when the caller has received all earlier events. generation_count is unset.
      *
      * @generated from field: easel.v1.CaughtUp caught_up = 3;
      */
@@ -893,7 +893,7 @@ export declare type WatchEventsResponse = Message<"easel.v1.WatchEventsResponse"
     case: "caughtUp";
   } | {
     /**
-     * The server is about to end the stream.
+     * Sent before the server ends the stream.
      *
      * @generated from field: easel.v1.StreamClosing closing = 4;
      */
@@ -909,8 +909,8 @@ export declare type WatchEventsResponse = Message<"easel.v1.WatchEventsResponse"
   emitTime?: Timestamp | undefined;
 
   /**
-   * Continues the stream after this message: see WatchEventsRequest.resume_token. Store it when the
-   * message was processed. Every message has it.
+   * Token for WatchEventsRequest.resume_token, with which a stream continues after this message.
+   * Every message has one. Store it after you have processed the message.
    *
    * @generated from field: string resume_token = 6;
    */
@@ -1137,7 +1137,7 @@ export declare type ContentInfo = Message<"easel.v1.ContentInfo"> & {
   etag: string;
 
   /**
-   * Source of the first bytes. Every source has the same bytes. Over REST, the header
+   * Source of the first bytes. All sources return the same bytes. Over REST, the header
    * Easel-Content-Source is "catalog" or "copy".
    *
    * @generated from field: easel.v1.ContentSource source = 5;
@@ -1200,8 +1200,8 @@ export declare type DeleteGenerationRequest = Message<"easel.v1.DeleteGeneration
   allowMissing: boolean;
 
   /**
-   * Whether to delete a render that is not terminal. The catalog does not specify whether its price
-   * is then refunded, or whether it stops rendering.
+   * Whether to delete a render that is not terminal. The catalog does not specify whether it then
+   * refunds the price or stops the render.
    *
    * @generated from field: bool force = 3;
    */
@@ -1249,8 +1249,8 @@ export enum WatchUntil {
   TERMINAL = 1,
 
   /**
-   * The cost of the render is final. The render is succeeded, refunded or deleted, or it is failed
-   * and the time for a refund is over.
+   * The cost of the render is final. The render is succeeded, refunded or deleted, or it failed
+   * longer ago than EASEL_REFUND_WINDOW (10 minutes by default).
    *
    * @generated from enum value: WATCH_UNTIL_SETTLED = 2;
    */
@@ -1383,9 +1383,10 @@ export declare const ContentSourceSchema: GenEnum<ContentSource>;
  * ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
  * ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
  * finished orders after 24 hours, or earlier if it has more than 100,000 orders. After an order is
- * deleted, its render has no labels and is missing from usage and from lists by owner or label.
- * Only callers that can see every render of the API key can see it. Only the catalog remembers its
- * idempotency_key, so with a ledger in memory, order_outcome is never "not_placed".
+ * deleted, its render has no labels and is missing from usage and from lists by owner or label. The
+ * render is then visible only to callers that can see every render of the API key. After the
+ * deletion, only the catalog remembers the idempotency_key. So with a ledger in memory,
+ * order_outcome is never "not_placed".
  *
  * Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
  * these errors, which are not repeated below:
@@ -1395,13 +1396,15 @@ export declare const ContentSourceSchema: GenEnum<ContentSource>;
  *   - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
  *   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
  *   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
- *   - INTERNAL: the response of the catalog can't be read.
+ *   - INTERNAL: a response from the catalog can't be read.
  *
  * @generated from service easel.v1.GenerationService
  */
 export declare const GenerationService: GenService<{
   /**
-   * QuoteGeneration returns the price of inputs. It starts no render and charges nothing.
+   * QuoteGeneration returns the price of a render with the given inputs. It starts no render and
+   * charges nothing. Each call sends one request to the catalog, and a second request for the
+   * balance if the caller may see it.
    *
    * Errors:
    *   - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: the catalog rejects an input or the model.
@@ -1424,14 +1427,14 @@ export declare const GenerationService: GenService<{
    * The idempotency_key identifies the order. After any error, timeout or crash, send the same
    * request with the same idempotency_key and under the same API key, within 12 hours. The order is
    * charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
-   * API key. Once an order may have been sent to the catalog, Easel keeps trying until the caller's
-   * deadline, and for at most another minute, even if the caller disconnects.
+   * API key. Once an order may have been sent to the catalog, Easel also retries it after the
+   * caller disconnects: until the caller's deadline, but for at most a minute.
    *
-   * Failed attempts are retried until the caller's deadline. If the deadline passes before an
-   * attempt succeeds, the error describes the last response from the catalog. If the order has not
-   * been sent one second before the deadline, it is withdrawn, so that its outcome can be recorded.
-   * If a tenth of the call's time is less than a second, the order is withdrawn that time before
-   * the deadline.
+   * Failed attempts are retried until the caller's deadline, or for a minute if the call has no
+   * deadline. If this time ends before an attempt succeeds, the error describes the last response
+   * from the catalog. An order that is still unsent is withdrawn one second before the deadline, or
+   * a tenth of the call's time before it if that is shorter. The remaining time is for recording
+   * the outcome.
    *
    * Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
    * the ledger:
@@ -1439,12 +1442,12 @@ export declare const GenerationService: GenService<{
    *     this, and only if the server has one API key for all callers.
    *   - "not_placed_by_this_call": this call placed no order, but an earlier call may have. Either
    *     nothing was sent to the catalog, or the catalog definitely rejected the first attempt that
-   *     this ledger knows of. Never use another idempotency_key for an order that may exist.
+   *     this ledger has recorded. Never use another idempotency_key for an order that may exist.
    *   - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
    *
-   * Treat an error without order_outcome as "unknown". Such an error comes from the client's own
-   * library. It can also come from the server's library, which rejects a message above the size
-   * limit before anything is sent to the catalog.
+   * Treat an error without order_outcome as "unknown". It comes from the gRPC library of the client
+   * or of the server. The server's library rejects a message above the size limit before anything
+   * is sent to the catalog.
    *
    * A rejection is definite if its HTTP status is 400, 401, 402, 403, 404, 413 or 422, its body has
    * the form of the catalog's own errors, and its error code is not about the idempotency key. A
@@ -1462,24 +1465,24 @@ export declare const GenerationService: GenService<{
    *     BadRequest names it as `labels.<name>`.
    *   - RESOURCE_EXHAUSTED, BUDGET_EXCEEDED, with QuotaFailure and without RetryInfo: the budget of
    *     the caller's team does not cover the price. The metadata has window ("day" or "month"),
-   *     reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. If it is
-   *     the budget of a label's value, the metadata also has label_name and label_value.
+   *     reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. For the
+   *     budget of a label value, the metadata also has label_name and label_value.
    *   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
    *   - INVALID_ARGUMENT, INVALID_REQUEST: the expire_time of a new order is in the past. BadRequest
    *     names `expire_time`.
    *   - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If order_outcome
    *     is "unknown", an operator has to check the account before you order again.
    *   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
-   *     With a forwarded API key, this includes an order whose outcome is unknown and whose inputs
-   *     had different bytes, because a retry must have the same bytes as the first attempt.
+   *     With a forwarded API key, a repeat of an order whose outcome is unknown also gets this
+   *     error if its inputs have different bytes, because all attempts must have the same bytes.
    *   - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
    *     idempotency_key.
    *   - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent no
    *     order.
    *   - UNAVAILABLE, SUBMISSION_OUTCOME_UNKNOWN: it is unknown whether the catalog accepted the
-   *     order. With RetryInfo, send the same idempotency_key again. Without RetryInfo it is too
-   *     late to resend the order: check the account before you order again. An order can be resent
-   *     for 12 hours after the first attempt, unless the operator has set another time.
+   *     order. With RetryInfo, send the same idempotency_key again. Without RetryInfo, it is too
+   *     late to resend the order: check the account before you order again. Unless the operator has
+   *     set another time, an order can be resent for 12 hours after the first attempt.
    *
    * @generated from rpc easel.v1.GenerationService.CreateGeneration
    */
@@ -1490,9 +1493,9 @@ export declare const GenerationService: GenService<{
   },
   /**
    * GetGeneration returns one render. If the render is being watched under the same API key, the
-   * response comes from the watch, without a request to the catalog. observe_time shows the age of
-   * the response, and max_staleness limits it. While the catalog does not respond, the response has
-   * the last known state.
+   * response has the latest state from the watch, even while the catalog does not respond.
+   * observe_time shows the age of this state, and max_staleness limits the age. If the render is
+   * not being watched, or the state is too old, the call sends one request to the catalog.
    *
    * Errors:
    *   - NOT_FOUND, GENERATION_NOT_FOUND, with ResourceInfo: there is no such render, or it belongs
@@ -1516,9 +1519,10 @@ export declare const GenerationService: GenService<{
    * filter has STATE_DELETED.
    *
    * Some callers can see every render of an API key: operators, callers that forward the API key,
-   * and all callers of a server without a callers file. If their filter has no labels, the list
-   * ends with the renders that are in the catalog's list but not in the ledger. These renders have
-   * no owner and are in the catalog's order. The last pages fail if the catalog does not respond.
+   * and all callers of a server that identifies callers neither by a callers file nor by
+   * certificates. If their filter has no labels and no owner, the list ends with the renders that
+   * are in the catalog's list but not in the ledger. These renders have no owner and are sorted as
+   * in the catalog's list. The last pages fail if the catalog does not respond.
    *
    * Errors:
    *   - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
@@ -1532,9 +1536,9 @@ export declare const GenerationService: GenService<{
     output: typeof ListGenerationsResponseSchema;
   },
   /**
-   * WaitGeneration returns when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. When
-   * the timeout expires first, it returns OK with the latest state, so check Generation.terminal.
-   * Failures of the catalog do not end a wait. All waits and watches of a render under one API key
+   * WaitGeneration returns when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. If
+   * the timeout expires first, it returns OK with the latest state, so check Generation.terminal. A
+   * failure of the catalog does not end a wait. All waits and watches of a render under one API key
    * share the same polls. To wait longer than a minute, use WatchGeneration.
    *
    * Errors:
@@ -1553,7 +1557,7 @@ export declare const GenerationService: GenService<{
    * changes arrive faster than the caller reads, the stream skips intermediate states, but never
    * the last one. While nothing changes, heartbeats report the condition of the catalog.
    *
-   * Failures of the catalog never end a watch: heartbeats report them. A caller may end a watch at
+   * A failure of the catalog never ends a watch: heartbeats report it. A caller may end a watch at
    * any time, which never affects the render or its price. Over REST, a watch is a stream of
    * server-sent events (Accept: text/event-stream) or of JSON lines (Accept: application/x-ndjson).
    *
@@ -1566,9 +1570,9 @@ export declare const GenerationService: GenService<{
    *   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
    *
    * Watch again after every error except NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
-   * INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Before
-   * that, wait for the delay in closing or RetryInfo, or back off. Send the last etag as
-   * known_etag.
+   * INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Before you
+   * watch again, wait for the delay in closing or RetryInfo. Without a delay, back off. Send the
+   * last etag as known_etag.
    *
    * @generated from rpc easel.v1.GenerationService.WatchGeneration
    */
@@ -1612,17 +1616,18 @@ export declare const GenerationService: GenService<{
    * resume_token, the stream continues after the message that carried the token, also on another
    * replica. Events are kept for 7 days. A ledger in memory loses them when the server stops.
    *
-   * The stream has no goal and does not end. Over REST, it is a stream of server-sent events whose
-   * IDs are the tokens, so that a browser resumes by itself, or of JSON lines.
+   * The stream never ends with OK. Over REST, it is a stream of server-sent events or of JSON
+   * lines. The IDs of the server-sent events are the tokens, so a browser resumes the stream
+   * automatically.
    *
    * Errors:
-   *   - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token belongs to another owner or is made up,
-   *     or filter.owner was set by a caller that is not an operator, or the caller forwards its own
-   *     API key. Easel writes events only for orders under the server's API key; with your own key,
-   *     use WatchGenerations.
+   *   - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token is invalid or belongs to another owner,
+   *     or a caller that is not an operator has set filter.owner. A caller that forwards its own
+   *     API key also gets this error, because events exist only for orders under the server's API
+   *     key. Use WatchGenerations instead.
    *   - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
    *   - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
-   *     the server stops, or the stream has reached its maximum age.
+   *     the server is stopping, or the stream has reached its maximum age.
    *   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
    *
    * @generated from rpc easel.v1.GenerationService.WatchEvents
@@ -1641,7 +1646,7 @@ export declare const GenerationService: GenService<{
    * If the operator keeps copies of results, each result is copied once after its render succeeds.
    * Downloads then read the copy, even while the catalog is unavailable or after the catalog has
    * deleted the render. With copies, a text result can also be downloaded as a file.
-   * DeleteGeneration deletes the copy too, unless the operator keeps the copies of the team.
+   * DeleteGeneration also deletes the copy, unless the operator keeps the team's copies.
    *
    * Over REST, the body of the response has only the bytes. The headers Range, ETag and
    * Content-Length are supported. If reading fails after the headers were sent, the connection is
@@ -1654,8 +1659,8 @@ export declare const GenerationService: GenService<{
    *     its state.
    *   - OUT_OF_RANGE, READ_OFFSET_OUT_OF_RANGE: read_offset is past the end.
    *   - UNAVAILABLE, CONTENT_INTERRUPTED: reading failed. Resume at next_offset in the metadata.
-   *   - DATA_LOSS, CONTENT_CHANGED: the bytes do not belong to etag, or changed during the
-   *     download.
+   *   - DATA_LOSS, CONTENT_CHANGED: the result does not have the requested etag, or it changed
+   *     during the download.
    *   - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no byte for two minutes.
    *
    * @generated from rpc easel.v1.GenerationService.DownloadGeneration

@@ -286,9 +286,10 @@ export const ContentSource = /*@__PURE__*/
  * ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
  * ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
  * finished orders after 24 hours, or earlier if it has more than 100,000 orders. After an order is
- * deleted, its render has no labels and is missing from usage and from lists by owner or label.
- * Only callers that can see every render of the API key can see it. Only the catalog remembers its
- * idempotency_key, so with a ledger in memory, order_outcome is never "not_placed".
+ * deleted, its render has no labels and is missing from usage and from lists by owner or label. The
+ * render is then visible only to callers that can see every render of the API key. After the
+ * deletion, only the catalog remembers the idempotency_key. So with a ledger in memory,
+ * order_outcome is never "not_placed".
  *
  * Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
  * these errors, which are not repeated below:
@@ -298,7 +299,7 @@ export const ContentSource = /*@__PURE__*/
  *   - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
  *   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
  *   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
- *   - INTERNAL: the response of the catalog can't be read.
+ *   - INTERNAL: a response from the catalog can't be read.
  *
  * @generated from service easel.v1.GenerationService
  */

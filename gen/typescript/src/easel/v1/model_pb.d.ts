@@ -12,7 +12,7 @@ import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
 export declare const file_easel_v1_model: GenFile;
 
 /**
- * Model is one of the catalog's models, with which renders can be ordered.
+ * Model describes a model in the catalog. An order names the model that makes its render.
  *
  * @generated from message easel.v1.Model
  */
@@ -46,7 +46,7 @@ export declare type Model = Message<"easel.v1.Model"> & {
   outputKind: OutputKind;
 
   /**
-   * Input fields in the catalog's order, at most 1000. GetModel always returns them. ListModels
+   * Input fields, at most 1000, sorted as in the catalog. GetModel always returns them. ListModels
    * returns them only if the catalog's list has them.
    *
    * @generated from field: repeated easel.v1.InputField input_fields = 5;
@@ -73,7 +73,8 @@ export declare type Model = Message<"easel.v1.Model"> & {
    * default limit of gRPC clients, or because a list has more than 1000 items.
    *
    * The names are "upstream_fields", "input_fields", or the name of a field of InputField, such as
-   * "input_fields.allowed_values". Such a field may be empty in only some of the input fields.
+   * "input_fields.allowed_values". A field of InputField may be omitted in some input fields and
+   * present in others.
    *
    * @generated from field: repeated string omitted_fields = 8;
    */

@@ -107,24 +107,24 @@ export declare type GetModelResponse = Message<"easel.v1.GetModelResponse"> & {
 export declare const GetModelResponseSchema: GenMessage<GetModelResponse>;
 
 /**
- * ModelService reads the models of the catalog and their inputs. Reading is free.
+ * ModelService returns the catalog's models and their inputs. Its calls are free.
  *
- * Responses come from a cache for each API key. observe_time shows the age of a record. If a record
+ * Each API key has its own cache of responses. observe_time shows the age of a record. If a record
  * is at most 10 minutes old, the cached record is returned. If it is older than 1 minute, it is
  * also refreshed in the background. A record that is older than 10 minutes is refreshed before the
  * call returns.
  *
- * While the catalog is unavailable, asks to slow down or returns unreadable responses, records that
- * are up to 24 hours old are returned, and requests are sent to the catalog at most every 10
- * seconds. If the catalog rejects an API key or denies it access, all records of the key are
- * deleted. If a model no longer exists, its record is deleted.
+ * While the catalog is unavailable, asks to slow down or returns unreadable responses, cached
+ * records that are up to 24 hours old are returned. During this time, a request is sent to the
+ * catalog at most every 10 seconds. If the catalog rejects an API key or denies it access, all
+ * cached records of the key are deleted. If a model no longer exists, its cached record is deleted.
  *
  * @generated from service easel.v1.ModelService
  */
 export declare const ModelService: GenService<{
   /**
-   * ListModels returns the models that the API key may order from, in the catalog's order. It omits
-   * models that the caller's team may not use. Operators see all models.
+   * ListModels returns the models from which the API key may order, sorted as in the catalog. It
+   * omits models that the caller's team may not use. Operators see all models.
    *
    * Errors:
    *   - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by ListModels.
