@@ -44,7 +44,7 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) { // fault L9
 				if answer.StatusCode != test.code {
 					t.Errorf("the response is %s", answer.Status)
 				}
-				if _, err := io.Copy(io.Discard, all); err != nil { // reads until the server closes the connection
+				if _, err := io.Copy(io.Discard, all); err != nil { // the copy ends when the server closes the connection
 					t.Fatal(err)
 				}
 				if took := time.Since(began); took > rest.RequestTimeout+time.Second {

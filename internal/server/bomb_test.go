@@ -16,10 +16,11 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// bombRise is the maximum memory, in bytes, that a message above the size limit may need.
+// bombRise is the maximum growth of the heap, in bytes, while the server rejects a message above the size
+// limit.
 const bombRise = 16 << 20
 
-// endless is a body without an end.
+// endless is a request body that never ends.
 type endless struct{ read int64 }
 
 func (e *endless) Read(p []byte) (int, error) {
@@ -40,7 +41,7 @@ func compressed(t *testing.T, n int64) []byte {
 		t.Fatal(err)
 	}
 	message := out.Bytes()
-	message[0] = 1 // compressed
+	message[0] = 1 // the flag of a compressed message
 	binary.BigEndian.PutUint32(message[1:], uint32(len(message)-5))
 	return message
 }

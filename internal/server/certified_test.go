@@ -19,7 +19,7 @@ import (
 
 func TestAStreamEndsWithTheCertificateOfItsCaller(t *testing.T) { // fault A9
 	const heartbeat, life = 15 * time.Second, 100 * time.Second
-	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the initial time in a synctest bubble
+	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the time at which a synctest bubble starts
 	for form, as := range forms {
 		for name, stream := range streams {
 			for why, replaced := range map[string]bool{"it has expired": false, "its authority is taken out": true} {
@@ -49,7 +49,7 @@ func TestAStreamEndsWithTheCertificateOfItsCaller(t *testing.T) { // fault A9
 							wantRemoved(t, err)
 							return
 						}
-						if name == "a wait" { // at its end, a wait returns the latest state
+						if name == "a wait" { // a wait that has to end early returns the latest state
 							if err != nil {
 								t.Errorf("the stream ended with %v", err)
 							}

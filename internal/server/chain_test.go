@@ -95,7 +95,7 @@ func TestEachCallIsOneLine(t *testing.T) {
 	if len(calls) != 2 {
 		t.Fatalf("logged %v", calls)
 	}
-	if calls[0]["generation"] == "broken" { // the order may vary, because a call is logged after its response
+	if calls[0]["generation"] == "broken" { // a call is logged after its response, so the two lines can be in either order
 		slices.Reverse(calls)
 	}
 	for name, want := range map[string]any{
@@ -126,7 +126,7 @@ func TestUndecodableRequestIsAFaultOfItsCaller(t *testing.T) {
 	notUTF8 := []byte{1<<3 | 2, 2, 0xff, 0xfe} // field 1 is a string
 	err := s.GRPC.Invoke(servertest.WithKey(t.Context()), easelv1.GenerationService_GetGeneration_FullMethodName, notUTF8,
 		&easelv1.GetGenerationResponse{}, grpc.ForceCodec(rawCodec{}))
-	wantUnmarshal := func(err error) { // the gRPC library writes this error
+	wantUnmarshal := func(err error) { // the gRPC library creates this error, not Easel
 		t.Helper()
 		if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "unmarshal") {
 			t.Errorf("the call returned %v", err)
@@ -149,7 +149,7 @@ func TestUndecodableRequestIsAFaultOfItsCaller(t *testing.T) {
 			t.Errorf("logged %v", line)
 		}
 	}
-	for _, span := range spans.GetSpans() { // the code that sets this attribute also records the metrics that alerts use
+	for _, span := range spans.GetSpans() { // alerts use metrics that are recorded together with this attribute
 		if !slices.Contains(span.Attributes, attribute.String("rpc.response.status_code", "INVALID_ARGUMENT")) {
 			t.Errorf("%s has %v", span.Name, span.Attributes)
 		}

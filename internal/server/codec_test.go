@@ -34,7 +34,7 @@ func TestLargeRequestsLeaveAProcessorToOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range cap(largeDecodes) {
-		largeDecodes <- struct{}{} // as if the server were decoding large requests
+		largeDecodes <- struct{}{} // simulates a server that is decoding the maximum number of large requests
 	}
 	done, codec := make(chan error, 1), encoding.GetCodecV2(proto.Name)
 	go func() { done <- codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(large)}, &easelv1.Generation{}) }()

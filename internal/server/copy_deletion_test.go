@@ -42,7 +42,7 @@ func TestTheCopyGoesOfWhatTheCatalogHasNoMore(t *testing.T) {
 				_, found, err := s.ledger.Content(t.Context(), id)
 				return found && err == nil
 			})
-			s.askedElsewhere(http.MethodDelete, "/generations/"+id, "", "") // as if the generation had expired in the catalog
+			s.askedElsewhere(http.MethodDelete, "/generations/"+id, "", "") // simulates a generation that has expired in the catalog
 			if row.isDeleted {
 				if _, err := s.ledger.Observe(t.Context(), id, ledger.Observation{Observation: lifecycle.Observation{NotFound: true, Deleted: true}}); err != nil {
 					t.Fatal(err)

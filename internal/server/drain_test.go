@@ -26,7 +26,7 @@ func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
 			_ = stream.Send(servertest.UpdateEvent("g", "e1"))
-			<-stream.Context().Done() // ignores the drain
+			<-stream.Context().Done() // stays open during the drain
 			return stream.Context().Err()
 		}
 		s := serve(t, studio, func(c *Config) { c.DrainTimeout = 3 * time.Second })
@@ -52,7 +52,8 @@ func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
 		if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
 			t.Errorf("the stream ends with %v", err)
 		}
-		// The connection closes in two steps, so the stream's last event may still arrive. If it does, it must contain the error.
+		// The connection closes in two steps, so the error that ends the stream may be lost. A body that is read completely must
+		// contain it.
 		if body, err := io.ReadAll(answer.Body); err == nil && !strings.Contains(string(body), `{"error":`) {
 			t.Errorf("the event stream ends without an error: %s", body)
 		}
@@ -118,7 +119,7 @@ func TestHealthTellsServingAndDraining(t *testing.T) {
 			}
 		}
 		wantAdmin(t, s, "/readyz", http.StatusOK)
-		go func() { _, _ = s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g", "")) }() // delays the shutdown
+		go func() { _, _ = s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g", "")) }() // this open call delays the shutdown
 		synctest.Wait()
 		go s.Stop()
 		synctest.Wait()
@@ -147,7 +148,7 @@ func wantAdmin(t *testing.T, s *site, path string, code int) {
 	}
 }
 
-// brokenListener is a listener that can no longer accept connections.
+// brokenListener is a listener whose Accept always fails.
 type brokenListener struct{ net.Listener }
 
 func (brokenListener) Accept() (net.Conn, error) { return nil, errors.New("taken away") }
@@ -221,7 +222,7 @@ func TestADeadClientIsFreedWithin45Seconds(t *testing.T) { // fault N2
 	})
 }
 
-// muteConn is the connection of a client whose host has vanished. Once muted, it drops written bytes.
+// muteConn is a client connection. After muted is set, it drops written bytes, as if the client's host had vanished.
 type muteConn struct {
 	net.Conn
 	muted atomic.Bool

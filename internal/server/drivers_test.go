@@ -18,15 +18,15 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// caller sends calls over gRPC or over REST. A scenario is written once and runs with both.
+// caller sends calls over gRPC or over REST. A scenario is written once and runs with both protocols.
 type caller interface {
 	// call sends a unary call. method is a name such as "GenerationService/GetGeneration".
 	call(ctx context.Context, method string, req, resp proto.Message) error
-	// watch calls the function each for every message until the watch ends.
+	// watch calls each for every message until the watch ends.
 	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
-	// watchMany calls the function each for every message until the watch ends or the function returns false.
+	// watchMany calls each for every message until the watch ends or each returns false.
 	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) (more bool)) error
-	// events calls the function each for every message until the stream ends or the function returns false.
+	// events calls each for every message until the stream ends or each returns false.
 	events(ctx context.Context, req *easelv1.WatchEventsRequest, each func(*easelv1.WatchEventsResponse) (more bool)) error
 	// download returns the received bytes, even if the download fails.
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error)
@@ -48,7 +48,7 @@ func overBoth(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 // operator is the name of the operator in [overTeams].
 const operator = "ops"
 
-// overEveryStack runs a scenario with [overBoth]. Then it runs the scenario with [overTeams], as the caller poster.
+// overEveryStack runs a scenario with [overBoth] and then, as the caller poster, with [overTeams].
 func overEveryStack(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	overBoth(t, scenario, change...)
 	usually := func(o *options) { o.sandbox.Speed = usualSpeed }
@@ -61,7 +61,7 @@ func overEveryStack(t *testing.T, scenario func(t *testing.T, s *stack, c caller
 // shared reports whether the scenario's caller shares an API key with other callers.
 func (s *stack) shared() bool { return s.caller != "" }
 
-// wantOwned checks that a generation has the scenario's owner and caller. Both are empty with a forwarded API key.
+// wantOwned checks a generation's owner and caller. With a forwarded API key, both must be empty.
 func (s *stack) wantOwned(g *easelv1.Generation) {
 	s.Helper()
 	if g.GetOwner() != s.owner || g.GetCaller() != s.caller {
@@ -82,7 +82,7 @@ func (s *stack) another(c caller) caller {
 	return withKeyOf(c, key)
 }
 
-// sentAs returns the idempotency key that the catalog receives if the scenario's caller sends key.
+// sentAs returns the idempotency key that the catalog receives when the scenario's caller sends the given key.
 func (s *stack) sentAs(key string) string {
 	if !s.shared() {
 		return key
@@ -91,7 +91,7 @@ func (s *stack) sentAs(key string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(append(sent, s.owner+key...)))
 }
 
-// overBothOnPorts runs a scenario like [overBoth], but in real time and over real network connections.
+// overBothOnPorts is like [overBoth], but uses real time and real network connections.
 func overBothOnPorts(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
@@ -190,7 +190,7 @@ func unlessEOF(err error) error {
 	return err
 }
 
-// errEnough ends a stream from which the caller needs no more messages.
+// errEnough ends a stream when the test needs no further messages.
 var errEnough = errors.New("enough")
 
 func oneMessage(*easelv1.WatchGenerationsResponse) (more bool) { return false }

@@ -13,18 +13,18 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These scenarios count the requests that calls cause at the catalog. No other requests interfere: a generation is polled only
-// once, when its first watch starts, and does not finish during the test.
+// These scenarios count the requests that calls cause at the catalog. Other requests do not interfere: each generation is
+// polled only once, when its first watch starts, and does not finish during the test.
 
 func seldom(o *options) {
 	o.hub.MinInterval, o.hub.MaxInterval = time.Hour, time.Hour
 	o.sandbox.Speed = 0.001
 }
 
-// reads returns the number of requests for a generation that the catalog received. A scenario has only one generation.
+// reads returns the number of reads of single generations that the catalog has received.
 func (s *stack) reads() int { return s.sandbox.Requests()["GET /generations/{id}"] }
 
-// underWatch orders a generation, and watches it until the test ends.
+// underWatch orders a generation and watches it until the test ends.
 func underWatch(t *testing.T, c caller) (id string) {
 	t.Helper()
 	id = create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
@@ -38,11 +38,11 @@ func underWatch(t *testing.T, c caller) (id string) {
 		})
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
-	<-told // the watch needs no poll, because the response to the order had the state
+	<-told // the first message needs no poll, because the state is known from the response to the order
 	return id
 }
 
-// getWithin gets a generation. age is the maximum age of its state; nil means any age.
+// getWithin gets a generation whose state is at most age old. If age is nil, the state may have any age.
 func getWithin(t *testing.T, c caller, id string, age *durationpb.Duration) (*easelv1.Generation, error) {
 	t.Helper()
 	resp := &easelv1.GetGenerationResponse{}
@@ -50,7 +50,7 @@ func getWithin(t *testing.T, c caller, id string, age *durationpb.Duration) (*ea
 	return resp.GetGeneration(), err
 }
 
-// withKeyOf returns a caller that uses the same protocol as c, with another key.
+// withKeyOf returns a caller that uses the given key and the protocol of c.
 func withKeyOf(c caller, key string) caller {
 	if rest, ok := c.(restCaller); ok {
 		return restCaller{rest.stack, key}

@@ -24,7 +24,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// These tests probe each limit of connections and transports, both at the limit and above it.
+// These tests send requests at each limit of connections and transports, and above it.
 
 func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
@@ -34,11 +34,11 @@ func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 		return err
 	}
 	limit := headerBytes
-	if err := call(limit - 1000); err != nil { // the other headers need some bytes
+	if err := call(limit - 1000); err != nil { // the other headers need less than 1,000 bytes
 		t.Errorf("headers of almost %d bytes returned %v", limit, err)
 	}
 	if err := call(limit); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "header list size") {
-		t.Errorf("headers above the limit returned %v", err) // the client's gRPC library returns this error, because it knows the limit
+		t.Errorf("headers above the limit returned %v", err) // the client's gRPC library fails the call itself, because the server has announced the limit
 	}
 	for n, want := range map[int]int{limit - 1000: http.StatusOK, limit + 5000: http.StatusRequestHeaderFieldsTooLarge} {
 		answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", "", "X-Large: "+strings.Repeat("x", n)))
@@ -54,14 +54,15 @@ func TestAMessageOfExactlyTheLimitIsTaken(t *testing.T) { // fault I1
 	}
 }
 
-// probeMessage sends a request of the maximum size over gRPC and over REST, and then one that is a byte larger.
+// probeMessage sends requests of the maximum size, and requests that are one byte larger, over gRPC and over
+// REST.
 func probeMessage(t *testing.T, s *site, limit int) {
 	t.Helper()
 	send := func(n int, options ...grpc.CallOption) error {
 		_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: strings.Repeat("g", n)}, options...)
 		return err
 	}
-	const around = 4 // bytes for the field's tag and length
+	const around = 4 // bytes around the ID: the tag and length of its field
 	servertest.WantError(t, send(limit-around), codes.InvalidArgument, "INVALID_REQUEST")
 	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} {
 		if err := send(limit-around+1, options...); status.Code(err) != codes.ResourceExhausted {
@@ -82,7 +83,7 @@ func TestATLSHandshakeThatIsLeftHalfOpenIsGivenUp(t *testing.T) { // fault L9
 		s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
 		for name, pipe := range map[string]*proctest.Pipe{"gRPC": s.GRPCPipe, "HTTP": s.HTTPPipe} {
 			began, conn := time.Now(), dialPipe(t, pipe)
-			if _, err := conn.Write([]byte{0x16, 3, 1, 2}); err != nil { // the start of a TLS hello
+			if _, err := conn.Write([]byte{0x16, 3, 1, 2}); err != nil { // the first bytes of a TLS handshake
 				t.Fatal(err)
 			}
 			_, _ = io.Copy(io.Discard, conn)
@@ -136,12 +137,12 @@ func TestABodyMayTakeItsTimeAndAConnectionMayRest(t *testing.T) {
 }
 
 func TestPingsFasterThanAllowedEndTheConnection(t *testing.T) { // fault L8
-	// A client of the gRPC library sends at most one ping in 10 s. The test therefore writes the frames itself.
+	// The gRPC library's client sends at most one ping in 10 s, so the test writes the HTTP/2 frames itself.
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio())
 		for interval, allowed := range map[time.Duration]bool{keepaliveMinimum: true, keepaliveMinimum - time.Second: false} {
 			conn := dialPipe(t, s.GRPCPipe)
-			_, _ = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00") // empty SETTINGS
+			_, _ = io.WriteString(conn, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00") // client preface and an empty SETTINGS frame
 			said := make(chan string, 1)
 			go func() {
 				all, _ := io.ReadAll(conn)
@@ -182,7 +183,7 @@ func TestAConnectionOfAgeIsReplacedAndItsStreamsGoOn(t *testing.T) {
 			}
 		}
 		age := Limits{}.connAge()
-		time.Sleep(age * 85 / 100) // the gRPC library varies the age by 10 percent
+		time.Sleep(age * 85 / 100) // the gRPC library varies the age by 10 percent, so the connection is still young
 		call()
 		if accepted != 1 {
 			t.Errorf("a young connection was replaced: %d", accepted)

@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-// certifiedCalls returns a function for each protocol. The function sends a call, and reports whether the call succeeded. All its
-// calls use one connection.
+// certifiedCalls returns one function for each protocol. The function sends a call and reports whether it succeeded. All calls of
+// one function use the same connection.
 func certifiedCalls(t *testing.T, s *site, config *tls.Config) map[string]func() bool {
 	rest := func(http2 bool) func() bool {
 		config := config.Clone()
@@ -53,7 +53,7 @@ func certifiedCalls(t *testing.T, s *site, config *tls.Config) map[string]func()
 
 func TestAConnectionEndsWithItsCertificate(t *testing.T) {
 	const life = 30 * time.Second
-	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the initial time in a synctest bubble
+	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the time at which a synctest bubble starts
 	for name, end := range map[string]func(tlsFiles, *site){
 		"it has expired": func(tlsFiles, *site) { time.Sleep(life + time.Second) },
 		"its authority is taken out": func(files tlsFiles, s *site) {

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// servedLabels calls each method that returns labels. It returns a generation's labels in each response, by the call's name.
+// servedLabels calls each method that returns labels. It returns the labels that each call returned for a generation.
 func servedLabels(t *testing.T, c caller, id string) map[string]map[string]string {
 	t.Helper()
 	var got easelv1.GetGenerationResponse
@@ -41,7 +41,7 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
 		watched := make(chan struct{})
-		go func() { // this watch of everything stays open
+		go func() { // this watch stays open during the test
 			defer close(watched)
 			_ = as("poster").watchMany(ctx, &easelv1.WatchGenerationsRequest{}, func(*easelv1.WatchGenerationsResponse) bool { return true })
 		}()
@@ -53,7 +53,7 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 			}
 		}
 		led := s.ledger
-		if strings.HasPrefix(url, "postgres") { // erase at another replica
+		if strings.HasPrefix(url, "postgres") { // erase through another replica
 			other, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: s.catalog})
 			if err != nil {
 				t.Fatal(err)
@@ -80,7 +80,7 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 	}, func(o *options) { url, o.sandbox.Speed = o.ledger, 100 })
 }
 
-// lastLabels stores a generation's latest update in each open watch.
+// lastLabels stores the latest update that each open watch has received for a generation.
 type lastLabels struct {
 	mu  sync.Mutex
 	all map[string]*easelv1.Generation
@@ -95,7 +95,7 @@ func (l *lastLabels) note(watch string, u *easelv1.GenerationUpdate) {
 	l.all[watch] = u.GetGeneration()
 }
 
-// reach reports whether the latest update in each of the three watches has the given state and labels.
+// reach reports whether all three watches have received the given state and labels in their latest update.
 func (l *lastLabels) reach(state easelv1.State, labels map[string]string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,7 +107,8 @@ func (l *lastLabels) reach(state easelv1.State, labels map[string]string) bool {
 	return len(l.all) == 3
 }
 
-// follow opens the three kinds of watch for a generation.
+// follow opens a generation's three watches: one watches only this generation, one names it in a list, and one watches
+// everything.
 func (l *lastLabels) follow(t *testing.T, c caller, id string) {
 	ctx, leave := context.WithCancel(t.Context())
 	var open sync.WaitGroup

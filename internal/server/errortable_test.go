@@ -22,16 +22,16 @@ import (
 // row is a row of the error table: the catalog's response, and the error that the caller gets.
 type row struct {
 	name   string
-	fault  sandbox.Fault // an empty Route means the call's route
+	fault  sandbox.Fault // injected fault; meet sets its Route
 	call   string        // key in errorCalls
 	code   codes.Code
 	reason string
 	http   int
-	retry  bool     // whether the error has RetryInfo, and Retry-After over REST
+	retry  bool     // whether the error has RetryInfo and, over REST, the header Retry-After
 	fields []string // fields in BadRequest
 	detail proto.Message
 
-	outcome string // order_outcome in the error; empty means unknown
+	outcome string // expected order_outcome of a create; empty means unknown
 }
 
 var errorTable = []row{
@@ -120,11 +120,12 @@ func (r row) meet(t *testing.T, s *stack, c caller) {
 	r.check(t, wantStatus(t, err, r.code, r.reason, r.http), err)
 }
 
-// make sends a row's call. A create that is retried has a short deadline, because its outcome stays unknown.
+// make sends a row's call. A create whose error has RetryInfo has a short deadline, because the server resends the order until
+// then.
 func (r row) make(t *testing.T, c caller, id string) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	const elsewhere = "of-another-process" // if this process had placed the order, a 404 would mean "not visible yet"
+	const elsewhere = "of-another-process" // this process did not place the order; otherwise, a 404 would mean "not visible yet"
 	unary := func(req, resp proto.Message) error { return c.call(ctx, errorCalls[r.call].method, req, resp) }
 	switch r.call {
 	case "account":
@@ -149,7 +150,7 @@ func (r row) make(t *testing.T, c caller, id string) error {
 	case "read":
 		return unary(&easelv1.GetGenerationRequest{GenerationId: elsewhere}, &easelv1.GetGenerationResponse{})
 	case "list":
-		none := &easelv1.GenerationFilter{ModelId: "nothing/ordered"} // with this filter, the server must send a request to the catalog
+		none := &easelv1.GenerationFilter{ModelId: "nothing/ordered"} // makes the server ask the catalog
 		return unary(&easelv1.ListGenerationsRequest{Filter: none}, &easelv1.ListGenerationsResponse{})
 	case "wait":
 		return unary(&easelv1.WaitGenerationRequest{GenerationId: elsewhere}, &easelv1.WaitGenerationResponse{})
@@ -169,8 +170,8 @@ func (r row) make(t *testing.T, c caller, id string) error {
 	return nil
 }
 
-// untold reports whether a create timed out before its error was known, or before the caller could receive it. A repeated
-// create with the same key rarely times out too.
+// untold reports whether a create timed out before the server had recorded the catalog's error or had sent it to the caller. A
+// second attempt with the same key usually does not time out.
 func (r row) untold(t *testing.T, err error) bool {
 	if r.call != "create" || !r.retry {
 		return false
@@ -206,17 +207,17 @@ func (r row) check(t *testing.T, st *status.Status, err error) {
 	if r.call == "create" {
 		outcome = cmp.Or(r.outcome, mayExist)
 	}
-	if got := outcomeOf(t, st); got != outcome { // A10
+	if got := outcomeOf(t, st); got != outcome { // fault A10
 		t.Errorf("the outcome of the order is %q, want %q", got, outcome)
 	}
 	if r.fault.Status != 0 && r.fault.Route != "" && upstreamStatus(t, st) == "" {
 		t.Error("no upstream_status in the metadata")
 	}
 	if strings.Contains(st.Message(), "<html>") || strings.Contains(st.Message(), "secret") {
-		t.Errorf("the message repeats the catalog's page: %s", st.Message()) // U4
+		t.Errorf("the message repeats the catalog's page: %s", st.Message()) // fault U4
 	}
 	if n := proto.Size(st.Proto()); n > 4<<10 {
-		t.Errorf("the status has %d bytes", n) // I6
+		t.Errorf("the status has %d bytes", n) // fault I6
 	}
 }
 
@@ -227,8 +228,8 @@ func hasDetail(st *status.Status, want proto.Message) bool {
 	})
 }
 
-// deadlineREST sends a deadline in the header Grpc-Timeout. The client itself has no deadline, so that it receives the server's
-// response.
+// deadlineREST is a [restCaller] that sends its deadline in the header Grpc-Timeout. The client itself has no deadline, so that
+// it receives the server's error.
 type deadlineREST struct{ restCaller }
 
 func (c deadlineREST) call(ctx context.Context, method string, req, resp proto.Message) error {

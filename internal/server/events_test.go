@@ -31,7 +31,7 @@ func withEvents(o *options) {
 	}
 }
 
-// observed records a generation's state, which writes an event.
+// observed records a generation's state in the ledger, which also writes an event.
 func observed(s *stack, id string, seen lifecycle.Observation) {
 	s.Helper()
 	if _, err := s.ledger.Observe(s.Context(), id, ledger.Observation{Observation: seen}); err != nil {
@@ -44,7 +44,7 @@ var (
 	isDeleted = lifecycle.Observation{Deleted: true}
 )
 
-// failedOrder places an order whose render has failed, and returns the generation ID.
+// failedOrder places an order, records that its render failed, and returns the generation ID.
 func failedOrder(s *stack, c caller, key string) string {
 	s.Helper()
 	id := create(s.T, c, order(s.T, text, key, "a lake")).GetGenerationId()
@@ -52,7 +52,8 @@ func failedOrder(s *stack, c caller, key string) string {
 	return id
 }
 
-// caughtUp reads a stream until it has caught up. It returns the events and the last message's token.
+// caughtUp reads a stream of events until it has caught up. It returns the events and the resume token of the last
+// message.
 func caughtUp(t *testing.T, c caller, req *easelv1.WatchEventsRequest) (all []*easelv1.Event, token string, err error) {
 	t.Helper()
 	ctx, leave := context.WithTimeout(t.Context(), 20*time.Second)
@@ -69,7 +70,8 @@ func caughtUp(t *testing.T, c caller, req *easelv1.WatchEventsRequest) (all []*e
 	return all, token, err
 }
 
-// eventsOf reads a stream until it has caught up. It returns the events' generation IDs and the last message's token.
+// eventsOf reads a stream of events until it has caught up. It returns the generation ID of each event and the resume
+// token of the last message.
 func eventsOf(t *testing.T, c caller, req *easelv1.WatchEventsRequest) (ids []string, token string) {
 	t.Helper()
 	all, token, err := caughtUp(t, c, req)
@@ -82,7 +84,7 @@ func eventsOf(t *testing.T, c caller, req *easelv1.WatchEventsRequest) (ids []st
 	return ids, token
 }
 
-// sinceTheBeginning returns a request for all events.
+// sinceTheBeginning returns a request for all events of the last hour.
 func sinceTheBeginning() *easelv1.WatchEventsRequest {
 	return &easelv1.WatchEventsRequest{StartTime: timestamppb.New(time.Now().Add(-time.Hour))}
 }
@@ -170,7 +172,8 @@ func TestEventsBelongToOneOwner(t *testing.T) {
 	}, withEvents)
 }
 
-// overVirtualTeams runs a scenario over gRPC and over REST in virtual time, with a shared API key and the caller shop.
+// overVirtualTeams runs a scenario over gRPC and over REST in virtual time. The API key is shared, and the caller is
+// shop.
 func overVirtualTeams(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
@@ -208,7 +211,7 @@ func TestATokenOfDeletedEventsHasExpired(t *testing.T) {
 	}
 }
 
-// forget deletes all events of a ledger in a file, as if they had expired.
+// forget deletes all events from the file of a SQLite ledger, as if they had expired.
 func forget(s *stack, url string) {
 	s.Helper()
 	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(url, "sqlite:")+"?_pragma=busy_timeout(5000)")
@@ -228,7 +231,7 @@ func TestATokenOfAnotherLedgerHasExpired(t *testing.T) {
 	tokens := map[string]string{}
 	overVirtualTeams(t, func(t *testing.T, s *stack, c caller) {
 		_, token := eventsOf(t, c, &easelv1.WatchEventsRequest{})
-		for form, token := range tokens { // tokens from an earlier server, whose ledger was in memory
+		for form, token := range tokens { // tokens from the previous server, whose in-memory ledger is gone
 			_, _, err := caughtUp(t, c, &easelv1.WatchEventsRequest{ResumeToken: token})
 			if err == nil {
 				t.Errorf("the token of %s is accepted", form)
@@ -294,7 +297,7 @@ func TestAStreamOfEventsSaysWhyItEnds(t *testing.T) {
 
 func TestAConsumerThatIsKilledSeesEachEventInOrder(t *testing.T) {
 	t.Parallel()
-	const orders = 334 // each with three events
+	const orders = 334 // three events each
 	s := ledgerStack(t, sqliteLedger(t), []string{"shop"}, withEvents, func(o *options) { o.sandbox.Speed = 0.01 })
 	c := grpcCaller{s, "shop"}
 	var writer sync.WaitGroup
@@ -322,7 +325,7 @@ func TestAConsumerThatIsKilledSeesEachEventInOrder(t *testing.T) {
 				seen[id] = append(seen[id], strings.TrimPrefix(e.GetType(), "easel.generation."))
 			}
 			if left--; left < 0 && random.IntN(2) == 0 {
-				return false // killed before the token was stored
+				return false // simulates a reader that was killed before it stored the token
 			}
 			req = &easelv1.WatchEventsRequest{ResumeToken: m.GetResumeToken()}
 			return left >= 0 && len(ids) < 3*orders

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server"
 )
 
-// notResent lists the unary calls that a client library must not retry automatically. The values are the reasons.
+// notResent contains the unary calls that a client library must not retry automatically, each with its reason.
 var notResent = map[string]string{
 	"GenerationService/DeleteGeneration": "the second delete of a generation answers NOT_FOUND",
 }
@@ -44,7 +44,7 @@ func TestEachRPCHasItsRetriesItsKindAndARowOfErrors(t *testing.T) {
 	}
 }
 
-// contractMethods returns the methods of every service in the contract.
+// contractMethods returns the methods of all services in the contract.
 func contractMethods() (all []protoreflect.MethodDescriptor) {
 	protoregistry.GlobalFiles.RangeFilesByPackage("easel.v1", func(file protoreflect.FileDescriptor) bool {
 		for s := range file.Services().Len() {

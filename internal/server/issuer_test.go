@@ -18,15 +18,15 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// issuing is an issuer of tokens, and a callers file that lists it.
+// issuing is a token issuer and the callers file that lists it.
 type issuing struct {
 	*testing.T
 	file string
 	keys ed25519.PrivateKey
 }
 
-// startIssuing writes a callers file with an issuer and the callers poster and banner, which authenticate with the issuer's
-// tokens.
+// startIssuing writes a callers file with a token issuer and with the callers poster and banner, which authenticate with
+// tokens from this issuer.
 func startIssuing(t *testing.T) issuing {
 	t.Helper()
 	i := issuing{T: t, file: filepath.Join(t.TempDir(), "callers")}
@@ -61,7 +61,7 @@ func (i issuing) token(expiry time.Time) string {
 }
 
 func TestAStreamEndsWithTheTokenOfItsCaller(t *testing.T) {
-	const leeway = 30 * time.Second // allowed difference between clocks
+	const leeway = 30 * time.Second // tolerated difference between clocks
 	for form, as := range forms {
 		for name, stream := range streams {
 			t.Run(form+", "+name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func TestAStreamEndsWithTheTokenOfItsCaller(t *testing.T) {
 					if late := time.Since(expiry); late < 0 || late > leeway+time.Second {
 						t.Errorf("the stream ended %v after the token", late)
 					}
-					if name == "a wait" { // at its end, a wait returns the latest state
+					if name == "a wait" { // a wait that has to end early returns the latest state
 						if err != nil {
 							t.Errorf("the stream ended with %v", err)
 						}

@@ -21,7 +21,7 @@ import (
 // unknownID is the ID of a generation that does not exist.
 const unknownID = "0123456789abcdef"
 
-// manyForms contains the three ways to watch many generations in one stream.
+// manyForms contains callers for the three ways to watch many generations in one stream.
 var manyForms = map[string]func(s *stack, key string) caller{
 	"gRPC": forms["gRPC"],
 	"GET":  forms["REST"],
@@ -43,7 +43,7 @@ func overMany(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 // first summarizes the messages of a WatchGenerations stream up to caught_up.
 type first struct {
 	updates map[string]*easelv1.Generation
-	count   int32 // number of generations in caught_up
+	count   int32 // count of generations in the caught_up message
 }
 
 // etags returns the etags of the delivered generations, except deleted generations.
@@ -57,7 +57,7 @@ func (f first) etags() map[string]string {
 	return etags
 }
 
-// catchUp opens a WatchGenerations stream, and cancels it when the caller has caught up. It returns the messages until then.
+// catchUp opens a WatchGenerations stream and cancels it when it has caught up. It returns a summary of the messages.
 func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (received first) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -81,7 +81,7 @@ func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (rece
 	return received
 }
 
-// want checks the delivered states and the count.
+// want checks the states that were delivered and the count.
 func (f first) want(t *testing.T, what string, count int, states map[string]easelv1.State) {
 	t.Helper()
 	got := map[string]easelv1.State{}
@@ -98,7 +98,7 @@ const (
 	deleted   = easelv1.State_STATE_DELETED
 )
 
-// finishedTexts orders n generations, waits until each has finished, and returns their IDs.
+// finishedTexts orders n texts, waits until they are finished, and returns their IDs.
 func finishedTexts(t *testing.T, c caller, n int) (ids []string) {
 	t.Helper()
 	for i := range n {
@@ -125,7 +125,7 @@ func TestAReconnectOfManyTellsWhatHasChangedAlone(t *testing.T) {
 			all := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named})
 			again := &easelv1.WatchGenerationsRequest{GenerationIds: named, KnownEtags: all.etags()}
 			catchUp(t, c, again).want(t, what+", unchanged", 4, nil)
-			time.Sleep(10 * time.Minute) // the server has forgotten the delivered states
+			time.Sleep(10 * time.Minute) // the server has dropped the delivered states
 			catchUp(t, c, again).want(t, what+", later", 4, nil)
 			again.KnownEtags[ids[1]] = "another"
 			delete(again.KnownEtags, ids[2])
@@ -280,7 +280,7 @@ func TestAForeignKnownRenderIsToldAsOneThatDoesNotExist(t *testing.T) { // fault
 						t.Errorf("%s: another owner's render is delivered as %v", what, g)
 					}
 					req.KnownEtags[about] = g.GetEtag()
-					g.ObserveTime, g.TerminalTime, g.Etag = nil, nil, "" // these differ: the times, and the etag, which depends on the ID
+					g.ObserveTime, g.TerminalTime, g.Etag = nil, nil, "" // the times differ, and so does the etag, which depends on the ID
 					answers = append(answers, strings.ReplaceAll(fmt.Sprint(received.count, len(received.updates), prototext.Format(g)), about, "ID"))
 					catchUp(t, as("banner"), req).want(t, what+", again", int(received.count), map[string]easelv1.State{own: easelv1.State_STATE_QUEUED})
 				}

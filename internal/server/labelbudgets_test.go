@@ -11,8 +11,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// overLabelBudgets runs a scenario over gRPC and REST and with each kind of ledger. The team of the caller poster requires the
-// label project, and each project has a daily budget of five cents. The function limit changes this budget.
+// overLabelBudgets runs a scenario over gRPC and REST, with each kind of ledger. The team of the caller poster requires the
+// label project, and each project has a daily budget of five cents. limit changes this budget.
 func overLabelBudgets(t *testing.T, scenario func(t *testing.T, s *stack, c caller, limit func(cents int))) {
 	for name, database := range databases() {
 		for form, as := range forms {
@@ -30,7 +30,7 @@ func overLabelBudgets(t *testing.T, scenario func(t *testing.T, s *stack, c call
 	}
 }
 
-// orderFor places an order with a label for the project. If project is "none", the order has only a different label.
+// orderFor places an order with the label project. If project is "none", the order has another label instead.
 func orderFor(t *testing.T, c caller, model, key, project string) error {
 	t.Helper()
 	labels := map[string]string{"campaign": "spring"}
@@ -56,7 +56,7 @@ func TestMissingRequiredLabelIsNamed(t *testing.T) {
 		if err := orderFor(t, c, text, "k", "apollo"); err != nil {
 			t.Fatal(err)
 		}
-		if err := orderFor(t, c, text, "k", "none"); err != nil { // labels do not identify an order
+		if err := orderFor(t, c, text, "k", "none"); err != nil { // a repeated order may have other labels
 			t.Errorf("a repeat without the label: %v", err)
 		}
 	})

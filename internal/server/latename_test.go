@@ -11,7 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// followed opens a watch of everything, waits until the watch has caught up, and returns its updates.
+// followed opens a watch of everything and waits until it has caught up. It returns a channel of the watch's
+// updates.
 func followed(t *testing.T, c caller) <-chan *easelv1.GenerationUpdate {
 	t.Helper()
 	ctx, leave := context.WithCancel(t.Context())
@@ -73,7 +74,7 @@ func TestAnOpenWatchIsToldOfAGenerationThatTheLedgerLearnsOfLater(t *testing.T) 
 		}()
 		eventually(t, "the response is lost", func() bool { return lost.Fired() > 0 && len(listAll(t, as("ops"), nil, 0)) > 0 })
 		id := listAll(t, as("ops"), nil, 0)[0].GetGenerationId()
-		untilEnded(t, all, id) // the hub has delivered its terminal state
+		untilEnded(t, all, id) // waits until the hub has delivered the terminal state to the operator
 		time.Sleep(100 * time.Millisecond)
 		if known, err := s.ledger.Own(t.Context(), nil, id); err != nil || len(known) > 0 || len(own) > 0 {
 			t.Fatalf("the ledger knows %v, %v, and %d updates are sent", known, err, len(own))

@@ -20,7 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// overTeams runs a scenario over gRPC and REST and with each kind of ledger, with a shared API key. The callers poster and
+// overTeams runs a scenario with a shared API key over gRPC and REST, with each kind of ledger. The callers poster and
 // banner belong to the team studio, which has a budget. The caller shop has no team, and ops is an operator.
 func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, as func(name string) caller), change ...func(*options)) {
 	for name, database := range databases() {
@@ -108,7 +108,7 @@ func TestTheTokenOfAPageIsBoundToItsListAndOwner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		create(t, as("banner"), order(t, text, "later", "a lake")) // a new order must not shift the pages
+		create(t, as("banner"), order(t, text, "later", "a lake")) // a new order must not change the pages that follow
 		next, err := listPage(t, as("banner"), &easelv1.ListGenerationsRequest{PageSize: 5, PageToken: page.GetNextPageToken()})
 		if err != nil || len(next.GetGenerations()) != 2 || next.GetNextPageToken() != "" {
 			t.Errorf("the next page is %v, %v", next, err)
@@ -171,7 +171,7 @@ func TestAListHasWhatWasRecordedAndTheResultFromTheCatalog(t *testing.T) {
 					return listAll(t, c, &easelv1.GenerationFilter{States: states}, 0)
 				}
 				eventually(t, "the terminal state is recorded", func() bool { return len(listed(easelv1.State_STATE_SUCCEEDED)) == 1 })
-				eventually(t, "the catalog's list has the result", func() bool { return listed()[0].GetText() != nil }) // the list is cached for a second
+				eventually(t, "the catalog's list has the result", func() bool { return listed()[0].GetText() != nil }) // the server caches the catalog's list for a second
 				got := listed()[0]
 				if got.GetState() != want.GetState() || got.GetText().GetText() != want.GetText().GetText() || got.GetInputs() == nil || got.GetEtag() != want.GetEtag() {
 					t.Errorf("the render is listed as %v, want %v", got, want)
@@ -206,7 +206,7 @@ func TestAListRecordsALaterStateThatTheCatalogLists(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 100 })
 }
 
-// usageOf reads all pages of usage, and returns the rows by their dimensions.
+// usageOf reads all pages of a usage report. It returns the rows by their dimensions.
 func usageOf(t *testing.T, c caller, req *easelv1.ListUsageRequest) map[string]*easelv1.UsageRow {
 	t.Helper()
 	rows := map[string]*easelv1.UsageRow{}
@@ -294,7 +294,7 @@ func TestAnAccountShowsTheTeamsBudgets(t *testing.T) {
 	})
 }
 
-// For an operator without a budget, only orders, lists and the audit need the ledger.
+// Calls by operators, who have no budget, need the ledger only for orders, deletions, lists and the audit.
 func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
@@ -311,7 +311,7 @@ func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 		untilEnded(t, updates, id) // the open watch continues
 		for method, call := range map[string]struct {
 			request, response     proto.Message
-			forTeam, forOperators bool // whether the call still works
+			forTeam, forOperators bool // whether the call works without the ledger
 		}{
 			"AccountService/GetAccount":          {&easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}, false, true},
 			"AccountService/ListUsage":           {&easelv1.ListUsageRequest{}, &easelv1.ListUsageResponse{}, false, false},
@@ -329,7 +329,7 @@ func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 					if err != nil {
 						t.Errorf("%s by %s: %v", method, name, err)
 					}
-					if strings.Contains(fmt.Sprint(call.response), "jane-doe") { // the label may be erased by now
+					if strings.Contains(fmt.Sprint(call.response), "jane-doe") { // the label may have been erased since the ledger was closed
 						t.Errorf("%s by %s returns %v", method, name, call.response)
 					}
 					continue

@@ -24,12 +24,13 @@ func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // faults I2
 	}
 }
 
-// edge sends two calls. The call at the limit must reach the catalog, and the call past the limit must not.
+// edge sends a request at the limit, which must pass validation, and a request past the limit, which must be rejected as
+// invalid.
 func edge(t *testing.T, c caller, method string, at, past proto.Message) {
 	t.Helper()
 	call := func(req proto.Message) error { return c.call(t.Context(), method, req, &easelv1.GetAccountResponse{}) }
 	switch err := call(at); {
-	case err == nil, strings.Contains(err.Error(), "unknown field"): // the response does not matter
+	case err == nil, strings.Contains(err.Error(), "unknown field"): // a call that passed validation may return any response
 	default:
 		if st := statusOf(t, err); strings.Contains(fmt.Sprint(st.Details()), "INVALID_REQUEST") {
 			t.Errorf("%s at the limit: %v", method, err)
@@ -39,7 +40,7 @@ func edge(t *testing.T, c caller, method string, at, past proto.Message) {
 }
 
 func TestInputsHaveTheLimitOfTheSetting(t *testing.T) {
-	for _, limit := range []int{inputsLimit, 5 * inputsLimit} { // the second limit is above the maximum size of a response
+	for _, limit := range []int{inputsLimit, 5 * inputsLimit} { // the second limit is larger than the maximum size of a response
 		t.Run(inBytes(limit), func(t *testing.T) {
 			overBoth(t, func(t *testing.T, _ *stack, c caller) { probeInputs(t, c, limit) }, func(o *options) {
 				o.service.MaxInputs, o.server.Limits.MaxInputs = limit, limit
@@ -49,7 +50,8 @@ func TestInputsHaveTheLimitOfTheSetting(t *testing.T) {
 	}
 }
 
-// probeInputs sends orders with inputs of the maximum size, as a Struct and as JSON, and then orders with one byte more.
+// probeInputs sends orders with inputs of the maximum size, as a Struct and as JSON. Then it sends orders that are one
+// byte larger.
 func probeInputs(t *testing.T, c caller, limit int) {
 	t.Helper()
 	long := strings.Repeat("x", limit-len(`{"prompt":""}`))
@@ -73,9 +75,9 @@ func probeInputs(t *testing.T, c caller, limit int) {
 	}
 }
 
-// echoOrder handles an order of any size, and responds with the order's inputs.
+// echoOrder responds to an order of any size with the order's inputs.
 func echoOrder(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // a lost byte makes the response invalid
+	body, _ := io.ReadAll(r.Body) // a truncated body would make the response invalid JSON
 	_, _ = io.WriteString(w, `{"id":"gen_`+r.Header.Get("Idempotency-Key")+`","status":"queued",`+strings.TrimPrefix(string(body), "{"))
 }
 
@@ -128,7 +130,7 @@ func probeLabels(t *testing.T, _ *stack, c caller) {
 }
 
 func probeToken(t *testing.T, _ *stack, c caller) {
-	// An unknown token within the limit is rejected too, but with another message.
+	// At the limit, an unknown token is rejected too, but with another message.
 	refusal := func(n int) string {
 		err := c.call(t.Context(), "ModelService/ListModels", &easelv1.ListModelsRequest{PageToken: strings.Repeat("t", n)}, &easelv1.ListModelsResponse{})
 		return wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest).Message()

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// The contract's limits for requests. The table in docs/limits.md and the tests of the limits use them.
+// Limits on requests in the contract. The table in docs/limits.md and the tests of the limits use them.
 const (
 	inputsLimit  = service.DefaultMaxInputs
 	depthLimit   = 64
@@ -33,7 +33,7 @@ const (
 	fastestPulse = time.Second
 )
 
-// limit is a row of the table in docs/limits.md. Its tests probe the limit.
+// limit is a row of the table in docs/limits.md, with the names of the tests that probe it.
 type limit struct {
 	name, value, past string
 	tests             []string
@@ -41,7 +41,7 @@ type limit struct {
 
 const invalid = "`INVALID_ARGUMENT` `INVALID_REQUEST`"
 
-// limits returns the rows of the table in its order.
+// limits returns the rows of the table in order.
 func limits() []limit {
 	return []limit{
 		{

@@ -47,7 +47,7 @@ func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
 		r.Body = http.NoBody
 	}
 	answer := httptest.NewRecorder()
-	if strings.HasSuffix(r.URL.Path, "/me") { // every API key is valid
+	if strings.HasSuffix(r.URL.Path, "/me") { // accepts every API key
 		_, _ = io.WriteString(answer, `{"balanceCents":0}`)
 	} else {
 		h.ServeHTTP(answer, r)
@@ -57,13 +57,14 @@ func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return result, nil
 }
 
-// dialers contains the dialers for a stack's clients. It is empty if the stack listens on ports.
+// dialers contains the functions with which a stack's clients connect. It is empty if the stack listens on
+// ports.
 type dialers struct {
 	grpc []grpc.DialOption
 	http func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
-// inMemory sets in-memory listeners if the options require it, and returns their dialers.
+// inMemory sets in-memory listeners if the options require them, and returns their dialers.
 func inMemory(o *options) dialers {
 	if !o.memory {
 		return dialers{}

@@ -17,7 +17,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// peak returns the maximum increase of the heap while f runs, in bytes. The heap includes unreachable objects.
+// peak returns the maximum growth of the heap while f runs, in bytes, including garbage that is not collected
+// yet.
 func peak(f func()) int64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(10))
 	runtime.GC()

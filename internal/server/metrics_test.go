@@ -23,7 +23,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// measured starts telemetry for one test, as the program does. It returns a function that scrapes the metrics.
+// measured starts telemetry as the program does, until the test ends. It returns a function that scrapes the
+// metrics.
 func measured(t *testing.T) (scrape func() map[string]*dto.MetricFamily) {
 	t.Helper()
 	before, traces, propagator := otel.GetMeterProvider(), otel.GetTracerProvider(), otel.GetTextMapPropagator()
@@ -50,7 +51,7 @@ func measured(t *testing.T) (scrape func() map[string]*dto.MetricFamily) {
 	}
 }
 
-// value returns the value of a series. For a histogram, it returns the number of measurements.
+// value returns a series' value. For a histogram, it returns the number of observations.
 func value(m *dto.Metric) float64 {
 	switch {
 	case m.GetHistogram() != nil:
@@ -61,7 +62,7 @@ func value(m *dto.Metric) float64 {
 	return m.GetGauge().GetValue()
 }
 
-// total returns the sum of a metric's series that have the given labels. labels has alternating names and values.
+// total returns the sum of a metric's series with the given labels. labels contains alternating names and values.
 func total(families map[string]*dto.MetricFamily, name string, labels ...string) (sum float64) {
 	for _, m := range families[name].GetMetric() {
 		matching := 0
@@ -79,7 +80,7 @@ func total(families map[string]*dto.MetricFamily, name string, labels ...string)
 	return sum
 }
 
-// holdTable checks that each exposed metric is in the table, with the same kind and labels.
+// holdTable checks that each exposed metric is in the table with the same kind and labels.
 func holdTable(t *testing.T, families map[string]*dto.MetricFamily) {
 	t.Helper()
 	rows := map[string]telemetry.Metric{}
@@ -121,7 +122,7 @@ func holdLabel(t *testing.T, row telemetry.Metric, got *dto.LabelPair) {
 	}
 }
 
-// seenRunning configures a sandbox that also reports the state running.
+// seenRunning configures the sandbox to report the state running.
 func seenRunning(o *options) { o.sandbox.Dialect.ShowRunning = true }
 
 func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
@@ -132,7 +133,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	c, rest := grpcCaller{s, s.key}, restCaller{s, s.key}
 	var seen []map[string]*dto.MetricFamily
 
-	// Generations over gRPC and REST, during a watch of everything.
+	// Order, watch and download generations over gRPC and REST while a watch of everything is open.
 	ctx, leave := context.WithCancel(t.Context())
 	everything, beat := make(chan error, 1), make(chan struct{})
 	go func() { everything <- watchEverything(ctx, c, beat) }()
@@ -142,15 +143,15 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 		if _, err := one.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()}); err != nil {
 			t.Fatal(err)
 		}
-		create(t, one, order(t, picture, string(rune('a'+i)), "a lake")) // a repeat is not charged again
+		create(t, one, order(t, picture, string(rune('a'+i)), "a lake")) // a repeated order is not charged
 	}
 	<-beat
-	// The catalog rejects a request with 429, and then the next call has to wait.
+	// After the catalog has returned 429, the next call has to wait.
 	slow := create(t, c, order(t, picture, "slow", "a lake"))
 	s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 429, Header: map[string]string{"Retry-After": "1"}, Count: 1})
 	_ = c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
 	late := make(chan error, 1)
-	go func() { // the call has to wait for the limiter
+	go func() { // this call waits for the limiter
 		late <- c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
 	}()
 	eventually(t, "a call waits for the limiter", func() bool {
@@ -174,7 +175,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	}
 	for _, row := range telemetry.Table {
 		if row.From == telemetry.Ledger || row.From == telemetry.Settings || row.From == telemetry.Contents || row.Name == "easel.events" {
-			continue // other tests feed the metrics that need owners, settings, a content store or receivers
+			continue // the tests of owners, settings, content stores and receivers check these metrics
 		}
 		fed := slices.ContainsFunc(seen, func(families map[string]*dto.MetricFamily) bool { return total(families, row.Prometheus()) != 0 })
 		if !fed {
@@ -208,7 +209,7 @@ func watchEverything(ctx context.Context, c grpcCaller, beat chan<- struct{}) er
 	return err
 }
 
-// muddle reports states to the hub faster than a watcher can read them, and also an outdated state.
+// muddle reports states to the hub faster than a watcher reads them. One of the states is outdated.
 func muddle(t *testing.T, s *stack) {
 	t.Helper()
 	cred := catalog.Forwarded(catalog.NewSecret(s.key))

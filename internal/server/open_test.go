@@ -17,7 +17,8 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-// openCalls lists the methods that need no credential. All other methods must reject a caller without one.
+// openCalls lists the methods that need no credential. All other methods must reject calls without a
+// credential.
 var openCalls = []string{
 	"/grpc.health.v1.Health/Check",
 	"/grpc.health.v1.Health/List",
@@ -26,7 +27,7 @@ var openCalls = []string{
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 }
 
-// served returns the names of the services that the server lists by reflection.
+// served returns the names of the services that the server's reflection service lists.
 func (s *site) served(t *testing.T) (services []string) {
 	t.Helper()
 	stream, err := reflectionpb.NewServerReflectionClient(s.GRPC).ServerReflectionInfo(t.Context())
@@ -70,7 +71,7 @@ func TestNoCallIsOpenByAccident(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = stream.SendMsg(&emptypb.Empty{}) // the call may already be rejected
+			_ = stream.SendMsg(&emptypb.Empty{}) // fails if the call is already rejected
 			_ = stream.CloseSend()
 			if err = stream.RecvMsg(&emptypb.Empty{}); status.Code(err) != codes.Unauthenticated {
 				open = append(open, name)

@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// orderedElsewhere sends an order to the catalog without Easel, under the same API key, and returns the generation ID.
+// orderedElsewhere sends an order directly to the catalog, under the same API key, and returns the generation ID.
 func orderedElsewhere(s *stack, idempotencyKey string) (id string) {
 	s.Helper()
 	text := s.askedElsewhere(http.MethodPost, "/generations", `{"modelId": "`+picture+`", "inputs": {"prompt": "a hill", "size": "64x40"}}`, idempotencyKey)
@@ -28,7 +28,7 @@ func orderedElsewhere(s *stack, idempotencyKey string) (id string) {
 	return g.ID
 }
 
-// askedElsewhere sends a request to the catalog without Easel, under the same API key, and returns the response.
+// askedElsewhere sends a request directly to the catalog, under the same API key, and returns the response body.
 func (s *stack) askedElsewhere(method, path, body, idempotencyKey string) (text string) {
 	s.Helper()
 	r := httptest.NewRequest(method, sandbox.BasePath+path, strings.NewReader(body))
@@ -136,7 +136,7 @@ func sorted(ids ...string) []string {
 	return ids
 }
 
-// operatorSees checks all reads of a generation that is not in the ledger, and its deletion.
+// operatorSees checks that an operator can read, watch, download and delete a generation that is not in the ledger.
 func operatorSees(t *testing.T, c caller, id string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// elsewhere orders n generations directly from the catalog, and returns their IDs.
+// elsewhere orders n generations directly from the catalog and returns their IDs.
 func elsewhere(s *stack, n int) (ids []string) {
 	for range n {
 		ids = append(ids, orderedElsewhere(s, rand.Text()))
@@ -20,7 +20,7 @@ func elsewhere(s *stack, n int) (ids []string) {
 	return ids
 }
 
-// writtenElsewhere writes an owner's order to the ledger, like another replica that is about to send it.
+// writtenElsewhere writes an owner's order to the ledger, as another replica does before it sends the order.
 func writtenElsewhere(s *stack, owner string) ledger.Order {
 	s.Helper()
 	key := rand.Text()
@@ -33,7 +33,7 @@ func writtenElsewhere(s *stack, owner string) ledger.Order {
 	return o
 }
 
-// settledElsewhere records that another replica has received an order's generation and that its money is settled.
+// settledElsewhere records, as another replica does, that an order has a generation and that its cost is final.
 func settledElsewhere(s *stack, o ledger.Order, id string) {
 	s.Helper()
 	cost := int64(1)
@@ -46,7 +46,7 @@ func settledElsewhere(s *stack, o ledger.Order, id string) {
 	}
 }
 
-// delivered counts the updates of all watches. For each watch it also counts the distinct generations.
+// delivered counts the updates that all watches receive, and the distinct generations of each watch.
 type delivered struct {
 	atomic.Int64
 	generations atomic.Int64
@@ -72,14 +72,14 @@ func everythingOf(t *testing.T, c caller, n int) (updates *delivered) {
 	return updates
 }
 
-// moreThanAPage is a number of orders that does not fit into one query for the latest orders.
+// moreThanAPage is a number of orders that is too large for one query for the latest orders.
 const moreThanAPage = 110
 
 func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "callers")
 	writeCallers(t, file, "", "team-0", "team-1")
 	scenario := func(t *testing.T, s *stack, waits func(what string, until func() bool)) {
-		settledElsewhere(s, writtenElsewhere(s, "team-0"), "gen_before") // the catalog no longer lists it
+		settledElsewhere(s, writtenElsewhere(s, "team-0"), "gen_before") // an order whose generation the catalog no longer lists
 		own, foreign := everythingOf(t, grpcCaller{s, "team-0"}, 2), everythingOf(t, grpcCaller{s, "team-1"}, 2)
 		ids, lists := elsewhere(s, moreThanAPage), s.sandbox.Requests()["GET /generations"]
 		waits("they are listed", func() bool { return s.sandbox.Requests()["GET /generations"] >= lists+2 })

@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-// A watch can be opened during an outage of the catalog, and during a pause that the catalog has requested. Clients depend on
-// this when a watch has reached its maximum age.
+// A watch can be opened while the catalog is unavailable or has requested a pause. Clients depend on this when they reopen a
+// watch that has reached its maximum age.
 func TestWatchBeginsInAnOutageOfTheCatalog(t *testing.T) {
 	for name, fault := range map[string]sandbox.Fault{
 		"failing": {Status: 503},

@@ -19,13 +19,13 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// outcomeOf returns an error's order outcome, or "" without one.
+// outcomeOf returns the order outcome in an error, or "" if the error has no outcome.
 func outcomeOf(t *testing.T, st *status.Status) string {
 	t.Helper()
 	return metadataOf(t, st)["order_outcome"]
 }
 
-// metadataOf returns the metadata of an error's ErrorInfo.
+// metadataOf returns the metadata of the ErrorInfo in a status.
 func metadataOf(t *testing.T, st *status.Status) map[string]string {
 	t.Helper()
 	info, _ := detailOf[*errdetails.ErrorInfo](t, st)
@@ -98,7 +98,7 @@ func TestEveryFailedOrderSaysWhatIsKnownOfIt(t *testing.T) { // fault A10
 	}
 }
 
-// sharedStack returns a stack with a shared API key. Its callers are named, and their tokens are equal to their names.
+// sharedStack returns a stack with a shared API key and the named callers. The token of each caller is its name.
 func sharedStack(t *testing.T, names []string, change ...func(*options)) *stack {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "callers")
@@ -106,8 +106,8 @@ func sharedStack(t *testing.T, names []string, change ...func(*options)) *stack 
 	return sharedStackFrom(t, file, change...)
 }
 
-// writeCallers writes a callers file with teams. Each caller is a name, followed by its other fields if it has any. A caller's
-// token is its name.
+// writeCallers writes a callers file with the given teams. Each element of callers is a name, optionally followed by other
+// fields. The token of each caller is its name.
 func writeCallers(t *testing.T, file, teams string, callers ...string) {
 	t.Helper()
 	lines := "teams: {" + teams + "}\ncallers:\n"
@@ -118,14 +118,14 @@ func writeCallers(t *testing.T, file, teams string, callers ...string) {
 	writeText(t, file, lines)
 }
 
-// sharedStackFrom returns a stack with a shared API key and the callers in a file.
+// sharedStackFrom returns a stack with a shared API key and the callers from a file.
 func sharedStackFrom(t *testing.T, file string, change ...func(*options)) *stack {
 	t.Helper()
 	callers, err := auth.LoadCallers(file, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { // the program also follows the file
+	go func() { // reloads the file periodically, as the program does
 		for tick := time.NewTicker(reload.Interval); ; {
 			select {
 			case <-tick.C:
@@ -160,7 +160,7 @@ func TestTwoOwnersWhoChooseOneIdempotencyKeyHaveTwoOrders(t *testing.T) { // fau
 	if len(audit.ChargesByIdempotencyKey) != 2 || audit.ChargesByIdempotencyKey["monday"] != 0 {
 		t.Errorf("the catalog received the keys %v", audit.ChargesByIdempotencyKey)
 	}
-	// Another owner learns nothing about the order.
+	// The error does not reveal another owner's order.
 	err := grpcCaller{s, "blog"}.call(t.Context(), "GenerationService/CreateGeneration", order(t, text, "monday", "a lake"), &easelv1.CreateGenerationResponse{})
 	wantStatus(t, err, codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", 409)
 }

@@ -7,7 +7,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// listAll reads all pages of a filtered list, and returns their generations.
+// listAll reads all pages of a filtered list and returns the generations.
 func listAll(t *testing.T, c caller, filter *easelv1.GenerationFilter, size int32) (all []*easelv1.Generation) {
 	t.Helper()
 	for req := (&easelv1.ListGenerationsRequest{PageSize: size, Filter: filter}); ; {

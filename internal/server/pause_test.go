@@ -38,7 +38,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 					t.Fatal(answer, err)
 				}
 				defer answer.Body.Close()
-				time.Sleep(service.DefaultDownloadTimeout - time.Second) // an allowed pause
+				time.Sleep(service.DefaultDownloadTimeout - time.Second) // a pause that is still allowed
 				if _, err := io.CopyN(io.Discard, answer.Body, size/2); err != nil {
 					t.Fatalf("after a pause of two minutes the download failed: %v", err)
 				}
@@ -48,7 +48,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 				if took := time.Since(stuck); took != service.DefaultDownloadTimeout {
 					t.Errorf("a stuck download was freed after %v", took)
 				}
-				time.Sleep(5 * time.Second) // TLS tries for 5 s to send its close message
+				time.Sleep(5 * time.Second) // when a TLS connection closes, it tries for up to 5 s to send its close message
 				synctest.Wait()
 				if lines := s.Lines(t, "call"); len(lines) != 1 || lines[0]["reason"] != "READER_TOO_SLOW" {
 					t.Errorf("the call is logged as %v", lines)
@@ -61,7 +61,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 	}
 }
 
-// smallWindows returns an HTTP transport that reads only a few bytes ahead.
+// smallWindows returns an HTTP transport that buffers only a few bytes before they are read.
 func smallWindows(s *site, tlsConfig *tls.Config, http2 bool) *http.Transport {
 	return &http.Transport{
 		DialContext:        servertest.PipeDialer(s.HTTPPipe),

@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// watchUntilLeft sends one update, and then keeps the watch open until the caller cancels it.
+// watchUntilLeft sends one update, and keeps the watch open until the caller cancels it.
 func watchUntilLeft(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
 	if err := stream.Send(servertest.UpdateEvent("g", "e1")); err != nil {
 		return err
@@ -50,7 +50,7 @@ func TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport(t *testi
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = watchUntilLeft
-		s := serve(t, studio) // with the default limits
+		s := serve(t, studio) // the default limits apply
 		ctx, cancel := context.WithCancel(t.Context())
 		limit := Limits{}.callerStreams()
 		for n := range limit { // all streams use one connection
@@ -89,7 +89,7 @@ func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) { // fault L5
 			DialContext:       servertest.PipeDialer(s.HTTPPipe),
 			TLSClientConfig:   files.clientConfig(t, nil),
 			ForceAttemptHTTP2: true,
-			HTTP2:             &http.HTTP2Config{StrictMaxConcurrentRequests: true}, // like a browser
+			HTTP2:             &http.HTTP2Config{StrictMaxConcurrentRequests: true}, // one connection for all requests, as in a browser
 		}
 		defer transport.CloseIdleConnections()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -139,7 +139,7 @@ func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // fault L5
 					_, _ = io.Copy(io.Discard, answer.Body)
 					answer.Body.Close()
 				}
-				synctest.Wait() // opens one stream at a time
+				synctest.Wait() // the previous stream has ended before the next one starts
 			}
 			_ = openWatch(ctx, s.Generations())
 		}
@@ -181,7 +181,7 @@ func TestHealthWatchesCountOnTheirConnection(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = watchUntilLeft
 		s := serve(t, studio, func(c *Config) { c.Limits.CallerStreams = connProbes }) // allows connProbes streams on one connection
-		synctest.Wait()                                                                // a watch that starts before the server serves ends at once
+		synctest.Wait()                                                                // the server must be serving, because a watch that starts earlier ends at once
 		ctx, cancel := context.WithCancel(t.Context())
 		health := grpc_health_v1.NewHealthClient(s.GRPC)
 		watch := func() error {
@@ -240,7 +240,7 @@ func TestStreamPastTheLimitOfAllCallersIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// getsUnderWay starts n calls, which end when the channel over is closed.
+// getsUnderWay starts n calls, which return when the channel over is closed.
 func getsUnderWay(t *testing.T, s *site, n int) {
 	t.Helper()
 	for range n {

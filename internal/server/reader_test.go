@@ -23,8 +23,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// busyCatalog is a catalog with one generation, which changes with every read until it ends. Its records are large, so that
-// they fill buffers.
+// busyCatalog is a catalog with one generation, whose record changes at every read until done is set. The records are large
+// enough to fill buffers.
 type busyCatalog struct {
 	size  int
 	looks atomic.Int64
@@ -51,7 +51,7 @@ func (c *busyCatalog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, record)
 }
 
-// busy configures a stack in virtual time that polls a [busyCatalog] every second.
+// busy configures a stack in virtual time that polls the catalog every second.
 func busy(c *busyCatalog, change ...func(*options)) func(*options) {
 	return func(o *options) {
 		o.memory = true
@@ -63,7 +63,7 @@ func busy(c *busyCatalog, change ...func(*options)) func(*options) {
 	}
 }
 
-// windows limits the data that a client buffers to 64 KiB for each stream, even on a fast connection.
+// windows limits a client's receive buffer to 64 KiB for each stream. Without it, the buffer grows on a fast connection.
 var windows = []grpc.DialOption{grpc.WithStaticStreamWindowSize(64 << 10), grpc.WithStaticConnWindowSize(1 << 20)}
 
 func TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp(t *testing.T) { // fault L1
@@ -131,7 +131,7 @@ func TestAReaderStuckInLargeMessagesHoldsAtMost256KiB(t *testing.T) { // fault L
 	if raceDetector {
 		t.Skip("memory is not meaningful under the race detector")
 	}
-	// The test's client is in the same process, and buffers another 64 KiB.
+	// The stuck clients are in the same process, and each buffers another 64 KiB.
 	const readers, each = 100, 256<<10 + 64<<10
 	catalog := &busyCatalog{size: 60 << 10}
 	s := newStack(t, func(o *options) {
@@ -155,7 +155,7 @@ func TestAReaderStuckInLargeMessagesHoldsAtMost256KiB(t *testing.T) { // fault L
 	from := catalog.looks.Load()
 	eventually(t, "many more changes", func() bool { return catalog.looks.Load() > from+100 })
 	held := int64(math.MaxInt64)
-	for range 5 { // polls briefly need more memory, so the minimum counts
+	for range 5 { // a poll briefly needs more memory, so the test uses the minimum of several measurements
 		held = min(held, (liveHeap()-before)/readers)
 	}
 	t.Logf("a stuck reader needs %d KiB in its client and the server together", held>>10)
@@ -174,7 +174,7 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// goroutines returns the number of goroutines that have the function on their stack.
+// goroutines returns the number of goroutines whose stack contains the function.
 func goroutines(function string) (n int) {
 	stacks := make([]byte, 16<<20)
 	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
@@ -185,7 +185,7 @@ func goroutines(function string) (n int) {
 	return n
 }
 
-// impatientProxy is a connection that closes itself if it receives no byte for a minute.
+// impatientProxy is a connection that closes itself when it has received no byte for a minute.
 type impatientProxy struct {
 	net.Conn
 	cut *atomic.Int64
@@ -205,7 +205,8 @@ func TestHeartbeatsKeepAQuietWatchAliveBehindAProxyThatCutsSilence(t *testing.T)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(50*time.Minute, cancel)
 		err := c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(m *easelv1.WatchGenerationResponse) {
-			// The test measures the time between messages. A proxy that forwards requests does not see the connection's pings.
+			// Keepalive pings do not count, because a proxy between two connections does not forward them. So the test measures the
+			// time between messages.
 			longest, heard = max(longest, time.Since(heard)), time.Now()
 			if m.GetHeartbeat() != nil {
 				beats++
@@ -255,7 +256,7 @@ func TestALargeNumberOfWatchesOpenedAndCancelledLeavesNothing(t *testing.T) { //
 		}
 		workers.Wait()
 	}
-	all(2000) // after that, pools and caches no longer grow
+	all(2000) // fills pools and caches, so that they do not grow later
 	rest := func() (int, int, int64) { return runtime.NumGoroutine(), descriptors(), liveHeap() }
 	eventually(t, "the first streams have ended", func() bool { return handlers() == 0 })
 	goroutines, files, heap := rest()
@@ -272,19 +273,19 @@ func TestALargeNumberOfWatchesOpenedAndCancelledLeavesNothing(t *testing.T) { //
 	}
 }
 
-// handlers returns the number of running handlers for GenerationService and for downloads over REST.
+// handlers returns the number of running handlers of GenerationService and of downloads over REST.
 func handlers() int {
 	return goroutines("service.(*generations).") + goroutines("rest.(*fileAnswer).serve(")
 }
 
-// descriptors returns the number of this process's open file descriptors, or zero if the system does not report it.
+// descriptors returns the number of open file descriptors of this process, or zero if the system does not report it.
 func descriptors() int {
 	open, _ := os.ReadDir("/proc/self/fd")
 	return len(open)
 }
 
-// soak returns the number of repetitions for a test: asked if EASEL_SOAK is set, and usually otherwise. A test with asked
-// repetitions takes minutes.
+// soak returns the number of repetitions for a test: asked if EASEL_SOAK is set, usually otherwise. With asked repetitions,
+// a test takes minutes.
 func soak(usually, asked int) int {
 	if os.Getenv("EASEL_SOAK") != "" {
 		return asked

@@ -17,7 +17,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// streams has a function for each call that a caller may keep open for a long time. The function returns the call's error.
+// streams contains a function for each call that can stay open for a long time. The function returns the error that ended
+// the call.
 var streams = map[string]func(ctx context.Context, c caller, id string, heartbeat time.Duration) error{
 	"a watch": func(ctx context.Context, c caller, id string, heartbeat time.Duration) error {
 		return c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id, HeartbeatInterval: durationpb.New(heartbeat)}, func(*easelv1.WatchGenerationResponse) {})
@@ -69,7 +70,7 @@ func TestAttackOfACallerThatWasRemoved(t *testing.T) { // fault A9
 	}
 }
 
-// wantRemoved checks that a stream has ended because its caller is no longer accepted.
+// wantRemoved checks that a stream has ended because its caller is no longer known.
 func wantRemoved(t *testing.T, err error) {
 	t.Helper()
 	if st := statusOf(t, err); st.Code() != codes.Unauthenticated || service.Reason(st) != easelv1.ErrorReason_CALLER_UNKNOWN {

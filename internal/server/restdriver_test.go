@@ -25,7 +25,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// restCaller sends calls over REST, according to the HTTP rules in the contract.
+// restCaller sends calls over REST, as the HTTP rules in the contract define.
 type restCaller struct {
 	*stack
 	key string
@@ -48,7 +48,7 @@ func (c restCaller) call(ctx context.Context, method string, req, resp proto.Mes
 	return protojson.Unmarshal(body, resp)
 }
 
-// restFailure is an error over REST. It has the status from the body, and the HTTP status and headers.
+// restFailure is an error over REST, with the status from the body and the HTTP status and headers.
 type restFailure struct {
 	status *status.Status
 	code   int
@@ -86,7 +86,7 @@ func (c restCaller) events(ctx context.Context, req *easelv1.WatchEventsRequest,
 	return messages(c, c.request(ctx, "GenerationService/WatchEvents", req), &easelv1.WatchEventsResponse{}, each)
 }
 
-// messages calls the function each for every message of a stream until the function returns false. The messages have the
+// messages decodes every line of a stream and calls each with the message, until each returns false. The messages have the
 // type of empty.
 func messages[M proto.Message](c restCaller, r *http.Request, empty M, each func(M) bool) error {
 	err := c.lines(r, func(line []byte) error {
@@ -122,7 +122,7 @@ func (c postCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerations
 	return messages(c.restCaller, r, &easelv1.WatchGenerationsResponse{}, each)
 }
 
-// lines calls the function each for every line of a stream until the stream ends.
+// lines calls each for every line of a stream until the stream ends or each fails.
 func (c restCaller) lines(r *http.Request, each func(line []byte) error) error {
 	r.Header.Set("Accept", "application/x-ndjson")
 	answer, err := c.http.Do(r)
@@ -174,8 +174,8 @@ func (c restCaller) download(ctx context.Context, req *easelv1.DownloadGeneratio
 
 var pathVariable = regexp.MustCompile(`\{(\w+)(=\*\*)?\}`)
 
-// request returns the HTTP request for a call. Fields that are variables of the path are part of the URL. The other fields are
-// the body if the HTTP rule has one, and query parameters otherwise.
+// request returns the HTTP request for a call. Fields that are variables in the path are part of the URL. The other fields are
+// in the body if the HTTP rule has one, and in query parameters otherwise.
 func (c restCaller) request(ctx context.Context, method string, req proto.Message) *http.Request {
 	c.Helper()
 	verb, pattern, withBody := httpRule(c.T, method)
@@ -217,7 +217,7 @@ func (c restCaller) request(ctx context.Context, method string, req proto.Messag
 	return r
 }
 
-// addToQuery adds fields as query parameters. A nested field is named parent.field, and the key of a map is in brackets.
+// addToQuery adds fields as query parameters. A nested field is named parent.field. The key of a map entry is in brackets.
 func addToQuery(query url.Values, form string, fields map[string]any) {
 	for name, value := range fields {
 		name = fmt.Sprintf(form, name)
@@ -238,7 +238,7 @@ func addToQuery(query url.Values, form string, fields map[string]any) {
 	}
 }
 
-// httpRule returns a method's HTTP rule in the contract.
+// httpRule returns a method's HTTP rule from the contract.
 func httpRule(t *testing.T, method string) (verb, pattern string, body bool) {
 	t.Helper()
 	name := protoreflect.FullName("easel.v1." + strings.ReplaceAll(method, "/", "."))

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// finished orders a picture, waits for its terminal state, and returns its ID.
+// finished orders a picture, waits until it is finished, and returns its ID.
 func finished(t *testing.T, c caller, size string) string {
 	t.Helper()
 	g := create(t, c, &easelv1.CreateGenerationRequest{

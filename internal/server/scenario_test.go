@@ -18,8 +18,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These scenarios check the guarantees of the contract. Each scenario runs over gRPC and over REST, with a forwarded API key
-// and with a shared one.
+// These scenarios check guarantees of the contract. Each runs over gRPC and over REST, with a forwarded API key and with a
+// shared one.
 const (
 	picture = "studio/landscape"
 	text    = "studio/haiku"
@@ -43,13 +43,13 @@ func order(t *testing.T, model, key, prompt string) *easelv1.CreateGenerationReq
 	return &easelv1.CreateGenerationRequest{ModelId: model, IdempotencyKey: key, Inputs: inputs(t, members)}
 }
 
-// create places an order that must succeed.
+// create places an order, which must succeed.
 func create(t *testing.T, c caller, req *easelv1.CreateGenerationRequest) *easelv1.Generation {
 	t.Helper()
 	return created(t, c, req).GetGeneration()
 }
 
-// created places an order that must succeed, and returns the complete response.
+// created is like create, but returns the complete response.
 func created(t *testing.T, c caller, req *easelv1.CreateGenerationRequest) *easelv1.CreateGenerationResponse {
 	t.Helper()
 	resp := &easelv1.CreateGenerationResponse{}
@@ -77,7 +77,7 @@ func wait(t *testing.T, c caller, id string, until easelv1.WatchUntil) *easelv1.
 	return resp.GetGeneration()
 }
 
-// watched opens a watch, and returns its updates after the watch has ended.
+// watched watches a generation to the end of the watch and returns the updates.
 func watched(t *testing.T, c caller, req *easelv1.WatchGenerationRequest) (updates []*easelv1.GenerationUpdate) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -110,7 +110,7 @@ func accountOf(t *testing.T, c caller) *easelv1.Account {
 	return resp.GetAccount()
 }
 
-// balance returns the API key's balance. If the caller may not see the balance, an operator reads it.
+// balance returns the balance of the API key. If the caller may not see it, an operator reads it.
 func balance(t *testing.T, s *stack, c caller) int64 {
 	t.Helper()
 	account := accountOf(t, c)
@@ -214,7 +214,7 @@ func TestAFailedRenderIsRefundedToTheCent(t *testing.T) {
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		before := balance(t, s, c)
 		g := create(t, c, order(t, text, "k", "a [fail] at dawn"))
-		if g.GetCostCents() == 0 { // the balance can't show the cost, because it may already include the refund
+		if g.GetCostCents() == 0 { // checked here because the balance may already include the refund
 			t.Error("the order's cost is zero")
 		}
 		end := wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_SETTLED)
@@ -352,7 +352,7 @@ func TestInputsAsTextArePassedOnDigitForDigit(t *testing.T) { // fault I2
 		g := create(t, c, &easelv1.CreateGenerationRequest{
 			ModelId: text, IdempotencyKey: "k", InputsJson: `{"prompt":"a lake","seed":9007199254740993}`,
 		})
-		// A double can't represent the seed, so the server returns it as a string instead of changing it.
+		// A double cannot represent this seed, so the server returns the seed as a string.
 		if seed := g.GetInputs().GetFields()["seed"]; seed.GetStringValue() != "9007199254740993" {
 			t.Errorf("the response has the seed %v", seed)
 		}

@@ -31,5 +31,5 @@ func TestTheGenerationsOfACallersWatchesAreBounded(t *testing.T) { // fault A4
 		wantStatus(t, more(), codes.ResourceExhausted, "STREAM_QUOTA_EXCEEDED", 429)
 		cancel()
 		eventually(t, "another watch is accepted", func() bool { return more() == nil })
-	}, func(o *options) { o.hub.Rate = 2 }) // few polls, so that no watch ends during the test
+	}, func(o *options) { o.hub.Rate = 2 }) // a low rate of polls, so that no generation finishes during the test
 }

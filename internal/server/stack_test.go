@@ -27,8 +27,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// stack is a complete Easel in front of a sandbox, usually on loopback ports. At the end of the test it checks that the account
-// of its key is exact.
+// stack is a complete Easel in front of a sandbox, usually on loopback ports. At the end of the test, it checks that the
+// charges and the balance of its API key are exact.
 type stack struct {
 	*testing.T
 	sandbox *sandbox.Sandbox
@@ -38,10 +38,10 @@ type stack struct {
 	http    *http.Client
 	restURL string
 	ledger  *ledger.Ledger
-	catalog string // URL of the ledger's catalog
+	catalog string // URL of the catalog to which the ledger belongs
 	front   *server.Server
-	// The caller in a scenario with a shared API key, and the owner of that caller's orders. Both are empty with a forwarded
-	// API key.
+	// caller is the scenario's caller if the API key is shared, and owner is the owner of its orders. Both are empty with a
+	// forwarded API key.
 	caller, owner string
 
 	stop    context.CancelFunc // starts the drain
@@ -51,21 +51,21 @@ type stack struct {
 // usualSpeed is the default speed of the sandbox.
 const usualSpeed = 200
 
-// options configures a stack. Tests change the defaults.
+// options configures a stack. A test can change the defaults.
 type options struct {
 	sandbox sandbox.Config
 	service service.Config
 	server  server.Config
 	hub     watch.Config
 	ledger  string                                    // URL of the ledger
-	copied  bool                                      // whether the ledger requests copies of results
+	copied  bool                                      // whether results are copied
 	events  *ledger.EventConfig                       // the ledger's event configuration
 	wrap    func(http.RoundTripper) http.RoundTripper // wraps the transport to the catalog
-	// memory puts all connections in memory, which tests in virtual time need.
+	// memory makes all connections in-memory, as tests in virtual time require.
 	memory      bool
 	client      *tls.Config             // the clients' TLS configuration; nil means no TLS
 	dialOptions []grpc.DialOption       // options of the gRPC client
-	dialed      func(net.Conn) net.Conn // wraps a client's end of each in-memory connection
+	dialed      func(net.Conn) net.Conn // wraps the client's end of each in-memory connection
 }
 
 func newStack(t *testing.T, change ...func(*options)) *stack {
@@ -167,7 +167,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	return s
 }
 
-// audit returns the account's audit after checking that the account is exact.
+// audit checks that the account is exact and returns the sandbox's audit.
 func (s *stack) audit() sandbox.Audit {
 	s.Helper()
 	audit, err := s.sandbox.Audit(context.Background(), s.key)
@@ -180,7 +180,7 @@ func (s *stack) audit() sandbox.Audit {
 	return audit
 }
 
-// eventually waits until a condition holds. what names the condition if it does not hold in time.
+// eventually waits until holds returns true, but at most 20 s. what describes the condition in the failure message.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); {

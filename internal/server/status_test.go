@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// detailOf returns a status's only detail of type T.
+// detailOf returns the detail of type T in a status. A status must have at most one.
 func detailOf[T any](t *testing.T, st *status.Status) (found T, ok bool) {
 	t.Helper()
 	for _, d := range st.Details() {
@@ -51,7 +51,8 @@ func wantStatus(t *testing.T, err error, code codes.Code, reason string, http in
 	return st
 }
 
-// wantFields checks that exactly the given fields are reported as invalid. Over REST they have their JSON names.
+// wantFields checks that exactly the given fields are reported as invalid. Over REST, the error has their JSON
+// names.
 func wantFields(t *testing.T, st *status.Status, want ...string) {
 	t.Helper()
 	bad, _ := detailOf[*errdetails.BadRequest](t, st)
@@ -75,7 +76,7 @@ func wantFields(t *testing.T, st *status.Status, want ...string) {
 	}
 }
 
-// inCamelCase returns a field path with JSON names. It does not change the path of an input.
+// inCamelCase converts a field path to JSON names. The path of an input stays unchanged.
 func inCamelCase(path string) string {
 	if strings.HasPrefix(path, "inputs.") {
 		return path

@@ -18,8 +18,8 @@ import (
 	"github.com/easel-grpc/easel/internal/server"
 )
 
-// overTeamOfModels runs a scenario over gRPC and REST. The callers of the team studio authenticate in three ways, and an
-// operator belongs to the team too. The function limit changes the models that the team may use.
+// overTeamOfModels runs a scenario over gRPC and REST. The callers in the team studio authenticate in three ways, and
+// one operator belongs to the team too. limit changes the models that the team may use.
 func overTeamOfModels(t *testing.T, scenario func(t *testing.T, s *stack, team map[string]caller, ops caller, limit func(models string))) {
 	for form, as := range forms {
 		t.Run(form, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestATeamReadsItsOrdersOfAModelThatItLost(t *testing.T) {
 	})
 }
 
-// model returns a model, and list returns all models.
+// model gets a model.
 func model(t *testing.T, c caller, id string) (*easelv1.Model, error) {
 	t.Helper()
 	resp := &easelv1.GetModelResponse{}

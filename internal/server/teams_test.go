@@ -21,9 +21,9 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// databases returns a function for each kind of ledger. The function creates an empty ledger and returns its URL.
+// databases returns a function for each kind of ledger, which creates an empty ledger and returns its URL.
 func databases() map[string]func(*testing.T) string {
-	if testing.Short() { // the ledger in memory uses SQLite too
+	if testing.Short() { // SQLite also covers the ledger in memory
 		return map[string]func(*testing.T) string{"SQLite": sqliteLedger, "PostgreSQL": postgresLedger}
 	}
 	return map[string]func(*testing.T) string{"memory": memoryLedger, "SQLite": sqliteLedger, "PostgreSQL": postgresLedger}
@@ -35,14 +35,14 @@ func postgresLedger(t *testing.T) string { return proctest.Database(t) }
 
 func sqliteLedger(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") }
 
-// ledgerStack returns a stack with a shared API key and a ledger. Its callers have no teams, and their tokens are equal to
-// their names.
+// ledgerStack returns a stack with a shared API key, the given ledger and the named callers, which have no teams. The
+// token of each caller is its name.
 func ledgerStack(t *testing.T, url string, names []string, change ...func(*options)) *stack {
 	t.Helper()
 	return sharedStack(t, names, append(change, func(o *options) { o.ledger = url })...)
 }
 
-// aboutOne returns a method's request for one generation, or nil if the method is not about one generation.
+// aboutOne returns a method's request for the given generation, or nil if the request has no generation ID.
 func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 	field := m.Input().Fields().ByName("generation_id")
 	if field == nil {
@@ -56,8 +56,8 @@ func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 	return request
 }
 
-// strangers has a function for each kind of owner. The function opens a watch of an owner's generation, and returns the
-// generation's ID and a caller of another owner.
+// strangers contains a function for each kind of owner. It opens a watch of an owner's generation, and returns the
+// generation's ID and a caller that belongs to another owner.
 var strangers = map[string]func(t *testing.T, as func(*stack, string) caller) (id string, foreign caller){
 	"an API key": func(t *testing.T, as func(*stack, string) caller) (string, caller) {
 		s := newStack(t, func(o *options) { o.sandbox.Speed = 0.01 })
@@ -102,7 +102,7 @@ func TestForeignGenerationIsAnsweredAsAnUnknownOne(t *testing.T) { // faults L7,
 	}
 }
 
-// callAny calls a method, and reads a stream to its end.
+// callAny calls a method. If it is a stream, callAny reads the stream to its end.
 func callAny(ctx context.Context, c caller, method string, request, response proto.Message) error {
 	switch request := request.(type) {
 	case *easelv1.WatchGenerationRequest:
@@ -143,7 +143,7 @@ func TestTheCatalogsWordsAboutTheBalanceAreForOperators(t *testing.T) {
 	})
 }
 
-// newMessage returns an empty message of one of the contract's types.
+// newMessage returns an empty message of the given type in the contract.
 func newMessage(m protoreflect.MessageDescriptor) proto.Message {
 	kind, err := protoregistry.GlobalTypes.FindMessageByName(m.FullName())
 	if err != nil {

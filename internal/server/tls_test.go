@@ -90,7 +90,7 @@ func (a *authority) issue(t *testing.T, template x509.Certificate) (certificate,
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
 }
 
-// tlsFiles has a server's TLS files. The server also accepts clients without a certificate.
+// tlsFiles contains the TLS files of a server that accepts clients with and without a certificate.
 type tlsFiles struct {
 	TLS
 	authority *authority
@@ -108,7 +108,7 @@ func newTLSFiles(t *testing.T, name string) tlsFiles {
 	return f
 }
 
-// rename replaces the certificate with one that has the given common name.
+// rename replaces the server's certificate with one that has the given common name.
 func (f tlsFiles) rename(t *testing.T, name string) {
 	t.Helper()
 	certificate, key := f.authority.issue(t, x509.Certificate{DNSNames: []string{"easel.test"}, Subject: pkix.Name{CommonName: name}})
@@ -116,7 +116,7 @@ func (f tlsFiles) rename(t *testing.T, name string) {
 	writeFile(t, f.KeyFile, key)
 }
 
-// clientConfig returns a configuration that trusts the server. It has a client certificate if template is not nil.
+// clientConfig returns a TLS configuration that trusts the server. If template is not nil, the client has a certificate.
 func (f tlsFiles) clientConfig(t *testing.T, template *x509.Certificate) *tls.Config {
 	t.Helper()
 	config := &tls.Config{RootCAs: f.authority.pool(), ServerName: "easel.test"}
@@ -180,7 +180,7 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 			if answer.ProtoMajor != 2 || answer.TLS.Version != tls.VersionTLS13 {
 				t.Errorf("the response arrived over %s and TLS %x", answer.Proto, answer.TLS.Version)
 			}
-			var want []*auth.Certificate // without a valid certificate, a call does not reach the service
+			var want []*auth.Certificate // no call reaches the service
 			if test.want.Name() != "" {
 				want = []*auth.Certificate{test.want, test.want}
 			}
@@ -295,7 +295,7 @@ func TestPlaintextAndOldTLSAreNotSpoken(t *testing.T) {
 
 func TestACertificateCountsAsLongAsAChainOfAnAuthorityInForce(t *testing.T) { // fault A9
 	const short, long = time.Hour, 3 * time.Hour
-	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the initial time in a synctest bubble
+	began := time.Date(2000, time.January, 1, 0, 0, 0, 0, time.UTC) // the time at which a synctest bubble starts
 	files, other := newTLSFiles(t, "server"), newAuthority(t)
 	both := append(files.authority.pem(), other.pem()...)
 	writeFile(t, files.ClientCAFile, both)
@@ -305,7 +305,7 @@ func TestACertificateCountsAsLongAsAChainOfAnAuthorityInForce(t *testing.T) { //
 	}
 	state := &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{signed(files.authority, short), signed(other, long)}}
 	for name, test := range map[string]struct {
-		left []byte // the new content of the CA file
+		left []byte // the new contents of the CA file
 		life time.Duration
 	}{
 		"both": {both, long}, "the short one's": {files.authority.pem(), short}, "the long one's": {other.pem(), long},
@@ -345,7 +345,7 @@ func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // fault X4
 			load.Go(func() {
 				for time.Sleep(time.Duration(n) * 13 * time.Millisecond); ; time.Sleep(100 * time.Millisecond) {
 					name, err := s.getOverTLS(t, client)
-					if status.Code(err) != codes.Unauthenticated { // only the missing API key is rejected
+					if status.Code(err) != codes.Unauthenticated { // the only error is the missing API key
 						t.Errorf("a call returned %v", err)
 					}
 					mu.Lock()
@@ -361,7 +361,7 @@ func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // fault X4
 			})
 		}
 		for _, name := range []string{"1", "2", "3"} {
-			// The certificate is replaced some time before its key.
+			// The key is replaced some time after its certificate.
 			certificate, key := files.authority.issue(t, x509.Certificate{DNSNames: []string{"easel.test"}, Subject: pkix.Name{CommonName: name}})
 			writeFile(t, files.CertFile, certificate)
 			time.Sleep(3 * reload.Interval / 2)

@@ -53,7 +53,7 @@ func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
 				}
 			})
 			if err := (grpcCaller{s, s.key}).call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}); err != nil {
-				t.Fatal(err) // this call verifies the API key
+				t.Fatal(err) // verifies the API key, so that later calls need no such request
 			}
 			upstream.seen, upstream.baggage = nil, nil
 			const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -110,8 +110,8 @@ func TestEveryErrorSaysWhichTraceItIsOf(t *testing.T) {
 	}
 }
 
-// chainOf returns the names of a span and its ancestors up to the caller's span. It first waits until the given number of
-// server spans have ended, because they end after the response.
+// chainOf returns the names of a span and its ancestors up to the caller's span. It first waits for the given number of
+// server spans, because a server span ends after the response.
 func chainOf(t *testing.T, spans *tracetest.InMemoryExporter, name, traceID string, servers int) (names []string) {
 	t.Helper()
 	var all tracetest.SpanStubs
@@ -215,7 +215,7 @@ func TestAPushLeadsToThePollThatFoundTheEnd(t *testing.T) {
 	}
 	pushes := spansNamed(spans, "push")
 	last := pushes[len(pushes)-1]
-	// The span of a poll ends after the push of what it found.
+	// The poll's span ends after the push of the state that the poll found.
 	eventually(t, "the span of the poll has ended", func() bool {
 		for _, span := range spans.GetSpans() {
 			byID[span.SpanContext.SpanID()] = span
