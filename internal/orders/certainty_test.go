@@ -38,8 +38,8 @@ var (
 	noDial     = step{err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
 )
 
-// script responds to each attempt with the next step, and records the attempt's API key and idempotency key. The last
-// step responds to all further attempts.
+// script responds to each attempt with the next step, and repeats the last step. It records the API key and the
+// idempotency key of each attempt.
 type script struct {
 	steps   []step
 	apiKeys []string
@@ -62,7 +62,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var plainOrder = order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"}
 
-// createWithin places the plain order with a deadline, and waits until its submission has finished.
+// createWithin places an order with a deadline, and waits until its submission has finished.
 func createWithin(t *testing.T, c *client, cred catalog.Credential, o order, patience time.Duration) (orders.Receipt, *orders.Error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -97,7 +97,7 @@ func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // fault A10
 			synctest.Test(t, func(t *testing.T) {
 				upstream := &script{steps: []step{away, refusal}}
 				c := newTestClient(t, upstream)
-				for range 3 { // the first call receives a broken response, and the other two repeat its key
+				for range 3 { // the first call receives a broken response, and the other two repeat the order
 					_, err := createWithin(t, c, testCredential, plainOrder, time.Second)
 					if err == nil || catalog.KindOf(err) != catalog.KindOutcomeUnknown || err.Outcome != orders.Unknown {
 						t.Fatalf("got %+v, want an unknown outcome", err)

@@ -13,8 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// clientStack is a sandbox with one API key, and a process that orders from it. When a test ends, the sandbox's accounts are
-// checked.
+// clientStack is a sandbox with one API key, and a process that places orders in it. At the end of the test, the accounts in
+// the sandbox are checked.
 type clientStack struct {
 	*testing.T
 	sandbox   *sandbox.Sandbox
@@ -30,7 +30,7 @@ func inClientStack(t *testing.T, balance int64, test func(*testing.T, *clientSta
 	inClientStackOf(t, sandbox.Config{}, balance, test)
 }
 
-// inClientStackOf runs a test like inClientStack, with the given catalog configuration.
+// inClientStackOf is like inClientStack, but with the given configuration of the catalog.
 func inClientStackOf(t *testing.T, cfg sandbox.Config, balance int64, test func(*testing.T, *clientStack)) {
 	t.Helper()
 	cfg.Seed, cfg.Speed = 7, 1000
@@ -67,7 +67,7 @@ func (s *clientStack) process(transport http.RoundTripper) *client {
 	return newClient(s.T, catalog.Config{BaseURL: "http://127.0.0.1" + sandbox.BasePath, Transport: transport, AttemptTimeout: 2 * time.Second})
 }
 
-// audit checks that the accounts add up, and returns the number of charges by idempotency key.
+// audit checks that the accounts are exact, and returns the number of charges by idempotency key.
 func (s *clientStack) audit() map[string]int {
 	s.Helper()
 	audit, err := s.sandbox.Audit(context.Background(), s.key)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// restore replaces the ledger with an older copy.
+// restore replaces the ledger's file with an older copy.
 func (s *stack) restore(copied []byte) {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {
@@ -18,7 +18,7 @@ func (s *stack) restore(copied []byte) {
 	s.open()
 }
 
-// backup returns a copy of the ledger's file. No process may have the ledger open.
+// backup closes the ledger and returns a copy of its file. No other process may have the ledger open.
 func (s *stack) backup() []byte {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {

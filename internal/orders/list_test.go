@@ -13,7 +13,7 @@ import (
 )
 
 // tellsEvents reopens the ledger so that it writes events for the given owners. It returns a list to which each event
-// adds its result text.
+// appends its result text.
 func (s *stack) tellsEvents(r *replica, owners ...string) (texts *[]string) {
 	texts = new([]string)
 	teams := map[string]ledger.Team{}
@@ -34,8 +34,8 @@ func (s *stack) tellsEvents(r *replica, owners ...string) (texts *[]string) {
 	return texts
 }
 
-// lists compares a listed generation with the recorded state, as a caller's list does, and returns the state that is
-// recorded afterwards.
+// lists handles a generation from the catalog's list in the same way as a caller's list request. It returns the
+// status that is recorded afterwards.
 func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) lifecycle.Status {
 	r.Helper()
 	recorded, err := r.orders.List(r.Context(), ledger.Filter{}, ledger.Position{}, 10)
@@ -62,7 +62,7 @@ func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
 				r.placeWithoutCharge(0)
-				texts := s.tellsEvents(r, row.told...) // reopened after the order was placed, so that the order has no watch
+				texts := s.tellsEvents(r, row.told...) // the ledger is reopened after the order, so that the order has no watch
 				time.Sleep(time.Minute)
 				s.box.Inject(sandbox.Fault{Route: "GET /generations", Set: map[string]any{row.without: nil}})
 				listed, err := r.client.List(s.Context(), r.held("studio"), time.Now())

@@ -32,7 +32,7 @@ func TestAPlacedOrderIsNeverAnsweredAsMissing(t *testing.T) {
 	}
 }
 
-// briefly places an order with a short deadline, and expects an error of the given kind.
+// briefly places an order with a short deadline, and checks that it fails with an error of the given kind.
 func (s *clientStack) briefly(o order, want catalog.Kind) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
@@ -43,7 +43,7 @@ func (s *clientStack) briefly(o order, want catalog.Kind) {
 }
 
 func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // fault A10
-	inClientStackOf(t, sandbox.Config{Repeats: sandbox.Repeats{MoneyFirst: true}}, 1, func(t *testing.T, s *clientStack) { // the balance is the price of one haiku
+	inClientStackOf(t, sandbox.Config{Repeats: sandbox.Repeats{MoneyFirst: true}}, 1, func(t *testing.T, s *clientStack) { // the balance is sufficient for one haiku
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
@@ -51,7 +51,7 @@ func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // fault 
 		_, err := restarted.Create(t.Context(), s.cred, s.order("k"))
 		s.wantKind(err, catalog.KindInsufficientFunds)
 		if known, ok := errors.AsType[*orders.Error](err); !ok || known.Outcome != orders.NotPlacedByThisCall {
-			t.Errorf("a process that does not know the order returns %+v", err) // an earlier call may have placed the order
+			t.Errorf("a process that does not know the order returns %+v", err) // the process cannot know whether an earlier call placed the order
 		}
 		if err := s.sandbox.TopUp(t.Context(), s.key, 1, "one more"); err != nil {
 			t.Fatal(err)

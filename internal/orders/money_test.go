@@ -42,13 +42,13 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// isUnknown reports whether an error means that an order may exist.
+// isUnknown reports whether an error means that the order may exist.
 func isUnknown(err error) bool {
 	order, ok := errors.AsType[*orders.Error](err)
 	return ok && order.Outcome == orders.Unknown
 }
 
-// isNotPlaced reports whether an error means that an order certainly does not exist.
+// isNotPlaced reports whether an error means that the order does not exist.
 func isNotPlaced(err error) bool {
 	order, ok := errors.AsType[*orders.Error](err)
 	return ok && order.Outcome == orders.NotPlaced
@@ -94,8 +94,8 @@ func TestABudgetThatIsLoweredDuringAQuoteCounts(t *testing.T) { // fault M1
 	})
 }
 
-// A rejection concerns only the call that received it, because another replica placed the order while this replica
-// requested the price.
+// While one call requests a price, another call places the order. The price is above the first call's limit, but its
+// rejection must not report that no order exists.
 func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // fault M2
 	for name, same := range map[string]bool{"on another replica": false, "on the same replica": true} {
 		t.Run(name, func(t *testing.T) {
@@ -126,8 +126,8 @@ func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // fault
 	}
 }
 
-// The catalog responds that the idempotency key was used for another order. That may be the same order in an earlier
-// attempt.
+// The catalog responds that the idempotency key was used for another order. That other order may be an earlier attempt
+// of the same order.
 func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // fault M11
 	for body, status := range map[string]int{
 		`{"code":"IDEMPOTENCY_KEY_REUSED","message":"it stands for another order"}`:                          http.StatusConflict,
@@ -151,7 +151,7 @@ func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // fault 
 	}
 }
 
-// A replica without an API key can't settle, so it leaves the work to other replicas.
+// A replica cannot settle orders if the catalog rejects its API key. It must leave them to other replicas.
 func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
 	inStack(t, 1000, func(s *stack) {
 		revoked, good := s.replica(), s.replica()
@@ -165,7 +165,7 @@ func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
 		}
 		ctx, cancel := context.WithTimeout(s.Context(), 15*time.Minute)
 		defer cancel()
-		go revoked.settle(ctx) // this replica takes the job first
+		go revoked.settle(ctx) // acquires the settlement job first
 		time.Sleep(time.Second)
 		settles(14*time.Minute, good)
 		<-ctx.Done()
@@ -176,7 +176,8 @@ func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
 	})
 }
 
-// The first attempt may have been accepted, although the second attempt is rejected.
+// The catalog may have accepted the first attempt, whose connection failed. A rejection of the second attempt is
+// therefore definite only if the catalog checks the idempotency key before the balance.
 func TestACatalogThatLooksAtTheKeyFirstRefusesForCertain(t *testing.T) { // fault M8
 	for keyFirst, state := range map[bool]lifecycle.State{false: lifecycle.Open, true: lifecycle.Refused} {
 		t.Run(fmt.Sprint(keyFirst), func(t *testing.T) {
@@ -236,7 +237,8 @@ func TestOperatorsSeeWhatRefusesARepeat(t *testing.T) {
 	})
 }
 
-// A proxy may have sent the rejection, so it does not prove that the order was not placed.
+// A response that is not in the form of the catalog's errors may come from a proxy. It does not prove that the order
+// was not placed.
 func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
 	for name, fault := range map[string]sandbox.Fault{
 		"a page":              {Status: http.StatusBadRequest, Body: "<html><h1>400 Bad Request</h1></html>", Header: map[string]string{"Content-Type": "text/html"}},
@@ -269,7 +271,7 @@ func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
 	}
 }
 
-// An operator's decision may be wrong, so it can be corrected.
+// An operator can correct an earlier decision. The generation that was assigned by mistake then has no owner.
 func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r, ctx, owner := s.replica(), s.Context(), "studio"
@@ -300,8 +302,8 @@ func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 	})
 }
 
-// A process is paused after it has leased an order and before it sends the POST. It continues after the resend window.
-// If it sent the order then, the charge could contradict decisions that were made in the meantime.
+// A process stops for a while after it has leased an order and before it sends the POST. If it continues after the
+// resend window, it must not send the order, because the charge could contradict a decision made in the meantime.
 func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 	for name, stopped := range map[string]time.Duration{"after its lease": ledger.OrderLease + time.Second, "after the window": window + time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -329,8 +331,8 @@ func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 	}
 }
 
-// The body of an order under a forwarded API key is not stored. A repeat is sent only if its body has the same bytes as
-// the body of the first attempt.
+// The body of an order under a forwarded API key is not stored. A repeat is sent only if its body is identical to the
+// body of the first attempt.
 func TestARepeatWithOtherBytesIsNotSent(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		cred := catalog.Forwarded(catalog.NewSecret(s.key))

@@ -34,7 +34,7 @@ func TestARepeatIsAnsweredOnEveryReplica(t *testing.T) {
 	})
 }
 
-// A process that dies after any step of an order leaves the order without an outcome.
+// If a process dies before or after it sends the POST, the ledger has an order without an outcome.
 func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) { // fault T3
 	for name, post := range map[string]bool{"before the POST": false, "after the POST": true} {
 		t.Run(name, func(t *testing.T) {
@@ -120,8 +120,8 @@ func TestARefusedOrderFreesItsKey(t *testing.T) {
 	})
 }
 
-// afterWaiting places an order through two replicas. The second replica waits until the first replica's attempt is
-// rejected.
+// afterWaiting places an order through two replicas and returns the second replica's error. The second replica
+// waits until the first replica's attempt is rejected.
 func (s *stack) afterWaiting(limit int64) (err error) {
 	first, second := s.replica(), s.replica()
 	first.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
@@ -311,7 +311,7 @@ func TestAStoppedReplicaOverwritesNothing(t *testing.T) { // fault T9
 		}
 		s.replica().recover(time.Minute)
 		before := s.list(ledger.Filter{})
-		if err := stopped.orders.Close(s.Context()); err != nil { // the stopped process continues
+		if err := stopped.orders.Close(s.Context()); err != nil { // waits until the stopped replica has handled its late response
 			s.Error(err)
 		}
 		if after := s.list(ledger.Filter{}); len(before) != 1 || len(after) != 1 || after[0].Generation != before[0].Generation || s.audit() != 1 {

@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// ways contains each kind of API key with each kind of ledger. knowsAll means that no process without this ledger can
-// have used an idempotency key.
+// ways contains each kind of API key with each kind of ledger. knowsAll means that this ledger contains every order
+// that was placed under an idempotency key.
 var ways = map[string]struct{ held, durable, knowsAll bool }{
 	"shared key, durable":     {true, true, true},
 	"shared key, in memory":   {true, false, false},
@@ -21,7 +21,7 @@ var ways = map[string]struct{ held, durable, knowsAll bool }{
 	"forwarded key, inmemory": {false, false, false},
 }
 
-// inEachWay runs a test with each combination in ways, in simulated time.
+// inEachWay runs a test in simulated time with each of the ways.
 func inEachWay(t *testing.T, test func(t *testing.T, knowsAll bool, cred catalog.Credential, at func(*ledger.Config))) {
 	t.Helper()
 	for name, way := range ways {
@@ -46,8 +46,8 @@ func TestOutcomeOfAFailedOrder(t *testing.T) { // fault A10
 	definite, nothingLeft, open := orders.NotPlacedByThisCall, orders.NotPlacedByThisCall, orders.Unknown
 	rows := map[string]struct {
 		steps []step
-		want  orders.Outcome // expected outcome if another process may have used the idempotency key
-		open  bool           // whether the outcome is unknown in all ways
+		want  orders.Outcome // expected outcome if knowsAll is false
+		open  bool           // whether the outcome is always unknown
 	}{
 		"a cap in the catalog's form":      {steps: []step{{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}}, want: definite},
 		"no connection":                    {steps: []step{noDial}, want: nothingLeft},
@@ -106,7 +106,7 @@ func TestOutcomeOfAnOrderThatIsTooDear(t *testing.T) { // fault A10
 
 func TestAGenerationOfAnotherOrderIsAFaultOfTheLedger(t *testing.T) { // fault M10
 	synctest.Test(t, func(t *testing.T) {
-		c := newTestClient(t, &script{steps: []step{placed}}) // the catalog returns the same generation for all orders
+		c := newTestClient(t, &script{steps: []step{placed}}) // the catalog returns the same generation for every order
 		other := plainOrder
 		other.IdempotencyKey = "other"
 		if _, err := createWithin(t, c, testCredential, plainOrder, time.Second); err != nil {

@@ -70,7 +70,8 @@ func TestAChargeAboveTheQuoteThatIsReadLaterIsToldAndCountedOnce(t *testing.T) {
 	}
 }
 
-// placeWithoutCharge places an order whose response lacks the charge. If quote is zero, the order is not quoted.
+// placeWithoutCharge places an order. The catalog's response contains no charge. If quote is zero, the order is
+// not quoted.
 func (r *replica) placeWithoutCharge(quote int64) catalog.Generation {
 	r.Helper()
 	quoting := r.box.Inject(sandbox.Fault{Route: "POST /quote", Body: fmt.Sprintf(`{"priceCents": %d}`, quote)})
@@ -96,7 +97,7 @@ func (r *replica) poll(g catalog.Generation) {
 	r.sees(r.held("studio"), seen)
 }
 
-// charging changes the charge in the response to an order.
+// charging sets the charge in the catalog's response to an order.
 func charging(s *stack, answer *http.Response, cents int64) (*http.Response, error) {
 	record := map[string]any{}
 	if err := json.NewDecoder(answer.Body).Decode(&record); err != nil {

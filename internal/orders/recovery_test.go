@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// broken returns a function that fails the requests for a team's orders, as if the connection were lost.
+// broken returns a function that fails the requests for an owner's orders, as if the connection were lost.
 func broken(owner string) func(*http.Request) error {
 	return func(req *http.Request) error {
 		if isOrder(req) && strings.HasPrefix(req.Header.Get("Idempotency-Key"), owner+".") {
@@ -47,7 +47,7 @@ func TestOneTeamsFailingOrdersDelayNobodyElses(t *testing.T) { // fault M9
 	})
 }
 
-// The recovery acquires a lease only for an attempt that it sends.
+// The recovery acquires a lease only if it then sends an attempt.
 func TestEachLeaseOfTheRecoveryIsAnAttempt(t *testing.T) { // fault M9
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
@@ -74,7 +74,7 @@ func TestEachLeaseOfTheRecoveryIsAnAttempt(t *testing.T) { // fault M9
 	})
 }
 
-// leases returns the only order's number of leases.
+// leases returns the number of leases of the only unresolved order.
 func (s *stack) leases() int {
 	s.Helper()
 	all := s.list(ledger.Filter{Unresolved: true})

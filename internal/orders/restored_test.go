@@ -13,8 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// backupInFlight places an order that the catalog rejects. It returns a backup that was written while the order was in
-// flight.
+// backupInFlight places an order that the catalog rejects. It returns a backup that was written before the order was
+// sent.
 func backupInFlight(s *stack, key string) (copied []byte) {
 	s.Helper()
 	file, r := filepath.Join(s.TempDir(), "backup.db"), s.replica()
@@ -67,7 +67,7 @@ func TestRestoredLedgerResendsWhatItsCallerRepeats(t *testing.T) {
 			}
 			return nil
 		})
-		time.Sleep(ledger.OrderLease) // in the backup, the process that sent the order still has the lease
+		time.Sleep(ledger.OrderLease) // in the backup, the process that sent the order still holds its lease
 		if _, err := r.place("studio", "first", "a harbour"); err == nil {
 			s.Fatal("the order was placed")
 		}

@@ -63,7 +63,7 @@ func outcomeOf(err error) orders.Outcome {
 func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing.T) { // fault A10
 	for name, row := range map[string]struct {
 		meanwhile func(*stack, ledger.Order)
-		refused   bool // whether the caller's terms reject the order at the second lookup of its key
+		refused   bool // whether the caller's terms reject the order when its key is looked up again
 	}{
 		"another replica has the lease, and the ledger goes away": {meanwhile: func(s *stack, o ledger.Order) {
 			_, _, err := s.ledger.Call(s.Context(), ledger.Request{
@@ -126,7 +126,7 @@ func TestAnOrderIsPlacedWhenItIsWrittenDown(t *testing.T) {
 }
 
 // restartedAfterLostResponse places an order whose response is lost, and restarts the process. posts counts the orders
-// that the new process sends.
+// that the new process sends to the catalog.
 func (s *stack) restartedAfterLostResponse() (restarted *replica, posts *int) {
 	s.Helper()
 	r := s.replica()

@@ -20,7 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// settleWindow is a time in which the settlement job runs once.
+// settleWindow is shorter than the interval of the settlement job, so the job runs only once in it.
 const settleWindow = 29 * time.Second
 
 // settles runs the replicas' settlement jobs for the given time.
@@ -40,7 +40,7 @@ func (r *replica) settle(ctx context.Context) {
 	jobs.New(r.ledger, slog.New(slog.DiscardHandler), r.orders.Settle(r.held(""))).Run(ctx)
 }
 
-// budget returns the amounts in cents that studio has spent today and has reserved.
+// budget returns the amounts that the owner studio has spent today and has reserved, in cents.
 func (s *stack) budget() (spent, reserved int64) {
 	s.Helper()
 	most := int64(1 << 40)
@@ -51,7 +51,8 @@ func (s *stack) budget() (spent, reserved int64) {
 	return all[0].SpentCents, all[0].ReservedCents
 }
 
-// reads returns the numbers of single reads and lists that the catalog has answered.
+// reads returns the number of reads of single generations and the number of lists that the catalog has
+// received.
 func (s *stack) reads() (single, lists int) {
 	all := s.box.Requests()
 	return all["GET /generations/{id}"], all["GET /generations"]
@@ -114,7 +115,7 @@ func TestTheLastLookIsASingleRead(t *testing.T) {
 			g := mustPlace(s, r, fmt.Sprint("k", n), "a harbour [fail]")
 			listed = append(listed, fmt.Sprintf(`{"id": %q, "status": "failed", "costCents": 7}`, g.ID))
 		}
-		s.box.Inject(sandbox.Fault{Route: "GET /generations", Body: "[" + strings.Join(listed, ",") + "]"}) // the list lags behind the generations
+		s.box.Inject(sandbox.Fault{Route: "GET /generations", Body: "[" + strings.Join(listed, ",") + "]"}) // the list still shows outdated states
 		settles(refundWindow+10*time.Minute, r)
 		for _, one := range s.list(ledger.Filter{}) {
 			if one.Status != lifecycle.Refunded || !one.Settled {
@@ -274,7 +275,7 @@ func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
 		t.Run(state.String(), func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
-				// A sweep finds the generation while the response to its order is still in flight.
+				// A list poll finds the generation while the response to its order is still in flight.
 				r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
 					all, err := r.client.List(s.Context(), r.held("studio"), time.Now())
 					if err != nil || len(all.Records) != 1 {

@@ -57,7 +57,7 @@ func (s *stack) open() {
 	s.ledger = l
 }
 
-// reopen closes the ledger, and opens it with events.
+// reopen closes the ledger and opens it with the given event configuration.
 func (s *stack) reopen(events *ledger.EventConfig) {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {
@@ -73,7 +73,7 @@ func inStack(t *testing.T, balance int64, test func(*stack)) {
 	inStackOf(t, sandbox.Config{}, balance, test)
 }
 
-// inStackOf runs a test like inStack, with the given catalog configuration.
+// inStackOf is like inStack, but with the given configuration of the catalog.
 func inStackOf(t *testing.T, catalog sandbox.Config, balance int64, test func(*stack)) {
 	t.Helper()
 	catalog.Seed = 7
@@ -97,7 +97,7 @@ func inStackOf(t *testing.T, catalog sandbox.Config, balance int64, test func(*s
 	})
 }
 
-// audit checks the catalog's accounts, and returns the number of charged idempotency keys.
+// audit checks that the accounts are exact, and returns the number of charged idempotency keys.
 func (s *stack) audit() int {
 	s.Helper()
 	audit, err := s.box.Audit(context.Background(), s.key)
@@ -117,8 +117,8 @@ type replica struct {
 	client *catalog.Client
 
 	mu     sync.Mutex
-	answer func(*http.Request, *http.Response) (*http.Response, error) // changes the response to POST /generations
-	before func(*http.Request) error                                   // called before a request is sent
+	answer func(*http.Request, *http.Response) (*http.Response, error) // replaces the response to POST /generations
+	before func(*http.Request) error                                   // called before a request is sent; if it fails, the request is not sent
 	key    string
 }
 
@@ -141,7 +141,7 @@ func (s *stack) replicaWith(cfg orders.Config) *replica {
 	return r
 }
 
-// sees records states of a generation, as if they had been read with the credential.
+// sees records states of a generation as if they had been read with the credential.
 func (r *replica) sees(cred catalog.Credential, states ...catalog.Version) {
 	r.Helper()
 	for _, v := range states {
@@ -151,7 +151,8 @@ func (r *replica) sees(cred catalog.Credential, states ...catalog.Version) {
 	}
 }
 
-// watches starts to watch a generation. The returned function stops the watch, and returns the received states.
+// watches starts to watch a generation. The returned function stops the watch and returns the states that it
+// has received.
 func (r *replica) watches(id string) (told func() []catalog.State) {
 	var states []catalog.State
 	var watching sync.WaitGroup
@@ -171,10 +172,10 @@ func (r *replica) watches(id string) (told func() []catalog.State) {
 	}
 }
 
-// RoundTrip calls the sandbox without a network.
+// RoundTrip passes the request to the sandbox without a network.
 func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
 	recorder := httptest.NewRecorder()
-	if req.Body == nil { // a server never sees a nil body
+	if req.Body == nil { // a server's handler never receives a nil body
 		req = req.Clone(req.Context())
 		req.Body = http.NoBody
 	}
@@ -187,7 +188,7 @@ func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	body, err := io.ReadAll(req.Body)
-	if err != nil { // the request was not sent
+	if err != nil { // the sandbox does not receive the request
 		return nil, err
 	}
 	req = req.Clone(req.Context())
@@ -216,7 +217,7 @@ func (r *replica) held(owner string) catalog.Credential {
 	return cred
 }
 
-// place places an order for an owner.
+// place places an order for an owner and waits at most five seconds.
 func (r *replica) place(owner, key, prompt string, more ...func(*orders.Request)) (orders.Receipt, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -234,7 +235,7 @@ func (r *replica) request(owner, key, prompt string, more ...func(*orders.Reques
 	return request
 }
 
-// within sets an order's daily budget.
+// within sets the daily budget of the order's owner.
 func within(limit *int64) func(*orders.Request) {
 	return func(r *orders.Request) {
 		r.Terms = func() (orders.Terms, error) { return orders.Terms{Limits: ledger.Limits{DailyCents: limit}}, nil }
@@ -253,7 +254,7 @@ func isOrder(req *http.Request) bool {
 	return req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/generations")
 }
 
-// recover runs the recovery for the given time.
+// recover runs the recovery of orders for the given time.
 func (r *replica) recover(d time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()

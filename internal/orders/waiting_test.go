@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// eventLog records the status of each event, and whether its generation was deleted.
+// eventLog records, for each event, the status of the order and whether its generation is deleted.
 type eventLog struct {
 	mu  sync.Mutex
 	all []string
@@ -26,7 +26,7 @@ func (e *eventLog) add(one string) {
 	e.all = append(e.all, one)
 }
 
-// take returns the recorded events, and removes them.
+// take removes the recorded events and returns them.
 func (e *eventLog) take() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -34,7 +34,7 @@ func (e *eventLog) take() []string {
 	return e.all
 }
 
-// withEvents reopens the ledger with events for the team studio.
+// withEvents reopens the ledger so that it writes events, which the returned log records.
 func (s *stack) withEvents() (events *eventLog) {
 	s.Helper()
 	events = &eventLog{}
@@ -49,7 +49,7 @@ func (s *stack) withEvents() (events *eventLog) {
 	return events
 }
 
-// rejects adds a trigger that rejects the updates of orders that match a condition. The returned function removes it.
+// rejects adds a trigger that makes updates of orders fail if they match a condition. end removes the trigger.
 func (s *stack) rejects(condition string) (end func()) {
 	s.Helper()
 	run := func(statement string) { proctest.Exec(s, "sqlite:"+s.path, statement) }
@@ -87,7 +87,7 @@ func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 					events := s.withEvents()
 					r := s.replica()
 					g := mustPlace(s, r, "k", "a harbour")
-					time.Sleep(time.Minute) // because a 404 soon after the order would not count as a deletion
+					time.Sleep(time.Minute) // otherwise, a 404 would mean that the order is not visible yet
 					if fails != 0 {
 						ends := s.rejects("TRUE")
 						c.see(r, r.held("studio"), g)
@@ -130,10 +130,10 @@ func TestARepeatedReadIsNotRecordedAgain(t *testing.T) {
 		}
 		for _, c := range []struct {
 			v    catalog.Version
-			want bool // whether the ledger records the etag, so that the state need not be observed again
+			want bool // whether the etag is recorded; if so, the state need not be observed again
 		}{
 			{ended(g, catalog.StateRunning, 7), true},
-			{ended(g, catalog.StateFailed, 7), false}, // observed again after the refund window, so that the order is settled
+			{ended(g, catalog.StateFailed, 7), false}, // the failure must be observed again after the refund window, to settle the order
 			{ended(g, catalog.StateRefunded, 7), true},
 		} {
 			r.sees(r.held("studio"), c.v)

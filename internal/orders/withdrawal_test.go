@@ -24,7 +24,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// queue is a catalog that responds to its first request with a 429, and does not respond to later requests.
+// queue is a catalog that responds to its first request with 429 and never responds to later requests.
 type queue struct {
 	url   string
 	asked atomic.Int64
@@ -50,7 +50,7 @@ func (q *queue) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	<-r.Context().Done()
 }
 
-// lockOrders locks a ledger's orders until unlock is called.
+// lockOrders locks the orders in a ledger until unlock is called.
 func lockOrders(t *testing.T, url string) (unlock func()) {
 	t.Helper()
 	driver, source, lock := "pgx", url, "LOCK TABLE orders IN ACCESS EXCLUSIVE MODE"
@@ -75,7 +75,7 @@ func lockOrders(t *testing.T, url string) (unlock func()) {
 	}
 }
 
-// An order waits until the catalog's pause ends. Its caller's deadline passes before the order is sent.
+// The catalog has requested a pause. The caller's deadline passes while the order is still waiting.
 func TestAnOrderIsWithdrawnBeforeItsCallerIsTold(t *testing.T) { // fault A10
 	for name, url := range map[string]func(*testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") },
@@ -101,9 +101,9 @@ func withdraw(t *testing.T, url string, away bool) {
 			_, _ = c.Catalog.Quote(pausing, testCredential, "a/b", []byte(`{}`))
 		}
 	})
-	<-q.held // the first request after the pause; all other requests wait for it
+	<-q.held // the first request after the pause has no response, and all others wait for it
 	unlock := func() {}
-	// place places an order, and returns its outcome after it was withdrawn in the last second before the deadline.
+	// place places an order and returns the outcome that the caller receives just before its deadline.
 	place := func(key string) (outcome orders.Outcome) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
@@ -113,7 +113,7 @@ func withdraw(t *testing.T, url string, away bool) {
 			placed <- err
 		}()
 		if away {
-			for ctx.Err() == nil { // polls until the order is written
+			for ctx.Err() == nil { // waits until the order is written
 				if written, err := c.ledger.List(ctx, ledger.Filter{Unresolved: true}, ledger.Position{}, 1); err == nil && len(written) == 1 {
 					break
 				}
@@ -139,7 +139,7 @@ func withdraw(t *testing.T, url string, away bool) {
 	if outcome != want {
 		t.Errorf("the caller receives %s, want %s", outcome, want)
 	}
-	dead, die := context.WithCancel(t.Context()) // the unrecorded state of this process is lost
+	dead, die := context.WithCancel(t.Context()) // simulates the death of the process, which loses outcomes that are not recorded
 	die()
 	_ = c.Close(dead)
 	resume()
@@ -147,13 +147,13 @@ func withdraw(t *testing.T, url string, away bool) {
 	_ = c.Close(t.Context())
 	_ = c.ledger.Close()
 	unlock()
-	proctest.Exec(t, url, `UPDATE orders SET leased_until = 0, retry_time = 0`) // ends all leases
+	proctest.Exec(t, url, `UPDATE orders SET leased_until = 0, retry_time = 0`) // all leases expire
 	if resent := slices.Contains(resumed(t, url, q.url), key); resent != away {
 		t.Errorf("the next process resends the order: %v, want %v", resent, away)
 	}
 }
 
-// resumed returns the idempotency keys of the orders that a new process would resend in its recovery.
+// resumed returns the idempotency keys of the orders that the recovery of a new process would resend.
 func resumed(t *testing.T, url, catalog string) (keys []string) {
 	t.Helper()
 	next, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: catalog})
@@ -173,7 +173,7 @@ func resumed(t *testing.T, url, catalog string) (keys []string) {
 	}
 }
 
-// onLost is a log handler that calls the function when a lease is lost.
+// onLost is a log handler that calls a function when a lease is lost.
 type onLost struct {
 	slog.Handler
 	call func()
@@ -191,7 +191,7 @@ func (h onLost) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// An order is written and waits for the catalog. Another process acquires its lease, and then the ledger becomes
+// An order is written and waits for the catalog. Then another process acquires its lease, and the ledger becomes
 // unavailable.
 func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // fault A10
 	file := filepath.Join(t.TempDir(), "ledger.db")
@@ -203,7 +203,7 @@ func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // fault A10
 		defer cancel()
 		go func() {
 			time.Sleep(5 * time.Second)
-			proctest.Exec(t, "sqlite:"+file, `UPDATE orders SET leases = leases + 1`) // as if another process had acquired the lease
+			proctest.Exec(t, "sqlite:"+file, `UPDATE orders SET leases = leases + 1`) // simulates another process that acquires the lease
 		}()
 		_, err := c.Create(ctx, testCredential, plainOrder)
 		if told, ok := errors.AsType[*orders.Error](err); !ok || told.Outcome != orders.Unknown {
