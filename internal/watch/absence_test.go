@@ -36,7 +36,7 @@ func TestAWatcherThatReconnectsGetsAStateThatGoesBackwards(t *testing.T) { // fa
 }
 
 func TestAnOrderThatIsNotVisibleYetIsDeliveredAsPlaced(t *testing.T) { // fault U10
-	for _, own := range []bool{true, false} { // whether the catalog itself sent the 404
+	for _, own := range []bool{true, false} { // whether the 404 has the form of the catalog's own errors
 		inBubble(t, map[string]catalog.State{}, func(b *bench) {
 			b.hub.Created(context.Background(), tenant, b.up.record("a", queued), "m", time.Now())
 			b.up.with(func(u *upstream) {
@@ -87,7 +87,7 @@ func TestAFalse404DoesNotEndAGenerationOfAWatchOfEverything(t *testing.T) { // f
 		})
 		b.up.set("a", running)
 		pass(2 * time.Minute)
-		b.wantStates(all, "queued", "running") // from the list, which has the new state
+		b.wantStates(all, "queued", "running") // the list still contains the generation, with its new state
 		one := b.watch("a")
 		b.up.set("a", succeeded)
 		pass(time.Minute)
@@ -114,7 +114,8 @@ func TestA404ThatIsNotTheCatalogsOwnIsAnOutage(t *testing.T) { // fault M4
 	})
 }
 
-// If no other read gets a response, a read of the account shows whether the catalog responds at all.
+// A 404 means that a generation is gone only if another read succeeds. If only reads of the account succeed,
+// that is sufficient.
 func TestAnAbsenceNeedsAnotherReadThatIsAnswered(t *testing.T) { // fault M4
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		s := b.watch("a")
@@ -182,7 +183,7 @@ func TestAGenerationThatWeDeletedStaysDeleted(t *testing.T) {
 		b.watch("a")
 		pass(time.Second)
 		b.hub.Deleted(context.Background(), tenant, "a")
-		b.hub.Observe(context.Background(), tenant, b.up.record("a", queued).Version(), true) // the result of a read that was in flight
+		b.hub.Observe(context.Background(), tenant, b.up.record("a", queued).Version(), true) // the response of a read that was in flight
 		s := b.watch("a")
 		pass(0)
 		b.wantStates(s, "deleted")

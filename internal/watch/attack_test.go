@@ -12,7 +12,7 @@ import (
 
 var errRejected = &catalog.Error{Kind: catalog.KindCredentialRejected, Op: "GET /generations", Status: 401}
 
-// manyIDs returns n IDs, and queued generations with these IDs.
+// manyIDs returns n IDs, and a queued generation for each of them.
 func manyIDs(n int) (ids []string, states map[string]catalog.State) {
 	states = map[string]catalog.State{}
 	for i := range n {

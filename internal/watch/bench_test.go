@@ -22,20 +22,20 @@ var tenant = catalog.Forwarded(catalog.NewSecret("key-one"))
 type upstream struct {
 	mu          sync.Mutex
 	states      map[string]catalog.State
-	changes     map[string]time.Time // times of the latest state changes
-	fail        error                // returned by every call; nil for none
-	failList    error                // returned by list calls; nil for none
-	failAccount error                // returned by reads of the account; nil for none
-	failOne     map[string]error     // returned by reads of single generations, by ID
+	changes     map[string]time.Time // time of each generation's latest change of state
+	fail        error                // error of every call, or nil
+	failList    error                // error of list calls, or nil
+	failAccount error                // error of reads of the account, or nil
+	failOne     map[string]error     // errors of reads of single generations, by ID
 	balance     int64
 	accounts    []time.Time          // times at which the account was read
 	delay       time.Duration        // delay of every call
 	listDelay   time.Duration        // additional delay of list calls
 	listed      func(id string) bool // selects the listed generations; nil means all
-	restless    bool                 // whether a detail of the listed records changes all the time
+	restless    bool                 // whether a detail of the records changes with every list call
 	lists       int
 	read        map[string]int // number of reads by ID
-	times       []time.Time    // times of all calls
+	times       []time.Time    // time of each call
 }
 
 func newUpstream(states map[string]catalog.State) *upstream {
@@ -63,7 +63,7 @@ func (u *upstream) callTimes() []time.Time {
 
 func (u *upstream) calls() int { return len(u.callTimes()) }
 
-// reads returns the smallest and the largest number of reads among the given IDs.
+// reads returns the smallest and the largest number of reads of any given ID.
 func (u *upstream) reads(ids []string) (least, most int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -167,7 +167,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// seen contains a watch's deliveries and result.
+// seen collects a watch's events and its result.
 type seen struct {
 	mu sync.Mutex
 	delivered
@@ -178,12 +178,12 @@ type delivered struct {
 	at         []time.Time
 	heartbeats []watch.Heartbeat
 	known      []watch.Update
-	caughtUp   []int // number of generations in the watch at each caught-up event
+	caughtUp   []int // number of initial states before each caught-up event
 	err        error
 	ended      bool
 }
 
-// look returns the deliveries received so far.
+// look returns the events received so far, and the watch's result.
 func (s *seen) look() delivered {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,7 +236,7 @@ func (s *seen) end(err error) {
 	s.err, s.ended = err, true
 }
 
-// bench is a hub over an in-memory catalog, in simulated time.
+// bench is a hub that polls an in-memory catalog, in simulated time.
 type bench struct {
 	t   *testing.T
 	up  *upstream
@@ -244,7 +244,8 @@ type bench struct {
 	ctx context.Context
 }
 
-// inBubble runs a test with a hub in simulated time, and stops everything that the test has started.
+// inBubble runs a test with a hub in simulated time. Afterwards it stops everything that the test has
+// started.
 func inBubble(t *testing.T, states map[string]catalog.State, test func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -272,7 +273,7 @@ func (b *bench) watchWith(ctx context.Context, req watch.Request) *seen {
 	return s
 }
 
-// pass sleeps for d, and waits until all due work is done.
+// pass sleeps for d, and then waits until all work that is due has finished.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// skewed is a catalog whose clock differs from the hub's clock. Its records have start and end times by the catalog's
-// clock.
+// skewed is a catalog whose clock is ahead of the hub's clock by a given duration. The times in its records are from
+// the catalog's clock.
 type skewed struct {
 	*upstream
 	by    time.Duration
@@ -45,9 +45,9 @@ func (u *skewed) List(ctx context.Context, cred catalog.Credential, since time.T
 	return list, nil
 }
 
-// polled watches a generation that fails after a minute and is refunded nine minutes later. by is the difference
-// between the catalog's clock and the hub's clock. polled returns the states that the watch receives, and the number of
-// polls.
+// polled watches a generation that fails after a minute and is refunded nine minutes later. The catalog's clock is
+// ahead of the hub's clock by the duration by. polled returns the states that the watch receives and the number of
+// requests.
 func polled(t *testing.T, by time.Duration) (states []string, polls int) {
 	synctest.Test(t, func(t *testing.T) {
 		up := &skewed{newUpstream(map[string]catalog.State{"a": queued}), by, time.Now()}

@@ -47,7 +47,7 @@ func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			for range 100 {
 				go func() {
-					delivered := 0 // needs no lock: a watch that has ended has no concurrent deliveries
+					delivered := 0 // needs no lock: deliveries are not concurrent, and a watch that has ended delivers nothing
 					_ = hub.Watch(ctx, &watch.Request{Credential: tenant, IDs: []string{"a"}}, func(watch.Event) error {
 						if delivered++; delivered < 0 {
 							t.Error("delivered after its end")
@@ -59,13 +59,13 @@ func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 			}
 			pass(time.Second)
 			hub.Observe(ctx, tenant, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()}.Version(), true)
-			cancel() // immediately, while some watches have received nothing yet
+			cancel() // some watches have received nothing yet
 			synctest.Wait()
 		})
 	}
 }
 
-func TestAHeartbeatMayBeDueWhenAWatchBegins(t *testing.T) { // the heartbeat interval is so short that a heartbeat is due before the first state
+func TestAHeartbeatMayBeDueWhenAWatchBegins(t *testing.T) { // with an interval of 1 ns, a heartbeat is due before the first state
 	hub, err := watch.New(watch.Config{Upstream: watch.Limited(newUpstream(map[string]catalog.State{"a": queued})), Seed: 1})
 	if err != nil {
 		t.Fatal(err)

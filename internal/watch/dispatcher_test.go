@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// blocked is a deliver function that blocks until it is released.
+// blocked is a watcher whose deliver function blocks until the channel free is closed.
 type blocked struct {
 	free  chan struct{}
 	calls atomic.Int32
@@ -23,7 +23,7 @@ func (b *blocked) deliver(Event) error {
 	return nil
 }
 
-// dispatched runs a test with a hub and a generation in virtual time.
+// dispatched runs a test in virtual time with a hub, one generation and a single dispatcher.
 func dispatched(t *testing.T, test func(t *testing.T, hub *Hub, up *shelf, watch func(req Request, deliver func(Event) error) chan error)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -32,7 +32,7 @@ func dispatched(t *testing.T, test func(t *testing.T, hub *Hub, up *shelf, watch
 		if err != nil {
 			t.Fatal(err)
 		}
-		hub.dispatchers = hub.dispatchers[:1] // so that all watches share one dispatcher
+		hub.dispatchers = hub.dispatchers[:1] // all watches share one dispatcher
 		ctx, cancel := context.WithCancel(t.Context())
 		test(t, hub, up, func(req Request, deliver func(Event) error) chan error {
 			ended := make(chan error, 1)
@@ -145,7 +145,7 @@ func TestADeliveryThatBlocksAfterASlowOneEndsItsWatch(t *testing.T) { // fault L
 func TestAWorkerThatIsBetweenTwoTurnsEndsNobodysWatch(t *testing.T) {
 	d := &dispatcher{}
 	one := &delivery{dispatcher: d, watcher: &watcher{stall: time.Second}}
-	w := &worker{serving: one} // the worker has finished its delivery
+	w := &worker{serving: one} // a worker that has just finished its delivery
 	d.worker, w.timer = w, time.NewTimer(time.Hour)
 	d.inspect(w)
 	if d.worker != nil || one.stallTimer != nil {

@@ -75,11 +75,11 @@ func TestAnEndThatIsSoonerThanAHeartbeatComesInTime(t *testing.T) {
 		for i := range 6 {
 			beats(fmt.Sprint(i), 40*time.Minute+time.Duration(i)*time.Minute)
 		}
-		pass(time.Minute) // so that the next watch's heartbeat is due after all others
+		pass(time.Minute) // the next watch's heartbeat will be due after all others
 		fails := beats("6", time.Hour)
 		pass(time.Minute)
 		b.up.set("6", failed)
-		pass(11 * time.Minute) // longer than the refund window of ten minutes
+		pass(11 * time.Minute) // longer than the refund window, which is ten minutes
 		b.wantStates(fails, "queued", "failed")
 		b.wantEnd(fails, nil)
 	})
@@ -125,7 +125,7 @@ func TestManyWatchesHaveTheirHeartbeatsInTime(t *testing.T) {
 	})
 }
 
-// errEnough is returned by deliver to end a watch.
+// errEnough is an error that deliver returns to end a watch.
 var errEnough = errors.New("enough")
 
 func TestASlowWatcherOfARestlessGenerationGetsTheEnd(t *testing.T) {

@@ -15,7 +15,7 @@ type Unlimited interface {
 	Account(context.Context, catalog.Credential) (catalog.Account, error)
 }
 
-// Limited returns an upstream whose requests need permits, like the requests of the catalog client.
+// Limited returns an upstream whose requests need permits, like those of the catalog client.
 func Limited(up Unlimited) Upstream { return limited{up, limiter.NewSet()} }
 
 type limited struct {
@@ -54,7 +54,7 @@ func (l limited) ask(ctx context.Context, cred catalog.Credential, c limiter.Cla
 	return err
 }
 
-// Call sends a request when it gets a permit, and reports the result to the hub.
+// Call waits for a permit, sends a request, and reports the result to the hub.
 func (h *Hub) Call(ctx context.Context, cred catalog.Credential, request func() error) {
 	_ = h.cfg.Upstream.(limited).ask(ctx, cred, limiter.Read, func() error {
 		err := request()

@@ -26,7 +26,7 @@ func TestManyGenerationsAreServedByOneListCallATick(t *testing.T) {
 		}
 		before := b.up.calls()
 		pass(time.Minute)
-		// While the ages grow to a minute, the interval grows from 1 s to 6 s.
+		// During this minute, the interval between list polls grows from 1 s to 6 s.
 		if n := b.up.calls() - before; n > 60 {
 			b.t.Errorf("%d requests in a minute for 1000 generations", n)
 		}
@@ -106,7 +106,7 @@ func TestAWatchOfEverythingCoversNamedUnlistedGenerationsToo(t *testing.T) {
 		if !slices.Equal(s.look().caughtUp, []int{2}) {
 			b.t.Errorf("caught up %v", s.look().caughtUp)
 		}
-		b.up.with(func(u *upstream) { u.listed = nil }) // both are listed now, and each is delivered only once
+		b.up.with(func(u *upstream) { u.listed = nil }) // now both are listed, but each must be delivered only once
 		pass(20 * time.Second)
 		for _, id := range []string{"listed", "hidden"} {
 			b.up.set(id, succeeded)

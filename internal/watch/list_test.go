@@ -71,7 +71,7 @@ func TestASlowListHoldsNobodyUp(t *testing.T) {
 		b.watch(ids...)
 		pass(3 * time.Second)
 		b.up.with(func(u *upstream) { u.listDelay = 20 * time.Second })
-		pass(3 * time.Second) // a sweep is in flight now
+		pass(3 * time.Second) // a list poll is in flight now
 		s := b.watch("a", "b", "c", "d")
 		pass(3 * time.Second)
 		b.wantStates(s, "queued", "queued", "queued", "queued")
@@ -85,7 +85,7 @@ func TestAWatchOfEverythingDropsSettledUnlistedGenerations(t *testing.T) {
 		b.up.with(func(u *upstream) { u.listed = func(id string) bool { return id == "new" } })
 		b.up.set("new", succeeded)
 		pass(20 * time.Minute)
-		b.wantStates(s, "succeeded", "failed", "succeeded") // the failed generation is read once more
+		b.wantStates(s, "succeeded", "failed", "succeeded") // the states of old, failing and new
 		if n := b.hub.Stats().Generations; n != 1 {
 			b.t.Errorf("%d generations are kept, want the listed one", n)
 		}

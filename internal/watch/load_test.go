@@ -23,7 +23,7 @@ func generations(n int) (map[string]catalog.State, []string) {
 	return states, ids
 }
 
-// busiest returns the largest number of calls within any period of the given length.
+// busiest returns the largest number of calls in any period of the given length.
 func busiest(times []time.Time, window time.Duration) int {
 	most, from := 0, 0
 	for i, at := range times {

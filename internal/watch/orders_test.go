@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// ofOwner selects an owner's orders, and counts the calls of Covers.
+// ofOwner selects an owner's orders and counts the calls to Covers.
 type ofOwner struct {
 	owner string
 	asked atomic.Int64
@@ -22,7 +22,7 @@ func (o *ofOwner) Covers(order ledger.Attribution) bool {
 	return order.Owner == o.owner
 }
 
-// placed returns orders of two owners, studio and shop.
+// placed returns orders that belong to the owners studio (own) and shop (foreign).
 func placed(own, foreign []string) map[string]ledger.Attribution {
 	all := map[string]ledger.Attribution{}
 	for _, id := range own {
@@ -102,7 +102,7 @@ func TestAWatchOfOrdersThatBeginsLateGetsRecentOrders(t *testing.T) {
 		early := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
 		pass(time.Millisecond)
 		b.hub.Placed(recent)
-		late := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}}) // starts before the ledger has the order
+		late := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}}) // its list of orders does not contain the recent order yet
 		pass(time.Millisecond)
 		b.hub.Placed(recent)
 		pass(10 * time.Second)
@@ -138,7 +138,7 @@ func TestForeignOrdersCostAWatchOfOrdersNothing(t *testing.T) { // fault D9
 		}
 		own := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{}, Listed: []string{"own"}})
 		foreign := placed(nil, ids)
-		for range 5 { // each iteration reports the orders once, like a read of the ledger
+		for range 5 { // each iteration reports all orders, as a read of the ledger does
 			b.hub.Placed(foreign)
 			pass(time.Minute)
 		}

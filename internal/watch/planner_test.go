@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The functions read, swept, first and hinted return candidates for the planner.
+// read, swept, first and hinted return candidates for the planner.
 func read(id string, urgency float64) candidate {
 	return candidate{e: &generation{id: id}, urgency: urgency}
 }
@@ -30,7 +30,7 @@ func TestAPlanIsAFunctionOfItsSituation(t *testing.T) {
 		sweep bool
 		reads string
 		more  bool
-		next  time.Duration // time until the next read or list poll is due; zero means that nothing is due later
+		next  time.Duration // time until the next read or list poll is due, or zero if nothing is due later
 	}{
 		"nothing":                              {known: situation{limit: 5}},
 		"what is due is read":                  {known: situation{limit: 5, ready: []candidate{read("a", 1), read("b", 1)}}, reads: "a b"},

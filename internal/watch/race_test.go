@@ -15,12 +15,12 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// All races happen at a few instants, so that many events coincide.
+// Everything in a race happens at one of a few instants, so that many events coincide.
 const (
 	raceTick  = 10 * time.Millisecond
 	raceTicks = 40
-	// raceLasts is much longer than the delay of a poll. It is shorter than the heartbeat interval, because a heartbeat
-	// would hide a missed wake-up.
+	// raceLasts is the time after the last tick in which all watches must end. It is much longer than the delay of a
+	// poll, and shorter than the heartbeat interval, because a heartbeat would hide a missed wake-up.
 	raceLasts = 5 * time.Second
 )
 
@@ -30,13 +30,13 @@ type finish struct {
 	state catalog.State
 }
 
-// racing is a catalog whose generations end at set times. A response takes a while. Half of the responses contain the
-// state from the start of the request.
+// racing is a catalog whose generations end at given times. Its responses are delayed, and every second response
+// contains the state from the start of the request.
 type racing struct {
 	upstream
 	finishes map[string]finish // ends of the generations by ID
 	asked    atomic.Int64
-	stale    *atomic.Int64 // number of responses that were outdated when they arrived
+	stale    *atomic.Int64 // number of records that were outdated when they arrived
 }
 
 func (u *racing) state(id string) catalog.State {
@@ -88,13 +88,13 @@ func (u *racing) List(ctx context.Context, _ catalog.Credential, _ time.Time) (*
 
 // raced counts the results of all races.
 type raced struct {
-	early, same, late    int          // watches that started before, at or after the end of their generation
-	stale                atomic.Int64 // see racing
+	early, same, late    int          // number of watches that started before, at or after the end of their generation
+	stale                atomic.Int64 // number of outdated records
 	hung, wrong, leavers atomic.Int64
 }
 
-// race starts watches while their generations end, in simulated time. Each generation has two watches, and sometimes a
-// third that disconnects.
+// race starts watches while their generations end, in simulated time. Each generation has two watches. Some
+// generations have a third watch, which disconnects.
 func (r *raced) race(t *testing.T, seed uint64, generations int) {
 	synctest.Test(t, func(t *testing.T) {
 		random, began := rand.New(rand.NewPCG(seed, 6)), time.Now()
@@ -160,7 +160,7 @@ func (r *raced) follow(ctx context.Context, hub *watch.Hub, id string, from time
 	}
 }
 
-// leave watches a generation for a while, and disconnects.
+// leave watches a generation for a given time, and then disconnects.
 func (r *raced) leave(ctx context.Context, hub *watch.Hub, id string, from time.Time, stay time.Duration) {
 	time.Sleep(time.Until(from))
 	ctx, cancel := context.WithTimeout(ctx, stay)
@@ -175,7 +175,7 @@ func TestAWatchThatBeginsAsItsGenerationEndsGetsTheEnd(t *testing.T) { // fault 
 	if os.Getenv("EASEL_SOAK") != "" {
 		races = 1_000_000
 	}
-	const generations = 50 // with two watches each
+	const generations = 50 // each with two watches
 	var r raced
 	for n := range races / (2 * generations) {
 		r.race(t, uint64(n), generations)

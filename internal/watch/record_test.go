@@ -16,10 +16,10 @@ import (
 // records is a ledger that may be unavailable.
 type records struct {
 	mu     sync.Mutex
-	off    func(context.Context) // waits while the ledger is unavailable; nil while it is available
+	off    func(context.Context) // called by each attempt while the ledger is unavailable; nil if it is available
 	states []string
 	tries  int
-	before func(catalog.Credential, Sighting) // called before a state is recorded, while the lock is not held
+	before func(catalog.Credential, Sighting) // called before a state is recorded, without the lock
 }
 
 // Record implements Recorder.
@@ -43,7 +43,8 @@ func (r *records) Record(ctx context.Context, cred catalog.Credential, seen []Si
 	return noRecorder{}.Record(ctx, cred, seen)
 }
 
-// become sets off. If off is not nil, the ledger is unavailable: each attempt to record calls off, and then fails.
+// become sets off. While off is not nil, the ledger is unavailable: each attempt to record states calls off and
+// then fails.
 func (r *records) become(off func(context.Context)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +65,7 @@ func (r *records) attempts() int {
 	return r.tries
 }
 
-// inRecords runs a test with a hub that records states in the test's ledger.
+// inRecords runs a test in simulated time with a hub that records states in a [records].
 func inRecords(t *testing.T, up *shelf, test func(*testing.T, *Hub, *records)) {
 	synctest.Test(t, func(t *testing.T) {
 		ledger := &records{}
@@ -77,7 +78,7 @@ func inRecords(t *testing.T, up *shelf, test func(*testing.T, *Hub, *records)) {
 	})
 }
 
-// follow watches a generation until the test ends, and calls deliver with each state.
+// follow watches a generation until the test ends. It calls deliver with each state.
 func (h *Hub) follow(t *testing.T, id string, deliver func(catalog.State)) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
@@ -96,18 +97,18 @@ func (h *Hub) follow(t *testing.T, id string, deliver func(catalog.State)) {
 func TestEachNewStateIsRecordedOffEveryLock(t *testing.T) {
 	up := &shelf{states: map[string]catalog.State{"a": catalog.StateQueued}}
 	inRecords(t, up, func(t *testing.T, hub *Hub, ledger *records) {
-		ledger.before = func(cred catalog.Credential, s Sighting) { hub.Peek(cred, s.ID) } // Peek acquires the hub's locks
+		ledger.before = func(cred catalog.Credential, s Sighting) { hub.Peek(cred, s.ID) } // would deadlock if the hub held one of its locks
 		ctx := t.Context()
 		hub.follow(t, "a", func(catalog.State) {})
 		time.Sleep(10 * time.Second)
 		up.set("a", catalog.StateFailed)
 		time.Sleep(20 * time.Second)
-		hub.Created(ctx, testCred, catalog.Generation{ID: "b", State: catalog.StateQueued}, "m", time.Now()) // every order calls Created
+		hub.Created(ctx, testCred, catalog.Generation{ID: "b", State: catalog.StateQueued}, "m", time.Now()) // called after every order
 		hub.Created(ctx, testCred, catalog.Generation{ID: "c", State: catalog.StateFailed}, "m", time.Now())
 		running := catalog.Generation{ID: "d", State: catalog.StateRunning, ObserveTime: time.Now()}
-		hub.Observe(ctx, testCred, running.Version(), false) // has no watch, and the ledger already has the state
+		hub.Observe(ctx, testCred, running.Version(), false) // not recorded, because the ledger already has the state
 		hub.Observe(ctx, testCred, running.Version(), true)
-		hub.Created(ctx, testCred, catalog.Generation{ID: "d", State: catalog.StateQueued}, "m", time.Now()) // the ledger may not have the state yet
+		hub.Created(ctx, testCred, catalog.Generation{ID: "d", State: catalog.StateQueued}, "m", time.Now()) // the state running is recorded again, because the ledger may not have it yet
 		hub.Deleted(ctx, testCred, "d")
 		_ = hub.Watch(t.Context(), &Request{Credential: testCred, IDs: []string{"nobody knows"}}, ignore) // a single 404 is not recorded
 		if want := []string{"a queued", "a failed", "c failed", "d running", "d running", "d deleted"}; !slices.Equal(ledger.all(), want) {
@@ -151,7 +152,7 @@ func TestUnavailableLedgerDelaysNoWatchAndLosesNoEnd(t *testing.T) {
 					t.Errorf("the watch got %v after %v", s, time.Since(began))
 				}
 				hub.Observe(t.Context(), testCred, catalog.Generation{ID: "a", State: catalog.StateRefunded, ObserveTime: time.Now()}.Version(), true)
-				hub.Observe(t.Context(), testCred, catalog.Generation{ID: "b", State: catalog.StateSucceeded, ObserveTime: time.Now()}.Version(), true) // the generation has no watch
+				hub.Observe(t.Context(), testCred, catalog.Generation{ID: "b", State: catalog.StateSucceeded, ObserveTime: time.Now()}.Version(), true) // this generation has no watch
 				hub.Deleted(t.Context(), testCred, "b")
 				before := ledger.attempts()
 				time.Sleep(10 * time.Minute)

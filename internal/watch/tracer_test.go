@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// notebook is a tracer that records its calls. It uses a context's name as its trace reference.
+// notebook is a tracer that records its calls. A context's name is its trace reference.
 type notebook struct {
 	mu        sync.Mutex
 	polls     []Poll
@@ -50,7 +50,7 @@ func (n *notebook) Delivery(ctx context.Context, watching TraceRef, event Event,
 	}
 }
 
-// shelf is a catalog whose generations change only when a test changes them.
+// shelf is a catalog whose generations change only when the test changes them.
 type shelf struct {
 	mu     sync.Mutex
 	states map[string]catalog.State
@@ -157,7 +157,7 @@ func TestASweepNamesAWatchOfManyOnce(t *testing.T) {
 		states[ids[i]] = catalog.StateQueued
 	}
 	heard := observed(t, states, func(_ *Hub, _ *shelf, _ *notebook, watch func(string, ...string)) {
-		watch("of one", "g3") // two generations are too few for a list poll
+		watch("of one", "g3") // a single generation is polled without a list
 		synctest.Wait()
 		watch("of many", ids...)
 		time.Sleep(10 * time.Second)
@@ -182,7 +182,7 @@ func TestAnUpdateNamesThePollOrTheCallThatFoundIt(t *testing.T) {
 	heard := observed(t, map[string]catalog.State{"a": catalog.StateQueued, "b": catalog.StateQueued}, func(hub *Hub, up *shelf, _ *notebook, watch func(string, ...string)) {
 		watch("one", "a")
 		watch("two", "b")
-		time.Sleep(time.Second / 2) // both have been read, and neither is due yet
+		time.Sleep(time.Second / 2) // both have been read, and their next polls are not due yet
 		synctest.Wait()
 		up.set("a", catalog.StateSucceeded)
 		up.set("b", catalog.StateSucceeded)

@@ -245,7 +245,7 @@ func TestAnUnknownIdIsMissingAndAVanishedOneIsDeleted(t *testing.T) { // fault U
 		b.wantEnd(unknown, nil)
 		b.up.with(func(u *upstream) { delete(u.states, "a") })
 		pass(50 * time.Second)
-		b.wantStates(known, "queued") // M4
+		b.wantStates(known, "queued") // not deleted yet (fault M4)
 		pass(30 * time.Second)
 		b.wantStates(known, "queued", "deleted")
 		if known.look().updates[1].Missing {
@@ -303,7 +303,7 @@ func TestNothingIsSharedBetweenTwoCredentials(t *testing.T) { // fault L7
 	})
 }
 
-// slowly wraps deliver in a function that delays each event by 20 s.
+// slowly returns a function that calls deliver and then sleeps for 20 s.
 func slowly(deliver func(watch.Event) error) func(watch.Event) error {
 	return func(event watch.Event) error {
 		defer time.Sleep(20 * time.Second)

@@ -10,12 +10,12 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// took draws a generation's duration from a distribution with the given median in seconds.
+// took draws the duration of a generation from a distribution with the given median in seconds.
 func took(r *rand.Rand, median float64) time.Duration {
 	return time.Duration(median * math.Exp(0.3*r.NormFloat64()) * float64(time.Second))
 }
 
-// delay returns a schedule's mean delay in detecting that generations have ended.
+// delay returns the mean time between the end of a generation and the poll that detects it.
 func delay(c *schedule.Curve, r *rand.Rand, median float64) time.Duration {
 	const generations = 5000
 	var sum time.Duration

@@ -14,7 +14,7 @@ var usual = Bounds{time.Second, 10 * time.Second}
 // durations is a distribution of generations' durations.
 type durations struct {
 	name  string
-	paper float64 // number of requests for each generation, if the distribution is known and the mean delay is 1 s
+	paper float64 // number of requests for each generation if the distribution is known and the mean delay is 1 s
 	draw  func(r *rand.Rand) float64
 }
 
@@ -22,7 +22,8 @@ func logNormal(r *rand.Rand, median, sigma float64) float64 {
 	return median * math.Exp(sigma*r.NormFloat64())
 }
 
-// distributions have known request figures: three have a median of 15 s, and one has two humps.
+// distributions contains distributions whose best number of requests is known. Three have a median of 15 s, and
+// one has two humps.
 var distributions = []durations{
 	{"log-normal 0.3", 4.3, func(r *rand.Rand) float64 { return logNormal(r, 15, 0.3) }},
 	{"log-normal 0.6", 7.4, func(r *rand.Rand) float64 { return logNormal(r, 15, 0.6) }},
@@ -35,7 +36,7 @@ var distributions = []durations{
 	}},
 }
 
-// sample draws the durations of n generations.
+// sample draws n durations.
 func (d durations) sample(n int, r *rand.Rand) []time.Duration {
 	out := make([]time.Duration, n)
 	for i := range out {
@@ -44,10 +45,11 @@ func (d durations) sample(n int, r *rand.Rand) []time.Duration {
 	return out
 }
 
-// cost is a schedule's cost: its number of requests, and its delays in seconds.
+// cost contains a schedule's mean number of requests, and its mean delay and 99th percentile of the delay in
+// seconds.
 type cost struct{ requests, mean, p99 float64 }
 
-// measure polls generations with jitter, on each of many learned curves.
+// measure polls random generations with each of the gap functions, and returns the cost.
 func measure(d durations, generations int, gaps []func(age time.Duration) time.Duration) cost {
 	r := rand.New(rand.NewPCG(1, 2))
 	var requests int
@@ -71,7 +73,7 @@ func measure(d durations, generations int, gaps []func(age time.Duration) time.D
 	return cost{float64(requests) / float64(n), sum / float64(n), delays[n*99/100]}
 }
 
-// learned returns the gap functions of several curves, each learned from different generations.
+// learned returns the gap functions of several curves. Each curve is learned from different generations.
 func learned(d durations, curves, history int, price float64) []func(time.Duration) time.Duration {
 	r := rand.New(rand.NewPCG(7, 7))
 	jitter := Source(1)
@@ -83,7 +85,8 @@ func learned(d durations, curves, history int, price float64) []func(time.Durati
 	return gaps
 }
 
-// atMeanDelay finds the price of a poll that leads to the given mean delay, and returns the cost at this price.
+// atMeanDelay searches for the price of a poll at which the mean delay has the given value. It returns the cost
+// at this price.
 func atMeanDelay(seconds float64, costs func(price float64) cost) (c cost) {
 	low, high := 1e-3, 10.0
 	for range 14 {
