@@ -16,7 +16,7 @@ import (
 
 var ada = ledger.By{Actor: "ada", Origin: "192.0.2.7"}
 
-// auditOf returns the lines of a ledger's audit trail in short form.
+// auditOf returns the entries of a ledger's audit trail in short form.
 func auditOf(t *testing.T, l *ledger.Ledger) (lines []string) {
 	t.Helper()
 	all, err := l.AuditLines(t.Context(), ledger.Position{}, 100)
@@ -32,7 +32,7 @@ func auditOf(t *testing.T, l *ledger.Ledger) (lines []string) {
 	return lines
 }
 
-// stale ages a ledger's open orders beyond their resend window.
+// stale ages a ledger's orders beyond the resend window, and ends their leases.
 func stale(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	l.Exec(t, "UPDATE orders SET leased_until = 0, order_time = order_time - 43200000000")
@@ -58,7 +58,7 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9)})
 		l.Exec(t, "UPDATE events SET state = 1")
 		since := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
-		for range 2 { // the second replay finds nothing to resend, and adds no line
+		for range 2 { // the second replay finds nothing to resend and adds no entry
 			if _, _, err := l.Replay(t.Context(), ledger.EventFilter{Owner: "studio", Since: since}, ledger.EventPosition{}, ada); err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +89,8 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 	})
 }
 
-// Another process may erase some of the orders between the listing and the erasure.
+// Another process may erase some of the orders after they were listed for erasure. The audit trail must name
+// only the others.
 func TestTheAuditNamesWhatWasErasedNow(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l, ids := open(t, url), map[string]string{}
@@ -114,7 +115,7 @@ func TestTheAuditNamesWhatWasErasedNow(t *testing.T) {
 }
 
 func TestWhatCanNotBeAuditedIsNotDone(t *testing.T) {
-	refuse := map[bool]string{ // statements by whether the ledger is a SQLite file
+	refuse := map[bool]string{ // statements that reject audit entries, by whether the ledger is a SQLite file
 		true:  "CREATE TRIGGER none BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no line'); END",
 		false: "ALTER TABLE audit ADD CONSTRAINT none CHECK (actor = '')",
 	}

@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	bulkRows = 1200 // number of rows for each kind of bulk work
-	maxStep  = 100  // maximum number of rows that a bulk transaction may change
+	bulkRows = 1200 // number of rows that each kind of bulk work processes
+	maxStep  = 100  // maximum number of rows that one transaction may change
 )
 
-// bulkWork is a kind of bulk work. rows is a statement that writes rows for it, and left is the condition for rows that
-// it has not processed yet.
+// bulkWork is a kind of bulk work. rows is the statement that writes its rows, and left is the SQL condition for rows
+// that it has not processed yet.
 type bulkWork struct {
 	table, rows, left string
 	jobs              bool // whether the events have deliveries
 	do                func(ctx context.Context, l *ledger.Ledger) error
 }
 
-// eventsOf returns a statement that writes events of the given age, one for each number n.
+// eventsOf returns a statement that writes one event of the given age for each number n.
 func eventsOf(state ledger.EventState, age time.Duration) string {
 	return fmt.Sprintf(`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time)
 		SELECT 'evt_' || n, 'studio', 'easel.generation.succeeded', 'gen_' || n, 1, 0, '%s', %d, %[3]d + n FROM {numbers}`,
 		strings.Repeat("x", 600), state, time.Now().Add(-age).UnixMicro())
 }
 
-// ordersOf returns a statement that writes orders of the given age, one for each number n.
+// ordersOf returns a statement that writes one order of the given age for each number n.
 func ordersOf(owner string, state lifecycle.State, age time.Duration) string {
 	generation, settled := "NULL", 0
 	if state == lifecycle.Placed {
@@ -87,7 +87,7 @@ func prune(ctx context.Context, l *ledger.Ledger) error {
 	return err
 }
 
-// seriesOf returns an SQL expression for the numbers from 0 to many-1, in the dialect of the URL's database.
+// seriesOf returns an SQL expression for the numbers from 0 to many-1, in the dialect of the database at url.
 func seriesOf(url string, many int) string {
 	if !strings.HasPrefix(url, "postgres:") {
 		return fmt.Sprintf("(WITH RECURSIVE s (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM s WHERE n < %d) SELECT n FROM s) AS s", many-1)
@@ -114,7 +114,7 @@ func testBulkWork(t *testing.T, url string, work bulkWork) {
 	}
 }
 
-// An order waits for at most one step of the bulk work.
+// While bulk work runs, an order waits for at most one of its steps.
 func TestBulkWorkIsDoneInSteps(t *testing.T) {
 	for name, work := range bulkWorks {
 		t.Run(name+"/SQLite", func(t *testing.T) { testBulkWork(t, "sqlite:"+t.TempDir()+"/book.db", work) })

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The second replica runs in simulated time, so its clock is years behind.
+// The second replica runs in simulated time, so its own clock is years behind the database's clock.
 func TestTheDatabasesClockDecidesForEveryReplica(t *testing.T) { // fault T12
 	url := proctest.Database(t)
 	right, limit := open(t, url), int64(20)

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// If the response to a commit is lost, the ledger does not know whether the order was written. It does not repeat the
-// commit, and it does not return an error that means that nothing was written.
+// If the response to a commit is lost, the ledger does not know whether the order was written. It must not repeat the
+// commit, and it must not return an error that means that nothing was written.
 func TestACommitWhoseAnswerIsLostIsInDoubt(t *testing.T) { // fault M2
 	for _, mode := range []string{"cache_statement", "exec", "simple_protocol"} {
 		t.Run(mode, func(t *testing.T) {
@@ -38,14 +38,14 @@ func TestACommitWhoseAnswerIsLostIsInDoubt(t *testing.T) { // fault M2
 	}
 }
 
-// relay is a proxy in front of a database. While it cuts, it closes the connection instead of returning the response to
-// a commit.
+// relay is a proxy in front of a database. While cuts is set, it closes the connection instead of forwarding the
+// response to a commit.
 type relay struct {
 	net.Listener
 	database *url.URL
 	cuts     atomic.Bool
 	commits  atomic.Int64
-	requests io.Writer // receives each message to the database
+	requests io.Writer // receives the messages that clients send to the database
 }
 
 func newRelay(t *testing.T, database string, requests io.Writer) *relay {
@@ -68,7 +68,7 @@ func newRelay(t *testing.T, database string, requests io.Writer) *relay {
 	return r
 }
 
-// url returns the URL of the database behind the relay.
+// url returns the URL of the database through the relay.
 func (r *relay) url(t *testing.T, mode string) string {
 	t.Helper()
 	at := *r.database

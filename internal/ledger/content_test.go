@@ -10,8 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// A process whose callers file lacks a team can't know whether the team keeps copies. It must not delete a copy,
-// because a deletion is final.
+// If the callers file of a process lacks a team, the process cannot know whether the team keeps copies. It must
+// not delete the team's copies, because a deletion is final.
 func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 	for name, row := range map[string]struct {
 		owner string
@@ -60,7 +60,7 @@ func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 	}
 }
 
-// wanting opens a ledger with generations whose results are to be copied.
+// wanting opens a ledger with succeeded generations whose results must be copied.
 func wanting(t *testing.T, url string, generations ...string) *ledger.Ledger {
 	t.Helper()
 	l := openWith(t, ledger.Config{URL: url, Events: saying(0), Contents: true})
@@ -71,7 +71,7 @@ func wanting(t *testing.T, url string, generations ...string) *ledger.Ledger {
 	return l
 }
 
-// takeOne leases the only due job of the given kind.
+// takeOne leases a job of the given kind, which must be the only one that is due.
 func takeOne(t *testing.T, l *ledger.Ledger, kind string) ledger.Job {
 	t.Helper()
 	taken, err := l.TakeJobs(t.Context(), kind, "studio", 10)
@@ -102,7 +102,7 @@ func TestOnlyTheLatestHolderRecordsACopy(t *testing.T) {
 	})
 }
 
-// If another copy is requested right after a copy was recorded, the request needs a new job.
+// A copy that is requested after another copy was recorded needs a new job.
 func TestNewRequestAfterACopyHasAJob(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")
@@ -127,7 +127,7 @@ func TestNewRequestAfterACopyHasAJob(t *testing.T) {
 	})
 }
 
-// If another copy is requested during an attempt, the request gets an attempt of its own.
+// A copy that is requested during the last attempt of an earlier request gets another attempt.
 func TestNewRequestDuringTheLastAttemptHasAnAttempt(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")
@@ -151,7 +151,7 @@ func TestNewRequestDuringTheLastAttemptHasAnAttempt(t *testing.T) {
 func TestErasureEndsTheCopyOfAResult(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1", "g2")
-		l.Exec(t, "UPDATE jobs SET run_time = run_time + 60000000 WHERE ref = 'g2'") // g2's job is not due yet
+		l.Exec(t, "UPDATE jobs SET run_time = run_time + 60000000 WHERE ref = 'g2'") // the job of g2 is not due yet
 		job := takeOne(t, l, ledger.CopyJob)
 		if _, err := l.Erase(t.Context(), own(t, l, "g1"), own(t, l, "g2")); err != nil {
 			t.Fatal(err)
@@ -189,7 +189,7 @@ func TestCopiedLedgerHasTheJobsOfItsContents(t *testing.T) {
 	})
 }
 
-// Earlier failures to copy a result do not delay an operator's request.
+// An operator's request is not delayed by earlier failures to copy the result.
 func TestFetchedResultIsCopiedAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")
@@ -199,7 +199,7 @@ func TestFetchedResultIsCopiedAtOnce(t *testing.T) {
 			}
 		}
 		job := takeOne(t, l, ledger.CopyJob)
-		fetch() // while the copying is running
+		fetch() // requested while the copy is in progress
 		if err := l.FinishJob(t.Context(), job, ledger.Outcome{Again: true, After: time.Hour, Problem: "no space left"}); err != nil {
 			t.Errorf("the running job has lost its lease: %v", err)
 		}

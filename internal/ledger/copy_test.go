@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// lived fills a ledger with the given number of orders, and closes it.
+// lived fills a ledger with the given number of orders in various states, and closes it.
 func lived(t *testing.T, url string, orders int) {
 	t.Helper()
 	l := openWith(t, ledger.Config{URL: url, Events: &ledger.EventConfig{
@@ -51,7 +51,7 @@ func TestALedgerIsCopiedToTheOtherDatabaseAndBack(t *testing.T) {
 			}
 		}
 		l := open(t, back)
-		conclude(t, l, write(t, l, request("a new one")), lifecycle.Named, "g-new") // the triggers that write the journal work again after the copy
+		conclude(t, l, write(t, l, request("a new one")), lifecycle.Named, "g-new") // checks that the triggers that write the journal still work after the copy
 		for statement, says := range map[string]string{"UPDATE movements SET cents = 1": "only ever added", "DELETE FROM movements": "only ever added"} {
 			if err := l.Refuse(t, statement); err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v", statement, err)
@@ -94,12 +94,12 @@ func TestCopiedLedgerDeliversPendingEventsInOrder(t *testing.T) {
 	})
 }
 
-// An interrupted copy leaves nothing behind, so the same command can run again.
+// After an interruption, the same command can run again.
 func TestAnInterruptedCopyLeavesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, to string) {
 		from := "sqlite:" + filepath.Join(t.TempDir(), "from.db")
 		lived(t, from, 40)
-		for _, at := range []string{"movements", "audit"} { // in the middle, and after the last table
+		for _, at := range []string{"movements", "audit"} { // interrupted while a table is copied, and after the last table
 			interrupted, cancel := context.WithCancel(t.Context())
 			if _, _, err := copyLedger(interrupted, from, to, func(table string, rows int64) {
 				if table == at && (rows > 0 || at == "audit") {
@@ -136,7 +136,7 @@ func TestALedgerInUseIsNotCopied(t *testing.T) {
 	})
 }
 
-// Every table must be copied or be listed here as temporary, so that a copy does not lose a table that a migration
+// Each table must be copied or be listed here as temporary. Otherwise, a copy would lose a table that a migration
 // adds.
 func TestEveryTableIsCopiedOrOfTheMoment(t *testing.T) {
 	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")

@@ -9,8 +9,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
 
-// onEach runs a test with an empty ledger in each database.
+// onEach runs a test with an empty ledger in each kind of database.
 var onEach = proctest.OnEach
 
-// change executes a statement in the ledger's database. Tests use it to move the times of the ledger.
+// change executes a statement directly in the ledger's database, for example to change times.
 var change = proctest.Exec

@@ -17,8 +17,8 @@ import (
 
 const prompt = "a harbour that nobody else is to know of"
 
-// prompted writes an order with the prompt in all its texts. The texts are large enough to need overflow pages in
-// SQLite.
+// prompted writes an order whose texts all contain the prompt. The texts are so large that SQLite needs overflow
+// pages.
 func prompted(t *testing.T, l *ledger.Ledger, key, generation string) ledger.Order {
 	t.Helper()
 	r := request(key)
@@ -33,7 +33,8 @@ func prompted(t *testing.T, l *ledger.Ledger, key, generation string) ledger.Ord
 	return o
 }
 
-// saying returns an event configuration with which the events of an order contain the prompt if the order does.
+// saying returns a configuration for events whose data contains the order's label and record, which may contain
+// the prompt.
 func saying(retention time.Duration) *ledger.EventConfig {
 	return &ledger.EventConfig{
 		Teams: func() map[string]ledger.Team {
@@ -46,11 +47,11 @@ func saying(retention time.Duration) *ledger.EventConfig {
 	}
 }
 
-// holds reports whether a closed ledger contains the prompt anywhere in its data.
+// holds reports whether a closed ledger contains the prompt anywhere.
 func holds(t *testing.T, url string) bool {
 	t.Helper()
 	file, isFile := strings.CutPrefix(url, "sqlite:")
-	if !isFile { // only the rows are checked, because PostgreSQL clears its pages itself
+	if !isFile { // for PostgreSQL, checks only the rows, because it clears its pages itself
 		l := open(t, url)
 		for _, table := range ledger.CopiedTables() {
 			if n := l.Ask(t, fmt.Sprintf("SELECT COUNT(*)::TEXT FROM %s AS one WHERE one::TEXT LIKE '%%%s%%'", table, prompt)); n != "0" {
@@ -62,7 +63,7 @@ func holds(t *testing.T, url string) bool {
 	return has(t, file, prompt)
 }
 
-// has reports whether a file, or another file in its directory, contains a text.
+// has reports whether a file, or any file in the same directory, contains a text.
 func has(t *testing.T, file, text string) bool {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(filepath.Dir(file), "*"))
@@ -128,7 +129,7 @@ func TestWhatIsErasedIsInNoByteOfTheLedger(t *testing.T) {
 	})
 }
 
-// An observation that is concurrent with an erasure writes no content, whichever transaction commits first.
+// An erasure removes the content of a concurrent observation too, whichever transaction commits first.
 func TestWhatIsObservedBesideAnErasureIsErased(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, saying(0))
@@ -234,7 +235,7 @@ func TestOrdersAreErasedWhenTheirTeamWantsIt(t *testing.T) {
 	})
 }
 
-// An order whose outcome is unknown is kept until an operator resolves it.
+// An order whose outcome is unknown is not erased before an operator resolves it.
 func TestRetentionErasesEachOrderOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, saying(24*time.Hour))

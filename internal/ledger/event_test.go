@@ -31,7 +31,7 @@ func openTelling(t *testing.T, url string, o *ledger.EventConfig) *ledger.Ledger
 	return openWith(t, ledger.Config{URL: url, RefundWindow: time.Hour, Events: o})
 }
 
-// events returns all written events in short form, oldest first.
+// events returns all events in the ledger in short form, oldest first.
 func events(t *testing.T, l *ledger.Ledger) (all []string) {
 	t.Helper()
 	found, err := l.Events(t.Context(), ledger.EventFilter{}, 1000)
@@ -59,7 +59,7 @@ func takeDeliveries(t *testing.T, l *ledger.Ledger, owner string) []ledger.Job {
 	return all
 }
 
-// dueEvents returns the subjects and types of an owner's events that can be delivered now.
+// dueEvents returns the subject and the type of each event that can be delivered to an owner now.
 func dueEvents(t *testing.T, l *ledger.Ledger, owner string) (all []string) {
 	t.Helper()
 	for _, job := range takeDeliveries(t, l, owner) {
@@ -115,7 +115,7 @@ func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 	}
 }
 
-// A process may not have loaded the callers file with the receiver yet.
+// The process may not yet have loaded a callers file with a receiver.
 func TestEventWithoutAReceiverIsKeptForOne(t *testing.T) { // fault M5
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(11)}))
@@ -298,7 +298,7 @@ func TestAHigherChargeReachesAThreshold(t *testing.T) { // fault T7
 	})
 }
 
-// ended returns a ledger with two finished generations: g1 failed and was refunded, and g2 succeeded.
+// ended returns a ledger with two finished generations. g1 failed and was refunded, and g2 succeeded.
 func ended(t *testing.T, url string) *ledger.Ledger {
 	t.Helper()
 	l := openTelling(t, url, eventConfig(ledger.Limits{}))
@@ -310,7 +310,7 @@ func ended(t *testing.T, url string) *ledger.Ledger {
 	return l
 }
 
-// fail records that the delivery of g1's failure has failed, and returns the event's ID.
+// fail records that the delivery of the first event about g1 failed, and returns the event's ID.
 func fail(t *testing.T, l *ledger.Ledger) (id string) {
 	t.Helper()
 	for _, job := range takeDeliveries(t, l, "studio") {
@@ -411,7 +411,7 @@ func TestReplayedEventIsDeliveredBeforeLaterEvents(t *testing.T) {
 	})
 }
 
-// An event and its state are either both recorded or both missing, even if several replicas record the same state.
+// An event is recorded together with its state, and only once, even if several replicas record the same state.
 func TestOneOfManyReplicasWritesTheEvent(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{}))

@@ -9,7 +9,7 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// Exec executes a statement on the ledger's own connection.
+// Exec executes a statement on the connection with which the ledger writes.
 func (l *Ledger) Exec(t *testing.T, statement string) {
 	t.Helper()
 	if _, err := l.writes.ExecContext(t.Context(), statement); err != nil {
@@ -17,15 +17,14 @@ func (l *Ledger) Exec(t *testing.T, statement string) {
 	}
 }
 
-// Refuse executes a statement on the ledger's own connection. It returns the error with which the database rejects the
-// statement.
+// Refuse executes a statement that the database must reject, and returns the error.
 func (l *Ledger) Refuse(t *testing.T, statement string) error {
 	t.Helper()
 	_, err := l.writes.ExecContext(t.Context(), statement)
 	return err
 }
 
-// Reconnect closes the idle connections.
+// Reconnect closes the idle connections, so that the ledger opens new ones.
 func (l *Ledger) Reconnect() {
 	for _, db := range []*pool{l.writes, l.reads} {
 		db.SetMaxIdleConns(0)
@@ -33,7 +32,7 @@ func (l *Ledger) Reconnect() {
 	}
 }
 
-// Hang starts a transaction and executes a statement, but never ends the transaction, like a host that has vanished.
+// Hang executes a statement in a transaction that never ends, as if the host had vanished.
 func (l *Ledger) Hang(t *testing.T, statement string) {
 	t.Helper()
 	tx, err := l.writes.BeginTx(t.Context(), nil)
@@ -46,7 +45,7 @@ func (l *Ledger) Hang(t *testing.T, statement string) {
 	t.Cleanup(func() { _ = tx.Rollback() })
 }
 
-// Report starts a query and keeps it open until end is called.
+// Report starts a long query, which stays open until end is called.
 func (l *Ledger) Report(t *testing.T) (end func()) {
 	t.Helper()
 	rows, err := l.reads.QueryContext( //nolint:rowserrcheck // only the start of the result is read
@@ -55,14 +54,14 @@ func (l *Ledger) Report(t *testing.T) (end func()) {
 		t.Fatal(err)
 	}
 	return func() {
-		if err := rows.Close(); err != nil && !hasCode(err, queryCanceled) { // the database cancels a report after four seconds
+		if err := rows.Close(); err != nil && !hasCode(err, queryCanceled) { // the database cancels a query after four seconds
 			t.Error(err)
 		}
 	}
 }
 
-// CountChanges starts to count the rows that each transaction changes or deletes in a table. The returned function
-// returns the largest count so far.
+// CountChanges starts to count the rows that each transaction updates or deletes in a table. largest returns the
+// largest count so far.
 func (l *Ledger) CountChanges(t *testing.T, table string) (largest func() int) {
 	t.Helper()
 	if l.IsShared() {
@@ -101,7 +100,8 @@ func (l *Ledger) CountChanges(t *testing.T, table string) (largest func() int) {
 	return func() int { return int(most.Load()) }
 }
 
-// Repeat runs a transaction whose first attempts fail with err. It returns the number of attempts and the last error.
+// Repeat runs a transaction whose first attempts fail with err. It returns the number of attempts and the error of the
+// last one.
 func (l *Ledger) Repeat(t *testing.T, fails int, err error) (begun int, last error) {
 	t.Helper()
 	last = l.tx(t.Context(), func(*transaction) error {
@@ -113,7 +113,7 @@ func (l *Ledger) Repeat(t *testing.T, fails int, err error) (begun int, last err
 	return begun, last
 }
 
-// Ask returns the single value that a query returns.
+// Ask returns the only value in the result of a query.
 func (l *Ledger) Ask(t *testing.T, query string) (answer string) {
 	t.Helper()
 	if err := l.writes.QueryRowContext(t.Context(), query).Scan(&answer); err != nil {
@@ -122,7 +122,7 @@ func (l *Ledger) Ask(t *testing.T, query string) (answer string) {
 	return answer
 }
 
-// CopiedTables returns the sorted names of the copied tables and of the given other tables.
+// CopiedTables returns the names of the copied tables and of the given other tables, sorted.
 func CopiedTables(others ...string) []string {
 	others = append(others, copiedTables...)
 	slices.Sort(others)

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// eventRow returns a statement that writes a subject's event at a position in the feed.
+// eventRow returns a statement that writes an event about a subject at a position in the feed.
 func eventRow(owner, subject string, position int, age time.Duration) string {
 	return fmt.Sprintf(`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) VALUES ('%s-%d', '%s', 'easel.generation.failed', '%s', %d, 0, '{}', 3, %d)`,
 		subject, position, owner, subject, position, time.Now().Add(-age).UnixMicro())
@@ -41,7 +41,7 @@ func feed(t *testing.T, l *ledger.Ledger, owner *string, after int64) (ids []str
 func TestTheFeedHasEachEventOnceInTheOrderOfItsSubject(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
-		for n := 3; n > 0; n-- { // not written in the order of their times
+		for n := 3; n > 0; n-- { // the order of the rows is not the order of their times
 			change(t, url, eventRow("studio", "a", n, time.Duration(n)*time.Minute))
 			change(t, url, eventRow("print", "b", n, time.Hour))
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// labeled returns an order for a project whose values have a daily budget.
+// labeled returns a request for an order with the label project. Each value of this label has a daily budget.
 func labeled(key, project string, daily int64) ledger.Request {
 	r := request(key)
 	r.Labels = map[string]string{"project": project, "job": "7"}
@@ -21,7 +21,7 @@ func labeled(key, project string, daily int64) ledger.Request {
 	return r
 }
 
-// wantNoDifference verifies the ledger.
+// wantNoDifference checks that the ledger is consistent with its journal.
 func wantNoDifference(t *testing.T, url string) {
 	t.Helper()
 	if _, differences := verify(t, url); len(differences) > 0 {
@@ -115,7 +115,7 @@ func TestLabelBudgetsAreApartFromOthers(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(100)}))
 		r := labeled("k", "apollo", 1000)
-		r.Total = ledger.Limits{DailyCents: cents(22)} // counted once for the owner and not again for its label
+		r.Total = ledger.Limits{DailyCents: cents(22)} // sufficient for the two orders only if labels do not count a second time
 		r.LabelLimits["job"] = ledger.Limits{MonthlyCents: cents(1000)}
 		write(t, l, r)
 		r.IdempotencyKey = "k2"
@@ -175,11 +175,11 @@ func TestThresholdsAreThoseOfTheTeamAndOfTheTotal(t *testing.T) {
 				t.Errorf("%s is notified at %v, want %v", owner, got, want)
 			}
 		}
-		if due := dueEvents(t, l, ledger.AllOwners); len(due) != 1 { // the second delivery waits for the first
+		if due := dueEvents(t, l, ledger.AllOwners); len(due) != 1 { // the second delivery has to wait for the first
 			t.Errorf("the deliveries of the total budget are %q", due)
 		}
 		l.Exec(t, "DELETE FROM jobs")
-		l.Exec(t, "DELETE FROM events") // as the retention does after seven days
+		l.Exec(t, "DELETE FROM events") // retention deletes events after seven days
 		r := request("last")
 		r.Owner, r.Namespace, r.Total = "shop", "shop", total
 		write(t, l, r)

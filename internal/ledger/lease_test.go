@@ -17,7 +17,7 @@ var times = map[string][]string{
 	"replicas": {"seen_time"},
 }
 
-// turnClockBack adds by to all times of a ledger, as if the database's clock had been ahead and were corrected now.
+// turnClockBack adds by to all times in a ledger, as if the database's clock had been turned back.
 func turnClockBack(t *testing.T, l *ledger.Ledger, by time.Duration) {
 	t.Helper()
 	for table, columns := range times {
@@ -27,8 +27,8 @@ func turnClockBack(t *testing.T, l *ledger.Ledger, by time.Duration) {
 	}
 }
 
-// leased opens a ledger with a piece of work of each kind, and leases all of it. takes tries to lease each kind again,
-// and reports by kind whether it succeeded.
+// leased opens a ledger with one item of each kind of work, and leases all of them. takes tries to lease each kind
+// again, and reports by kind whether it succeeded.
 func leased(t *testing.T, url string) (l *ledger.Ledger, takes func() map[string]bool) {
 	t.Helper()
 	l = openTelling(t, url, eventConfig(ledger.Limits{}))
@@ -45,7 +45,7 @@ func leased(t *testing.T, url string) (l *ledger.Ledger, takes func() map[string
 	return l, takes
 }
 
-// taken tries to lease each kind of work, as another process would, and reports by kind whether it succeeded.
+// taken tries to lease each kind of work, as another process does, and reports by kind whether it succeeded.
 func taken(t *testing.T, l *ledger.Ledger) map[string]bool {
 	t.Helper()
 	ctx, all := t.Context(), map[string]bool{}

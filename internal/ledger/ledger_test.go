@@ -24,7 +24,7 @@ func open(t *testing.T, url string) *ledger.Ledger {
 	return openWith(t, ledger.Config{URL: url})
 }
 
-// openWith opens a ledger for the catalog and the resend window of the tests.
+// openWith opens a ledger with the tests' catalog and resend window.
 func openWith(t *testing.T, cfg ledger.Config) *ledger.Ledger {
 	t.Helper()
 	cfg.Catalog, cfg.ResendWindow = theCatalog, window
@@ -47,7 +47,7 @@ func request(key string) ledger.Request {
 	}
 }
 
-// write writes a new order.
+// write writes an order under an unused idempotency key.
 func write(t *testing.T, l *ledger.Ledger, r ledger.Request) ledger.Order {
 	t.Helper()
 	if _, step, err := l.Call(t.Context(), r); err != nil || step.Action != lifecycle.Write {
@@ -101,7 +101,7 @@ func TestAnOrderThatWasPlacedIsReplayed(t *testing.T) {
 			t.Errorf("the key of a caller that has changed teams returns %v", step.Answer)
 		}
 		moved.Caller = "another"
-		if _, step := call(t, l, moved); step.Action != lifecycle.Write { // T1
+		if _, step := call(t, l, moved); step.Action != lifecycle.Write { // fault T1
 			t.Errorf("the key of another owner returns %+v", step)
 		}
 	})
@@ -116,7 +116,7 @@ func TestACertainRefusalFreesTheKeyAndTheMoney(t *testing.T) {
 		if got := conclude(t, l, write(t, l, r), lifecycle.TurnedAway, ""); got != lifecycle.NotPlaced {
 			t.Errorf("the conclusion returns %v", got)
 		}
-		o := write(t, l, r) // the idempotency key is free, and the budget has enough left
+		o := write(t, l, r) // the key is free again, and so is the money
 		if o.Leases != 1 {
 			t.Errorf("the new order has %d leases", o.Leases)
 		}
@@ -156,7 +156,8 @@ func TestARenewedLeaseEndsWithTheResendWindow(t *testing.T) {
 	})
 }
 
-// lapse ends all leases. A SQLite file can be open in only one process, so the ledger is closed in the meantime.
+// lapse closes a ledger and ends all leases in it. It has to close the ledger because only one process can open
+// a SQLite file.
 func lapse(t *testing.T, l *ledger.Ledger, url string) {
 	t.Helper()
 	if err := l.Close(); err != nil {
@@ -309,7 +310,7 @@ func TestALedgerBelongsToOneCatalog(t *testing.T) { // fault T10
 	})
 }
 
-// If the row of an order has not changed since the caller of Conclude wrote it, the row is not read again.
+// Conclude does not read the order's row again if the row is unchanged since the caller wrote it.
 func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
@@ -344,7 +345,7 @@ func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
 	})
 }
 
-// own returns a generation's order.
+// own returns the order of a generation.
 func own(t *testing.T, l *ledger.Ledger, generation string) ledger.Order {
 	t.Helper()
 	found, err := l.Own(t.Context(), nil, generation)

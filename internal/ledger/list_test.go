@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// several writes orders for two owners. The last order has no outcome.
+// several writes the orders of two owners. The last order has no outcome.
 func several(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	for n, owner := range []string{"studio", "print", "studio", "studio", "studio"} {

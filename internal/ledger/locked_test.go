@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// lockedFor is the time after which the locks of a vanished host are released.
+// lockedFor is the time in which the database must release the locks of a vanished host.
 const lockedFor = 10 * time.Second
 
 func TestAHostThatVanishesLocksNothingForLong(t *testing.T) { // fault M3
@@ -49,7 +49,7 @@ func TestAHostThatVanishesLocksNothingForLong(t *testing.T) { // fault M3
 	}
 }
 
-// A locked order does not delay the recovery of other orders.
+// The recovery skips an order that is locked.
 func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // fault M3
 	at := proctest.Database(t)
 	l, other := open(t, at), open(t, at)
@@ -74,7 +74,7 @@ func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // fault M3
 	}
 }
 
-// The recovery alternates between owners, regardless of how many orders each owner has.
+// The recovery alternates between owners, however many orders each of them has.
 func TestOwnersAreRecoveredInTurn(t *testing.T) { // fault M9
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
@@ -138,7 +138,7 @@ func TestTheSessionsAreBoundedWhateverTheirDefaults(t *testing.T) { // faults M3
 	}
 }
 
-// In SQLite, one connection writes. Reports use other connections.
+// Reports use other connections than orders, because SQLite writes with only one connection.
 func TestAReportHoldsUpNoOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

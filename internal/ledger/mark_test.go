@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// backedUp returns the URL of a ledger restored from a backup. The original ledger is still in use.
+// backedUp backs up a ledger that is in use, and returns the URL of a ledger restored from the backup.
 func backedUp(t *testing.T, url string) (restored string) {
 	t.Helper()
 	if !strings.HasPrefix(url, "sqlite:") {
@@ -26,7 +26,8 @@ func backedUp(t *testing.T, url string) (restored string) {
 	return "sqlite:" + file
 }
 
-// dumped dumps a PostgreSQL database, restores it into another database, and returns that database's URL.
+// dumped dumps a PostgreSQL database into a file, restores the file into another database, and returns that
+// database's URL.
 func dumped(t *testing.T, from, to string, flags ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ledger.dump")
@@ -61,8 +62,7 @@ func TestBackupHoldsOrdersInFlight(t *testing.T) {
 	})
 }
 
-// wantHeld checks that a ledger has one held order. The recovery does not resend a held order, and an operator may
-// resolve it.
+// wantHeld checks that a ledger has one held order, which the recovery does not resend.
 func wantHeld(t *testing.T, l *ledger.Ledger, url, id string) {
 	t.Helper()
 	change(t, url, "UPDATE orders SET leased_until = 0, retry_time = 0")
@@ -78,8 +78,8 @@ func wantHeld(t *testing.T, l *ledger.Ledger, url, id string) {
 	}
 }
 
-// closed writes an order into a new ledger, closes the ledger, and returns the order's ID. The order's outcome is
-// unknown.
+// closed writes an order to a new ledger and closes the ledger without recording an outcome. It returns the
+// order's ID.
 func closed(t *testing.T, url string) (id string) {
 	t.Helper()
 	l := open(t, url)
@@ -148,7 +148,7 @@ func TestCopySealsTheOldLedger(t *testing.T) {
 	})
 }
 
-// A replica that was disconnected during the copy still has the old ledger open.
+// The old ledger may still be open in a replica that was disconnected during the copy.
 func TestSealedDatabaseRejectsWrites(t *testing.T) {
 	from := proctest.Database(t)
 	closed(t, from)
@@ -167,7 +167,7 @@ func TestSealedDatabaseRejectsWrites(t *testing.T) {
 	}
 }
 
-// An operator may restore a dump into a database while a server still uses it.
+// An operator may restore a dump into a database that a server still uses.
 func TestRestoreBeneathServerResendsNothing(t *testing.T) {
 	url := proctest.Database(t)
 	l := open(t, url)

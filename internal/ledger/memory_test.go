@@ -81,7 +81,7 @@ func TestALateNameFindsAnOrderThatALaterLeaseHadRefused(t *testing.T) { // fault
 	t.Parallel()
 	l := open(t, ledger.InMemory)
 	first := write(t, l, request("k"))
-	l.Exec(t, `UPDATE orders SET order_time = order_time - 660000000, leased_until = 0`) // 11 minutes
+	l.Exec(t, `UPDATE orders SET order_time = order_time - 660000000, leased_until = 0`) // makes the order 11 minutes older
 	later, step := call(t, l, request("k"))
 	if step.Action != lifecycle.Submit {
 		t.Fatalf("the repeat is %+v", step)
@@ -136,7 +136,7 @@ func TestALedgerInMemoryOutlivesItsCalls(t *testing.T) {
 	t.Parallel()
 	l := open(t, ledger.InMemory)
 	conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
-	for range 20 { // the driver sometimes closes the connection after a canceled call
+	for range 20 { // the driver sometimes closes the connection when a call is canceled
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
 		_, _, _ = l.Write(ctx, request("cut off"))

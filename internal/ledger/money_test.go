@@ -12,7 +12,8 @@ import (
 
 func cents(n int64) *int64 { return &n }
 
-// The walk in package lifecycle tests every sequence of observations. This test checks that the budget follows them.
+// The walk in package lifecycle checks every sequence of observations. This test checks that budgets follow the
+// amounts.
 func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // faults T6, T7
 	type saw = lifecycle.Observation
 	for name, row := range map[string]struct {
@@ -21,10 +22,10 @@ func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // faults T6, T7
 	}{
 		"nothing is known yet":                    {nil, 0, 11},
 		"it has cost more than it was quoted for": {[]saw{{Status: lifecycle.Queued, CostCents: cents(13)}}, 13, 0},
-		"it is charged later":                     {[]saw{{Status: lifecycle.Queued, CostCents: cents(0)}}, 0, 11}, // M7
+		"it is charged later":                     {[]saw{{Status: lifecycle.Queued, CostCents: cents(0)}}, 0, 11}, // fault M7
 		"it is charged in part":                   {[]saw{{Status: lifecycle.Queued, CostCents: cents(4)}}, 4, 7},
 		"the highest charge counts":               {[]saw{{Status: lifecycle.Queued, CostCents: cents(13)}, {Status: lifecycle.Running, CostCents: cents(99)}, {Status: lifecycle.Succeeded, CostCents: cents(13)}}, 99, 0},
-		"a list leaves out what it has cost":      {[]saw{{Status: lifecycle.Queued, CostCents: cents(0)}, {Status: lifecycle.Succeeded}}, 0, 11}, // M7
+		"a list leaves out what it has cost":      {[]saw{{Status: lifecycle.Queued, CostCents: cents(0)}, {Status: lifecycle.Succeeded}}, 0, 11}, // fault M7
 		"an old state comes after a newer one":    {[]saw{{Status: lifecycle.Refunded, CostCents: cents(9)}, {Status: lifecycle.Failed, CostCents: cents(9)}}, 0, 0},
 		"it was refunded":                         {[]saw{{Status: lifecycle.Failed, CostCents: cents(9)}, {Status: lifecycle.Refunded, CostCents: cents(9)}}, 0, 0},
 		"it was refunded after its success":       {[]saw{{Status: lifecycle.Succeeded, CostCents: cents(9)}, {Status: lifecycle.Refunded, CostCents: cents(9)}}, 0, 0},
@@ -109,7 +110,7 @@ func TestAListOfAnyLengthIsAskedFor(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
-		all := append(slices.Repeat([]string{"g2"}, 70_000), "g1") // more IDs than a query may have parameters
+		all := append(slices.Repeat([]string{"g2"}, 70_000), "g1") // more IDs than a query can have parameters
 		if own, err := l.Own(t.Context(), nil, all...); len(own) != 1 || err != nil {
 			t.Errorf("a long list of IDs returns %+v, %v", own, err)
 		}
@@ -161,12 +162,12 @@ func TestAFailureIsSettledWhenItsRefundWindowIsOver(t *testing.T) {
 	})
 }
 
-// A single 404 proves nothing: a proxy may have sent it, or the read may have used another account's API key.
+// A single 404 does not prove a deletion. It may come from a proxy, or from a read under another account's API key.
 func TestAReadThatFindsNothingIsADeletionWhenItLasts(t *testing.T) { // fault M4
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		late := write(t, l, request("k"))
-		l.Exec(t, "UPDATE orders SET order_time = order_time - 3600000000") // so that the order's outcome is recorded an hour after the order
+		l.Exec(t, "UPDATE orders SET order_time = order_time - 3600000000") // the outcome is recorded an hour after the order
 		conclude(t, l, late, lifecycle.Named, "g1")
 		if all, err := l.Due(t.Context(), 0, 10); err != nil || len(all) != 0 {
 			t.Errorf("generations that the catalog need not return yet are due: %v, %v", all, err)

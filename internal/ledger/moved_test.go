@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// moved returns a request from a caller that has changed teams.
+// moved returns a request from the same caller in another team.
 func moved(key string) ledger.Request {
 	r := request(key)
 	r.Namespace, r.Owner, r.UpstreamKey = "print", "print", "up-print-"+key
@@ -20,7 +20,7 @@ func moved(key string) ledger.Request {
 func TestAKeyOfACallerIsOneOrderWhateverItsTeam(t *testing.T) { // fault M1
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
-		for _, r := range []ledger.Request{request("k"), moved("k")} { // both orders are quoted before either is written
+		for _, r := range []ledger.Request{request("k"), moved("k")} { // both orders look up the key before either is written
 			if _, step := call(t, l, r); step.Action != lifecycle.Write {
 				t.Fatalf("the key is not free: %+v", step)
 			}
@@ -101,8 +101,8 @@ func TestWhatIsNoLongerSoIsNotWritten(t *testing.T) { // fault M1
 	})
 }
 
-// Forwarded API keys of one account access the same generations. After a rotation, a repeat returns the generation of
-// the order that was placed under the previous key.
+// The API keys of one account access the same generations. After a caller changes its forwarded API key, a repeated
+// order returns the generation from the order under the earlier key.
 func TestTwoForwardedKeysOfOneAccountMayNameAGeneration(t *testing.T) { // fault M10
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
@@ -134,7 +134,7 @@ func TestALedgerBelongsToOneAccount(t *testing.T) { // fault M4
 	})
 }
 
-// The reservation ends with the resend window, but the outcome remains unknown.
+// The reservation expires with the resend window, but the outcome remains unknown.
 func TestAReservationEndsWithTheWindow(t *testing.T) { // fault M8
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

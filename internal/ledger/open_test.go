@@ -96,7 +96,7 @@ func TestTheBytesOfAnOrderThatNobodySendsAgainAreForgotten(t *testing.T) {
 	})
 }
 
-// openOrders copies the only order until count orders have no outcome.
+// openOrders copies the only order until the ledger has count orders without an outcome.
 func openOrders(t *testing.T, l *ledger.Ledger, count int) {
 	t.Helper()
 	l.Exec(t, `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < `+strconv.Itoa(count)+`)
@@ -104,7 +104,7 @@ func openOrders(t *testing.T, l *ledger.Ledger, count int) {
 		SELECT id || i, namespace, owner, caller, idempotency_key || i, upstream_key, api_key, model_id, digest, state, leases, leased_until, order_time, retry_time, 0 FROM orders, n`)
 }
 
-// A -wal file that has grown while a connection reads is truncated after the read.
+// The -wal file grows while a connection reads. It is truncated after the read.
 func TestTheLogOfAFileIsTruncatedAfterReaders(t *testing.T) {
 	const limit = 64 << 20
 	file := filepath.Join(t.TempDir(), "ledger.db")

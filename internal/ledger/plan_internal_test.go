@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// Without an index, each new order would read all orders of its caller or owner.
+// Without an index, each new order would read all of its caller's or owner's orders.
 func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 	l := opened(t, InMemory)
 	sought := 0
@@ -29,7 +29,7 @@ func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 	}
 }
 
-// The number of failed copies grows with the ledger's age, and each replica counts them every 15 s.
+// The number of failed copies grows over time, and each replica counts them every 15 s.
 func TestCopiesAreCountedInIndexes(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		l := opened(t, url)
@@ -41,11 +41,12 @@ func TestCopiesAreCountedInIndexes(t *testing.T) {
 	})
 }
 
-// Without an index, a page whose filter matches few orders would read every order of its owner, or of all owners.
+// Without an index, a page with a filter that matches few orders would read all orders of its owner, or of all
+// owners.
 func TestEachPageSeeksInAnIndex(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		l := opened(t, url)
-		if strings.HasPrefix(url, "postgres:") { // because PostgreSQL would scan such a small table completely
+		if strings.HasPrefix(url, "postgres:") { // PostgreSQL would scan such a small table completely
 			for _, setting := range []string{"enable_seqscan", "enable_bitmapscan", "enable_sort"} {
 				l.Exec(t, "ALTER DATABASE "+l.Ask(t, "SELECT current_database()")+" SET "+setting+" = off")
 			}
@@ -80,7 +81,8 @@ func TestEachPageSeeksInAnIndex(t *testing.T) {
 	})
 }
 
-// If a changed column had an index, each observation of a non-terminal state would write to all indexes on orders.
+// PostgreSQL writes to all indexes on orders if an update changes an indexed column. Updates of non-terminal
+// states must avoid this.
 func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
 	l := opened(t, proctest.Database(t))
 	o, _, err := l.Write(t.Context(), Request{Namespace: "studio", Owner: "studio", IdempotencyKey: "k", APIKey: "a", ModelID: "m", PriceCents: 9})
@@ -93,7 +95,7 @@ func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	updated, hot := [2]int{}, [2]int{} // counts before and after the observations
+	updated, hot := [2]int{}, [2]int{} // numbers of updated and HOT-updated rows, before and after the observations
 	err = l.tx(t.Context(), func(tx *transaction) error {
 		count := func(n int) error {
 			return tx.row([]any{&updated[n], &hot[n]}, `SELECT pg_stat_get_xact_tuples_updated('orders'::regclass), pg_stat_get_xact_tuples_hot_updated('orders'::regclass)`)
@@ -122,7 +124,7 @@ func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
 	}
 }
 
-// Without rollups, a report on a year would read all its orders.
+// Without rollups, a report on a year would read all orders of that year.
 func TestAReportReadsNoOrderThatHasAnOutcome(t *testing.T) {
 	l := opened(t, InMemory)
 	year := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -141,7 +143,7 @@ func TestAReportReadsNoOrderThatHasAnOutcome(t *testing.T) {
 	}
 }
 
-// A database that reports a timeout is available, but busy.
+// A database that reports a timeout is busy, but not unavailable.
 func TestADatabaseThatIsSlowIsBusy(t *testing.T) {
 	l := opened(t, proctest.Database(t))
 	err := l.tx(t.Context(), func(tx *transaction) error {
@@ -156,7 +158,7 @@ func TestADatabaseThatIsSlowIsBusy(t *testing.T) {
 	}
 }
 
-// Without an index, each query with invented IDs would read all orders of the owner.
+// Without an index, each query with invented IDs would read all of the owner's orders.
 func TestTheGenerationsOfAnOwnerAreSoughtByTheirIDs(t *testing.T) { // fault D7
 	l := opened(t, InMemory)
 	plan := explained(t, l, "SELECT id FROM orders WHERE "+ofGenerations+" AND "+fmt.Sprintf(whoseOwner, "$2"), `["g1"]`, "studio")
@@ -176,7 +178,7 @@ func opened(t *testing.T, url string) *Ledger {
 	return l
 }
 
-// explained returns the plan of a statement.
+// explained returns the query plan of a statement.
 func explained(t *testing.T, l *Ledger, statement string, args ...any) (plan string) {
 	t.Helper()
 	explain := "EXPLAIN QUERY PLAN "
@@ -208,7 +210,7 @@ func explained(t *testing.T, l *Ledger, statement string, args ...any) (plan str
 	return plan
 }
 
-// Without an index, each query for reserved money would read the complete ledger.
+// Without an index, each query for orders with reserved money would read the complete ledger.
 func TestMoneyReservedIsSoughtInAnIndex(t *testing.T) {
 	l := opened(t, InMemory)
 	plan := explained(t, l, "SELECT id FROM orders WHERE "+Filter{Reserved: true}.clauses().String()+" ORDER BY order_time DESC, id DESC LIMIT 10")
@@ -228,8 +230,7 @@ func TestAnOrderIsSoughtByItsNames(t *testing.T) {
 	}
 }
 
-// Without an index, each retention run would read every order that it can't erase, and every order that is already
-// erased.
+// Without an index, each retention run would read all orders that it cannot erase or has already erased.
 func TestRetentionSeeksErasableOrdersInTheirIndex(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		l := opened(t, url)

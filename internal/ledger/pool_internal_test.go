@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// A ledger in memory has only one connection, so a statement must not be prepared while a transaction uses the
-// connection.
+// A ledger in memory has only one connection. A statement must not be prepared while a transaction uses it.
 func TestStatementsOfSQLiteArePreparedOnce(t *testing.T) {
 	const change, read = `UPDATE facts SET value = $1 WHERE name = 'unknown'`, `SELECT {now}`
 	for name, url := range map[string]string{"in memory": InMemory, "in a file": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")} {
@@ -30,7 +29,7 @@ func TestStatementsOfSQLiteArePreparedOnce(t *testing.T) {
 				if err := l.reading(t.Context(), reads); err != nil {
 					t.Fatal(err)
 				}
-				if n > 0 { // the first transaction only collects the statements
+				if n > 0 { // the first transaction only notes which statements to prepare
 					prepared[l.writes.statement(change).prepared] = true
 					prepared[l.reads.statement(read).prepared] = true
 				}

@@ -11,7 +11,7 @@ func TestTheFirstOrderOfAWindowIsToldWhatTheBudgetHasLeft(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l, limit := open(t, url), int64(10)
 		for _, limits := range []ledger.Limits{{DailyCents: &limit}, {MonthlyCents: &limit}} {
-			r := request("k") // the price is 11 cents
+			r := request("k") // an order costs 11 cents
 			r.Limits = limits
 			_, _, err := l.Write(t.Context(), r)
 			if full, ok := errors.AsType[*ledger.BudgetError](err); !ok || full.RemainingCents != limit || full.PriceCents != 11 {

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// A deadlock would cost a second, and abort a transaction.
+// A deadlock would delay its transactions by a second and abort one of them.
 func TestReplicasThatGetTheSameOrdersDoNotLockEachOther(t *testing.T) {
 	url := proctest.Database(t)
 	const rounds, keys = 15, 10
@@ -38,7 +38,7 @@ func TestReplicasThatGetTheSameOrdersDoNotLockEachOther(t *testing.T) {
 	}
 	placed := replicas[0].Ask(t, `SELECT COUNT(*) FROM orders WHERE state = 2`)
 	for _, l := range replicas {
-		_ = l.Close() // a session reports its deadlocks when it is closed
+		_ = l.Close() // a session reports its deadlocks to the statistics when it closes
 	}
 	name := url[strings.LastIndex(url, "/")+1 : strings.Index(url, "?")]
 	watcher := open(t, proctest.Database(t))

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// asNobody runs a function on a thread without root's file permissions, even if the tests run as root.
+// asNobody runs a function on a thread that lacks root's access to files, even if the tests run as root.
 func asNobody(do func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // never unlocked, so that the thread exits with the goroutine
+		runtime.LockOSThread() // never unlocked, so the thread exits with the goroutine
 		_, _, _ = syscall.RawSyscall(syscall.SYS_SETFSUID, 65534, 0, 0)
 		do()
 	}()

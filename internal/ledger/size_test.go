@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// docs/operators.md quotes the figures that this test logs with -v, for an idempotency key of 40 letters and a record
-// of 600 bytes.
+// docs/operators.md has the figures that this test logs with -v. They are for an idempotency key of 40 characters and
+// a record of 600 bytes.
 func TestTheBytesOfAnOrderAreFew(t *testing.T) {
 	if testing.Short() {
 		t.Skip("too slow with -short: .ci/nightly runs it")
@@ -47,7 +47,7 @@ func TestTheBytesOfAnOrderAreFew(t *testing.T) {
 	}
 }
 
-// size returns a closed ledger's size in bytes.
+// size returns the size of a closed ledger in bytes.
 func size(t *testing.T, url string) (bytes int64) {
 	t.Helper()
 	if file, ok := strings.CutPrefix(url, "sqlite:"); ok {

@@ -39,7 +39,8 @@ func TestTheSummaryIsThatOfTheOrders(t *testing.T) {
 	})
 }
 
-// Databases sort strings differently. For example, en-US sorts "b-a" after "ba", and "B" after "a".
+// The sort order of strings depends on the database's locale. For example, en-US sorts "b-a" after "ba", and
+// "B" after "a".
 func TestASummaryHasEachOwnerOnceInAnyOrderOfTexts(t *testing.T) { // fault M14
 	at := proctest.Database(t)
 	change(t, at, `CREATE DATABASE american TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' ENCODING 'UTF8'`)
@@ -85,7 +86,8 @@ func TestASummaryHasEachOwnerOnceInAnyOrderOfTexts(t *testing.T) { // fault M14
 	}
 }
 
-// Each order is either open with a reserved price, or rejected with nothing reserved.
+// At any moment, each order except the first is either open with a reserved price, or rejected without a
+// reservation.
 func TestASummaryIsOneMomentOfTheLedger(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -22,7 +22,7 @@ func TestTheBudgetOfAllTogetherIsNeverPassed(t *testing.T) { // fault T5
 		}
 		before := request("before there was a limit")
 		before.Owner, before.Namespace = "shop", "shop"
-		conclude(t, replicas[0], write(t, replicas[0], before), lifecycle.Named, "g-before") // charged 9 cents, and 2 cents are still reserved
+		conclude(t, replicas[0], write(t, replicas[0], before), lifecycle.Named, "g-before") // charged 9 cents; 2 cents are still reserved
 		limit := int64(100)
 		var placed, refused atomic.Int64
 		var all sync.WaitGroup
@@ -54,7 +54,7 @@ func TestTheBudgetOfAllTogetherIsNeverPassed(t *testing.T) { // fault T5
 	})
 }
 
-// requests records a client's messages in the order in which they are sent.
+// requests records the messages of a client in the order in which they are sent.
 type requests struct {
 	mu  sync.Mutex
 	all []string
@@ -67,11 +67,12 @@ func (r *requests) Write(message []byte) (int, error) {
 	return len(message), nil
 }
 
-// Each transaction that updates a total budget holds the budget's lock, and all owners wait for this lock.
+// A transaction that updates a total budget locks the budget's row, and the orders of all owners wait for
+// this lock.
 func TestTheTotalLockIsHeldForOneQueryAndTheCommit(t *testing.T) { // fault T5
 	sent := &requests{}
 	relay := newRelay(t, proctest.Database(t), sent)
-	l := openTelling(t, relay.url(t, "exec"), eventConfig(ledger.Limits{DailyCents: cents(12)})) // each order exceeds a threshold of the budget
+	l := openTelling(t, relay.url(t, "exec"), eventConfig(ledger.Limits{DailyCents: cents(12)})) // each order reaches a threshold of the budget
 	r := request("k")
 	r.Limits, r.Total = ledger.Limits{DailyCents: cents(12)}, ledger.Limits{DailyCents: cents(100), MonthlyCents: cents(1000)}
 	if _, free, err := l.Write(t.Context(), r); err != nil || !free {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The database runs in this process, so it is always available.
+// The database runs in this process, so only the query itself can take too long.
 func TestAQuestionThatTakesTooLongHasNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := opened(t, InMemory)
@@ -23,7 +23,7 @@ func TestAQuestionThatTakesTooLongHasNoAnswer(t *testing.T) {
 				t.Errorf("%s: %v after %v", name, err, time.Since(began))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			if err := question(ctx, waits); err != context.DeadlineExceeded { //nolint:errorlint // the error must not be wrapped
+			if err := question(ctx, waits); err != context.DeadlineExceeded { //nolint:errorlint // the error is returned unwrapped
 				t.Errorf("%s of a caller that has disconnected: %v", name, err)
 			}
 			cancel()

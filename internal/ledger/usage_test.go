@@ -17,14 +17,14 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// reported is an order as it should appear in a report.
+// reported is an order and its expected contribution to a report.
 type reported struct {
 	at                   time.Time
 	owner, caller, model string
 	counts               ledger.Usage
 }
 
-// placeAtRandom writes orders with random values over some months, directly into the database.
+// placeAtRandom writes random orders from about three months directly into the database.
 func placeAtRandom(t *testing.T, url string, many int, random *rand.Rand) (all []reported) {
 	t.Helper()
 	var rows []string
@@ -34,7 +34,7 @@ func placeAtRandom(t *testing.T, url string, many int, random *rand.Rand) (all [
 			owner: fmt.Sprint("owner", random.IntN(3)), caller: fmt.Sprint("Caller-", random.IntN(2)), model: []string{"a/b", "A b", "é"}[random.IntN(3)],
 		}
 		id, cost, status, end := fmt.Sprint("order", n), random.Int64N(50), 3+random.IntN(3), ""
-		if random.IntN(8) == 0 { // the order has no outcome
+		if random.IntN(8) == 0 { // this order has no outcome
 			o.counts = ledger.Usage{Unknown: 1, ReservedCents: 7}
 			end = "1, NULL, 7, NULL, 0"
 		} else {
@@ -52,7 +52,7 @@ func placeAtRandom(t *testing.T, url string, many int, random *rand.Rand) (all [
 	return all
 }
 
-// usageOf returns the report that is expected for the given orders.
+// usageOf returns the expected report on the given orders.
 func usageOf(all []reported, q ledger.UsageQuery) []ledger.Usage {
 	found := map[string]ledger.Usage{}
 	for _, o := range all {
@@ -82,7 +82,7 @@ func usageOf(all []reported, q ledger.UsageQuery) []ledger.Usage {
 	return rows
 }
 
-// Reports read the daily rollups.
+// A report, which reads the daily rollups, must equal the sum of the orders.
 func TestAReportSaysWhatTheOrdersAddUpTo(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test needs no secure random numbers
@@ -90,7 +90,7 @@ func TestAReportSaysWhatTheOrdersAddUpTo(t *testing.T) {
 		all := placeAtRandom(t, url, 600, random)
 		begin := time.Date(2026, 1, 20, 0, 0, 0, 0, time.UTC)
 		for range 60 {
-			day := []time.Duration{1, 24 * time.Hour}[random.IntN(2)] // the period starts and ends at any time, or at the start of a day
+			day := []time.Duration{1, 24 * time.Hour}[random.IntN(2)] // the period starts and ends at arbitrary times or at the start of a day
 			q := ledger.UsageQuery{Start: begin.Add(time.Duration(random.Int64N(int64(60*24*time.Hour))) / day * day), Most: 1000}
 			q.End = q.Start.Add(time.Duration(random.Int64N(int64(90*24*time.Hour))) / day * day)
 			if random.IntN(4) == 0 {

@@ -20,7 +20,7 @@ func verify(t *testing.T, url string) (looked ledger.Verified, differences []str
 	return looked, differences
 }
 
-// live writes an order and changes its state at random.
+// live writes an order, and records a random outcome and random observations of it.
 func live(t *testing.T, l *ledger.Ledger, n int, random *rand.Rand) {
 	t.Helper()
 	r := request(fmt.Sprint("k", n))
@@ -128,7 +128,7 @@ func TestNothingOfTheJournalIsChangedOrDeleted(t *testing.T) {
 	})
 }
 
-// The database itself rejects each invalid state, whatever program writes it.
+// The database rejects each invalid state, even if another program writes it.
 func TestStatesThatCanNotBeAreRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// looks contains the possible observations of a generation. They are 20 s apart. The catalog may report the charge
-// early, late or never. A read may not find the generation, while another read may or may not have witnessed that the
-// catalog responds. A call through Easel may delete the generation.
+// looks contains the possible observations of a generation, which are 20 s apart. The catalog may report the charge
+// early, late or never. A read may not find the generation, and may or may not have a witness: another read to which
+// the catalog responded. A call through Easel may delete the generation.
 var looks = map[string]Observation{
 	"queued":               {Status: Queued},
 	"queued, free":         {Status: Queued, CostCents: new(int64(0))},
@@ -30,18 +30,18 @@ const (
 	refundWindow = 30 * time.Second
 )
 
-// seen is the state of a walk after some observations.
+// seen is the state after some observations of a generation.
 type seen struct {
 	Observed
 	now              time.Time
-	highest          int64 // highest charge observed so far
+	highest          int64 // highest observed charge
 	charged, deleted bool
 	refunded         bool
-	final            bool // whether a terminal record had a charge
-	absent           int  // number of consecutive reads, up to the last witnessed read, that did not find the generation
+	final            bool // whether a record of a terminal state had a charge
+	absent           int  // number of consecutive reads without the generation, up to the last read with a witness
 }
 
-// TestTheMoneyOfAGenerationFollowsFromWhatWasSeen walks through every sequence of observations.
+// Checks every sequence of observations.
 func TestTheMoneyOfAGenerationFollowsFromWhatWasSeen(t *testing.T) { // faults M4, M7
 	count, refundsAfterSuccess := 0, 0
 	var walk func(before seen, names []string)
@@ -84,7 +84,7 @@ func (s seen) next(look Observation) seen {
 	return s
 }
 
-// broken returns the promise that an observation has broken, or "".
+// broken returns the promise that an observation breaks, or "".
 func (s seen) broken(before seen, look Observation) string {
 	m := s.Money()
 	counted := m.SpentCents() + m.ReservedCents

@@ -44,7 +44,8 @@ func (w *world) broken() string {
 	return ""
 }
 
-// follows returns the promise that the step from before to w breaks by reverting an order, or "".
+// follows returns the promise that a step breaks because it reverts an order, or "". before is the world before the
+// step.
 func (w *world) follows(before world) string {
 	if w.restored != before.restored {
 		return ""
@@ -61,8 +62,8 @@ func (w *world) follows(before world) string {
 	return ""
 }
 
-// concludes runs the world without further failures, while the callers of held orders repeat them. It reports whether
-// every order that may still be sent gets its outcome.
+// concludes continues the world without further failures. Callers repeat their held orders. It reports whether every
+// order that may still be sent gets its outcome.
 func (w world) concludes() bool {
 	w.replicas = [replicas]replica{} // all running processes crash
 	for row := range w.written {
@@ -148,8 +149,8 @@ func TestWhatAnOperatorHasSaidCanBeCorrected(t *testing.T) {
 	}
 }
 
-// A server that kept running while its ledger was restored concludes an order from the backup. A later lease, which the
-// backup lacks, may have placed the order.
+// A server that kept running while its ledger was restored records an outcome for an order from the backup. A later
+// attempt, under a lease that the backup lacks, may have placed the order.
 func TestAHeldOrderIsNotFreedByALateConclusion(t *testing.T) {
 	held := Order{State: Open, Leases: 1, Leased: true, Held: true}
 	if step := held.Concluded(1, TurnedAway, ""); step.Order.State != Open || !step.Order.Held || step.Answer != Unknown {

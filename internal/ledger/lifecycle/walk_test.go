@@ -1,49 +1,49 @@
 package lifecycle
 
-// The walk tries every sequence of events for one idempotency key of one caller. Two replicas may crash or pause at any
-// step, even until the window has passed. Commits may be lost, silent or in doubt. The catalog may lose responses,
-// accept a request late, or reject repeats. During a quote, the caller may change teams or be removed. The API key may
-// be rotated, and an operator may resolve the order. A separate walk restores the ledger from a backup.
+// The walk tries every sequence of events for one idempotency key of one caller. Two replicas can crash at any step, or
+// pause until after the resend window. A commit can be lost, silent or in doubt. The catalog can lose a response, accept a
+// request late, or reject a repeat. The caller can change teams or be removed while an order is quoted. The API key can be
+// rotated, and an operator can resolve the order. Another walk restores the ledger from a backup.
 const (
 	replicas  = 2
-	mostRows  = 2 // orders under the idempotency key; the earlier order was rejected
-	maxLeases = 2 // leases for an order
+	mostRows  = 2 // orders under the key; all but the last were rejected
+	maxLeases = 2 // leases of an order
 	maxTries  = 2 // attempts under a lease
 	mostCalls = 2
 )
 
-// phase is a replica's next step.
+// phase is a replica's position in the submission of an order.
 type phase uint8
 
 const (
 	idle      phase = iota
-	writing         // has looked up the key; writes the order next
-	checking        // has a lease; checks next whether an attempt may be sent
-	armed           // sends an attempt next
-	settled         // has finished the attempts; records the outcome next
-	returning       // has recorded the outcome; responds to the caller next
-	asking          // received a rejection; checks next whether the key is free
+	writing         // has looked up the key, and will write the order
+	checking        // has a lease, and will check whether an attempt may be sent
+	armed           // will send an attempt
+	settled         // has finished the attempts, and will record the outcome
+	returning       // has recorded the outcome, and will respond to the caller
+	asking          // has rejected the order, and will check whether the key has another order
 )
 
-// replica is a process's state.
+// replica is the state of a process.
 type replica struct {
 	at        phase
 	row       uint8
 	lease     uint8
 	tries     uint8
-	uncertain bool // an attempt under the lease may have been accepted
-	refused   bool // the last attempt was rejected
+	uncertain bool // an attempt under this lease may have been accepted
+	refused   bool // the catalog rejected the last attempt
 	named     bool
 	called    bool // a caller is waiting
-	rotated   bool // the current API key differs from the key of the first attempt
-	team      team // team of the caller at the time of the call
+	rotated   bool // the API key is no longer the key of the first attempt
+	team      team // the caller's team when it called
 }
 
-// team is a team of the caller: zero for the first team, one for the team that the caller moves to.
+// team is the caller's team: zero for its first team, and one for the team to which it moves.
 type team = uint8
 
-// world is the complete state. It does not distinguish IDs: a generation is identified by the row to which it is
-// charged.
+// world is the complete state. It needs no generation IDs, because a generation is identified by the row that is charged for
+// it.
 type world struct {
 	rows     [mostRows]Order
 	teams    [mostRows]team // team of each row's order
@@ -54,23 +54,23 @@ type world struct {
 	team     team // the caller's team in the callers file
 	removed  bool
 	keyFirst bool  // whether the catalog checks the idempotency key before everything else
-	looked   sight // generations that an operator has seen in the account
+	looked   sight // result of the operator's latest check of the account
 
-	restores bool // whether this walk restores a backup once; then keys and teams are constant, and each lease has one attempt
+	restores bool // whether this walk restores a backup once; then keys and teams do not change, and each lease has one attempt
 	backup   backup
 	restored bool
-	lost     uint8          // number of charges for rows that the restored ledger lacks
-	gaveUp   [mostRows]bool // whether a caller received not_placed for the order before the restore
+	lost     uint8          // number of charges for orders that the backup lacks
+	gaveUp   [mostRows]bool // whether a caller received not_placed for an order in the backup before the restore
 	unasked  bool           // whether the recovery has resent an order after its caller received not_placed
 
 	charges [mostRows]uint8 // number of generations that the catalog created for each row
 	forgot  bool            // whether the catalog has forgotten the idempotency key
-	late    [mostRows]bool  // whether the row's request is in flight while no process waits for its response
-	fault   bool            // whether a contradiction was reported
+	late    [mostRows]bool  // whether a request for the row is in flight, and no process waits for its response
+	fault   bool            // whether the ledger has reported a contradiction
 
 	toldPlaced, toldNot [mostRows]bool
-	toldFree            bool           // whether a caller received not_placed although there was an order
-	sent                [mostRows]bool // whether the order of each row was sent
+	toldFree            bool           // whether a caller received not_placed although an order exists
+	sent                [mostRows]bool // whether an attempt was sent for the row
 }
 
 // backup is a copy of the ledger.
@@ -81,7 +81,7 @@ type backup struct {
 
 const id = "g"
 
-// sight is the result of an operator's account check.
+// sight is the result of an operator's check of the account.
 type sight uint8
 
 const (
@@ -91,7 +91,7 @@ const (
 	resolved
 )
 
-// row returns the latest order under the idempotency key in a team, and its index.
+// row returns a team's latest order under the idempotency key, and its index.
 func (w *world) row(of team) (order Order, at uint8) {
 	for row := range w.written {
 		if w.teams[row] == of {
@@ -111,7 +111,7 @@ func (w *world) isLive() bool {
 	return false
 }
 
-// exists reports whether the catalog has a generation under the upstream key of a team.
+// exists reports whether the catalog has a generation under a team's upstream key.
 func (w *world) exists(of team) bool {
 	for row := range w.written {
 		if w.teams[row] == of && w.charges[row] > 0 {
@@ -121,8 +121,8 @@ func (w *world) exists(of team) bool {
 	return w.lost > 0
 }
 
-// take handles a row's request in the catalog. If the catalog knows the idempotency key under the same API key, the
-// request creates nothing.
+// take processes a row's request in the catalog. The request creates nothing if the catalog knows its idempotency key under
+// the same API key.
 func (w *world) take(row uint8, rotated bool) {
 	if !w.exists(w.teams[row]) || w.forgot || rotated {
 		w.charges[row]++
@@ -130,7 +130,7 @@ func (w *world) take(row uint8, rotated bool) {
 	}
 }
 
-// say sends an answer to the caller that waits for the replica.
+// say sends an answer to the replica's caller, if it has one, and makes the replica idle.
 func (w *world) say(r *replica, answer Answer) {
 	switch {
 	case !r.called:
@@ -142,7 +142,7 @@ func (w *world) say(r *replica, answer Answer) {
 	*r = replica{}
 }
 
-// next calls visit with every world that may follow.
+// next calls visit with every world that can follow.
 func (w world) next(visit func(*world)) {
 	var changed world
 	also := func(change func(*world)) {
@@ -157,7 +157,8 @@ func (w world) next(visit func(*world)) {
 	w.elsewhere(also)
 }
 
-// sort normalizes the world. Worlds that differ only in the order of their replicas or in irrelevant values become equal.
+// sort normalizes the world, so that worlds are equal if they differ only in the order of their replicas or in irrelevant
+// values.
 func (w *world) sort() {
 	for n := range w.replicas {
 		switch r := &w.replicas[n]; r.at {
@@ -170,7 +171,7 @@ func (w *world) sort() {
 		}
 	}
 	if w.removed {
-		w.calls = mostCalls // so that no further calls are possible
+		w.calls = mostCalls // no further calls are possible
 	}
 	if a, b := w.replicas[0], w.replicas[1]; a.order() > b.order() {
 		w.replicas[0], w.replicas[1] = b, a
@@ -190,13 +191,13 @@ func (r replica) order() (n int) {
 	return n
 }
 
-// step adds the worlds that may follow a replica's next step.
+// step adds the worlds that can follow a replica's next step.
 func (w world) step(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	if r.at != idle {
-		also(func(w *world) { w.replicas[n] = replica{} }) // the replica crashes, or stops without a response
+		also(func(w *world) { w.replicas[n] = replica{} }) // the replica crashes or stops without a response
 	}
-	if r.called && (r.at == checking || r.at == armed || r.at == settled) { // the caller disconnects, but the attempts continue
+	if r.called && (r.at == checking || r.at == armed || r.at == settled) { // the caller disconnects while the attempts continue
 		also(func(w *world) {
 			left := w.replicas[n] // only the response to the caller is lost
 			w.say(&left, w.rows[r.row].Left().Answer)
@@ -220,13 +221,13 @@ func (w world) step(n int, also func(func(*world))) {
 	}
 }
 
-// begin adds the worlds that may follow a new call, or the start of a recovery.
+// begin adds the worlds that can follow a new call or the start of a recovery.
 func (w world) begin(n int, also func(func(*world))) {
 	if w.calls < mostCalls && !w.removed {
 		row, at := w.row(w.team)
 		elsewhere, _ := w.row(1 - w.team)
 		switch step := row.Call(true); {
-		case elsewhere.State == Open || elsewhere.State == Placed: // the other team uses the key
+		case elsewhere.State == Open || elsewhere.State == Placed: // the caller's other team uses the key
 		case step.Action == Write && w.written < mostRows:
 			also(func(w *world) { w.calls++; w.replicas[n] = replica{at: writing, called: true, team: w.team} })
 		case step.Action == Submit && step.Order.Leases <= maxLeases:
@@ -238,12 +239,12 @@ func (w world) begin(n int, also func(func(*world))) {
 	for row := range w.written {
 		if step := w.rows[row].Resume(); step.Action == Submit && step.Order.Leases <= maxLeases {
 			also(func(w *world) { w.leased(n, row, step.Order, false) })
-			also(func(w *world) { w.rows[row] = step.Order }) // the lease is recorded, but the replica does not know that
+			also(func(w *world) { w.rows[row] = step.Order }) // the lease is recorded, but its holder does not receive the response
 		}
 	}
 }
 
-// repeat records that a caller orders again. An operator must then check the account again.
+// repeat records that a caller repeats its order. If the order is held, an operator must check the account again.
 func (w *world) repeat(row uint8) {
 	w.gaveUp[row] = false
 	if w.rows[row].Held {
@@ -257,24 +258,24 @@ func (w *world) leased(n int, row uint8, order Order, called bool) {
 	w.replicas[n] = replica{at: checking, row: row, lease: uint8(order.Leases), called: called}
 }
 
-// write commits an order. The commit may be lost or in doubt. The replica may not know yet that the caller has changed
-// teams, but the transaction detects an order under the key in the other team.
+// write commits an order. The commit can be lost or in doubt. The replica may not know that the caller has changed teams,
+// but the transaction detects an order of the other team under the same key.
 func (w world) write(n int, also func(func(*world))) {
 	of := w.replicas[n].team
-	also(func(w *world) { w.replicas[n] = replica{} }) // nothing was started, or a commit in doubt has failed
+	also(func(w *world) { w.replicas[n] = replica{} }) // nothing is committed
 	also(func(w *world) { w.replicas[n].at = asking }) // the price is too high, or the caller was removed
-	order, free := Order{State: Refused}.Written()     // for a new row
-	if w.restored && w.forgot {                        // the restore runbook forbids new orders in this state
+	order, free := Order{State: Refused}.Written()     // a new order
+	if w.restored && w.forgot {                        // the runbook for restores forbids new orders in this state
 		return
 	}
-	if w.isLive() || !free || w.written == mostRows || w.removed { // the key is not free, or the caller was removed
+	if w.isLive() || !free || w.written == mostRows || w.removed { // the key is in use, or the caller was removed
 		return
 	}
 	also(func(w *world) { w.add(order, of); w.leased(n, w.written-1, order, true) })
-	also(func(w *world) { w.add(order, of); w.replicas[n] = replica{} }) // a commit in doubt has succeeded
+	also(func(w *world) { w.add(order, of); w.replicas[n] = replica{} }) // the commit is in doubt, but it succeeded
 }
 
-// add writes an order whose outcome no operator has checked.
+// add writes an order. An earlier check of the account does not apply to it.
 func (w *world) add(order Order, of team) {
 	w.rows[w.written], w.teams[w.written] = order, of
 	w.written++
@@ -283,11 +284,11 @@ func (w *world) add(order Order, of team) {
 	}
 }
 
-// refuse checks whether the key has an order, before the caller receives not_placed.
+// refuse checks whether the key has an order before the caller receives not_placed.
 func (w world) refuse(n int, also func(func(*world))) {
 	also(func(w *world) {
 		r := &w.replicas[n]
-		if !w.isLive() && !w.restored { // a caller of a restored ledger never receives not_placed
+		if !w.isLive() && !w.restored { // after a restore, callers never receive not_placed
 			w.toldFree = w.toldFree || w.charges != [mostRows]uint8{}
 		}
 		*r = replica{}
@@ -304,8 +305,8 @@ func (w world) check(n int, also func(func(*world))) {
 	also(func(w *world) { w.replicas[n].at, w.replicas[n].rotated = armed, w.rows[r.row].Rotated })
 }
 
-// attempt sends a POST, with each possible result. No POST is sent after the window or the lease has ended, even if the
-// check allowed it earlier.
+// attempt sends a POST, with each possible result. It sends nothing after the window or the lease has ended, even if the
+// earlier check allowed the attempt.
 func (w world) attempt(n int, also func(func(*world))) {
 	row, rotated := w.replicas[n].row, w.replicas[n].rotated
 	after := func(w *world) *replica {
@@ -316,7 +317,7 @@ func (w world) attempt(n int, also func(func(*world))) {
 		}
 		return r
 	}
-	also(func(w *world) { after(w) }) // not sent, because there was no connection or it was too late
+	also(func(w *world) { after(w) }) // not sent: there is no connection, or it is too late
 	if order := w.rows[row]; order.Expired || !order.Leased || order.Leases != int(w.replicas[n].lease) {
 		return
 	}
@@ -328,14 +329,14 @@ func (w world) attempt(n int, also func(func(*world))) {
 	}
 	left(func(w *world, r *replica) { w.take(row, rotated); r.named, r.at = true, settled })
 	left(func(w *world, r *replica) { w.take(row, rotated); r.uncertain = true }) // the response is lost
-	left(func(w *world, r *replica) { w.late[row] = true; r.uncertain = true })   // the request may be accepted later
-	left(func(w *world, r *replica) { r.uncertain = true })                       // the request never arrives
+	left(func(w *world, r *replica) { w.late[row] = true; r.uncertain = true })   // the catalog may accept the request later
+	left(func(w *world, r *replica) { r.uncertain = true })                       // the catalog never receives the request
 	if !w.keyFirst || !w.exists(w.teams[row]) && !w.late[row] {
-		left(func(w *world, r *replica) { r.refused, r.at = true, settled }) // a rejection, even if an order exists
+		left(func(w *world, r *replica) { r.refused, r.at = true, settled }) // the catalog rejects the request, even if an order exists
 	}
 }
 
-// outcome returns the outcome that a replica can conclude from its attempts.
+// outcome returns the outcome that follows from a replica's attempts.
 func (w world) outcome(r replica) Outcome {
 	switch {
 	case r.named:
@@ -345,17 +346,18 @@ func (w world) outcome(r replica) Outcome {
 	case r.uncertain:
 		return Uncertain
 	}
-	return TurnedAway // rejected, or nothing was sent
+	return TurnedAway // rejected or never sent
 }
 
-// record commits the outcome. The commit may be lost, in doubt, or silent. A silent commit is retried.
+// record commits the outcome. The commit can be lost, in doubt or silent. After a silent commit, the outcome is recorded
+// again.
 func (w world) record(n int, also func(func(*world))) {
 	r := w.replicas[n]
-	also(func(w *world) { w.say(&w.replicas[n], Unknown) }) // the commit is lost, or it is in doubt and has failed
+	also(func(w *world) { w.say(&w.replicas[n], Unknown) }) // the outcome is not committed
 	step := w.rows[r.row].Concluded(int(r.lease), w.outcome(r), id)
 	landed := func(w *world) { w.rows[r.row], w.fault = step.Order, w.fault || step.Action == Report }
-	also(func(w *world) { landed(w); w.say(&w.replicas[n], Unknown) }) // the commit is in doubt and has succeeded
-	also(landed)                                                       // the response to the commit is lost, and the outcome is recorded again
+	also(func(w *world) { landed(w); w.say(&w.replicas[n], Unknown) }) // the commit is in doubt, but it succeeded
+	also(landed)                                                       // the commit is silent: it succeeded, and the outcome is recorded again
 	also(func(w *world) {
 		if landed(w); r.called && step.Answer == NotPlaced {
 			w.replicas[n].at = returning
@@ -365,7 +367,7 @@ func (w world) record(n int, also func(func(*world))) {
 	})
 }
 
-// answer responds to the caller that there is no order. It looks up the key first, because the key may have been used again.
+// answer reports to the caller that no order exists. It looks up the key first, because another order may use it by now.
 func (w world) answer(n int, also func(func(*world))) {
 	also(func(w *world) {
 		answer := NotPlaced
@@ -376,7 +378,7 @@ func (w world) answer(n int, also func(func(*world))) {
 	})
 }
 
-// elsewhere adds the worlds that may follow events outside of the replicas.
+// elsewhere adds the worlds that can follow events outside the replicas.
 func (w world) elsewhere(also func(func(*world))) {
 	for row := range w.written {
 		if w.late[row] {
@@ -384,7 +386,7 @@ func (w world) elsewhere(also func(func(*world))) {
 			also(func(w *world) { w.late[row] = false })
 		}
 		if w.rows[row].Leased {
-			also(func(w *world) { w.rows[row].Leased = false }) // the lease expires, and its holder may not know that
+			also(func(w *world) { w.rows[row].Leased = false }) // the lease expires, and its holder may not notice
 		}
 	}
 	w.quiet(also)
@@ -393,7 +395,7 @@ func (w world) elsewhere(also func(func(*world))) {
 		w.restore(also)
 		return
 	}
-	if w.keyFirst { // independent of API keys and teams
+	if w.keyFirst { // API keys and teams make no difference for such a catalog
 		return
 	}
 	if !w.rotated {
@@ -404,13 +406,13 @@ func (w world) elsewhere(also func(func(*world))) {
 			}
 		})
 	}
-	if w.team == 0 && !w.removed && w.quotes() { // a change at another time has the same effect as a change at the start
+	if w.team == 0 && !w.removed && w.quotes() { // a change at another time is equivalent to a change before the first call
 		also(func(w *world) { w.team = 1 })
 		also(func(w *world) { w.removed = true })
 	}
 }
 
-// restore writes a backup. It restores the backup when no process runs and no request is in flight.
+// restore writes a backup, or restores it while no process runs and no request is in flight.
 func (w world) restore(also func(func(*world))) {
 	if !w.restored && w.backup == (backup{}) && w.written == 1 && w.rows[0].State == Open {
 		also(func(w *world) { w.backup = backup{w.rows, w.written} })
@@ -419,7 +421,7 @@ func (w world) restore(also func(func(*world))) {
 		return
 	}
 	also(func(w *world) {
-		expired := false // an expired window remains expired, and an earlier order's window ends first
+		expired := false // once expired, a window stays expired, and an earlier order expires first
 		for row := mostRows - 1; row >= 0; row-- {
 			expired = expired || w.rows[row].Expired
 			w.gaveUp[row] = w.toldNot[row] && row < int(w.backup.written)
@@ -440,12 +442,12 @@ func (w world) restore(also func(func(*world))) {
 // quotes reports whether an order is being quoted.
 func (w *world) quotes() bool { return w.replicas[0].at == writing || w.replicas[1].at == writing }
 
-// calm reports whether no attempt is in flight.
+// calm reports whether no request is in flight.
 func (w *world) calm() bool { return w.late == [mostRows]bool{} }
 
-// quiet adds the worlds that may follow after a long time. The window ends, even if a replica is paused. Later, nothing
-// is in flight. Then the catalog may forget the key, because it remembers a key for longer than the window. An operator
-// may check the account now, and decide later.
+// quiet adds the worlds that can follow after a long time. The resend window ends, even while a replica is paused. After
+// that, when nothing is in flight, the catalog may forget the key, which it remembers for longer than the window. An
+// operator may check the account now and decide later.
 func (w world) quiet(also func(func(*world))) {
 	if w.written == 0 {
 		return
@@ -475,7 +477,7 @@ func (w world) quiet(also func(func(*world))) {
 	}
 }
 
-// resolve applies the decision that an operator makes after checking the account.
+// resolve applies the decision that follows from an operator's check of the account.
 func (w world) resolve(also func(func(*world))) {
 	if w.written == 0 || w.looked != seenOne && w.looked != seenNone {
 		return
