@@ -19,7 +19,7 @@ import (
 func TestThePlainTreeIsTheDescriptorSet(t *testing.T) {
 	t.Parallel()
 	protoc := tool(t, "protoc")
-	headers(t, "protobuf") // Debian packages include google/protobuf/*.proto
+	headers(t, "protobuf") // the Debian package of protobuf contains google/protobuf/*.proto
 	tree := filepath.Join(proctest.Root, "gen", "proto")
 	files, err := filepath.Glob(filepath.Join(tree, "*", "*", "*.proto"))
 	if err != nil || len(files) < 10 {
@@ -39,8 +39,8 @@ func TestThePlainTreeIsTheDescriptorSet(t *testing.T) {
 	}
 }
 
-// theirs reads the files in a descriptor set, by name. It omits source positions and the files that every compiler
-// includes.
+// theirs returns the files in a descriptor set by their names. It omits source positions and the files that every
+// compiler includes.
 func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorProto {
 	t.Helper()
 	var set descriptorpb.FileDescriptorSet
@@ -61,8 +61,8 @@ func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorPr
 	return files
 }
 
-// TestAnyOtherLanguageReadsTheDescriptors runs the commands in docs/callers.md. In two languages it also runs a client
-// against a server.
+// TestAnyOtherLanguageReadsTheDescriptors runs the commands in docs/callers.md. For two languages, it also builds a
+// client and runs it against a server.
 func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
 	t.Parallel()
 	dev := startDev(t)
@@ -103,7 +103,7 @@ func headers(t *testing.T, libraries ...string) {
 	}
 }
 
-// workplace returns a temporary directory that contains the directory gen, like the repository's root.
+// workplace returns a temporary directory that contains gen, like the root of the repository.
 func workplace(t *testing.T) string {
 	t.Helper()
 	work := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The backend is the example program in docs/callers.md.
+// The backend is the example program from docs/callers.md.
 func TestABackendStreamsAWatchOnToABrowser(t *testing.T) {
 	t.Parallel()
 	node, dev := tool(t, "node"), startDev(t)
@@ -43,7 +43,7 @@ func TestABackendStreamsAWatchOnToABrowser(t *testing.T) {
 	if ordered.exit != exitOK {
 		t.Fatalf("exit %d\n%s", ordered.exit, ordered.stderr)
 	}
-	for _, leaves := range []bool{true, false} { // the first client disconnects, which must not affect the second
+	for _, leaves := range []bool{true, false} { // the first client disconnects early, which must not affect the second client
 		answer, err := http.Get(watch + strings.TrimSpace(ordered.stdout))
 		if err != nil {
 			t.Fatal(err)
@@ -57,6 +57,6 @@ func TestABackendStreamsAWatchOnToABrowser(t *testing.T) {
 				t.Errorf("the stream, which ended with %v, is\n%s", err, text)
 			}
 		}
-		_ = answer.Body.Close() // the test does not need the rest of the body
+		_ = answer.Body.Close() // the rest of the body does not matter
 	}
 }

@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// browser is a headless Chromium with one page. The test sends commands in Chromium's own protocol over two pipes, as
-// JSON documents that each end with a zero byte.
+// browser is a headless Chromium with one page. The test sends commands in Chromium's protocol over two pipes.
+// Commands and responses are JSON documents, each followed by a zero byte.
 type browser struct {
 	t       *testing.T
 	to      *os.File
-	session string // session of the page
+	session string // protocol session of the page
 
 	mu      sync.Mutex
 	last    int
 	waiting map[int]chan browserMessage
 	asked   []string // URLs of all requests
-	errors  []string // errors of the page or the browser
+	errors  []string // errors and warnings of the page
 }
 
 type browserMessage struct {
@@ -52,7 +52,7 @@ func openBrowser(t *testing.T, scheme string) *browser {
 	command := exec.CommandContext(t.Context(), program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 		"--remote-debugging-pipe", "--user-data-dir="+emptyProfile(t), "about:blank")
-	command.ExtraFiles = []*os.File{theirIn, theirOut} // descriptors 3 and 4
+	command.ExtraFiles = []*os.File{theirIn, theirOut} // descriptors 3 and 4, which Chromium uses for the protocol
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -67,14 +67,14 @@ func openBrowser(t *testing.T, scheme string) *browser {
 	t.Cleanup(func() {
 		_, _ = b.send("", "Browser.close", nil)
 		<-ended
-		_ = command.Wait() // its exit code is irrelevant
+		_ = command.Wait() // the exit code is irrelevant
 	})
 	b.open(scheme)
 	return b
 }
 
-// emptyProfile returns an empty directory, and removes it at the end of the test. The browser's child processes may
-// still write to it for a moment after the browser has exited.
+// emptyProfile returns an empty directory, which is removed at the end of the test. After the browser has exited, its
+// child processes can still write to the directory for a moment.
 func emptyProfile(t *testing.T) string {
 	t.Helper()
 	directory, err := os.MkdirTemp("", "easel-browser-")
@@ -129,7 +129,7 @@ func (b *browser) read(from *os.File) {
 	for documents.Scan() {
 		var m browserMessage
 		if err := json.Unmarshal(documents.Bytes(), &m); err != nil {
-			continue // the call that waits for this response times out
+			continue // the call that waits for this response will time out
 		}
 		b.note(m)
 	}
@@ -148,7 +148,7 @@ func (b *browser) note(m browserMessage) {
 		Type    string
 		Entry   struct{ Level, Text, URL string }
 	}
-	_ = json.Unmarshal(m.Params, &event) // events without these members do not matter
+	_ = json.Unmarshal(m.Params, &event) // other events lack these members
 	switch {
 	case m.Method == "Network.requestWillBeSent":
 		b.asked = append(b.asked, event.Request.URL)
@@ -171,11 +171,11 @@ func (b *browser) send(session, method string, params any) (<-chan browserMessag
 	}
 	answer := make(chan browserMessage, 1)
 	b.waiting[b.last] = answer
-	_, err = b.to.Write(append(text, 0)) //nolint:gosec // a few bytes fit into the pipe
+	_, err = b.to.Write(append(text, 0)) //nolint:gosec // a command is small enough for the pipe's buffer
 	return answer, err
 }
 
-// call calls a method of the browser, and decodes its result into result.
+// call calls a method of the browser and decodes the result into result.
 func (b *browser) call(result any, method string, params map[string]any) {
 	b.t.Helper()
 	if params == nil {
@@ -214,7 +214,7 @@ func (b *browser) value(expression string) any {
 	return answer.Result.Value
 }
 
-// until waits until a JavaScript expression is true. what describes it if the test fails.
+// until waits until a JavaScript expression is true. what describes the condition in the failure message.
 func (b *browser) until(what, expression string) {
 	b.t.Helper()
 	for deadline := time.Now().Add(time.Minute); b.value("!!("+expression+")") != true; time.Sleep(50 * time.Millisecond) {

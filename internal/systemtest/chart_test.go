@@ -16,7 +16,7 @@ import (
 // chart is the directory of the Helm chart.
 var chart = filepath.Join(proctest.Root, "deploy", "helm", "easel")
 
-// template renders the chart with a values file and more arguments. On failure it returns helm's output.
+// template renders the chart with a values file and additional arguments. If helm fails, template returns its output.
 func template(t *testing.T, values string, more ...string) (string, error) {
 	t.Helper()
 	args := []string{"template", "render", chart, "--kube-version", "1.34.0", "-f", filepath.Join(chart, "ci", values)}
@@ -24,7 +24,7 @@ func template(t *testing.T, values string, more ...string) (string, error) {
 	return string(out), err
 }
 
-// pod has the fields of a Deployment that the tests check.
+// pod contains the fields of a Deployment that the tests check.
 type pod struct {
 	Grace   int  `yaml:"terminationGracePeriodSeconds"`
 	Token   bool `yaml:"automountServiceAccountToken"`
@@ -64,7 +64,7 @@ type pod struct {
 	} `yaml:"securityContext"`
 }
 
-// readManifests returns the kinds of the manifests in order, and the pod of the only Deployment.
+// readManifests returns the kinds of the manifests, in order, and the pod of the only Deployment.
 func readManifests(t *testing.T, text string) (kinds []string, made pod) {
 	t.Helper()
 	decoder := yaml.NewDecoder(strings.NewReader(text))
@@ -154,7 +154,7 @@ func TestAPodOfTheChartIsProbedWhereItListens(t *testing.T) {
 				t.Errorf("%s: port %+v, listening at %q, and the default is %s", values, p, env[settings[p.Name]], ports[p.Name])
 			}
 		}
-		// The probes must use the metrics port, because callers could use up the connections of the other ports.
+		// The probes must use the metrics port, because callers could use up the connections to the other ports.
 		const probe, other = "httpGet: {path: /", "grpc: {port"
 		if strings.Count(text, probe) != 3 || strings.Contains(text, other) {
 			t.Errorf("%s has probes other than %q", values, probe)
@@ -192,7 +192,8 @@ func TestSecretsReachAPodOfTheChartAsFilesOnly(t *testing.T) {
 	}
 }
 
-// TestAPodOfTheChartNeedsOneStaticSecret uses callers with issuers' tokens, and a database without a password.
+// TestAPodOfTheChartNeedsOneStaticSecret uses callers that have tokens from issuers, and a database without a
+// password.
 func TestAPodOfTheChartNeedsOneStaticSecret(t *testing.T) {
 	const held = "upstream.keySecret.name=catalog,callers.configMap.name=callers,ledger.url=postgres://easel@db:5432/easel,settings.EASEL_ALLOW_PLAINTEXT=true"
 	for set, want := range map[string][]string{"image.tag=v1": nil, held: {"catalog"}} {
@@ -216,8 +217,8 @@ func TestAPodOfTheChartNeedsOneStaticSecret(t *testing.T) {
 	}
 }
 
-// TestAPodOfTheChartReachesItsCopies stores copies in a bucket with access keys, in a bucket with the pod's role, and
-// in a volume.
+// TestAPodOfTheChartReachesItsCopies stores copies in a bucket with access keys, in a bucket with the role of the
+// pod, and in a volume.
 func TestAPodOfTheChartReachesItsCopies(t *testing.T) {
 	const keys, egress = "/etc/easel/content/credentials", "cidr: 198.51.100.0/24"
 	for set, want := range map[string]struct{ url, keys, directory string }{

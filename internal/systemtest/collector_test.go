@@ -14,20 +14,20 @@ import (
 	"google.golang.org/grpc"
 )
 
-// collector receives OTLP over gRPC, like the OpenTelemetry Collector. It stores the spans and the names of the
+// collector receives OTLP over gRPC, as the OpenTelemetry Collector does. It stores spans and the names of
 // metrics.
 type collector struct {
 	collectortrace.UnimplementedTraceServiceServer
 	collectormetrics.UnimplementedMetricsServiceServer
 	addr string
-	lags time.Duration // delay before it accepts an export
+	lags time.Duration // delay before an export is accepted
 
 	mu      sync.Mutex
 	spans   []*otlp.Span
 	metrics map[string]bool // names of the received metrics
 }
 
-// startCollector starts a collector, and stops it at the end of the test. It delays each export by lags.
+// startCollector starts a collector, which runs until the end of the test. It delays each export by lags.
 func startCollector(t *testing.T, lags time.Duration) *collector {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -47,7 +47,7 @@ func startCollector(t *testing.T, lags time.Duration) *collector {
 	return c
 }
 
-// Export stores the spans of an export.
+// Export stores the exported spans.
 func (c *collector) Export(_ context.Context, req *collectortrace.ExportTraceServiceRequest) (*collectortrace.ExportTraceServiceResponse, error) {
 	time.Sleep(c.lags)
 	c.mu.Lock()

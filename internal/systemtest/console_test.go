@@ -23,13 +23,13 @@ import (
 	"testing"
 	"time"
 
-	_ "modernc.org/sqlite" // the ledger of the screenshots
+	_ "modernc.org/sqlite" // reads and changes the ledger of the screenshots
 
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// consoleCallers are the teams and callers of the console's tests. The token of a caller is its name with "-token".
+// consoleCallers is the callers file of the console's tests. The token of each caller is its name followed by "-token".
 const consoleCallers = `teams: {studio: {budget: {daily_cents: 1500, monthly_cents: 20000}}, print: {budget: {daily_cents: 5}}}
 callers:
   - {name: ops, team: studio, operator: true, tokens: [%q]}
@@ -45,7 +45,7 @@ func writeConsoleCallers(t *testing.T, file, text string) {
 	}
 }
 
-// studio is a sandbox with a server that a console talks to.
+// studio is a sandbox and a server, to which a console connects.
 type studio struct {
 	t       *testing.T
 	rest    string
@@ -64,14 +64,14 @@ func openStudio(t *testing.T, flags ...string) *studio {
 	return s
 }
 
-// start starts the server. A second start uses the address of the first.
+// start starts the server. If it is started again, it uses the same address.
 func (s *studio) start() {
 	s.t.Helper()
 	s.process = start(s.t, nil, proctest.DevReady, append(proctest.Dev(s.flags...), "--http-addr", s.rest)...)
 	s.rest = proctest.DevClients(s.t, s.process.Stdout.String())["REST"]
 }
 
-// order orders a render over REST. It repeats an order that an overloaded server rejects.
+// order places an order over REST. If the server is overloaded, order tries again.
 func (s *studio) order(caller, model string, inputs map[string]any, labels map[string]string) {
 	s.t.Helper()
 	body, err := json.Marshal(map[string]any{"modelId": model, "inputs": inputs, "labels": labels, "idempotencyKey": auth.Hash(fmt.Sprint(caller, model, inputs))})
@@ -89,7 +89,7 @@ func (s *studio) order(caller, model string, inputs map[string]any, labels map[s
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode == http.StatusTooManyRequests { // the server is overloaded
-		time.Sleep(time.Second) // the delay of RetryInfo
+		time.Sleep(time.Second) // delay that RetryInfo requests
 		s.order(caller, model, inputs, labels)
 		return
 	}
@@ -115,7 +115,7 @@ func (s *studio) signInWith(token, scheme string) *browser {
 	return b
 }
 
-// calm checks that the page caused no error except the expected ones, and no request to another host.
+// calm checks that the page reported only the expected errors, and sent no request to another host.
 func (s *studio) calm(b *browser, expected ...string) {
 	s.t.Helper()
 complaints:
@@ -176,7 +176,8 @@ func TestTheConsoleOrdersARenderThatBecomesAPicture(t *testing.T) {
 	s.calm(b)
 }
 
-// TestTheConsoleOrdersWithAnAPIKey does what the README says: no callers file, and the API key that easel dev prints.
+// TestTheConsoleOrdersWithAnAPIKey follows the README: there is no callers file, and easel dev has printed the API key.
+// prints.
 func TestTheConsoleOrdersWithAnAPIKey(t *testing.T) {
 	t.Parallel()
 	chromium(t)
@@ -200,7 +201,7 @@ func TestTheConsoleOrdersWithAnAPIKey(t *testing.T) {
 	s.calm(b)
 }
 
-// sameOrder checks the commands and the program that the console shows for a render. It needs only a shell and Python.
+// sameOrder runs the commands and the program that the console shows for a render. They need only a shell and Python.
 func (s *studio) sameOrder(b *browser) {
 	s.t.Helper()
 	const code = `document.querySelector('pre').textContent`
@@ -232,7 +233,8 @@ func runShell(t *testing.T, script string, variables ...string) (string, error) 
 	return string(out), err
 }
 
-// fits checks that each view fits a narrow window, and that each of its controls and pictures has a name for a screen reader.
+// fits checks that each view fits into a narrow window, and that each of its controls and pictures has a name for screen
+// readers.
 func fits(b *browser, views ...string) {
 	b.t.Helper()
 	b.call(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 700, "height": 900, "deviceScaleFactor": 1, "mobile": false})
@@ -247,7 +249,7 @@ func fits(b *browser, views ...string) {
 	}
 }
 
-// wantNames checks the names that a screen reader announces.
+// wantNames checks that the controls and pictures of a view have names for screen readers.
 func (b *browser) wantNames(view string) {
 	b.t.Helper()
 	var tree struct {
@@ -278,7 +280,7 @@ func (b *browser) key(name string) {
 	b.call(nil, "Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": name, "code": name, "windowsVirtualKeyCode": code})
 }
 
-// tab presses Tab until an element has the focus, and checks that the focus is visible on each element before it.
+// tab presses Tab until an element has the focus. It checks that the focus is visible on each element before it.
 func (b *browser) tab(what, element string) {
 	b.t.Helper()
 	for range 30 {
@@ -393,10 +395,10 @@ func TestTheConsoleSavesUsageAsCSV(t *testing.T) {
 	s.calm(b)
 }
 
-// downloadedCSV waits for a file in a directory, and returns its lines.
+// downloadedCSV waits for a downloaded file in a directory and returns its lines.
 func downloadedCSV(t *testing.T, directory string) [][]string {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) { // the browser renames the whole file
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) { // the browser renames the file when it is complete
 		files, err := filepath.Glob(filepath.Join(directory, "easel-usage-*.csv"))
 		if err != nil || len(files) == 0 {
 			continue
@@ -522,7 +524,7 @@ func TestScreenshotsOfTheConsole(t *testing.T) {
 	}
 }
 
-// screenshots lists the windows of the screenshots. Each view has one. Together they cover both widths and both color schemes.
+// screenshots contains a window for each view. Together they cover both widths and both color schemes.
 var screenshots = []struct {
 	view, scheme  string
 	width, height int
@@ -530,7 +532,7 @@ var screenshots = []struct {
 	{"gallery", "light", 1440, 900}, {"render", "dark", 1440, 900}, {"order", "dark", 800, 1000}, {"money", "light", 800, 1000},
 }
 
-// spreadOrders moves the orders of a ledger to different days, because a chart of one day shows little.
+// spreadOrders distributes the orders in a ledger over several days, because a chart of one day shows little.
 func spreadOrders(t *testing.T, file string, days int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", file)
@@ -550,7 +552,7 @@ func spreadOrders(t *testing.T, file string, days int) {
 	}
 }
 
-// show shows a view, and waits until it is complete.
+// show opens a view and waits until it is complete.
 func (b *browser) show(view string) {
 	b.t.Helper()
 	switch view {
@@ -573,7 +575,7 @@ func (b *browser) show(view string) {
 // maxScreenshotBytes is the maximum size of a screenshot for the README.
 const maxScreenshotBytes = 300 << 10
 
-// save waits for the page's transitions, and then writes a screenshot with 256 colors and the best compression.
+// save waits for the page's transitions, and then writes a screenshot with 256 colors and maximum compression.
 func save(b *browser, file string) {
 	b.t.Helper()
 	b.value(`Promise.all(document.getAnimations().filter(a => a.effect.getComputedTiming().iterations !== Infinity).map(a => a.finished)).then(() => {})`)
@@ -595,7 +597,7 @@ func save(b *browser, file string) {
 	}
 }
 
-// colorCount is a color of a picture with the number of its pixels.
+// colorCount is a color and the number of its pixels in a picture.
 type colorCount struct {
 	color color.RGBA
 	count int
@@ -603,8 +605,8 @@ type colorCount struct {
 
 func (c colorCount) channel(n int) int { return int([]uint8{c.color.R, c.color.G, c.color.B}[n]) }
 
-// paletted returns a dithered picture with at most 256 colors. The most frequent colors, such as the background, stay exact. The
-// others are chosen by median cut.
+// paletted returns a dithered picture with at most 256 colors. It keeps the most frequent colors, such as the background, and
+// chooses the others by median cut.
 func paletted(picture image.Image) *image.Paletted {
 	counts := map[color.RGBA]int{}
 	bounds := picture.Bounds()
@@ -632,7 +634,8 @@ func paletted(picture image.Image) *image.Paletted {
 	return out
 }
 
-// colorBox is a group of colors. channel is the color channel in which they differ most, and weight measures this difference.
+// colorBox is a group of colors. channel is the color channel in which they differ most, and weight is a measure of this
+// difference.
 type colorBox struct {
 	colors  []colorCount
 	channel int
@@ -654,7 +657,7 @@ func newColorBox(colors []colorCount) colorBox {
 	return box
 }
 
-// boxes divides colors into boxes, whose maximum number is most. It halves the box with the largest weight first.
+// boxes divides colors into at most most boxes. In each step, it halves the box with the largest weight.
 func boxes(all []colorCount, most int) (divided [][]colorCount) {
 	if len(all) == 0 {
 		return nil

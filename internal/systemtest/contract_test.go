@@ -24,13 +24,12 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// rpc is a method of the contract. It is read from the descriptors, so that the tests include new methods
-// automatically.
+// rpc is a method of the contract. Methods are read from the descriptors, so the tests also cover new methods.
 type rpc struct {
 	name   string // "/easel.v1.GenerationService/GetGeneration"
 	input  protoreflect.MessageType
 	output protoreflect.MessageType
-	// The method's REST form.
+	// HTTP method, path template and whether there is a body.
 	verb, path string
 	body       bool
 }
@@ -75,7 +74,8 @@ func rpcOf(t *testing.T, method protoreflect.MethodDescriptor) rpc {
 	return one
 }
 
-// request returns a valid request for a method. It concerns the render id, and orders have the idempotency key.
+// request returns a valid request for a method. It has the generation ID id and, if it is an order, the idempotency
+// key key.
 func (r rpc) request(id, key string) proto.Message {
 	m := r.input.New()
 	fields := m.Descriptor().Fields()
@@ -107,7 +107,7 @@ func (r rpc) overGRPC(ctx context.Context, conn *grpc.ClientConn, request proto.
 	if err != nil {
 		return err.Error(), 0, err
 	}
-	_ = stream.SendMsg(request) // the response reports an error
+	_ = stream.SendMsg(request) // if it fails, RecvMsg returns the error
 	_ = stream.CloseSend()
 	var text strings.Builder
 	for {
@@ -130,7 +130,7 @@ func (r rpc) overGRPC(ctx context.Context, conn *grpc.ClientConn, request proto.
 
 var pathField = regexp.MustCompile(`\{(\w+)(=\*\*)?\}`)
 
-// overREST sends the call over REST, and returns everything that the caller receives.
+// overREST sends the call over REST and returns everything that the caller receives.
 func (r rpc) overREST(ctx context.Context, client *http.Client, base, id, key, token string) (seen string, code int, err error) {
 	path := pathField.ReplaceAllStringFunc(r.path, func(field string) string {
 		return map[bool]string{true: "studio/haiku", false: id}[strings.HasPrefix(field, "{model_id")]
@@ -153,11 +153,11 @@ func (r rpc) overREST(ctx context.Context, client *http.Client, base, id, key, t
 		return err.Error(), 0, err
 	}
 	defer answer.Body.Close()
-	all, _ := io.ReadAll(answer.Body) // if the body is interrupted, the test checks the received part
+	all, _ := io.ReadAll(answer.Body) // if the response breaks off, the test checks the part that was received
 	return fmt.Sprintf("%s\n%v\n%s\n%v", answer.Status, answer.Header, all, answer.Trailer), answer.StatusCode, nil
 }
 
-// bearing returns a context whose calls have a token and a deadline. Without a token they have no credential.
+// bearing returns a context whose calls have a deadline and, unless token is empty, a token.
 func bearing(t *testing.T, token string, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

@@ -18,7 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// deployed returns the contents of the files in deploy/, by their paths in that directory.
+// deployed returns the contents of all files in deploy/, by their paths in it.
 func deployed(t *testing.T) map[string]string {
 	t.Helper()
 	files, root := map[string]string{}, filepath.Join(proctest.Root, "deploy")
@@ -65,7 +65,7 @@ func TestEveryVariableBelowDeployIsASetting(t *testing.T) {
 	}
 }
 
-// port returns the port in a setting's default.
+// port returns the port in the default of a setting.
 func port(t *testing.T, setting string) string {
 	t.Helper()
 	return proctest.Find(t, `\$`+setting+`,\s+default\s+[^)]*:(\d+)\)`, easel(t, nil, "serve", "--help").stdout)
@@ -73,7 +73,7 @@ func port(t *testing.T, setting string) string {
 
 func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
 	grpc, rest, admin := port(t, "EASEL_GRPC_ADDR"), port(t, "EASEL_HTTP_ADDR"), port(t, "EASEL_ADMIN_ADDR")
-	const metrics = "9465" // this setting has no default
+	const metrics = "9465" // EASEL_METRICS_ADDR has no default
 	files := deployed(t)
 	for path, parts := range map[string][]string{
 		"Dockerfile":              {"EXPOSE " + grpc + " " + rest + " " + admin + "\n"},
@@ -90,8 +90,8 @@ func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
 	}
 }
 
-// TestTheProxiesBelowDeployWaitLongerThanACallIsSilent reads the maximum silence of calls from the generated reference
-// of the contract.
+// TestTheProxiesBelowDeployWaitLongerThanACallIsSilent reads the maximum time without a message from the generated
+// reference of the contract.
 func TestTheProxiesBelowDeployWaitLongerThanACallIsSilent(t *testing.T) {
 	limits := readFile(t, "docs", "contract.md")
 	for _, row := range []string{"before a heartbeat is sent, 1 to 60 s. If unset", "| `wait_timeout` | Duration | Maximum time to wait for an unfinished render, up to 10 minutes."} {
@@ -129,8 +129,8 @@ func TestEnvoyTakesItsFile(t *testing.T) {
 	}
 }
 
-// TestTheProgramIsStatic checks that the program needs no shared library, because the image has none. Programs can be
-// static only on Linux.
+// TestTheProgramIsStatic checks that the program needs no shared libraries, because the image contains none. Programs
+// are static only on Linux.
 func TestTheProgramIsStatic(t *testing.T) {
 	file, err := elf.Open(proctest.Easel(t))
 	if err != nil {
@@ -178,7 +178,7 @@ func TestTheImageIsBuiltAsTheMakefileBuilds(t *testing.T) {
 		}
 	}
 	for _, line := range strings.Split(readFile(t, ".dockerignore"), "\n") {
-		if path, kept := strings.CutPrefix(line, "!"); kept && !strings.HasPrefix(path, ".build/") { // make creates the files in .build
+		if path, kept := strings.CutPrefix(line, "!"); kept && !strings.HasPrefix(path, ".build/") { // make creates the files below .build
 			if _, err := os.Stat(filepath.Join(proctest.Root, path)); err != nil {
 				t.Errorf(".dockerignore: %v", err)
 			}
@@ -186,7 +186,7 @@ func TestTheImageIsBuiltAsTheMakefileBuilds(t *testing.T) {
 	}
 }
 
-// composition has the fields of deploy/compose.yaml that the tests check.
+// composition contains the fields of deploy/compose.yaml that the tests check.
 type composition struct {
 	Services map[string]struct {
 		Image       string            `yaml:"image"`
@@ -234,8 +234,8 @@ func TestWhatTheCompositionMountsAndNamesIsThere(t *testing.T) {
 	}
 }
 
-// TestTheCommandsOfTheCompositionWork runs the commands of the services together. Each command has the environment of
-// its service, but with local addresses.
+// TestTheCommandsOfTheCompositionWork runs the commands of all services together. Each has the environment of its
+// service, with local addresses.
 func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	t.Parallel()
 	c := readComposition(t)
@@ -264,7 +264,7 @@ func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	}
 }
 
-// copies returns the settings with which another command can access a server's copies of results.
+// copies returns the settings that another command needs to access a server's copies of results.
 func copies(server map[string]string) map[string]string {
 	named := maps.Clone(server)
 	maps.DeleteFunc(named, func(name, _ string) bool {
@@ -273,8 +273,8 @@ func copies(server map[string]string) map[string]string {
 	return named
 }
 
-// environment returns the environment of a service that runs Easel, without the settings of telemetry. Paths of mounted
-// files are replaced with local paths.
+// environment returns the environment of a service that runs Easel. It omits settings for telemetry, and replaces the
+// paths of mounted files with local paths.
 func (c composition) environment(t *testing.T, name string) map[string]string {
 	t.Helper()
 	service := c.Services[name]

@@ -21,7 +21,7 @@ import (
 )
 
 func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { // fault N4
-	const watches, each = 5000, 1000 // each is the number of watches on one connection
+	const watches, each = 5000, 1000 // number of watches, and number of watches on one connection
 	catalog := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "sandbox_live_") },
 		"sandbox", "--addr", "127.0.0.1:0", "--speed", "0.0001")
 	served := proctest.Serve(t, map[string]string{
@@ -70,8 +70,7 @@ func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { 
 	}
 }
 
-// untilClosing reads a watch until it ends, and checks that the end was announced. It calls started after the first
-// message.
+// untilClosing reads a watch to its end, which the server must announce. It calls started after the first message.
 func untilClosing(ctx context.Context, client easelv1.GenerationServiceClient, id string, started func()) error {
 	stream, err := client.WatchGeneration(ctx, &easelv1.WatchGenerationRequest{GenerationId: id})
 	first := sync.OnceFunc(started)

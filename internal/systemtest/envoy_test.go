@@ -18,15 +18,16 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// proxies has a function for each proxy in deploy/. The function starts the proxy in front of the server in env.
+// proxies contains a function for each proxy in deploy/, which starts the proxy in front of a server. env contains
+// the server's addresses.
 var proxies = map[string]func(t *testing.T, env map[string]string, swaps ...[2]string) proxied{"nginx": nginxBefore, "Envoy": envoyBefore}
 
 // envoyBefore starts Envoy with deploy/envoy/envoy.yaml in front of the server in env. Envoy listens on a loopback
-// address that only this test uses. Each pair in swaps replaces a string in the file.
+// address that no other test uses. Each pair in swaps replaces a string in the file.
 func envoyBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxied {
 	t.Helper()
 	binary := tool(t, "envoy")
-	host := fmt.Sprintf("127.%d.%d.2", 1+rand.IntN(200), rand.IntN(256)) //nolint:gosec // any free address is suitable
+	host := fmt.Sprintf("127.%d.%d.2", 1+rand.IntN(200), rand.IntN(256)) //nolint:gosec // any free address will do
 	text := readFile(t, "deploy", "envoy", "envoy.yaml")
 	for _, swap := range append([][2]string{
 		{"address: easel, port_value: 50051", socketOf(t, env["EASEL_ADDR"])},
@@ -63,7 +64,7 @@ func envoyBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxie
 	return proxied{easelv1.NewGenerationServiceClient(conn), &http.Client{Transport: transport}, env["EASEL_API_KEY"]}
 }
 
-// socketOf returns Envoy's configuration of a local address with the given address's port.
+// socketOf returns Envoy's configuration for a local address with the port of the given address.
 func socketOf(t *testing.T, address string) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(address)
@@ -73,7 +74,7 @@ func socketOf(t *testing.T, address string) string {
 	return "address: 127.0.0.1, port_value: " + port
 }
 
-// open starts a watch over REST, and returns the response's status. Zero means that the connection was closed.
+// open starts a watch over REST and returns the status of the response, or zero if the connection was closed.
 func (p proxied) open(ctx context.Context, t *testing.T) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://easel.example/v1/generations:watch?heartbeatInterval=1s", nil)
@@ -92,9 +93,9 @@ func (p proxied) open(ctx context.Context, t *testing.T) int {
 func TestProxiesLimitOneAddress(t *testing.T) {
 	for name, row := range map[string]struct {
 		proxy string
-		swaps [][2]string // set the limit to 3
-		past  int         // status of the fourth call; zero if its connection is closed
-		frees bool        // whether another call is accepted after a watch has ended
+		swaps [][2]string // replacements that set the limit to 3
+		past  int         // status of the fourth call, or zero if its connection is closed
+		frees bool        // whether another call is accepted when a watch has ended
 	}{
 		"calls at nginx":       {"nginx", [][2]string{{"limit_conn easel 2500;", "limit_conn easel 3;"}}, http.StatusTooManyRequests, true},
 		"requests at nginx":    {"nginx", [][2]string{{"rate=1000r/s", "rate=1r/m"}, {"burst=2000", "burst=2"}}, http.StatusTooManyRequests, false},

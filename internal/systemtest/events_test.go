@@ -14,11 +14,11 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// eventSecret is the event secret of 'easel dev' in docs/operators.md.
+// eventSecret is the event secret that docs/operators.md uses with 'easel dev'.
 const eventSecret = "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw=="
 
-// TestTheReceiversOfThePageTakeEveryKindOfEvent runs the receivers in docs/operators.md unchanged. They verify
-// signatures and parse events with third-party libraries.
+// TestTheReceiversOfThePageTakeEveryKindOfEvent runs the receivers from docs/operators.md unchanged. They
+// verify signatures and parse events with third-party libraries.
 func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operators.md"))
@@ -41,7 +41,7 @@ func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 			_, source, _ := strings.Cut(string(page), run.fence)
 			source, _, _ = strings.Cut(source, "```")
 			port := freePort(t)
-			work := filepath.Join(installed, "run-"+strings.ToLower(language)) // next to node_modules
+			work := filepath.Join(installed, "run-"+strings.ToLower(language)) // in the directory that contains node_modules
 			if err := os.MkdirAll(work, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 	}
 }
 
-// orderUntilRefused orders haikus until the budget is spent. Then it deletes a succeeded render.
+// orderUntilRefused orders haikus until the budget is exhausted. Then it deletes a succeeded render.
 func orderUntilRefused(t *testing.T, addr string) {
 	t.Helper()
 	for n := 0; ; n++ {
@@ -95,14 +95,14 @@ func runEasel(t *testing.T, addr string, args ...string) string {
 	return got.stdout + got.stderr
 }
 
-// everyIDIsOfOne checks that each event has one ID, and that each ID belongs to one event.
+// everyIDIsOfOne checks that each event has exactly one ID, and each ID exactly one event.
 func everyIDIsOfOne(t *testing.T, told string) {
 	t.Helper()
 	ids, events := map[string]string{}, map[string]string{}
 	for _, found := range regexp.MustCompile(`(?m)^(evt_\w+) (easel\.\S+) (\S+)`).FindAllStringSubmatch(told, -1) {
 		id, event := found[1], found[2]+" "+found[3]
 		if strings.Contains(event, "budget") {
-			continue // two thresholds have the same subject
+			continue // the events of several thresholds have the same subject
 		}
 		if ids[id] != "" && ids[id] != event || events[event] != "" && events[event] != id {
 			t.Errorf("%s is %s and %s, and %s is %s", id, ids[id], event, event, events[event])

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A server without calls reloads changed files, and reports an invalid file.
+// A server reloads changed files even if it receives no calls, and it reports invalid files.
 func TestTheFilesOfTheSettingsAreFollowedWithoutACall(t *testing.T) {
 	t.Parallel()
 	f, callers := newCatalog(t, 1), teamsOf(t)
@@ -29,7 +29,7 @@ func TestTheFilesOfTheSettingsAreFollowedWithoutACall(t *testing.T) {
 			t.Errorf("when the callers file is %s, the metric is %v", row.when, n)
 		}
 	}
-	for range 3 { // SIGHUP triggers a reload, and does not stop the server
+	for range 3 { // SIGHUP triggers a reload and does not stop the server
 		if err := f.served.Signal(syscall.SIGHUP); err != nil {
 			t.Fatal(err)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// seenByDocker reports whether .dockerignore includes a file. The last line that matches the file or one of its
-// directories decides.
+// seenByDocker reports whether a file is in the build context. The last line of .dockerignore that matches the
+// file or one of its directories decides.
 func seenByDocker(lines []string, file string) bool {
 	seen := true
 	for _, line := range lines {
@@ -29,7 +29,7 @@ func seenByDocker(lines []string, file string) bool {
 	return seen
 }
 
-// copyContext copies the working tree's Docker build context into a directory.
+// copyContext copies the files of the working tree that are in Docker's build context to a directory.
 func copyContext(t *testing.T, to string) {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
@@ -45,7 +45,7 @@ func copyContext(t *testing.T, to string) {
 		}
 		data, err := os.ReadFile(filepath.Join(proctest.Root, name))
 		if os.IsNotExist(err) {
-			continue // the file was deleted, and the deletion is not committed
+			continue // the file is deleted, but the deletion is not committed
 		}
 		path := filepath.Join(to, filepath.FromSlash(name))
 		if err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755)); err == nil {

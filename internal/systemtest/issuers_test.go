@@ -20,7 +20,7 @@ import (
 // issuerTools is the directory in which 'make test-system' installs the token issuers.
 const issuerTools = ".build/issuers"
 
-// issuerTool returns the path of an issuer's program. It skips the test if the program is missing.
+// issuerTool returns the path of an issuer's program. If the program is missing, it skips the test.
 func issuerTool(t *testing.T, name string) string {
 	t.Helper()
 	path := filepath.Join(fromRoot(t, issuerTools), name)
@@ -72,7 +72,8 @@ func (a *asked) ask(format string, args ...any) string {
 	return a.read()
 }
 
-// behindIssuers starts a server whose callers have tokens from issuers. lines is the content of its callers file.
+// behindIssuers starts a server whose callers authenticate with tokens from issuers. lines are the lines of its callers
+// file.
 func behindIssuers(t *testing.T, lines ...string) *facility {
 	t.Helper()
 	f, callers := newCatalog(t, 1), fileOf(t, strings.Join(lines, "\n")+"\n")
@@ -83,8 +84,8 @@ func behindIssuers(t *testing.T, lines ...string) *facility {
 	return f
 }
 
-// answer lists generations over gRPC and over REST, which must have the same result. It returns "ok" or the reason for
-// the rejection.
+// answer lists generations over gRPC and over REST, and checks that the results agree. It returns "ok" or the reason
+// for the rejection.
 func (f *facility) answer(token string) string {
 	f.t.Helper()
 	over, answer := f.overGRPC(token), f.overREST(token)
@@ -133,14 +134,14 @@ func (f *facility) wantAnswer(what, token, want string) {
 	}
 }
 
-// awaitAnswer waits until a token is accepted over gRPC and REST. A single call of each kind is not enough, because the
-// server may load new issuer keys between the two calls.
+// awaitAnswer waits until a token is accepted over gRPC and REST. It repeats both calls, because the server may load
+// new issuer keys between them.
 func (f *facility) awaitAnswer(what, token string) {
 	f.t.Helper()
 	waitFor(f.t, "response for "+what, func() bool { return f.overGRPC(token).exit == exitOK && f.overREST(token) == "ok" }, f.served.Output.String)
 }
 
-// Code of the Kubernetes API server creates the tokens, their claims and the key set.
+// The tokens and the key set are created by code from the Kubernetes API server.
 func TestServiceAccountsOfKubernetesProveCallers(t *testing.T) {
 	t.Parallel()
 	const name = "https://kubernetes.default.svc.cluster.local"
@@ -172,7 +173,7 @@ func TestServiceAccountsOfKubernetesProveCallers(t *testing.T) {
 	f.wantAnswer("one by the old key", before, "ok")
 }
 
-// The OpenID server is oidc-provider, which the OpenID Foundation has certified.
+// The OpenID server is oidc-provider, which is certified by the OpenID Foundation.
 func TestAnOpenIDServerProvesAnOperator(t *testing.T) {
 	t.Parallel()
 	server := startAsked(t, tool(t, "node"), issuerTool(t, "provider.js"))

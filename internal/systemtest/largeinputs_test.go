@@ -21,16 +21,16 @@ const maxInputs = 16 << 20
 
 var photos = flag.Int("photos", 4, "concurrent orders of 16 MiB in TestPhotosAreOrderedConcurrently")
 
-// maxPhotoMemory is the maximum growth of the server's resident memory for each concurrent order, in bytes.
+// maxPhotoMemory is the maximum growth of the server's resident memory per concurrent order, in bytes.
 const maxPhotoMemory = 256 << 20
 
-// largeInputs returns inputs with a photo that have exactly the given number of bytes as JSON.
+// largeInputs returns inputs with a photo. As JSON, they have exactly the given number of bytes.
 func largeInputs(bytes int) string {
 	const head, tail = `{"prompt":"a lake","size":"64x40","photo":"data:image/jpeg;base64,`, `"}`
 	return head + strings.Repeat("A", bytes-len(head)-len(tail)) + tail
 }
 
-// startForPhotos starts a server that accepts the largest inputs, in front of a sandbox, and a client.
+// startForPhotos starts a sandbox, a server that accepts inputs of the maximum size, and a client.
 func startForPhotos(t *testing.T) (server *proctest.Process, client *render.Client) {
 	t.Helper()
 	const key = "sandbox_live_of_large_inputs"
@@ -74,7 +74,7 @@ func TestPhotoOfTheMaximumSizeIsOrdered(t *testing.T) {
 	}
 }
 
-// TestPhotosAreOrderedConcurrently measures the memory for docs/operators.md, with -photos 50.
+// With -photos 50, TestPhotosAreOrderedConcurrently measures the memory that docs/operators.md states.
 func TestPhotosAreOrderedConcurrently(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test sends large orders")
@@ -99,7 +99,7 @@ func TestPhotosAreOrderedConcurrently(t *testing.T) {
 	}
 }
 
-// placeByREST places an order by REST, and returns the body of the response.
+// placeByREST places an order over REST and returns the body of the response.
 func placeByREST(ctx context.Context, addr, key, inputs string) (text string, err error) {
 	body := `{"modelId":"studio/abstract","idempotencyKey":"` + key + `","inputs":` + inputs + "}"
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/v1/generations", strings.NewReader(body))

@@ -12,8 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// secretLedger returns the URL of a database whose user has the canary as password. lockOut revokes this user's right
-// to log in.
+// secretLedger returns the URL of a database whose password is the canary. lockOut prevents the user from logging in.
 func secretLedger(t *testing.T) (ledger string, lockOut func()) {
 	t.Helper()
 	address, err := url.Parse(proctest.Database(t))

@@ -49,7 +49,7 @@ func (l logLine) holdCall(t *testing.T) {
 }
 
 // Each call has one log line with its generation, model, order and idempotency key. At debug level, each poll, lease
-// and attempt also has a log line, in the same trace as its cause.
+// and attempt has a log line too, with the trace ID of its cause.
 func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 	t.Parallel()
 	f := newCatalog(t, 1, "--speed", "20")
@@ -57,7 +57,7 @@ func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": "poster"}
 	f.request(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"route": "POST /generations", "status": 503, "body": "down", "count": 1}`)
 	order := []string{"generate", "studio/haiku", "prompt=sea", "--idempotency-key", "monday", "-q"}
-	for range 2 { // the second order repeats the first
+	for range 2 { // the second order repeats the first one
 		if got := easel(t, env, append(order, "--watch")...); got.exit != exitOK {
 			t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 		}

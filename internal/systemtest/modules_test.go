@@ -20,8 +20,8 @@ const module = "github.com/easel-grpc/easel"
 // published lists the directories of the published modules.
 var published = []string{".", "clients/go", "gen/go"}
 
-// goCommand runs go like an external user, and returns its output. It loads our modules from the directory proxy, and
-// other modules as usual.
+// goCommand runs the go command as an external user would, and returns its output. Easel's modules come from the
+// directory proxy, and other modules from the usual sources.
 func goCommand(t *testing.T, dir, proxy string, arguments ...string) string {
 	t.Helper()
 	fetched, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOPROXY").Output()
@@ -42,7 +42,7 @@ func goCommand(t *testing.T, dir, proxy string, arguments ...string) string {
 	return stdout.String()
 }
 
-// goModule has the fields of a go.mod that the tests check.
+// goModule contains the fields of a go.mod file that the tests check.
 type goModule struct {
 	Go      string
 	Require []struct{ Path, Version string }
@@ -63,7 +63,7 @@ func readModule(t *testing.T, dir string) (found goModule) {
 	return found
 }
 
-// publish writes the modules in the working tree to a directory, in the format of a module proxy, and returns the
+// publish writes the modules in the working tree to a directory in the format of a module proxy. It returns the
 // directory.
 func publish(t *testing.T, version string) (proxy string) {
 	t.Helper()
@@ -93,7 +93,7 @@ func publish(t *testing.T, version string) (proxy string) {
 	return proxy
 }
 
-// archive returns the zip file of the module in a directory. It omits nested modules.
+// archive returns a zip file of the module in a directory, without nested modules.
 func archive(t *testing.T, prefix, dir string, names []string) []byte {
 	t.Helper()
 	var file bytes.Buffer
@@ -105,7 +105,7 @@ func archive(t *testing.T, prefix, dir string, names []string) []byte {
 		}
 		data, err := os.ReadFile(filepath.Join(proctest.Root, name))
 		if os.IsNotExist(err) {
-			continue // the file was deleted, and the deletion is not committed
+			continue // the file is deleted, but the deletion is not committed
 		}
 		entry, errOf := writer.Create(prefix + "/" + filepath.ToSlash(inside))
 		if err == nil && errOf == nil {

@@ -28,14 +28,14 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// readTimeout is nginx's read timeout in these tests. The shipped file has 75 s. Heartbeats keep a watch open for
-// longer than the timeout.
+// readTimeout is the read timeout of nginx in these tests. In the shipped file, it is 75 s. A watch stays open for
+// longer only because of its heartbeats.
 const readTimeout = 2 * time.Second
 
-// proxied is a server behind a proxy. Both are the real programs.
+// proxied is a server behind a proxy. The tests run both as separate programs.
 type proxied struct {
-	generations easelv1.GenerationServiceClient // client through the proxy
-	rest        *http.Client                    // client through the proxy, for any host
+	generations easelv1.GenerationServiceClient // client that connects through the proxy
+	rest        *http.Client                    // client that connects through the proxy, whatever the host
 	key         string
 }
 
@@ -46,11 +46,11 @@ func startNginx(t *testing.T, flags ...string) proxied {
 }
 
 // nginxBefore starts nginx with deploy/nginx/easel.conf in front of the server in env. nginx listens on Unix sockets,
-// because another process could already use a port. Each pair in swaps replaces a string in the file.
+// because another process could use its ports. Each pair in swaps replaces a string in the file.
 func nginxBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxied {
 	t.Helper()
 	binary := tool(t, "nginx")
-	dir, err := os.MkdirTemp("", "nginx") // a socket's path must be short
+	dir, err := os.MkdirTemp("", "nginx") // short, because the path of a socket has a maximum length
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func nginxBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxie
 	return proxied{easelv1.NewGenerationServiceClient(conn), &http.Client{Transport: transport}, env["EASEL_API_KEY"]}
 }
 
-// writeNginxFiles writes easel.conf for this test: with the test's addresses and timeouts, and with swaps applied.
+// writeNginxFiles writes easel.conf with the test's addresses and timeouts, and applies swaps.
 func writeNginxFiles(t *testing.T, dir string, env map[string]string, swaps ...[2]string) {
 	t.Helper()
 	text := readFile(t, "deploy", "nginx", "easel.conf")
@@ -102,7 +102,7 @@ func writeNginxFiles(t *testing.T, dir string, env map[string]string, swaps ...[
 func runNginx(t *testing.T, binary, dir string) {
 	t.Helper()
 	p := proctest.Start(t, os.Environ(), binary, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr", "-g", "daemon off;")
-	t.Cleanup(func() { p.Stop() }) // nginx also stops its workers
+	t.Cleanup(func() { p.Stop() }) // nginx then stops its workers too
 	waitFor(t, "nginx that listens", func() bool {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "unix", filepath.Join(dir, "rest"))
 		if err != nil {
@@ -121,7 +121,7 @@ func (p proxied) as(t *testing.T) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+p.key)
 }
 
-// watchAll opens a watch of every render. Such a watch does not end by itself.
+// watchAll opens a watch of all renders, which does not end on its own.
 func (p proxied) watchAll(t *testing.T, heartbeat time.Duration) grpc.ServerStreamingClient[easelv1.WatchGenerationsResponse] {
 	t.Helper()
 	stream, err := p.generations.WatchGenerations(p.as(t), &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(heartbeat)})
@@ -131,7 +131,7 @@ func (p proxied) watchAll(t *testing.T, heartbeat time.Duration) grpc.ServerStre
 	return stream
 }
 
-// get sends a REST request through nginx. The host in the URL does not matter.
+// get sends a REST request through nginx, whatever the host in the URL.
 func (p proxied) get(t *testing.T, path, accept string) *http.Response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(p.as(t), http.MethodGet, "http://easel.example"+path, nil)
@@ -173,8 +173,8 @@ func TestHeartbeatsKeepAWatchOpenThroughAProxy(t *testing.T) {
 	}
 }
 
-// Without frequent heartbeats nginx closes a watch. This shows that TestHeartbeatsKeepAWatchOpenThroughAProxy tests the
-// heartbeats.
+// If heartbeats are too rare, nginx closes a watch. This proves that TestHeartbeatsKeepAWatchOpenThroughAProxy
+// depends on heartbeats.
 func TestAWatchWhoseHeartbeatsAreTooFarApartIsEndedByNginx(t *testing.T) {
 	t.Parallel()
 	p := startNginx(t)
@@ -204,7 +204,7 @@ func TestEventsOfRESTPassNginxAsTheyCome(t *testing.T) {
 	}
 }
 
-// order orders a picture, and returns the render's ID.
+// order orders a picture and returns the generation ID.
 func (p proxied) order(t *testing.T, key string) string {
 	t.Helper()
 	inputs, err := structpb.NewStruct(map[string]any{"prompt": "a calm sea", "size": "640x400"})
@@ -218,7 +218,7 @@ func (p proxied) order(t *testing.T, key string) string {
 	return made.GetGeneration().GetGenerationId()
 }
 
-// slowRenders contains the flags that make renders take longer than the read timeout.
+// slowRenders contains flags with which a render takes longer than the read timeout.
 var slowRenders = []string{"--speed", "2"}
 
 // outlasted checks that a call took longer than the read timeout.
@@ -288,7 +288,7 @@ func TestNginxReachesAnEaselThatHasACertificate(t *testing.T) {
 		"EASEL_TLS_CERT_FILE": certFile, "EASEL_TLS_KEY_FILE": keyFile,
 	})
 	env := map[string]string{"EASEL_ADDR": served.Address(t, "grpc"), "REST": served.Address(t, "http"), "EASEL_API_KEY": key}
-	p := nginxBefore(t, env, [][2]string{ // the changes that the file's comments recommend
+	p := nginxBefore(t, env, [][2]string{ // the changes that comments in the file recommend
 		{"grpc://", "grpcs://"},
 		{"http://", "https://"},
 		{"#tls ", ""},

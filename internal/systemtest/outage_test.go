@@ -20,7 +20,7 @@ func (f *facility) troubles() (all []string) {
 	return all
 }
 
-// logs returns the number of log lines with a message.
+// logs returns the number of log lines with the given message.
 func (f *facility) logs(message string) int {
 	return strings.Count(f.served.Stderr.String(), `"msg":"`+message+`"`)
 }
@@ -57,11 +57,11 @@ func TestReplicasDivideThePollsAndLogAnOutageInOneLine(t *testing.T) {
 	}
 }
 
-// startTwo starts two replicas with the same catalog and the same database. Both have watches of the renders that the
-// first replica has ordered.
+// startTwo starts two replicas with the same catalog and the same database. Both watch the renders that were ordered
+// from the first replica.
 func startTwo(t *testing.T, database string) (one, two *facility) {
 	t.Helper()
-	one = newCatalog(t, 1, "--speed", "0.02") // the renders outlast the test
+	one = newCatalog(t, 1, "--speed", "0.02") // the renders do not finish during the test
 	other := *one
 	two = &other
 	one.serve(map[string]string{"EASEL_LEDGER_URL": database})
@@ -73,7 +73,7 @@ func startTwo(t *testing.T, database string) (one, two *facility) {
 	return one, two
 }
 
-// divided waits until each replica polls at its share of the rate.
+// divided waits until each replica polls at its half of the rate.
 func divided(all ...*facility) {
 	for _, f := range all {
 		f.until("half of the rate of polls", func() bool { return f.measured("easel_poll_rate_per_second") == 2.5 })

@@ -41,7 +41,7 @@ func TestThePageIsDrawnWithoutAnErrorAndAsksNobodyElse(t *testing.T) {
 	}
 }
 
-// JavaScript expressions for the elements that select a call and send it.
+// JavaScript expressions that return the elements to select a call and to send it.
 const (
 	inContents  = `[...document.querySelectorAll('aside button, aside a')].find(e => e.innerText.trim().split('\n')[0] === '%s')`
 	testRequest = `[...document.querySelectorAll('button')].find(e => e.innerText.includes('Test Request') && e.closest('section').innerText.includes('%s'))`

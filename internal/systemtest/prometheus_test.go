@@ -21,8 +21,8 @@ type prometheus struct {
 	address string
 }
 
-// startPrometheus starts Prometheus with our rules, and stops it at the end of the test. It scrapes f and the other
-// servers.
+// startPrometheus starts Prometheus with the rules in deploy/, and stops it at the end of the test. It scrapes f and
+// the other servers.
 func startPrometheus(t *testing.T, f *facility, others ...string) *prometheus {
 	t.Helper()
 	program := tool(t, "prometheus")
@@ -39,7 +39,7 @@ func startPrometheus(t *testing.T, f *facility, others ...string) *prometheus {
 	return &prometheus{f, proctest.Find(t, listening, p.Stderr.String())}
 }
 
-// ask queries Prometheus's own API, and decodes the result.
+// ask sends a request to Prometheus's API and decodes the result.
 func (p *prometheus) ask(result any, path string) {
 	p.t.Helper()
 	var answer struct{ Data json.RawMessage }
@@ -64,7 +64,7 @@ func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 	t.Parallel()
 	f := newCatalog(t, 2)
 	f.serve(map[string]string{"EASEL_LEDGER_URL": proctest.Database(t)})
-	keeps := proctest.Serve(t, map[string]string{ // this server stores results, so that the dashboard's panels about results have data
+	keeps := proctest.Serve(t, map[string]string{ // this server copies results, so that the panels about copies have data
 		"EASEL_UPSTREAM_URL": f.upstream, "EASEL_UPSTREAM_KEY_FILE": fileOf(t, f.keys[0]),
 		"EASEL_LEDGER_URL": sqliteLedger(t), "EASEL_CONTENT_URL": "file:" + t.TempDir(),
 	})
@@ -105,8 +105,8 @@ func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 	}
 }
 
-// mostPanelsAreAnswered runs all queries of the dashboard, which must be valid. It reports whether at least two thirds
-// of them have a result. The remaining queries concern events that did not happen.
+// mostPanelsAreAnswered runs all queries on the dashboard, which must be valid. It reports whether at least two thirds
+// of them return data. The others are about events that do not occur in the test.
 func (p *prometheus) mostPanelsAreAnswered() bool {
 	p.t.Helper()
 	text, err := os.ReadFile(filepath.Join(proctest.Root, "deploy", "grafana", "easel.json"))

@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// connectProxy is an HTTP proxy that connects every CONNECT request to one address. It records all bytes that pass
-// through it.
+// connectProxy is an HTTP proxy that connects every CONNECT request to the same address. It records all bytes that
+// it forwards.
 type connectProxy struct {
 	addr string
 
@@ -67,7 +67,7 @@ func (p *connectProxy) serve(conn net.Conn, target string) {
 	_, _ = io.Copy(out, in)
 }
 
-// Write records bytes that pass through the proxy.
+// Write records forwarded bytes.
 func (p *connectProxy) Write(data []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +80,7 @@ func (p *connectProxy) requests() ([]*http.Request, string) {
 	return p.asked, p.sent.String()
 }
 
-// catalogFor starts a catalog with TLS and a host name if secure is true, and otherwise with plain HTTP.
+// catalogFor starts a catalog that uses TLS and a host name if secure is true, and plain HTTP otherwise.
 func catalogFor(t *testing.T, secure bool) (catalog *httptest.Server, trust string) {
 	t.Helper()
 	catalog = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -106,7 +106,7 @@ func TestTheCatalogIsReachedThroughTheProxyOfTheEnvironment(t *testing.T) {
 	const apiKey = "key_live_canary_of_the_proxy"
 	for name, test := range map[string]struct {
 		secure   bool
-		upstream string // not a local host, because requests to local hosts bypass proxies
+		upstream string // not a local host, because requests to local hosts do not use a proxy
 		noProxy  string
 		proxied  bool
 		exit     int

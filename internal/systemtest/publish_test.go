@@ -16,12 +16,12 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// commands lists the only programs that .ci/publish may run. Its PATH has no other programs, so it can't build
-// anything, and it downloads only from the test.
+// commands lists all programs in the PATH of .ci/publish. With them the script cannot build anything, and it
+// downloads only from the test.
 var commands = strings.Fields("bash env curl jq gpg gpgconf zip unzip node tar gzip openssl base64 sha512sum sha256sum sha1sum md5sum " +
 	"sed awk grep cut cat cp tee mkdir mktemp rm seq sleep dirname")
 
-// stubs has the programs whose registries are not simulated. Each stub records its arguments.
+// stubs contains scripts for the programs whose registries are not simulated. Each script records its arguments.
 var stubs = map[string]string{
 	"gh": `case "$2" in
 view) cat "$CALLED.draft" 2>/dev/null || { echo 'release not found' >&2; exit 1; } ;;
@@ -31,7 +31,7 @@ esac`,
 	"helm":   `printf 'Pushed: charts/easel\nDigest: sha256:chart\n'`,
 }
 
-// publishing is a checkout with the output of .ci/release, together with the simulated registries.
+// publishing is a checkout that contains the output of .ci/release, and the simulated registries.
 type publishing struct {
 	dir, bin, home string
 	packages       map[string]string
@@ -82,7 +82,7 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// packages returns minimal versions of the packages that 'make' builds.
+// packages returns minimal versions of the packages that make builds.
 func packages(t *testing.T) map[string]string {
 	t.Helper()
 	wheel := zipped(t, map[string]string{"easel_grpc-1.2.3rc1.dist-info/METADATA": "Metadata-Version: 2.4\nName: easel-grpc\nVersion: 1.2.3rc1\n" +
@@ -137,7 +137,7 @@ func tarred(t *testing.T, name, content string) string {
 	return out.String()
 }
 
-// run runs the script with an environment. It returns the script's output, and whether the script succeeded.
+// run runs the script. It returns the output and whether the script succeeded.
 func (p *publishing) run(t *testing.T, environment map[string]string) (said string, ok bool) {
 	t.Helper()
 	script := exec.CommandContext(t.Context(), filepath.Join(p.dir, ".ci", "publish"))
@@ -151,8 +151,8 @@ func (p *publishing) run(t *testing.T, environment map[string]string) (said stri
 	return string(out), err == nil
 }
 
-// addresses returns the environment of the publishing job, with the registries' addresses. Only Maven Central needs
-// secrets in it.
+// addresses returns the environment of the publishing job, with the addresses of the simulated registries. Only
+// Maven Central needs secrets in it.
 func (p *publishing) addresses() map[string]string {
 	url := p.registries.URL
 	return map[string]string{
@@ -161,7 +161,7 @@ func (p *publishing) addresses() map[string]string {
 	}
 }
 
-// called returns the calls that the stubs have recorded.
+// called returns the calls that the stubs recorded.
 func (p *publishing) called(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(p.home, "called"))

@@ -17,8 +17,8 @@ import (
 // shippedCollector is the path of the Collector's configuration in deploy/.
 const shippedCollector = "deploy/otel/collector.yaml"
 
-// forThisMachine adapts the configuration to a test: it uses free ports, exports to the test, and does not delay
-// batches. Unlike in deploy/, metrics use the same exporter as traces.
+// forThisMachine adapts the configuration to a test: it uses free ports, exports to the test, and sends batches
+// almost at once. Unlike in deploy/, metrics use the exporter of the traces.
 const forThisMachine = `
 receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:0"}, http: {endpoint: "127.0.0.1:0"}}}}
 processors: {batch: {timeout: 50ms}}
@@ -28,7 +28,7 @@ service:
   pipelines: {metrics: {receivers: [otlp], processors: [memory_limiter, batch], exporters: [otlp_grpc]}}
 `
 
-// startRealCollector starts the Collector with the shipped configuration. The Collector exports to the test's sink.
+// startRealCollector starts the Collector with the shipped configuration. It exports to sink.
 func startRealCollector(t *testing.T, program string, sink *collector) (*proctest.Process, string) {
 	t.Helper()
 	r := proctest.Start(t, os.Environ(), program, "--config="+shippedCollector, "--config="+fileOf(t, fmt.Sprintf(forThisMachine, sink.addr)))
@@ -57,7 +57,7 @@ func TestARealCollectorHandsOnTheTraceOfAJobAndTheMetrics(t *testing.T) {
 	if code := s.served.Stop(); code != exitOK {
 		t.Fatalf("easel exited with %d\n%s", code, s.served.Stderr)
 	}
-	if code := between.Stop(); code != 0 { // before it exits, the Collector forwards everything that it has received
+	if code := between.Stop(); code != 0 { // before the Collector exits, it forwards everything that it has received
 		t.Fatalf("the Collector exited with %d\n%s", code, between.Stderr)
 	}
 	if strings.Contains(s.served.Stderr.String(), "OpenTelemetry reports an error") {

@@ -13,18 +13,18 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// recorded lists the commands in the recording.
+// recorded lists the commands in the recorded terminal session.
 var recorded = []string{
 	`easel generate studio/landscape prompt="a calm sea at dusk" --max-cost 0.50 --out sea.png`,
 	`easel list`,
 	`easel usage --by model`,
 }
 
-// recordedColumns is the width of the recorded terminal in characters.
+// recordedColumns is the width of the terminal in characters.
 const recordedColumns = 100
 
-// TestRecordingOfTheCommandLine runs commands in a terminal. It draws the terminal's final content to the file terminal.svg. The
-// directory of the file is EASEL_SCREENSHOTS, which 'make screenshots' sets.
+// TestRecordingOfTheCommandLine runs commands in a terminal, and draws the final content of the terminal to terminal.svg. The
+// file's directory is in EASEL_SCREENSHOTS, which 'make screenshots' sets.
 func TestRecordingOfTheCommandLine(t *testing.T) {
 	directory := os.Getenv("EASEL_SCREENSHOTS")
 	if directory == "" {
@@ -36,7 +36,7 @@ func TestRecordingOfTheCommandLine(t *testing.T) {
 	}
 	var lines []string
 	for _, line := range recorded {
-		// Only the script command of util-linux has these options.
+		// The script command must be the one in util-linux, because others lack these options.
 		command := exec.CommandContext(t.Context(), script, "-qec", fmt.Sprintf("stty cols %d; ./%s", recordedColumns, line), os.DevNull)
 		command.Dir = work
 		command.Env = proctest.Environ(map[string]string{"EASEL_ADDR": dev["EASEL_ADDR"], "EASEL_API_KEY": dev["EASEL_API_KEY"], "TERM": "xterm"})
@@ -52,7 +52,7 @@ func TestRecordingOfTheCommandLine(t *testing.T) {
 	}
 }
 
-// shown returns the lines that remain on a terminal. A live line is replaced by the text after it.
+// shown returns the lines that stay on a terminal. Text that follows a live line replaces it.
 func shown(output string) (lines []string) {
 	for line := range strings.SplitSeq(strings.TrimRight(strings.ReplaceAll(output, "\r\n", "\n"), "\n"), "\n") {
 		parts := strings.Split(line, "\x1b[J") // erases the live line
@@ -61,16 +61,16 @@ func shown(output string) (lines []string) {
 	return lines
 }
 
-// terminalColors maps the terminal's color codes to the colors in the SVG document.
+// terminalColors maps color codes of the terminal to colors in the SVG document.
 var terminalColors = map[string]string{
 	"1": "#f0ede6", "2": "#8d8a83", "31": "#f18a80", "32": "#7fd1a8", "33": "#dcb160", "34": "#8ab4f0", "35": "#c39ae0", "36": "#71c4d0",
 }
 
 var colored = regexp.MustCompile(`\x1b\[(\d+)m([^\x1b]*)\x1b\[0m|[^\x1b]+`)
 
-// terminalSVG draws lines with the colors of a terminal.
+// terminalSVG draws lines in the colors of a terminal.
 func terminalSVG(lines []string) string {
-	const character, line, margin = 8.43, 20, 24 // width and line height for characters of 14 pixels, and the margin
+	const character, line, margin = 8.43, 20, 24 // width of a character of 14 pixels, height of a line, and margin
 	width, height := recordedColumns*character+2*margin, len(lines)*line+2*margin-line
 	var svg strings.Builder
 	fmt.Fprintf(&svg, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %d" width="%.0f" height="%d" font-family="ui-monospace, Menlo, Consolas, 'DejaVu Sans Mono', monospace" font-size="14">`, width, height, width, height)

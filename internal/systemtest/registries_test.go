@@ -24,21 +24,21 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Secrets of a publishing job. The registries issue the last two.
+// Secrets of a publishing job. PyPI and npm issue the last two.
 const (
 	githubToken, requestToken  = "secret-of-the-draft", "secret-of-the-job"
 	portalPassword, passphrase = "secret-of-the-portal", "secret-of-the-key"
 	mintedByPyPI, mintedByNPM  = "secret-minted-by-pypi", "secret-minted-by-npm"
 )
 
-// registries simulates a job's identity provider, PyPI, the npm registry and Maven Central, according to their
-// documentation. It records the uploads.
+// registries simulates the identity provider of the job, PyPI, the npm registry and Maven Central as documented. It
+// records all uploads.
 type registries struct {
 	*httptest.Server
 	signingKey, publicKey string
 
 	mu      sync.Mutex
-	refuses bool // whether Central rejects uploads
+	refuses bool // whether Maven Central rejects uploads
 	wheels  []wheelUpload
 	npm     []npmUpload
 	bundles []string
@@ -92,13 +92,13 @@ func startRegistries(t *testing.T) *registries {
 func (r *registries) makeKey(t *testing.T) {
 	t.Helper()
 	home := gpgHome(t)
-	write(t, filepath.Join(home, "gpg-agent.conf"), "s2k-count 65536\n") // a test's passphrase does not need slow hashing
+	write(t, filepath.Join(home, "gpg-agent.conf"), "s2k-count 65536\n") // slow hashing of the passphrase is not necessary in a test
 	r.gpg(t, home, "--passphrase", passphrase, "--quick-gen-key", "Easel <easel@easel.example>", "ed25519", "sign", "never")
 	r.signingKey = r.gpg(t, home, "--passphrase", passphrase, "--armor", "--export-secret-keys")
 	r.publicKey = r.gpg(t, home, "--armor", "--export")
 }
 
-// gpgHome creates a directory with a short path, because the path of gpg's socket must be short.
+// gpgHome creates a directory with a short path, because gpg creates a socket in it.
 func gpgHome(t *testing.T) string {
 	t.Helper()
 	home, err := os.MkdirTemp("", "gpg")
@@ -132,7 +132,7 @@ func answers(status int, body string) http.HandlerFunc {
 	}
 }
 
-// refuse responds to an unexpected request with a status, and records the request as a fault.
+// refuse responds to an unexpected request with an error status, and records it as a fault.
 func (r *registries) refuse(w http.ResponseWriter, q *http.Request, status int) {
 	r.mu.Lock()
 	r.fault = append(r.fault, fmt.Sprintf("%s %s by %q was answered %d", q.Method, q.RequestURI, q.UserAgent(), status))
@@ -140,8 +140,8 @@ func (r *registries) refuse(w http.ResponseWriter, q *http.Request, status int) 
 	w.WriteHeader(status)
 }
 
-// identityFor returns an identity token with readable claims. They state that the repository is private, because packages
-// from a public repository get a provenance, which only GitHub can sign.
+// identityFor returns an identity token with readable claims. According to them, the repository is private, because a
+// package from a public repository needs a provenance statement, which only GitHub can sign.
 func identityFor(audience string) string {
 	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"aud": "` + audience + `", "repository_visibility": "private"}`))
 	return "e30." + claims + ".secret-signature"
@@ -223,7 +223,7 @@ func (r *registries) takeNPM(w http.ResponseWriter, q *http.Request) {
 	answers(http.StatusOK, `{"ok": true}`)(w, q)
 }
 
-// portal returns the credential of a publisher at Maven Central.
+// portal returns a publisher's credential for Maven Central.
 func portal() string {
 	return base64.StdEncoding.EncodeToString([]byte("portal:" + portalPassword))
 }
@@ -284,13 +284,13 @@ func (r *registries) uploads() string {
 	return fmt.Sprintf("PyPI %d, npm %d, Central %d", len(r.wheels), len(r.npm), len(r.bundles))
 }
 
-// secrets returns all strings that must not leak.
+// secrets returns all strings that must not occur in output or files.
 func (r *registries) secrets() []string {
 	lines := strings.Split(strings.TrimSpace(r.signingKey), "\n")
 	return append(lines[2:len(lines)-2], githubToken, requestToken, portalPassword, portal(), passphrase, mintedByPyPI, mintedByNPM, "secret-signature")
 }
 
-// hold compares each registry's uploads with the packages.
+// hold compares the uploads to each registry with the packages.
 func (r *registries) hold(t *testing.T, packages map[string]string) {
 	t.Helper()
 	want := wheelUpload{"easel_grpc-1.2.3rc1-py3-none-any.whl", packages["easel_grpc-1.2.3rc1-py3-none-any.whl"], map[string][]string{

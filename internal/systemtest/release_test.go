@@ -14,7 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// workflow has the fields of a file in .github/workflows that the tests check.
+// workflow contains the fields of a file in .github/workflows that the tests check.
 type workflow struct {
 	Permissions any
 	Jobs        map[string]struct {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// restClient is the directory in which 'make test-system' installs openapi-typescript. This program generates TypeScript
-// clients from the OpenAPI document.
+// restClient is the directory in which 'make test-system' installs openapi-typescript, which generates a TypeScript
+// client from the OpenAPI document.
 const restClient = ".build/restclient/node_modules"
 
 func TestAClientThatIsMadeFromTheDocumentOrders(t *testing.T) {

@@ -10,8 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// Loops in the server poll for due work continuously. Their queries to the database and the catalog must belong to the
-// trace of a call or of some work, or have no span.
+// The server's loops look for due work all the time. Each of their queries must belong to the trace of a call or a
+// job, or have no span.
 func TestOnlyCallsAndWorkAreRootsOfTraces(t *testing.T) {
 	t.Parallel()
 	for name, ledger := range map[string]func(*testing.T) string{
@@ -27,8 +27,8 @@ func TestOnlyCallsAndWorkAreRootsOfTraces(t *testing.T) {
 	}
 }
 
-// work runs a server until it has served calls, polled, determined the outcome of an order after it was unknown, and
-// failed to deliver an event.
+// work runs a server until it has served calls, polled, resolved an order of unknown outcome, and failed to deliver an
+// event.
 func work(t *testing.T, ledger string, collector *collector) {
 	t.Helper()
 	f := newCatalog(t, 1, "--speed", "10")

@@ -23,10 +23,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// canary is an API key without a recognizable format, so that only a search for this key finds it.
+// canary is an API key without a recognizable format. Code that recognizes keys by their format does not redact it.
 const canary = "Qx7-canary/Zt9+w=.4mNb"
 
-// spellings returns the forms in which a text can contain a key.
+// spellings returns the forms in which a key can occur in a text.
 func spellings(key string) map[string]string {
 	forms := map[string]string{
 		"as it is": key, "in a query": url.QueryEscape(key), "in a path": url.PathEscape(key), "quoted": strings.Trim(strconv.Quote(key), `"`),
@@ -41,7 +41,7 @@ func spellings(key string) map[string]string {
 	return forms
 }
 
-// leaks returns the forms of a key that occur in a text, each with its context.
+// leaks returns the forms of a key that occur in a text, with some context.
 func leaks(key, text string) (found []string) {
 	lower := strings.ToLower(text)
 	for name, form := range spellings(key) {
@@ -53,7 +53,7 @@ func leaks(key, text string) (found []string) {
 	return found
 }
 
-// parrot is a catalog that repeats a request's API key in every part of the response.
+// parrot is a catalog that includes the API key of a request in every part of its response.
 type parrot struct {
 	mu    sync.Mutex
 	mode  string // "records", or the status and media type of an error
@@ -88,7 +88,7 @@ func (p *parrot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.answer(w, r, mode, key)
 }
 
-// repeated returns the body of an error, which repeats the API key. media is its media type.
+// repeated returns an error body that contains the API key. media is its media type.
 func repeated(media, key string) string {
 	encoded := base64.StdEncoding.EncodeToString([]byte("Bearer " + key))
 	switch media {
@@ -104,7 +104,7 @@ func (p *parrot) answer(w http.ResponseWriter, r *http.Request, state, key strin
 	extra := fmt.Sprintf(`"note":%[1]q,"apiKey":%[1]q,%[1]q:1,"deep":[{"a":["use %[1]s"]},{%[1]q:"x"}],"encoded":%[2]q`, key, base64.StdEncoding.EncodeToString([]byte(key)))
 	id := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 	if order := r.Header.Get("Idempotency-Key"); order != "" {
-		id = order // each order has its own render
+		id = order // each order has its own generation
 	}
 	record := fmt.Sprintf(`{"id":%[4]q,"modelId":%[1]q,"status":%[2]q,"costCents":1,"inputs":{"prompt":%[1]q},"textOutput":%[1]q,"failureMessage":"for %[1]s","contentType":%[1]q,"contentUrl":"https://x.invalid/%[1]s",%[3]s}`,
 		key, map[bool]string{true: key, false: state}[state == "key"], extra, id)
@@ -128,7 +128,7 @@ func (p *parrot) answer(w http.ResponseWriter, r *http.Request, state, key strin
 	}
 }
 
-// sink is a collector that records the exports that it receives.
+// sink is a telemetry collector that records all exports.
 type sink struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -141,7 +141,7 @@ func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(&s.text, "%s %v %s\n", r.URL, r.Header, body)
 }
 
-// search fails the test if the text contains a form of the canary. where describes the text's origin.
+// search fails the test if the text contains the canary in any form. where describes the source of the text.
 func search(t *testing.T, where, text string) {
 	t.Helper()
 	for _, leak := range leaks(canary, text) {
@@ -181,8 +181,8 @@ func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // faults X3, U22
 	}
 }
 
-// callEverything sends every call over gRPC and REST for each way in which the catalog can repeat the API key. It
-// searches the responses for the key.
+// callEverything sends every call over gRPC and over REST, in each way in which the catalog can repeat the API key. It
+// searches all responses for the key.
 func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token string) {
 	t.Helper()
 	conn, err := grpc.NewClient(served.Address(t, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -209,10 +209,10 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 		}
 		var calls sync.WaitGroup
 		for m, one := range everyRPC(t) {
-			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // this render does not exist
+			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // this generation does not exist
 			calls.Go(func() {
 				seen, messages, err := one.overGRPC(bearing(t, token, limit), conn, one.request(id, key))
-				isFeed := strings.HasSuffix(one.name, "/WatchEvents") // it does not end by itself, and forwarded API keys have none
+				isFeed := strings.HasSuffix(one.name, "/WatchEvents") // a feed does not end on its own, and callers with forwarded API keys have no feed
 				if mode == "succeeded" && !isFeed && (messages == 0 || err != nil) {
 					t.Errorf("%s, %s: no response to search: %v", mode, one.name, err)
 				}
@@ -237,7 +237,7 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 }
 
 // waitUntilServed waits until a call reaches the catalog again. After a 429, a 503 or a rejected API key, calls fail
-// for some time.
+// for a while.
 func waitUntilServed(ctx context.Context, t *testing.T, conn *grpc.ClientConn) {
 	t.Helper()
 	for {
@@ -253,7 +253,7 @@ func waitUntilServed(ctx context.Context, t *testing.T, conn *grpc.ClientConn) {
 	}
 }
 
-// searchProcess searches for the canary in everything that a process exposes: its files in /proc, and its admin pages.
+// searchProcess searches for the canary in a process's files in /proc and on its admin pages.
 func searchProcess(t *testing.T, served *proctest.Process) {
 	t.Helper()
 	for _, file := range []string{"environ", "cmdline", "status"} {

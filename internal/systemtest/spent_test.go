@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// balance returns the balance of the account with the first API key, in cents.
+// balance returns the balance of the account that the first API key belongs to, in cents.
 func (f *facility) balance() float64 {
 	f.t.Helper()
 	got := easel(f.t, map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}, "account", "-o", "json")
@@ -45,7 +45,7 @@ func TestWhatIsSpentIsCountedOnceForAKeyThatTheProcessKnowsAndAgainAfterARestart
 	if spent() != 0 {
 		t.Errorf("the metric shows %v cents before the first order", spent())
 	}
-	order() // the response does not show that the order was a repeat
+	order() // a repeat, which the new process cannot recognize from the catalog's response
 	if charged := before - f.balance(); charged != cost || spent() != cost {
 		t.Errorf("an order that was repeated to a new process cost %v cents, and the metric of this process shows %v", charged, spent())
 	}

@@ -14,13 +14,13 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil { // more than the number of processors, because the tests mostly wait for processes
+	if err := flag.Set("test.parallel", "8"); err != nil { // more than there are processors, because the tests mostly wait for processes
 		panic(err)
 	}
 	os.Exit(proctest.Main(m))
 }
 
-// Exit codes that these tests distinguish. 'easel help' describes them.
+// Exit codes that the tests distinguish. 'easel help' explains them.
 const (
 	exitOK         = 0
 	exitCredential = 5
@@ -35,10 +35,10 @@ func start(t *testing.T, env map[string]string, ready func(stdout, stderr string
 	return p
 }
 
-// printsKey reports whether a sandbox has printed its startup text, which includes the API key.
+// printsKey reports whether a sandbox has printed its startup text, which contains the API key.
 func printsKey(stdout, _ string) bool { return strings.Contains(stdout, "easel serve") }
 
-// printed is the exit code and the output of a finished command.
+// printed is the result of a command: its exit code and its output.
 type printed struct {
 	exit           int
 	stdout, stderr string
@@ -55,14 +55,14 @@ func easel(t *testing.T, env map[string]string, args ...string) printed {
 	return printed{exit, p.Stdout.String(), p.Stderr.String()}
 }
 
-// startDev runs 'easel dev' on free ports, and returns its clients' environment.
+// startDev runs 'easel dev' on free ports and returns the environment for its clients.
 func startDev(t *testing.T, flags ...string) map[string]string {
 	t.Helper()
 	dev := start(t, nil, proctest.DevReady, proctest.Dev(flags...)...)
 	return proctest.DevClients(t, dev.Stdout.String())
 }
 
-// tool returns the path of a third-party program. It skips the test if the program is missing.
+// tool returns the path of a third-party program. If the program is missing, it skips the test.
 func tool(t *testing.T, names ...string) string {
 	t.Helper()
 	for _, name := range names {
@@ -74,7 +74,8 @@ func tool(t *testing.T, names ...string) string {
 	return ""
 }
 
-// waitFor waits until a condition is true. After the timeout it fails the test with the text that said returns.
+// waitFor waits until there returns true, but at most 30 s. what describes the condition in the failure
+// message, and said returns further output for it.
 func waitFor(t *testing.T, what string, there func() bool, said func() string) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !there(); time.Sleep(50 * time.Millisecond) {
@@ -87,7 +88,7 @@ func waitFor(t *testing.T, what string, there func() bool, said func() string) {
 // sqliteLedger returns the URL of a ledger in a new SQLite file.
 func sqliteLedger(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") }
 
-// put writes a text to a file that only its owner can read.
+// put writes text to a file that only its owner can read.
 func put(t *testing.T, file, text string) {
 	t.Helper()
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -95,7 +96,7 @@ func put(t *testing.T, file, text string) {
 	}
 }
 
-// fileOf writes a text to a new file, and returns the file's path.
+// fileOf writes text to a new file and returns the path.
 func fileOf(t *testing.T, text string) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "file")

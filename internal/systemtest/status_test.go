@@ -15,17 +15,18 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// facility is a server and a catalog with fault injection. The tests observe the server like an operator.
+// facility is a server and a catalog with fault injection. Tests observe the server as an operator does.
 type facility struct {
 	t                 *testing.T
 	grpc, rest, admin string
-	sandbox, upstream string // the sandbox's address, and the URL of its catalog
+	sandbox, upstream string // address of the sandbox, and URL of its catalog
 	keys              []string
-	operator          string // token for the admin address, if any
+	operator          string // token for the admin address, or empty
 	served            *proctest.Process
 }
 
-// newFacility starts a server and a catalog with the given number of API keys. flags are flags of 'easel sandbox'.
+// newFacility starts a server, and a catalog with the given number of API keys. flags are passed to 'easel
+// sandbox'.
 func newFacility(t *testing.T, keys int, flags ...string) *facility {
 	t.Helper()
 	f := newCatalog(t, keys, flags...)
@@ -33,7 +34,7 @@ func newFacility(t *testing.T, keys int, flags ...string) *facility {
 	return f
 }
 
-// newCatalog starts only the catalog. A test then starts a server with other settings.
+// newCatalog starts only the catalog, so that the test can start a server with other settings.
 func newCatalog(t *testing.T, keys int, flags ...string) *facility {
 	t.Helper()
 	box := start(t, nil, printsKey,
@@ -50,7 +51,7 @@ func newCatalog(t *testing.T, keys int, flags ...string) *facility {
 	return f
 }
 
-// serveShared starts a server that shares the first API key among the callers in a file.
+// serveShared starts a server with a shared API key, which is the first one, and the given callers file.
 func (f *facility) serveShared(callers, ledger string, more map[string]string) {
 	f.t.Helper()
 	env := map[string]string{"EASEL_UPSTREAM_KEY_FILE": fileOf(f.t, f.keys[0]), "EASEL_CALLERS_FILE": callers, "EASEL_LEDGER_URL": ledger}
@@ -58,7 +59,7 @@ func (f *facility) serveShared(callers, ledger string, more map[string]string) {
 	f.serve(env)
 }
 
-// serve starts a server, and stores it in f instead of the previous server.
+// serve starts a server, which replaces the previous server in f.
 func (f *facility) serve(env map[string]string) {
 	f.t.Helper()
 	all := map[string]string{"EASEL_UPSTREAM_URL": f.upstream, "EASEL_DRAIN_TIMEOUT": "1s"}
@@ -67,7 +68,7 @@ func (f *facility) serve(env map[string]string) {
 	f.grpc, f.rest, f.admin = f.served.Address(f.t, "grpc"), f.served.Address(f.t, "http"), f.served.Address(f.t, "admin")
 }
 
-// measured returns the sum of a metric's Prometheus series. It includes only series whose labels contain all parts.
+// measured returns the sum of a metric's Prometheus series whose labels contain all parts.
 func (f *facility) measured(name string, parts ...string) (sum float64) {
 	f.t.Helper()
 	pattern := regexp.MustCompile(`(?m)^` + name + `(\{.*\})? (\S+)$`)
@@ -84,7 +85,7 @@ func (f *facility) measured(name string, parts ...string) (sum float64) {
 	return sum
 }
 
-// request sends a request, and returns the body of the response, whose status must be 2xx.
+// request sends a request, whose response must have a 2xx status, and returns the body of the response.
 func (f *facility) request(method, address, body string) string {
 	f.t.Helper()
 	r, err := http.NewRequestWithContext(f.t.Context(), method, address, strings.NewReader(body))
@@ -106,7 +107,8 @@ func (f *facility) request(method, address, body string) string {
 	return string(text)
 }
 
-// watch orders renders with an API key, and starts several watches of each render. It returns the render IDs.
+// watch orders renders with an API key and starts the given number of watches for each. It returns the generation
+// IDs.
 func (f *facility) watch(key string, renders, watches int) (ids []string) {
 	f.t.Helper()
 	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": key}
@@ -123,7 +125,7 @@ func (f *facility) watch(key string, renders, watches int) (ids []string) {
 	return ids
 }
 
-// seen opens the status page, and waits until the page shows the verdict.
+// seen opens the status page and waits until it shows the given verdict.
 func (f *facility) seen(scheme, verdict string) *browser {
 	f.t.Helper()
 	b := openBrowser(f.t, scheme)
@@ -132,10 +134,10 @@ func (f *facility) seen(scheme, verdict string) *browser {
 	return b
 }
 
-// calm checks that the page has reported no errors, and has sent no requests to other hosts.
+// calm checks that the page reported no errors and sent no requests to other hosts.
 func (f *facility) calm(b *browser) {
 	f.t.Helper()
-	complaints := slices.DeleteFunc(slices.Clone(b.complaints()), func(complaint string) bool { // the page gets a 401 before the token is entered
+	complaints := slices.DeleteFunc(slices.Clone(b.complaints()), func(complaint string) bool { // before the token is entered, the page receives a 401
 		return strings.Contains(complaint, "status of 401") && strings.Contains(complaint, "/status.json")
 	})
 	if len(complaints) > 0 {

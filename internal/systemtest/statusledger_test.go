@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/auth"
 )
 
-// teamsOf writes a callers file with a team that has a small budget, a team without a limit, and an operator. Each
-// caller's token is its name.
+// teamsOf writes a callers file with a team that has a small budget, a team without a budget, and an operator. The
+// token of each caller is its name.
 func teamsOf(t *testing.T) (file string) {
 	t.Helper()
 	return fileOf(t, "teams: {studio: {budget: {daily_cents: 12, monthly_cents: 100}}, gallery: {}}\ncallers:\n"+
@@ -56,7 +56,7 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 			}
 			return len(status.Ledger.Owners) == 3 && status.Ledger.Owners[2].Orders == int64(n+1)
 		})
-		o := status.Ledger.Owners[2] // they are sorted by name
+		o := status.Ledger.Owners[2] // the owners are sorted by name
 		if o.Owner != "studio" || o.SpentCents+o.ReservedCents == 0 || len(o.Budgets) != 2 || o.Budgets[0].SpentCents+o.Budgets[0].ReservedCents != o.SpentCents+o.ReservedCents || o.Unknown != 0 {
 			t.Errorf("the row is %+v", o)
 		}
@@ -83,10 +83,10 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 	f.calm(b)
 }
 
-// proves is a JavaScript expression that enters a token in the status page.
+// proves is a JavaScript expression that submits a token on the status page.
 const proves = `(() => { document.getElementById('token').value = '%s'; document.getElementById('prove').requestSubmit(); return true })()`
 
-// prove enters the operator's token in the status page.
+// prove submits the operator's token on the status page.
 func (f *facility) prove(b *browser) {
 	f.t.Helper()
 	b.until("the form", `!document.getElementById('prove').hidden && document.querySelectorAll('main > section:not(#verdict):not(.closed)').length === 0`)
@@ -137,7 +137,7 @@ func TestTheAdminAddressNamesNoTeamToNobody(t *testing.T) {
 	}
 }
 
-// look gets a page at the admin address without a token.
+// look requests a page at the admin address without a token.
 func (f *facility) look(path string) (code int, text string) {
 	f.t.Helper()
 	answer, err := http.Get("http://" + f.admin + path)
@@ -162,7 +162,8 @@ func TestManyStatusPagesAskTheLedgerSeldom(t *testing.T) {
 		f.request(http.MethodGet, "http://"+f.admin+"/status.json", "")
 	}
 	took := time.Since(began)
-	// A read of the ledger for the status takes 3 statements. Background jobs take at most 10 a second.
+	// To get the status, the server reads the ledger with 3 statements. Its background jobs execute at most 10
+	// statements a second.
 	if most := 3*(2+took/(5*time.Second)+took/(15*time.Second)) + 10*(3+took/time.Second); asked()-before > float64(most) {
 		t.Errorf("200 pages needed %.0f statements, more than %d", asked()-before, int(most))
 	}

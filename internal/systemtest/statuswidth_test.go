@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// fullStatus is a JavaScript function that fills each table of a status with values of maximum width.
+// fullStatus is a JavaScript function that fills each table on the status page with values of maximum width.
 const fullStatus = `(status => {
 	const now = new Date().toISOString(), budgets = ['day', 'month'].map(period => ({ period, limitCents: 123456789, spentCents: 100000000, reservedCents: 0 })), age = 3600e9;
 	const owners = ['studio', 'a-team-with-a-name-as-long-as-a-name-may-be-which-is-63-letters'];
@@ -24,7 +24,7 @@ const fullStatus = `(status => {
 	return status;
 })`
 
-// lostCells is a JavaScript expression for the table cells that are partly hidden or have a partly hidden heading.
+// lostCells is a JavaScript expression that finds table cells that are partly hidden, or whose heading is.
 const lostCells = `(() => {
 	const seen = box => box.width > 0 && box.height > 0 && box.left >= 0 && box.right <= document.documentElement.clientWidth;
 	const lost = [...document.querySelectorAll('td')].filter(td => {

@@ -13,7 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// deadCollector starts a collector that accepts connections but never responds. The channel receives each connection.
+// deadCollector starts a collector that accepts connections but never responds. It sends each connection to the
+// channel.
 func deadCollector(t *testing.T) (url string, connected <-chan net.Conn) {
 	t.Helper()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -42,12 +43,13 @@ func deadCollector(t *testing.T) (url string, connected <-chan net.Conn) {
 	return "http://" + listener.Addr().String(), conns
 }
 
-// hangingCatalog starts a catalog that accepts orders but never responds. The channel receives a value for each order.
+// hangingCatalog starts a catalog that accepts orders but never responds. It sends a value to the channel for each
+// order.
 func hangingCatalog(t *testing.T) (url string, ordered <-chan struct{}) {
 	t.Helper()
 	orders, release := make(chan struct{}, 100), make(chan struct{})
 	catalog := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet { // this request verifies the API key
+		if r.Method == http.MethodGet { // the request that verifies the API key
 			_, _ = io.WriteString(w, `{"balanceCents":100}`)
 			return
 		}
@@ -109,7 +111,7 @@ func missingCollector(t *testing.T) (url string) {
 func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { // fault N5
 	t.Parallel()
 	const lag = 2 * time.Second
-	after := map[string]string{"OTEL_BSP_EXPORT_TIMEOUT": "6000", "OTEL_EXPORTER_OTLP_TIMEOUT": "6000"} // longer than the limit for the shutdown
+	after := map[string]string{"OTEL_BSP_EXPORT_TIMEOUT": "6000", "OTEL_EXPORTER_OTLP_TIMEOUT": "6000"} // longer than the time limit of the shutdown
 	stuck, connected := deadCollector(t)
 	slow := startCollector(t, lag)
 	services := map[string]*traced{}
@@ -147,7 +149,7 @@ func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { //
 	}
 }
 
-// orderOverREST places an order over REST, and ignores the result.
+// orderOverREST places an order over REST and ignores the result.
 func orderOverREST(t *testing.T, addr string) {
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+addr+"/v1/generations",
 		strings.NewReader(`{"modelId":"a/b","inputs":{},"idempotencyKey":"k"}`))

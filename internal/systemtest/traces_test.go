@@ -19,7 +19,7 @@ import (
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-// callersTrace is the trace ID of a caller.
+// callersTrace is the trace ID in the caller's calls.
 const callersTrace = "0af7651916cd43dd8448eb211c80319c"
 
 // traced is a server that exports its traces.
@@ -28,7 +28,7 @@ type traced struct {
 	key    string
 }
 
-// startExporting starts a sandbox, and a server that exports its telemetry to an endpoint.
+// startExporting starts a sandbox, and a server that exports telemetry to the endpoint.
 func startExporting(t *testing.T, endpoint string, settings map[string]string) *traced {
 	t.Helper()
 	box := start(t, nil, printsKey,
@@ -42,7 +42,7 @@ func startExporting(t *testing.T, endpoint string, settings map[string]string) *
 	return &traced{served: served, key: proctest.Find(t, `(sandbox_live_\w+)`, box.Stdout.String())}
 }
 
-// job orders a render, watches it and downloads its result, all in the caller's trace.
+// job orders a render, watches it and downloads the result. All its calls are in the caller's trace.
 func (s *traced) job(t *testing.T) (id string) {
 	t.Helper()
 	conn, err := grpc.NewClient(s.served.Address(t, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -89,7 +89,7 @@ func TestAProcessExportsTheTraceOfAJob(t *testing.T) {
 }
 
 // holdJob checks that the exports contain the spans of a job, and only metrics that are in the table. The spans must
-// not contain the API key or baggage, and their names must not contain IDs.
+// not contain the API key or baggage, and span names must not contain IDs.
 func (c *collector) holdJob(t *testing.T, key, id string) {
 	t.Helper()
 	const service = "easel.v1.GenerationService/"
@@ -127,7 +127,7 @@ func (c *collector) holdJob(t *testing.T, key, id string) {
 	}
 }
 
-// caller returns a function that sends a call and returns the call's duration.
+// caller returns a function that sends a call and returns its duration.
 func (s *traced) caller(t *testing.T) func() time.Duration {
 	t.Helper()
 	conn, err := grpc.NewClient(s.served.Address(t, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -145,7 +145,7 @@ func (s *traced) caller(t *testing.T) func() time.Duration {
 	}
 }
 
-// Exports to a silent collector must not slow down calls much, even on a busy machine.
+// A collector that never responds must not make calls much slower, even on a busy machine.
 func TestACollectorThatNeverAnswersDelaysNoCall(t *testing.T) { // fault N5
 	stuck, connected := deadCollector(t)
 	settings := map[string]string{"OTEL_BSP_SCHEDULE_DELAY": "20", "OTEL_BSP_EXPORT_TIMEOUT": "1000", "OTEL_EXPORTER_OTLP_TIMEOUT": "1000"}
@@ -156,8 +156,8 @@ func TestACollectorThatNeverAnswersDelaysNoCall(t *testing.T) { // fault N5
 			calls[i]()
 		}
 	}
-	// These calls fill the span queue. The two servers are called alternately, so that other load on the machine
-	// affects both.
+	// These calls fill the queue of spans. The two servers are called alternately, so that other load on the machine
+	// affects both equally.
 	var ratios []float64
 	for n := range 40 {
 		var took [2][]time.Duration

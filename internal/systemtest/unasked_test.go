@@ -48,7 +48,7 @@ func TestWhatACatalogSendsUnaskedIsPrintedNowhere(t *testing.T) { // fault X3
 		t.Fatal(quote, err)
 	}
 	for range []string{"the price", "the balance"} {
-		if err := <-hungUp; err != nil { // the server has already written its complete output
+		if err := <-hungUp; err != nil { // the server has closed the connection after the additional bytes
 			t.Fatal(err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestWhatACatalogSendsUnaskedIsPrintedNowhere(t *testing.T) { // fault X3
 	}
 }
 
-// answerAndGoOn sends a response and then more bytes, and waits until the server closes the connection.
+// answerAndGoOn sends a response followed by more bytes, and waits until the server closes the connection.
 func answerAndGoOn(conn net.Conn) error {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
@@ -75,6 +75,6 @@ func answerAndGoOn(conn net.Conn) error {
 	if _, err := fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s%s", len(body), body, request.Header.Get("Authorization")); err != nil {
 		return err
 	}
-	_, _ = io.Copy(io.Discard, in) // the connection may be reset
+	_, _ = io.Copy(io.Discard, in) // the server may reset the connection
 	return nil
 }

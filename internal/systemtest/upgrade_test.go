@@ -15,7 +15,7 @@ import (
 
 var upgradeFrom = flag.String("upgrade-from", "", "a commit whose program runs with this one on one PostgreSQL, before it and after it, which takes minutes")
 
-// programOf builds the program at a commit, and returns its path.
+// programOf builds Easel at a commit and returns the path of the program.
 func programOf(t *testing.T, commit string) string {
 	t.Helper()
 	tree := t.TempDir()
@@ -34,8 +34,8 @@ func programOf(t *testing.T, commit string) string {
 	return program
 }
 
-// An older server runs first, then both an older and a current one, then only the current one, and at the end only the
-// older one. The servers find each other's orders, and the journal is consistent.
+// An older server starts first, then a current one runs next to it, then only the current one, and finally only the
+// older one. Each finds the orders of the others, and the journal stays consistent.
 func TestAnUpgradeAndTheWayBack(t *testing.T) {
 	if *upgradeFrom == "" {
 		t.Skip("takes minutes; .ci/nightly runs this test")

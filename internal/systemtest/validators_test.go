@@ -17,14 +17,14 @@ func TestAValidatorOfOpenAPITakesTheDocument(t *testing.T) {
 }
 
 // TestWhateverTheDocumentAllowsIsAnsweredAsItSays generates valid and invalid requests from the OpenAPI document,
-// individually and in sequences, and checks every response against the document. One run has a small balance, so that
-// orders are rejected too. Streams are short, so that they end.
+// individually and in sequences. It checks every response against the document. In one run, the balance is small, so
+// that orders are rejected too. Streams end after a second.
 //
-// Two checks are always excluded. The first requires that valid data is accepted, but the schema can't fully describe
-// valid data: the catalog decides on inputs, and a page token must have been issued. The second requires that invalid
-// data is rejected, but protobuf's JSON accepts more than the schema: null for absent members, and numbers of enum
-// values. The run with a small balance excludes a third check, because the catalog may be unable to reject an invented
-// API key.
+// Two checks are excluded, because the schema does not define exactly which data is valid. The first check requires
+// that all data allowed by the schema is accepted. However, the catalog decides about inputs, and a page token must
+// have been issued. The second check requires that all other data is rejected. However, protobuf's JSON also accepts
+// null for absent members, and numbers for enum values. The run with a small balance excludes a third check: the
+// catalog may not reject an invented API key.
 func TestWhateverTheDocumentAllowsIsAnsweredAsItSays(t *testing.T) {
 	t.Parallel()
 	schemathesis := tool(t, "schemathesis")
