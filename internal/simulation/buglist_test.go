@@ -19,8 +19,8 @@ const (
 	watchDir     = "internal/watch"
 )
 
-// bugs are the bugs that the simulation must catch. Each is either a bug that a program of this kind really had, or a
-// mistake that a hasty change could introduce.
+// bugs contains the bugs that the simulation must catch. Each is either a bug that a program of this kind really had,
+// or a mistake that a hasty change could introduce.
 var bugs = slices.Concat(stackBugs, orderBugs, limiterBugs)
 
 var stackBugs = []bug{

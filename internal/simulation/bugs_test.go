@@ -21,13 +21,13 @@ var (
 	oneBug  = flag.String("bug", "", "Apply only the bugs whose names contain this string.")
 )
 
-// bug is a plausible mistake, with the promises that it breaks. An overlay builds the bug into a test binary, never
-// into the program.
+// bug is a plausible mistake and the promises that it breaks. It is built only into a test binary, by means of an
+// overlay.
 type bug struct {
 	name   string
 	edits  []edit
-	jobs   []job    // jobs that catch the bug, best first
-	breaks []string // promises of which at least one must be reported as broken
+	jobs   []job    // jobs that catch the bug, in order of preference
+	breaks []string // promises, at least one of which the jobs must report as broken
 }
 
 // seeds returns jobs of the given kind.
@@ -68,7 +68,7 @@ func TestTheSimulationCatchesSeededBugs(t *testing.T) {
 	all.Wait()
 }
 
-// TestTheSeedsOfTheBugsAreQuietWithoutThem checks that the same jobs break no promise if the bugs are absent.
+// TestTheSeedsOfTheBugsAreQuietWithoutThem checks that the same jobs break no promise in the unchanged source.
 func TestTheSeedsOfTheBugsAreQuietWithoutThem(t *testing.T) {
 	if !*allBugs {
 		t.Skip("no -bugs")
@@ -106,7 +106,7 @@ func TestEverySeededBugFitsTheSource(t *testing.T) {
 			}
 		}
 		for _, j := range b.jobs {
-			j.plan() // panics if the kind or the trouble is unknown
+			j.plan() // panics if it does not know the kind or the trouble
 		}
 		if len(b.breaks) == 0 || len(b.jobs) == 0 {
 			t.Errorf("%s: the bug has no promise or no seed", b.name)
@@ -114,7 +114,8 @@ func TestEverySeededBugFitsTheSource(t *testing.T) {
 	}
 }
 
-// TestEverySeededBugCompiles quickly finds the compile errors that otherwise only the nightly 'make simulate-bugs' finds.
+// TestEverySeededBugCompiles finds compile errors early. Otherwise, only the nightly 'make simulate-bugs' would find
+// them.
 func TestEverySeededBugCompiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it has one goroutine")
@@ -131,9 +132,9 @@ func TestEverySeededBugCompiles(t *testing.T) {
 	}
 }
 
-// overlay writes the changed files, and the overlay file that the compiler reads.
+// overlay writes the changed files and the overlay file for the compiler. It returns the path of the overlay file.
 func (b bug) overlay(root, dir string) (string, error) {
-	changed := map[string]string{} // source by file
+	changed := map[string]string{} // source by path
 	for _, e := range b.edits {
 		if err := e.apply(root, changed); err != nil {
 			return "", err

@@ -33,9 +33,9 @@ type caller struct {
 	mu     sync.Mutex
 	seq    int
 	stream int
-	at     int // index of the replica that it calls
+	at     int // index of the replica that the caller uses
 
-	refused string // reason why its last order was rejected
+	refused string // reason why the last order was rejected
 }
 
 func (w *world) caller(t *tenant, name string) *caller {
@@ -57,7 +57,8 @@ func (c *caller) start(f func(c *caller)) {
 	})
 }
 
-// countHelper adds by to the number of running callers with the given name. The report lists callers that never finish.
+// countHelper adds by to the number of running callers with the given name. The report lists the callers that never
+// finish.
 func (w *world) countHelper(name string, by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -73,7 +74,7 @@ func (c *caller) helper(name string) *caller {
 	return h
 }
 
-// note adds an event of the caller to the history.
+// note adds an event of this caller to the history.
 func (c *caller) note(e promises.Event) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +85,7 @@ func (c *caller) note(e promises.Event) {
 
 func (c *caller) over() bool { return c.world.ctx.Err() != nil }
 
-// pause sleeps for about d. The random part in nanoseconds prevents two callers from acting at the same instant.
+// pause sleeps for about d. Its random part, in nanoseconds, keeps callers from acting at the same instant.
 func (c *caller) pause(d time.Duration) { c.sleep(c.about(d)) }
 
 func (c *caller) about(d time.Duration) time.Duration {
@@ -102,10 +103,10 @@ func (c *caller) sleep(d time.Duration) {
 
 func (c *caller) randomly(p float64) bool { return c.random.Float64() < p }
 
-// endpoint returns the endpoint for the caller's current replica.
+// endpoint returns the caller's connection to its current replica.
 func (c *caller) endpoint() *endpoint { return c.tenant.endpoints[c.at] }
 
-// switchEndpoint makes the caller use the next replica, if there is more than one.
+// switchEndpoint connects the caller to the next replica.
 func (c *caller) switchEndpoint() { c.at = (c.at + 1) % len(c.tenant.endpoints) }
 
 // rest returns a REST client for an endpoint.
@@ -113,7 +114,7 @@ func (d *endpoint) rest() promises.REST {
 	return promises.REST{Client: d.http, Address: "localhost", Token: d.key}
 }
 
-// signed returns a context with an endpoint's credential.
+// signed returns a context with the credential of an endpoint.
 func (d *endpoint) signed(ctx context.Context) context.Context {
 	if d.key == "" {
 		return ctx
@@ -128,7 +129,7 @@ func (c *caller) failed(e promises.Event, err error) (codes.Code, string) {
 	c.world.searchKeys(c, err.Error())
 	e.Kind, e.Text = promises.Failed, st.Code().String()+" "+reason
 	if code := st.Code(); code == codes.DeadlineExceeded || code == codes.Canceled {
-		e.Text = code.String() // either side may report the error first, because client and server use the same clock
+		e.Text = code.String() // client and server use the same clock, so either of them may report the error first
 	}
 	c.note(e)
 	return st.Code(), reason
@@ -165,14 +166,14 @@ type order struct {
 	inputs string
 	key    string
 	limit  *int64
-	expire *timestamppb.Timestamp // expire time by the ledger's clock; nil means no limit
-	leave  time.Duration          // time until the caller disconnects from its first attempt; zero means at the deadline
+	expire *timestamppb.Timestamp // expire time by the ledger's clock; nil means none
+	leave  time.Duration          // time after which the caller disconnects from its first attempt; zero means at the deadline
 
 	elsewhere bool // each attempt goes to a different replica
-	forgotten bool // no caller asks for its outcome again
+	forgotten bool // the caller never repeats the order
 }
 
-// haiku returns the cheapest order. If fails is set, its generation fails.
+// haiku returns an order for the cheapest model. If fails is set, its generation fails.
 func (c *caller) haiku(fails bool) order {
 	prompt := fmt.Sprintf("%s %d", c.name, c.random.Int64())
 	if fails {
@@ -197,8 +198,8 @@ func (c *caller) picture() order {
 
 func (c *caller) key() string { return fmt.Sprintf("%s-%x", c.name, c.random.Uint64()) }
 
-// buy places an order as a correct client does: it resends the order with the same key after every error that allows a
-// retry. first is the timeout of the first attempt.
+// buy places an order as a correct client does. After each error that allows a retry, it resends the order with the
+// same key. first is the timeout of the first attempt.
 func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 	patience, maybe, began := first, false, c.world.history.Since()
 	for attempt := 1; !c.over(); attempt++ {
@@ -211,7 +212,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 		g, err := c.send(ctx, o, c.labelsOf(o, attempt))
 		cancel()
 		if o.leave > 0 && attempt == 1 {
-			c.pause(patience) // no caller waits for the order in the meantime
+			c.pause(patience) // for a while, no caller waits for the order
 		}
 		if err == nil {
 			c.world.front.placed(g.GetGenerationId())
@@ -247,7 +248,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}
-		if c.world.plan.Rotates && !c.world.plan.Ledger && attempt > 20 { // the API key of the first attempt is no longer active
+		if c.world.plan.Rotates && !c.world.plan.Ledger && attempt > 20 { // the API key of the first attempt may no longer be active
 			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}
@@ -265,8 +266,8 @@ func (c *caller) send(ctx context.Context, o order, labels map[string]string) (*
 	return resp.GetGeneration(), err
 }
 
-// refuses reports whether an error means that an order is rejected. If the order may still exist, a correct client
-// resends it until its outcome is known.
+// refuses reports whether an error means that the order is rejected. If an earlier attempt may have placed the order, a
+// correct client continues to resend it.
 func refuses(code codes.Code, reason string) bool {
 	switch code {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.AlreadyExists, codes.NotFound:
@@ -277,7 +278,7 @@ func refuses(code codes.Code, reason string) bool {
 	return false
 }
 
-// moment converts a time on the world's clock to an offset in the history.
+// moment converts a time on the world's clock to an offset in the history. It returns -1 if there is no time.
 func (w *world) moment(t time.Time) time.Duration {
 	if t.IsZero() || t.Unix() == 0 {
 		return -1
@@ -294,11 +295,11 @@ type viewing struct {
 	rest  bool
 }
 
-// messages is a function that returns the next message of a stream for a single generation.
+// messages is a function that returns the next message in a stream for a single generation.
 type messages = func() (*easelv1.WatchGenerationResponse, error)
 
-// follow watches a generation until a stream ends with OK. It reconnects after errors, silence and shutdowns of
-// replicas. It reports whether it has received a terminal state.
+// follow watches a generation until a stream ends with OK. It reconnects after errors, silence and shutdowns. It
+// reports whether it has received a terminal state.
 func (c *caller) follow(v viewing) bool {
 	v.every = c.heartbeat(v.every)
 	known, last := "", easelv1.State_STATE_UNSPECIFIED
@@ -323,19 +324,19 @@ func (c *caller) follow(v viewing) bool {
 	return false
 }
 
-// heartbeat returns the given or the default interval plus a random part of a millisecond. The random part separates
-// heartbeats from timeouts, many of which are also multiples of 15 s.
+// heartbeat returns the given interval, or the default, plus a random part of a millisecond. The random part keeps
+// heartbeats from coinciding with timeouts, many of which are multiples of 15 s too.
 func (c *caller) heartbeat(every time.Duration) time.Duration {
 	return cmp.Or(every, 15*time.Second) + time.Duration(c.random.Int64N(1e6))
 }
 
-// ending is the way in which a stream ends.
+// ending is the result of reading a stream.
 type ending int
 
 const (
-	endOK      ending = iota // with OK
-	endLost                  // with an error or silence
-	endUnknown               // not found
+	endOK      ending = iota // the stream ended with OK
+	endLost                  // the stream ended with an error, or was silent
+	endUnknown               // the generation was not found
 )
 
 // watchOnce reads a single stream to its end.
@@ -383,25 +384,25 @@ func (c *caller) watchOnce(v viewing, known string) (end ending, etag string, st
 	return endLost, etag, state
 }
 
-// Reasons why a caller leaves a stream.
+// Reasons why a caller cancels a stream.
 var (
 	errSilence = errors.New("silence")
 	errEnough  = errors.New("enough")
 )
 
-// patience returns the time after which a caller leaves a silent stream.
+// patience returns the time without messages after which a caller cancels a stream.
 func (c *caller) patience(every time.Duration) time.Duration {
 	return 3*every + time.Duration(c.random.Int64N(1e6))
 }
 
-// reading contains the times of a caller that reads a stream.
+// reading contains the times that apply when a caller reads a stream.
 type reading struct {
-	patience, slow time.Duration // slow is the pause after each message
-	limit          time.Duration // time after which the caller leaves; zero means never
+	patience, slow time.Duration // maximum time without messages, and pause after each message
+	limit          time.Duration // time after which the caller cancels the stream; zero means never
 }
 
-// readStream opens a stream and reads it to its end. It returns the stream's error, and the cause if the caller left
-// the stream.
+// readStream opens a stream and reads it to its end. It returns the error that ended the stream and, if the caller
+// canceled the stream, the reason.
 func readStream[M any](c *caller, r reading, open func(ctx context.Context) (func() (M, error), error), take func(M)) (err, cause error) {
 	ctx, cancel := context.WithCancelCause(c.world.ctx)
 	defer cancel(nil)
@@ -430,7 +431,7 @@ func conditionName(b *easelv1.Heartbeat) string {
 	return b.GetUpstreamCondition().String()[len("UPSTREAM_CONDITION_"):]
 }
 
-// recordState records a state that a stream has delivered.
+// recordState records a state that was delivered by a stream.
 func (c *caller) recordState(say func(promises.Event), g *easelv1.Generation, initial bool) {
 	say(promises.Event{
 		Kind: promises.Updated, State: g.GetState(), Etag: g.GetEtag(), Initial: initial,
@@ -439,7 +440,7 @@ func (c *caller) recordState(say func(promises.Event), g *easelv1.Generation, in
 	c.world.checkOwner(c, g)
 }
 
-// checkOwner checks that a generation belongs to the caller's tenant: the prompt must begin with the tenant's name.
+// checkOwner checks that a generation belongs to the caller's tenant, whose name must be the start of the prompt.
 func (w *world) checkOwner(c *caller, g *easelv1.Generation) {
 	prompt := g.GetInputs().GetFields()["prompt"].GetStringValue()
 	if c.tenant == w.operator && c.tenant != nil {

@@ -17,7 +17,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// guest is a caller without a team. A fault temporarily removes its token.
+// guest is a caller without a team. One fault removes its token for a while.
 const guest = "guest"
 
 // limitChange is a change of the thrifty team's daily budget in the callers file.
@@ -26,8 +26,8 @@ type limitChange struct {
 	cents int64
 }
 
-// callersText returns a callers file with the thrifty team's daily budget, and with the guest's token and optional
-// team.
+// callersText returns the contents of a callers file. budget is the daily budget of the thrifty team. The guest has the
+// given token and, if guestTeam is not empty, a team.
 func (w *world) callersText(budget int64, guestToken, guestTeam string) string {
 	teams, list := "", ""
 	add := func(name, more, token string) {
@@ -60,7 +60,7 @@ func (w *world) writeCallers(budget int64) error {
 	return os.WriteFile(w.callersFile, []byte(w.callersText(budget, w.token(guest), "")), 0o600)
 }
 
-// changeCallers writes a different callers file, calls do, and restores the usual file.
+// changeCallers writes a different callers file, calls do, and then restores the usual file.
 func (s *runningFault) changeCallers(write func() error, do func()) {
 	for _, f := range []func() error{write, func() error { do(); return s.world.writeCallers(s.world.plan.Budget) }} {
 		if err := f(); err != nil {
@@ -69,7 +69,8 @@ func (s *runningFault) changeCallers(write func() error, do func()) {
 	}
 }
 
-// callersFileChanges writes an invalid callers file, removes a token or lowers a budget, depending on the variant.
+// callersFileChanges writes an invalid callers file, removes a token or lowers a budget. The variant selects the
+// change.
 func callersFileChanges(s *runningFault) {
 	switch s.Variant % 3 {
 	case 0:
@@ -141,7 +142,7 @@ func (s *runningFault) loseToken() {
 	}
 }
 
-// callersInTheFile checks that a caller in the callers file is never rejected.
+// callersInTheFile checks that no caller in the callers file is rejected.
 func callersInTheFile(o *outcome, say promises.Say) {
 	for _, e := range o.Events {
 		if e.Kind == promises.Failed && o.plan.Ledger && e.Owner() != guest && strings.HasPrefix(e.Text, codes.Unauthenticated.String()) {
@@ -150,8 +151,8 @@ func callersInTheFile(o *outcome, say promises.Say) {
 	}
 }
 
-// newOrdersFit checks that each new order of the thrifty team fits the budget in the callers file. A change to the file
-// takes effect within a second.
+// newOrdersFit checks that each new order of the thrifty team fits the budget in the callers file. It allows a second
+// until a change of the file takes effect.
 func newOrdersFit(o *outcome, say promises.Say) {
 	sent := map[string]time.Duration{}
 	for _, e := range o.Events {
@@ -181,7 +182,7 @@ func newOrdersFit(o *outcome, say promises.Say) {
 	}
 }
 
-// limitIn returns the highest daily budget in the callers file during a period.
+// limitIn returns the highest daily budget that the callers file contained during a period, in cents.
 func (o *outcome) limitIn(from, to time.Duration) (most int64) {
 	for n, l := range o.limits {
 		if l.at <= to && (n+1 == len(o.limits) || o.limits[n+1].at >= from) {
@@ -191,7 +192,7 @@ func (o *outcome) limitIn(from, to time.Duration) (most int64) {
 	return most
 }
 
-// usedAt returns the amount in cents that is used of a budget at a given time.
+// usedAt returns the used amount of a budget at a given time, in cents.
 func (o *outcome) usedAt(w promises.Budget, at time.Duration) (used int64) {
 	for _, b := range o.Budgets {
 		if b.Budget() == w && b.At <= at {

@@ -8,14 +8,15 @@ import (
 )
 
 const (
-	// turnBy is the maximum time to place a small team's order while another team sends many orders. It allows for one
-	// order of each owner at the catalog's rate, and for a pause.
+	// turnBy is the maximum time in which an order from a small team is placed while another team sends many orders.
+	// It is sufficient for one order of each owner at the catalog's rate, and for a pause.
 	turnBy = 15 * time.Second
 )
 
-// noRequestInAPause checks that a process sends no request under an API key between a 429 and the end of its pause.
+// noRequestInAPause checks that a process respects each pause that the catalog requests: until its end, it sends no
+// request under the same API key.
 func noRequestInAPause(o *outcome, say promises.Say) {
-	last := map[account]request{} // for each account, the latest request that the catalog answered with a pause
+	last := map[account]request{} // for each account, the latest response that requested a pause
 	for _, r := range o.sent() {
 		who := account{r.process, r.apiKey}
 		if asked := last[who]; r.at > asked.end && r.at < asked.end+asked.after {
@@ -28,8 +29,8 @@ func noRequestInAPause(o *outcome, say promises.Say) {
 	}
 }
 
-// oneGoesFirst checks that after an API key's pause, a process sends only one request until it has received that
-// request's response.
+// oneGoesFirst checks the first request under an API key after a pause. Until its response arrives, the process
+// must send no other request under this API key.
 func oneGoesFirst(o *outcome, say promises.Say) {
 	asked, first := map[account]request{}, map[account]request{}
 	for _, r := range o.sent() {
@@ -50,10 +51,10 @@ func oneGoesFirst(o *outcome, say promises.Say) {
 	}
 }
 
-// asksForPause reports whether the catalog's response requested a pause of known length.
+// asksForPause reports whether the response requested a pause of known length.
 func (r request) asksForPause() bool { return (r.status == 429 || r.status == 503) && r.after > 0 }
 
-// noOwnerStarves checks that a small team's orders are placed soon while another team sends many orders.
+// noOwnerStarves checks that a small team's orders are placed soon even while another team sends many orders.
 func noOwnerStarves(o *outcome, say promises.Say) {
 	sent := map[string]promises.Event{}
 	for _, e := range o.Events {
@@ -69,7 +70,8 @@ func noOwnerStarves(o *outcome, say promises.Say) {
 	}
 }
 
-// capIsProbed checks that a process probes the daily cap with only one order per minute.
+// capIsProbed checks that a process sends only one order per minute to find out whether the daily cap still
+// applies.
 func capIsProbed(o *outcome, say promises.Say) {
 	for _, f := range o.faults {
 		if f.id != "G2" {

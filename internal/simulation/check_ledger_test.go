@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// readJournal reads the changes that the database has recorded in its journal.
+// readJournal reads the changes that the database has recorded in the journal tables.
 func (w *world) readJournal(o *outcome) {
 	o.homeKey = fmt.Sprintf("%x", sha256.Sum256([]byte(w.account.key)))
 	w.rows(`SELECT * FROM simulated_orders ORDER BY rowid`, func(row []driver.Value) {
@@ -72,8 +72,8 @@ func (o *outcome) heldAt(key string, at time.Duration) (held promises.Version, o
 	return held, ok
 }
 
-// placedRequests calls each for every order request, with the order's version in the ledger at that time. It skips
-// processes that were frozen, because other processes may have handled their orders.
+// placedRequests calls each for every request to place an order, with the ledger's version of the order at that
+// time. It skips requests from frozen processes, because other processes may have handled their orders.
 func (o *outcome) placedRequests(each func(at promises.Event, r request, held promises.Version, written bool)) {
 	for _, r := range o.sent() {
 		if !o.plan.Ledger || r.op != routePlace || r.undialed || o.excused(r.at, r.end, r.process, "", reachReplica) {
@@ -162,8 +162,8 @@ func knownInAMinute(o *outcome, say promises.Say) {
 	}
 }
 
-// settledInTheEnd checks that an order is settled if its generation ended at least a minute before the last watch
-// ended.
+// settledInTheEnd checks that an order is settled if its generation ended more than a minute before the last watch
+// did.
 func settledInTheEnd(o *outcome, say promises.Say) {
 	for _, c := range o.Orders() {
 		one := o.Truth[c.Generation]
@@ -174,8 +174,8 @@ func settledInTheEnd(o *outcome, say promises.Say) {
 	}
 }
 
-// leftAlone reports whether the settlement job failed to read a generation. It then skips the generation for ten
-// minutes.
+// leftAlone reports whether the settlement job could not read a generation. After such a failure, the job skips
+// the generation for ten minutes.
 func (o *outcome) leftAlone(generation string) bool {
 	return slices.ContainsFunc(o.requests, func(r request) bool {
 		return !r.poll && r.op == routeRead && path.Base(r.path) == generation && r.at > o.End-10*time.Minute && r.status != 200

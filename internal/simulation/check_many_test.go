@@ -11,15 +11,15 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// manyStream is a stream of many generations as its caller observes it.
+// manyStream is a watch of many generations, as its caller sees it.
 type manyStream struct {
 	open promises.Event
 	has  memory
-	up   bool // the caller has caught up
+	up   bool // whether the watch has caught up
 }
 
-// tellsChanges checks that a watch of many generations delivers only changes, even across streams, because a new stream
-// sends the known etags.
+// tellsChanges checks that a watch of many generations delivers only changes. This also applies after a reconnect,
+// because the caller then sends the etags that it knows.
 func tellsChanges(o *outcome, say promises.Say) {
 	crowd := o.openGenerations()
 	streams := map[string]*manyStream{}
@@ -43,7 +43,7 @@ func tellsChanges(o *outcome, say promises.Say) {
 	}
 }
 
-// applyUpdate applies an update to the caller's state.
+// applyUpdate checks an update and stores its state.
 func (s *manyStream) applyUpdate(e promises.Event, say promises.Say) {
 	deleted := e.State == easelv1.State_STATE_DELETED
 	switch {
@@ -57,17 +57,17 @@ func (s *manyStream) applyUpdate(e promises.Event, say promises.Say) {
 	}
 }
 
-// caughtUp compares the caller's generations with the announced number and with the truth.
+// caughtUp compares the states that the caller has with the announced number of generations and with the truth.
 func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say promises.Say) {
 	s.up = true
 	want := len(s.has)
 	if len(s.open.Named) > 0 {
 		want = len(s.open.Named)
 	}
-	if e.Text != fmt.Sprint(want) && !o.excused(s.open.At-time.Minute, e.At, "", "", reachLedger) { // while the ledger does not respond, a watch waits
+	if e.Text != fmt.Sprint(want) && !o.excused(s.open.At-time.Minute, e.At, "", "", reachLedger) { // while the ledger does not respond, a watch may wait
 		say(e, "the stream caught up with %s generations, but the caller has %d", e.Text, want)
 	}
-	limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd/pollRate*2)*time.Second // the same limit as in seenInTime
+	limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd/pollRate*2)*time.Second // the limit in seenInTime
 	for _, id := range slices.Sorted(maps.Keys(s.has)) {
 		one := o.Truth[id]
 		if promises.IsEnd(s.has[id].State) || one.Deleted || one.Ended < 0 || s.open.At-one.Ended < limit {
@@ -80,7 +80,7 @@ func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say p
 	}
 }
 
-// done checks that a stream of named generations ended only after all of them had ended.
+// done checks that a watch of named generations ended only after all of them had ended.
 func (s *manyStream) done(e promises.Event, say promises.Say) {
 	for _, id := range s.open.Named {
 		if !promises.IsEnd(s.has[id].State) {

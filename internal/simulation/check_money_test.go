@@ -8,8 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/promises"
 )
 
-// onlyWhatIsKnown compares the outcomes that callers received with the requests that were sent and with the sandbox's
-// accounts.
+// onlyWhatIsKnown checks the outcomes that callers received against the requests that were sent to the catalog.
 func onlyWhatIsKnown(o *outcome, say promises.Say) {
 	posts := map[string][]request{}
 	for _, r := range o.requests {
@@ -35,7 +34,7 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 			if e.Outcome == promises.NotPlacedByThisCall && r.at >= e.Since && o.isOwn(e, r) && !slices.Contains(definite, r.status) {
 				say(e, "the error reports the order as not placed by this call, but it was sent at %v", r.at)
 			}
-			if !o.plan.Held && e.Outcome == promises.NotPlacedByThisCall { // the API key was not verified, so an earlier request of this process may be missing in the error
+			if !o.plan.Held && e.Outcome == promises.NotPlacedByThisCall { // the API key is not verified, so the error need not report an earlier request of this process
 				continue
 			}
 			if reason != "SUBMISSION_OUTCOME_UNKNOWN" && reason != "SUBMISSION_IN_PROGRESS" && reason != "LEDGER_UNAVAILABLE" && code != "DeadlineExceeded" && reason != "" &&
@@ -46,10 +45,10 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 	}
 }
 
-// definite contains the HTTP statuses that mean a definite rejection.
+// definite contains the HTTP statuses of definite rejections.
 var definite = []int{400, 401, 402, 403, 404, 409, 413, 422}
 
-// knower returns the name of the store that remembers a process's requests: either the ledger or the process itself.
+// knower returns the name of the place in which a process remembers its requests: the ledger or the process itself.
 func (o *outcome) knower(process string) string {
 	if o.plan.Ledger {
 		return "ledger"
@@ -57,14 +56,15 @@ func (o *outcome) knower(process string) string {
 	return process
 }
 
-// isOwn reports whether a request was sent for the given call. With a ledger, other processes may also send the order,
-// under later leases.
+// isOwn reports whether a request was sent for the given call. If there is a ledger, requests under a later lease or
+// by another process do not count.
 func (o *outcome) isOwn(e promises.Event, r request) bool {
 	held, _ := o.heldAt(r.key, r.at)
 	return !o.plan.Ledger || r.process == e.Process && held.Leases <= 1
 }
 
-// mayHaveTaken reports whether an order may exist after a request, judging by the response that the sender received.
+// mayHaveTaken reports whether the catalog may have placed an order, according to the response that the process
+// received.
 func (o *outcome) mayHaveTaken(r request) bool {
 	return r.status == 0 || r.status >= 500 || r.status/100 == 2 && o.excused(r.at, r.end, "", "", reachOrders)
 }
@@ -112,7 +112,7 @@ func ordersAreFinished(o *outcome, say promises.Say) {
 			say(promises.Event{At: r.at, Actor: r.process, Generation: r.key}, "the attempt's context ended after %v", r.end-r.at)
 		}
 	}
-	const pause = 6 * time.Second      // longest pause between two attempts
+	const pause = 6 * time.Second      // maximum pause between two attempts
 	attempts := map[string][]request{} // requests by process and key
 	for _, r := range o.sent() {
 		if r.op == routePlace {

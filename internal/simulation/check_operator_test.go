@@ -10,8 +10,9 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// operatorsSeeAll checks that each complete list contains the ledger's generations that the catalog still has, with
-// their owners. The last list must also contain generations that the ledger does not know.
+// operatorsSeeAll checks the operator's complete lists. Each must contain the generations that the ledger had at
+// the start of the list and that still exist, with their owners. The last list must also contain generations that
+// are not in the ledger.
 func operatorsSeeAll(o *outcome, say promises.Say) {
 	if !o.plan.Ledger {
 		return
@@ -33,10 +34,10 @@ func operatorsSeeAll(o *outcome, say promises.Say) {
 	}
 }
 
-// firstLabelsStay checks that an order's final labels come from an attempt that started before the order was
+// firstLabelsStay checks that the final labels of an order come from an attempt that started before the order was
 // written to the ledger.
 func firstLabelsStay(o *outcome, say promises.Say) {
-	attempts := map[string][]time.Duration{} // start times by caller and upstream key
+	attempts := map[string][]time.Duration{} // start times of attempts, by caller and upstream key
 	for _, e := range o.Events {
 		if e.Kind == promises.Ordered && o.plan.Ledger {
 			name := e.Actor + " " + o.UpstreamKey(e, e.Text)
@@ -67,7 +68,7 @@ func firstLabelsStay(o *outcome, say promises.Say) {
 	}
 }
 
-// usageIsTheLedgers compares the final usage report with the ledger's orders and the catalog's accounts.
+// usageIsTheLedgers compares the final usage report with the orders in the ledger and the accounts in the catalog.
 func usageIsTheLedgers(o *outcome, say promises.Say) {
 	want, charged := map[string]*easelv1.UsageRow{}, map[string]int64{}
 	orders := map[string]promises.Version{}
@@ -91,7 +92,7 @@ func usageIsTheLedgers(o *outcome, say promises.Say) {
 		orders[c.Generation] = c
 	}
 	for _, g := range o.Accounts["held"].Generations {
-		if c := orders[g.ID]; c.Cost >= 0 { // negative if the cost was never read
+		if c := orders[g.ID]; c.Cost >= 0 { // a negative cost was never read
 			charged[c.Owner] += min(g.CostCents, c.MaxCost())
 		}
 	}

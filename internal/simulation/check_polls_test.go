@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/promises"
 )
 
-// sent returns the requests in the order of their start.
+// sent returns the requests, ordered by the time at which they were sent.
 func (o *outcome) sent() []request {
 	list := slices.Clone(o.requests)
 	slices.SortStableFunc(list, func(a, b request) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.path, b.path)) })
@@ -29,7 +29,7 @@ func (o *outcome) polls() map[account][]request {
 	return polls
 }
 
-// bucket is a token bucket for polls. It holds the tokens of at most one second.
+// bucket is a token bucket for polls, which holds at most the tokens for one second.
 type bucket struct {
 	at     time.Duration
 	tokens float64
@@ -40,11 +40,11 @@ func (b *bucket) fill(at time.Duration) {
 	b.at = at
 }
 
-// renewal is the time until every replica knows the number of replicas that share the poll rate.
+// renewal is the maximum time until every replica knows how many replicas share the poll rate.
 const renewal = 12 * time.Second
 
-// pollsKeepToRate checks the polls of each process and key against a token bucket. It checks the polls of all processes
-// together against one bucket, from the time when the processes know about each other.
+// pollsKeepToRate checks the polls of each process under each API key against a token bucket. If there is a ledger, it
+// also checks the polls of all processes together, and allows for the time until they know about each other.
 func pollsKeepToRate(o *outcome, say promises.Say) {
 	const rounding = 1e-6
 	together := map[string]*bucket{}
@@ -78,19 +78,20 @@ func pollsKeepToRate(o *outcome, say promises.Say) {
 	}
 }
 
-// oncePolled checks that polls of the same generation do not overlap, and that they are at least the minimum interval
-// apart. Only the read that confirms a list may follow sooner.
+// oncePolled checks that polls of one generation do not overlap, and that they are at least the minimum interval apart.
+// Only a read that confirms a list may follow earlier.
 func oncePolled(o *outcome, say promises.Say) {
 	for who, list := range o.polls() {
 		o.onceIn(list, who, say)
 	}
 }
 
-// onceIn checks oncePolled for the requests of one process. Two replicas may poll the same generation at the same time.
+// onceIn performs the check of oncePolled for one process, because two replicas may poll the same generation at the
+// same time.
 func (o *outcome) onceIn(list []request, who account, say promises.Say) {
-	last := map[string][]request{} // the last reads of each path, up to three
+	last := map[string][]request{} // last reads of each path, at most three
 	for _, r := range list {
-		if r.op != routeRead || r.status == 404 || r.status == 401 { // a generation that does not exist, or an invalid key, causes a request for each caller
+		if r.op != routeRead || r.status == 404 || r.status == 401 { // every caller causes a request if the generation does not exist or the key is invalid
 			continue
 		}
 		before := last[r.path]
@@ -108,8 +109,8 @@ func (o *outcome) onceIn(list []request, who account, say promises.Say) {
 	}
 }
 
-// outageIsProbed checks the number of polls after the first minute of an outage. Polls become rarer until they are at
-// least 27 s apart, regardless of the number of watched generations.
+// outageIsProbed checks the number of polls after the first minute of an outage. The interval between polls grows to at
+// least 27 s, however many generations are watched.
 func outageIsProbed(o *outcome, say promises.Say) {
 	for _, f := range o.faults {
 		if f.reach != reachOutage || f.to-f.from < 3*time.Minute || o.mixed(f) {
@@ -132,7 +133,7 @@ func outageIsProbed(o *outcome, say promises.Say) {
 	}
 }
 
-// callsRetryLittle checks that a process retries only a few reading calls during an outage.
+// callsRetryLittle checks that a process retries only a few reads during an outage.
 func callsRetryLittle(o *outcome, say promises.Say) {
 	for _, f := range o.faults {
 		if f.reach != reachOutage || o.mixed(f) {
@@ -153,10 +154,10 @@ func callsRetryLittle(o *outcome, say promises.Say) {
 }
 
 func nobodyPolls(o *outcome, say promises.Say) {
-	if o.plan.Events { // a team with events counts as a watcher
+	if o.plan.Events { // events for a team have the same effect as a watch
 		return
 	}
-	if o.plan.Held { // orders are settled
+	if o.plan.Held { // after an order, Easel waits until its cost is final
 		settlingIsCheap(o, say)
 		return
 	}
@@ -168,15 +169,14 @@ func nobodyPolls(o *outcome, say promises.Say) {
 	}
 }
 
-// Maximum numbers of requests in a minute without watchers. The render of an unsettled order is polled every 10 s or
-// less often, and the settlement job reads it twice. A minute after the last watcher disconnected, no further render is
-// polled more often.
+// Maximum numbers of requests per minute without watches. The generation of an unsettled order is polled at most every
+// 10 s, and the settlement job reads it twice. The limits apply from a minute after the last watch has ended.
 const (
-	maxAloneReads = 12 // for one render
+	maxAloneReads = 12 // for one generation
 	maxAloneLists = 24
 )
 
-// settlingIsCheap checks that, without watchers, a single replica sends few requests for unsettled orders.
+// settlingIsCheap checks that few requests are sent for unsettled orders when there are no watches.
 func settlingIsCheap(o *outcome, say promises.Say) {
 	type minute struct {
 		path string
@@ -198,7 +198,7 @@ func settlingIsCheap(o *outcome, say promises.Say) {
 	}
 }
 
-// mixed reports whether another fault overlaps, so that the effect of this one can't be isolated.
+// mixed reports whether another fault was active at the same time, so that the effects of f cannot be separated.
 func (o *outcome) mixed(f span) bool {
 	return slices.ContainsFunc(o.faults, func(other span) bool {
 		return other != f && other.from <= f.to && f.from <= other.to && other.reach != reachNobody

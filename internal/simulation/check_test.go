@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/promises"
 )
 
-// timed contains the promises that only virtual time can check, in the order of the report.
+// timed contains the promises that can be checked only in virtual time, in the order of the report.
 var timed = []promises.Promise[*outcome]{
 	{Name: "no unknown outcome is reported as known", Check: onlyWhatIsKnown},
 	{Name: "every order that arrives is an attempt of ours", Check: everyPostIsOurs},
@@ -62,7 +62,7 @@ func check(o *outcome) []promises.Broken {
 	return append(promises.Check(promises.All, o.withFaults()), promises.Check(timed, o)...)
 }
 
-// nothingEscapes checks the processes' logs for secrets, and the API keys of their requests.
+// nothingEscapes checks that the logs of the processes contain no secret, and that requests have only known API keys.
 func nothingEscapes(o *outcome, say promises.Say) {
 	for _, text := range o.leaks {
 		say(promises.Event{}, "%s", text)
@@ -74,8 +74,8 @@ func nothingEscapes(o *outcome, say promises.Say) {
 	}
 }
 
-// excused reports whether a fault with one of the reaches was active during a period, for a replica or one of its
-// processes, and for a tenant. An empty name matches every name.
+// excused reports whether a fault with one of the reaches was active during a period. The fault must affect the given
+// replica and tenant. replica may also be the name of a process. An empty name matches every name.
 func (o *outcome) excused(from, to time.Duration, replica, tenant string, reaches ...reach) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool {
 		return slices.Contains(reaches, f.reach) && f.from <= to && from <= f.to &&
@@ -84,8 +84,8 @@ func (o *outcome) excused(from, to time.Duration, replica, tenant string, reache
 	})
 }
 
-// keptFromOrders reports whether T11 prevented orders from being concluded during a fault, so that the fault could not
-// fire. T11 lasts until its orders are abandoned, which may be after the next fault.
+// keptFromOrders reports whether T11 was active during a fault and kept orders open, so that the fault could not fire.
+// T11 lasts until its orders are abandoned, which may be after the next fault.
 func (o *outcome) keptFromOrders(f span) bool {
 	return slices.ContainsFunc(o.faults, func(other span) bool {
 		return other.id == "T11" && other.from <= f.from && f.to <= other.to
@@ -121,7 +121,7 @@ func nothingIsLeft(o *outcome, say promises.Say) {
 	}
 }
 
-// runWasReal reports a broken promise if a run had no load, or if its planned faults did not occur.
+// runWasReal reports a broken promise if the run had no load or if its planned faults did not happen.
 func runWasReal(o *outcome, say promises.Say) {
 	for _, text := range o.problems {
 		say(promises.Event{}, "%s", text)
@@ -147,16 +147,16 @@ func runWasReal(o *outcome, say promises.Say) {
 			say(promises.Event{At: f.from}, "%s did not fire", f.id)
 		}
 	}
-	if idle > len(o.faults)/2 { // one fault may prevent another, but not all
+	if idle > len(o.faults)/2 { // some faults may prevent others, but at least half must fire
 		say(promises.Event{}, "%d of %d faults did not fire", idle, len(o.faults))
 	}
 }
 
-// joinedAtTheEnd reports whether a watch started within a second of its generation's end.
+// joinedAtTheEnd reports whether a watch started within a second of the end of its generation.
 func (o *outcome) joinedAtTheEnd(f span) bool {
 	return slices.ContainsFunc(o.Events, func(e promises.Event) bool {
 		one, known := o.Truth[e.Generation]
-		near := (e.At-one.Ended).Abs() < time.Second || one.Ended < 0 // a dialect without end times
+		near := (e.At-one.Ended).Abs() < time.Second || one.Ended < 0 // negative if the catalog reports no end times
 		return e.Kind == promises.Opened && known && near && e.At >= f.from && strings.Contains(e.Actor, ".L6.")
 	})
 }

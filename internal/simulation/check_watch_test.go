@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// troubled reports whether a trouble was active at a time, or had ended not longer than after before that time.
+// troubled reports whether a trouble was active at the given time, or had ended at most the duration after before it.
 func (o *outcome) troubled(id string, at, after time.Duration) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool { return f.id == id && f.from <= at && at <= f.to+after })
 }
@@ -25,11 +25,11 @@ func onlyTrueStates(o *outcome, say promises.Say) {
 		}
 		one, known := o.Truth[e.Generation]
 		switch {
-		case e.Generation == nobodys && e.State == easelv1.State_STATE_DELETED: // the generation never existed
+		case e.Generation == nobodys && e.State == easelv1.State_STATE_DELETED: // this generation never existed
 		case !known:
 			say(e, "the catalog does not have the generation")
 		case e.State == easelv1.State_STATE_DELETED:
-			// Only the replica that placed a new order knows its generation, and an operator may call any replica.
+			// Only the replica that placed a new order knows its generation, but an operator may use any replica.
 			young := strings.HasPrefix(e.Actor, promises.Operator+".") && o.excused(e.At-time.Minute, e.At, "", "", reachVisible) &&
 				slices.ContainsFunc(o.Events, func(order promises.Event) bool {
 					return order.Kind == promises.Placed && order.Generation == e.Generation && order.At > e.At-30*time.Second
@@ -50,8 +50,8 @@ func onlyTrueStates(o *outcome, say promises.Say) {
 	}
 }
 
-// noLongSilence checks the time between two messages in every stream, unless a fault affected the network, the process
-// or the reader.
+// noLongSilence checks the time between two messages in each stream, except while a fault affects the network, the
+// process or the reader.
 func noLongSilence(o *outcome, say promises.Say) {
 	type stream struct {
 		actor string
@@ -77,11 +77,11 @@ func noLongSilence(o *outcome, say promises.Say) {
 	}
 }
 
-// slack is the allowed delay before a change in a list is delivered. While the list may be incomplete, a read must
+// slack is the maximum delay until a change in a list is delivered. If the list may be incomplete, a read has to
 // confirm the change first.
 const slack = 2 * time.Second
 
-// deliveredAtOnce compares the delivery time of a change with the time of the catalog's response.
+// deliveredAtOnce checks that a change is delivered soon after the catalog has returned it.
 func deliveredAtOnce(o *outcome, say promises.Say) {
 	crowd := o.openGenerations()
 	slow, delivered, named := map[string]bool{}, map[string]bool{}, o.firstNamed()
@@ -96,11 +96,11 @@ func deliveredAtOnce(o *outcome, say promises.Say) {
 			continue
 		}
 		limit := slack + time.Duration(crowd(e.At)/pollRate)*time.Second
-		if first { // a watch of everything delivers a new generation only when the list contains it
+		if first { // a watch of everything delivers a new generation only after the catalog's list contains it
 			limit += maxInterval
 		}
 		from := e.Observed
-		if c := named[e.Generation]; c.At > from { // the interval between ledger queries grows until the ledger knows the owner
+		if c := named[e.Generation]; c.At > from { // until the ledger knows the owner, the watch queries it at growing intervals
 			from = c.At + (c.At - c.Written) + 2*askAgain
 		}
 		if late := e.At - from; late > limit && !o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers, reachReplica, reachReads, reachLedger) {
@@ -109,10 +109,11 @@ func deliveredAtOnce(o *outcome, say promises.Say) {
 	}
 }
 
-// askAgain is the minimum interval at which a team's watch of everything queries the ledger about unknown generations.
+// askAgain is the minimum interval at which a team's watch of everything queries the ledger for the owners of
+// generations.
 const askAgain = 2 * time.Second
 
-// firstNamed returns, by generation, the first version of the order that names the generation.
+// firstNamed returns, for each generation, the first version of its order that contains the generation.
 func (o *outcome) firstNamed() map[string]promises.Version {
 	first := map[string]promises.Version{}
 	for _, c := range o.Versions {
@@ -123,7 +124,7 @@ func (o *outcome) firstNamed() map[string]promises.Version {
 	return first
 }
 
-// seenInTime compares the time at which a watcher received a generation's end with the time of the end.
+// seenInTime checks that a watcher receives the success of a generation soon after it.
 func seenInTime(o *outcome, say promises.Say) {
 	type view struct{ actor, gen string }
 	since := map[view]time.Duration{}
@@ -152,7 +153,7 @@ func seenInTime(o *outcome, say promises.Say) {
 	}
 }
 
-// openGenerations returns a function that counts the generations in progress around a given time.
+// openGenerations returns a function that returns the number of unfinished generations around a given time.
 func (o *outcome) openGenerations() func(at time.Duration) float64 {
 	var changes []time.Duration
 	type change struct {
@@ -186,7 +187,7 @@ func (o *outcome) openGenerations() func(at time.Duration) float64 {
 	}
 }
 
-// watchesAreKept checks that each stream that ended with an error had a reason to end.
+// watchesAreKept checks that each stream that ended with an error had a legitimate reason to end.
 func watchesAreKept(o *outcome, say promises.Say) {
 	closing := map[string]bool{}
 	for _, e := range o.Events {
@@ -203,13 +204,13 @@ func watchesAreKept(o *outcome, say promises.Say) {
 			continue
 		}
 		if (e.Kind == promises.Silent || saysLedger(e.Text)) && !o.wasOpen(e, e.At) && o.excused(e.At-time.Minute, e.At, e.Process, "", reachLedger) {
-			continue // only a watch that has not started may fail
+			continue // a watch may fail only before it has started
 		}
 		if strings.HasSuffix(e.Text, "UPSTREAM_UNAVAILABLE") && !o.plan.Held && !o.wasOpen(e, e.At) && !o.hadAccepted(e) {
-			continue // the catalog has never accepted the API key from this replica
+			continue // the catalog has not yet accepted this API key from this process
 		}
 		if strings.HasPrefix(e.Text, "NotFound") && o.plan.Ledger && o.excused(e.At-time.Minute, e.At, "", "", reachVisible) {
-			continue // another replica placed the order
+			continue // another replica placed the order, and the generation is not visible yet
 		}
 		if strings.HasPrefix(e.Text, "NotFound") && (o.Truth[e.Generation].Deleted || e.Generation == nobodys) {
 			continue
@@ -218,20 +219,21 @@ func watchesAreKept(o *outcome, say promises.Say) {
 	}
 }
 
-// hadAccepted reports whether the catalog accepted the actor's API key from the event's process within the last hour.
+// hadAccepted reports whether, in the last hour, the catalog accepted a request from the event's process under the
+// actor's API key.
 func (o *outcome) hadAccepted(e promises.Event) bool {
 	return slices.ContainsFunc(o.requests, func(r request) bool {
 		return r.process == e.Process && r.apiKey == e.Owner() && r.status/100 == 2 && r.end < e.At && e.At-r.end < time.Hour
 	})
 }
 
-// saysLedger reports whether an error means that the ledger is unavailable: either it does not respond, or waiting
-// queries use all of its connections.
+// saysLedger reports whether an error means that the ledger is unavailable. Either it does not respond, or waiting
+// queries occupy all of its connections.
 func saysLedger(text string) bool {
 	return strings.HasSuffix(text, "LEDGER_UNAVAILABLE") || strings.HasSuffix(text, "OVERLOADED")
 }
 
-// drainIsAnnounced checks that a replica announces the end of its streams before it shuts down gracefully.
+// drainIsAnnounced checks that a replica announces a graceful shutdown in its streams before it ends them.
 func drainIsAnnounced(o *outcome, say promises.Say) {
 	closing := map[string]bool{}
 	for _, e := range o.Events {
@@ -243,7 +245,7 @@ func drainIsAnnounced(o *outcome, say promises.Say) {
 			continue
 		}
 		for _, f := range o.faults {
-			other := o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers) || o.troubled("C2", e.At, time.Minute) // a frozen caller may not have received the announcement
+			other := o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers) || o.troubled("C2", e.At, time.Minute) // a frozen caller may not receive the announcement
 			if f.id == "N4" && !other && f.from <= e.At && e.At <= f.to && strings.HasPrefix(e.Process, f.replica) && o.wasOpen(e, f.from) {
 				say(e, "the stream was closed without an announcement")
 			}
@@ -251,7 +253,7 @@ func drainIsAnnounced(o *outcome, say promises.Say) {
 	}
 }
 
-// wasOpen reports whether an event's stream received a message before the given time.
+// wasOpen reports whether an event's stream had received a message before the given time.
 func (o *outcome) wasOpen(e promises.Event, by time.Duration) bool {
 	return slices.ContainsFunc(o.Events, func(other promises.Event) bool {
 		return other.Actor == e.Actor && other.Stream == e.Stream && other.Kind != promises.Opened && other.At < by

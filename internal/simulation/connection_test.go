@@ -14,8 +14,8 @@ import (
 type ledgerConn struct {
 	gateway *gateway
 
-	ctx   context.Context // the transaction's context; nil outside a transaction
-	begun int64           // length of the journal at the start of the transaction; negative if no trap waits for a step
+	ctx   context.Context // context of the transaction, or nil
+	begun int64           // length of the journal when the transaction began, or -1 if no trap is set
 }
 
 func (c *ledgerConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
@@ -26,7 +26,7 @@ func (c *ledgerConn) Begin() (driver.Tx, error) {
 	return c.BeginTx(context.Background(), driver.TxOptions{})
 }
 
-// BeginTx starts an exclusive transaction, like BEGIN IMMEDIATE.
+// BeginTx starts an exclusive transaction, as BEGIN IMMEDIATE does.
 func (c *ledgerConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
 	d := c.gateway.database
 	if err := c.gateway.reach(ctx); err != nil {
@@ -46,7 +46,7 @@ func (c *ledgerConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx
 	return c, nil
 }
 
-// end ends the transaction with COMMIT or ROLLBACK.
+// end executes COMMIT or ROLLBACK.
 func (c *ledgerConn) end(how string) error {
 	if c.ctx == nil {
 		return nil
@@ -65,7 +65,7 @@ func (c *ledgerConn) Rollback() error { return c.end("ROLLBACK") }
 func (c *ledgerConn) Commit() error {
 	ctx, g := c.ctx, c.gateway
 	before, after := c.steps()
-	if g.met(before) { // the database ends a silent session
+	if g.met(before) { // the process has crashed or was frozen, so the database aborts the transaction
 		_ = c.Rollback()
 		_ = g.alive()
 		return errCommitLost
@@ -87,8 +87,8 @@ func (c *ledgerConn) Commit() error {
 	return g.way(ctx)
 }
 
-// steps returns the steps of an order directly before and after the commit. They are noStep if the transaction neither
-// writes an order nor records an outcome.
+// steps returns the steps of an order right before and right after the commit. If the transaction neither writes an
+// order nor records an outcome, both are noStep.
 func (c *ledgerConn) steps() (before, after step) {
 	if c.begun < 0 {
 		return noStep, noStep
@@ -122,7 +122,7 @@ func (c *ledgerConn) QueryContext(ctx context.Context, statement string, args []
 	return rows, err
 }
 
-// ask runs a statement in the transaction, or between other transactions.
+// ask executes a statement in the current transaction. Without a transaction, it executes the statement by itself.
 func (c *ledgerConn) ask(ctx context.Context, statement string, question func() error) error {
 	verb, _, _ := strings.Cut(strings.TrimSpace(statement), " ")
 	writes := verb == "INSERT" || verb == "UPDATE"
@@ -145,7 +145,7 @@ func (c *ledgerConn) ask(ctx context.Context, statement string, question func() 
 	return question()
 }
 
-// keptRows contains the rows of a query result.
+// keptRows contains the rows of a query's result.
 type keptRows struct {
 	columns []string
 	rows    [][]driver.Value

@@ -12,28 +12,28 @@ import (
 	"time"
 )
 
-// database is the database of all replicas: an in-memory SQLite database with one transaction at a time. Each process
-// uses its own gateway, which simulates slow, refused and lost connections.
+// database is the database of all replicas, an in-memory SQLite database that executes one transaction at a time. Each
+// process uses it through a gateway, which simulates slow, refused and lost connections.
 type database struct {
 	world  *world
 	conn   driver.Conn
-	kept   map[string]driver.Stmt // prepared statements of conn that have parameters
-	locked chan struct{}          // acquired while conn and kept are in use
-	clock  string                 // SQL expression for the database's time
+	kept   map[string]driver.Stmt // prepared statements with parameters
+	locked chan struct{}          // lock for conn and kept; it is held while the channel contains a value
+	clock  string                 // SQL expression for the current time
 
 	mu      sync.Mutex
 	trouble ledgerTrouble
-	count   map[string]int // number of operations so far, by process
+	count   map[string]int // number of checks for faults so far, by process
 	met     int            // number of operations that the current fault has affected
 }
 
-// ledgerTrouble is a ledger fault.
+// ledgerTrouble is a fault of the ledger.
 type ledgerTrouble struct {
 	sort    ledgerSort
-	process string // name prefix of the affected processes; "" means all
+	process string // prefix of the names of affected processes; empty means all processes
 }
 
-// ledgerSort is a kind of ledger fault.
+// ledgerSort is a kind of ledgerTrouble.
 type ledgerSort int
 
 const (
@@ -42,8 +42,8 @@ const (
 	ledgerAway              // connections are refused
 	ledgerMute              // queries get no responses
 	ledgerFull              // writes fail
-	commitLost              // the connection is lost during a commit, which may have succeeded
-	commitSilent            // a host disappears before its commit, and its locks are released after sessionTime
+	commitLost              // the connection is lost during a commit, which may or may not succeed
+	commitSilent            // the host vanishes before the commit, and its locks are released after sessionTime
 )
 
 // sessionTime is the time after which the database aborts the transaction of a silent session.
@@ -55,14 +55,14 @@ var (
 	errCommitLost = errors.New("the connection was lost")
 )
 
-// noted contains the columns of an order whose changes the database records.
+// noted contains the columns of orders that the journal records.
 var noted = []string{
 	"id", "owner", "caller", "upstream_key", "api_key", "state", "generation_id", "leases", "leased_until", "order_time",
 	"reserved_cents", "cost_cents", "refunded_cents", "unconfirmed_cents", "settled", "status", "deleted",
 }
 
-// journal contains the statements that define the tables in which the database records each change, in addition to the
-// ledger's own tables.
+// journal contains statements that create tables and triggers. They record each change of orders and budgets, in
+// addition to the ledger's own tables.
 var journal = []string{
 	`CREATE TABLE simulated_orders (at, ` + strings.Join(noted, ", ") + `)`,
 	`CREATE TABLE simulated_budgets (at, owner, period, start_time, spent_cents, reserved_cents)`,
@@ -94,7 +94,7 @@ func (w *world) openDatabase() error {
 	return nil
 }
 
-// watch starts to record the ledger's changes. The ledger's tables must exist.
+// watch starts to record changes in the journal. The ledger's tables must exist.
 func (d *database) watch() error {
 	for _, statement := range journal {
 		if _, err := d.exec(statement); err != nil {
@@ -104,8 +104,8 @@ func (d *database) watch() error {
 	return nil
 }
 
-// statement returns a prepared statement. The few statements that have parameters are cached, because SQLite takes
-// longer to prepare them than to run most of them.
+// statement returns a prepared statement. It caches statements with parameters. There are few of them, and preparing
+// one takes longer than executing most of them.
 func (d *database) statement(text string, values int) (statement driver.Stmt, done func() error, err error) {
 	if kept := d.kept[text]; kept != nil {
 		return kept, nothing, nil
@@ -153,7 +153,7 @@ func (d *database) query(text string, args ...driver.NamedValue) (driver.Rows, e
 	}
 }
 
-// number returns the number that a query selects.
+// number returns the number that a query returns.
 func (d *database) number(question string) int64 {
 	rows, err := d.query(question)
 	if err != nil {
@@ -161,17 +161,17 @@ func (d *database) number(question string) int64 {
 		return -1
 	}
 	row := make([]driver.Value, 1)
-	_ = rows.Next(row) // the result has one row
+	_ = rows.Next(row) // the result has a single row
 	n, _ := row[0].(int64)
 	return n
 }
 
-// words replaces placeholders in a statement with the database's clock.
+// words replaces the placeholders for the current time in a statement.
 func (d *database) words(statement string) string {
 	return strings.NewReplacer("easel_now()", d.clock, "{now}", d.clock).Replace(statement)
 }
 
-// begin starts a fault for the transactions of one process or of all processes.
+// begin starts a fault. fired returns the number of operations that it has affected.
 func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -187,7 +187,8 @@ func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
 		}
 }
 
-// troubles reports whether a kind of fault affects the process now, and returns a random number for this call.
+// troubles reports whether a fault of the given kind affects the process now. It also returns a random number, which
+// is different for each call.
 func (d *database) troubles(g *gateway, sort ledgerSort) (random uint64, yes bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -218,15 +219,15 @@ func (d *database) close() {
 	_ = d.conn.Close()
 }
 
-// gateway is a process's access to the database. It implements driver.Connector.
+// gateway is a process's connection pool. It implements driver.Connector.
 type gateway struct {
 	database *database
 	process  string
-	open     bool // the process has started, so faults apply
+	open     bool // whether the process has started, so that faults apply
 
 	mu     sync.Mutex
-	killed bool          // the process is dead
-	thaw   chan struct{} // nil unless the process is frozen
+	killed bool          // whether the process is dead
+	thaw   chan struct{} // closed when the process continues; nil if the process is not frozen
 }
 
 func (d *database) gateway(process string) *gateway { return &gateway{database: d, process: process} }
@@ -244,7 +245,7 @@ type noDriver struct{}
 
 func (noDriver) Open(string) (driver.Conn, error) { return nil, errors.ErrUnsupported }
 
-// alive waits while the process is frozen. It returns an error if the process has been killed.
+// alive waits until the process is not frozen. It returns an error if the process is dead.
 func (g *gateway) alive() error {
 	for {
 		g.mu.Lock()
@@ -284,7 +285,7 @@ func (g *gateway) resume() {
 	}
 }
 
-// reach simulates the delivery of a query to the database. The delivery may fail.
+// reach simulates the transmission of a query to the database, which may fail.
 func (g *gateway) reach(ctx context.Context) error {
 	if err := g.alive(); err != nil {
 		return err
@@ -299,7 +300,7 @@ func (g *gateway) reach(ctx context.Context) error {
 	return g.way(ctx)
 }
 
-// way waits for the network delay of a query or its response.
+// way waits for the simulated transmission time of a query or of its response.
 func (g *gateway) way(ctx context.Context) error {
 	random, slow := g.database.troubles(g, slowLedger)
 	most := 2 * time.Millisecond

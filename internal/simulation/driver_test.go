@@ -25,7 +25,7 @@ var (
 // patience is the maximum wall-clock time of a run.
 const patience = 10 * time.Minute
 
-// job describes a run.
+// job identifies a run.
 type job struct {
 	seed uint64
 	kind string
@@ -41,9 +41,9 @@ func (j job) command() string {
 	return fmt.Sprintf("go test ./internal/simulation -v -run '^TestOneSeed$' -seed %d -kind '%s'", j.seed, j.kind)
 }
 
-// report is a run's result.
+// report is the result of a run.
 type report struct {
-	Digest string   `json:"digest"` // hash of the events
+	Digest string   `json:"digest"` // hash of all events
 	Broken []string `json:"broken"`
 
 	output string
@@ -52,8 +52,8 @@ type report struct {
 // reportMark precedes a report in the output of a run.
 const reportMark = "report: "
 
-// run runs the job in a process with one CPU, so that events at the same instant have a deterministic order. If the
-// process crashes or times out, the report states it.
+// run runs the job in a process with a single CPU, so that events at the same instant always have the same order. If
+// the process crashes or times out, the report contains this as a broken promise.
 func (j job) run(ctx context.Context, binary string) (r report) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -70,8 +70,8 @@ func (j job) run(ctx context.Context, binary string) (r report) {
 	return r
 }
 
-// repeated is the number of seeds for each seed that runs twice. Both runs must be identical to the nanosecond, because
-// otherwise a failing seed could not be analyzed.
+// repeated is the divisor of the seeds that run twice. Both runs must be identical to the nanosecond. Otherwise, a
+// failing seed could not be analyzed.
 const repeated = 20
 
 // TestSimulate implements 'make simulate'.

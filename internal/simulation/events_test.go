@@ -20,13 +20,13 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// In a world with events, each team has a receiver. At times the receiver is down or slow, returns 500, or accepts an
-// event without responding. When the plan ends, all receivers work.
+// In a world with events, each team has a receiver. At times, a receiver is down or slow, returns 500, or accepts an
+// event without responding. After the time in the plan, all receivers work.
 
-// eventSecret is the secret with which all teams' events are signed.
+// eventSecret is the secret for the signatures of all teams' events.
 const eventSecret = "whsec_c2ltdWxhdGVkX3NlY3JldCB0aGF0IHNpZ25zIGV2ZW50cw=="
 
-// receivers implements the receivers of all teams.
+// receivers simulates the receivers of all teams.
 type receivers struct {
 	world *world
 
@@ -34,12 +34,12 @@ type receivers struct {
 	all []promises.Arrival
 }
 
-// limitsOfTeams returns the teams' budgets in the usual callers file.
+// limitsOfTeams returns the budgets of the teams in the usual callers file.
 func (w *world) limitsOfTeams() map[string]ledger.Limits {
 	limits := map[string]ledger.Limits{}
 	for i, name := range w.plan.tenantNames() {
 		switch {
-		case !w.plan.Ledger || i == 0: // a caller without a team
+		case !w.plan.Ledger || i == 0: // this caller has no team
 		case name == thrifty:
 			limits[name] = ledger.Limits{DailyCents: new(w.plan.Budget), MonthlyCents: new(monthlyBudget(w.plan.Budget))}
 		case i%2 == 1:
@@ -58,7 +58,7 @@ func (w *world) receiving() map[string]bool {
 	return teams
 }
 
-// subscribers returns the teams that receive events. The first tenant is a caller without a team.
+// subscribers returns the teams that receive events. The first tenant has no team.
 func (w *world) subscribers() map[string]events.Team {
 	teams := map[string]events.Team{}
 	if !w.plan.Events {
@@ -73,7 +73,7 @@ func (w *world) subscribers() map[string]events.Team {
 	return teams
 }
 
-// eventConfig returns the configuration with which a process writes events.
+// eventConfig returns the configuration for writing events, or nil in a world without events.
 func (p *process) eventConfig(w *world) *ledger.EventConfig {
 	if !w.plan.Events {
 		return nil
@@ -84,7 +84,7 @@ func (p *process) eventConfig(w *world) *ledger.EventConfig {
 	return &ledger.EventConfig{Teams: p.teams.Known, Generation: data.Generation, Budget: data.Budget}
 }
 
-// kinds returns the kinds of jobs that 'easel serve' runs.
+// kinds returns the kinds of jobs that the process runs.
 func (p *process) kinds(w *world) []jobs.Kind {
 	kinds := []jobs.Kind{jobs.Prune(p.ledger), jobs.Retention(p.ledger)}
 	if w.plan.Events {
@@ -103,7 +103,7 @@ type wayToReceivers struct {
 	process *process
 }
 
-// mood is a receiver's behavior.
+// mood is a way in which a receiver behaves.
 type mood int
 
 const (
@@ -113,10 +113,10 @@ const (
 	receiverDeadFor10Minutes
 	receiverSlow
 	receiverBroken
-	receiverMute // it accepts an event, but its response is lost
+	receiverMute // accepts an event, but the response is lost
 )
 
-// mood returns a team's receiver behavior, which depends on the time and the seed.
+// mood returns the behavior of a team's receiver at the current time. It depends only on the time and the seed.
 func (r *receivers) mood(team string) mood {
 	since := r.world.history.Since()
 	if since > r.world.plan.Length {
@@ -128,10 +128,10 @@ func (r *receivers) mood(team string) mood {
 	return mood(mix(r.world.seed("receiver "+team+strconv.Itoa(int(since/(20*time.Second))))) % 7)
 }
 
-// RoundTrip delivers an event or simulates a failure.
+// RoundTrip delivers an event or simulates a failure of the receiver.
 func (w wayToReceivers) RoundTrip(r *http.Request) (*http.Response, error) {
 	defer r.Body.Close()
-	if err := w.process.gateway.alive(); err != nil { // requests of a dead process are lost
+	if err := w.process.gateway.alive(); err != nil { // fails if the process is dead
 		return nil, err
 	}
 	body, err := io.ReadAll(r.Body)
@@ -163,7 +163,7 @@ func answerOf(r *http.Request, status int) *http.Response {
 	return &http.Response{StatusCode: status, Header: http.Header{}, Body: http.NoBody, Request: r}
 }
 
-// take records an event that has reached its receiver.
+// take records an event that was delivered to a receiver.
 func (w wayToReceivers) take(team string, r *http.Request, body []byte) {
 	a := promises.NewArrival(team, eventSecret, r.Header, body)
 	a.At, a.Process = w.world.history.Since(), w.process.name

@@ -7,7 +7,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These faults test the limiter. Demand exceeds the catalog's rate or its daily cap, or the catalog requests a pause.
+// These troubles test the limiter. The demand exceeds the catalog's rate or its daily cap, or the catalog requests a
+// pause.
 func init() {
 	acts["G1"] = faultAction{reach: reachNobody, victim: flood}
 	acts["G2"] = faultAction{reach: reachOrders, victim: orderPastTheCap, begin: func(s *runningFault) (func(), func() int) {
@@ -19,12 +20,12 @@ func init() {
 }
 
 const (
-	orderRate       = 2.0 // orders per second that a catalog with a low rate accepts
+	orderRate       = 2.0 // orders per second that the catalog accepts if its rate is low
 	floodOrders     = 60  // number of concurrent orders of the flooding team
-	capOrdersAtOnce = 4   // number of orders in flight when the cap rejects the first of them
+	capOrdersAtOnce = 4   // maximum number of orders in flight when the catalog first reports the cap
 )
 
-// flood sends many concurrent orders for one team while another team orders sequentially.
+// flood sends many orders of one team concurrently, while another team places one order after the other.
 func flood(s *runningFault) {
 	owner, small := s.c.tenant, s.world.tenants[0]
 	if small == owner {
@@ -44,7 +45,7 @@ func flood(s *runningFault) {
 	}
 }
 
-// orderPastTheCap repeatedly places orders that the daily cap rejects.
+// orderPastTheCap places orders repeatedly while the daily cap rejects them.
 func orderPastTheCap(s *runningFault) {
 	for range 40 {
 		s.c.buy(s.c.haiku(false), 10*time.Second)
@@ -52,7 +53,7 @@ func orderPastTheCap(s *runningFault) {
 	}
 }
 
-// orderIntoAPause places concurrent orders from several callers during a pause that the catalog has requested.
+// orderIntoAPause places overlapping orders from several callers around a pause that the catalog requests.
 func orderIntoAPause(s *runningFault) {
 	for i := range 5 {
 		s.concurrently(s.next(fmt.Sprint("waits", i)), func(h *caller) {

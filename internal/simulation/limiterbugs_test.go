@@ -1,6 +1,6 @@
 package simulation
 
-// limiterBugs are plausible bugs in the limiter.
+// limiterBugs contains plausible bugs in the limiter.
 var limiterBugs = []bug{
 	{
 		name:   "polls take nothing from their rate",

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// Faults that concern money. The catalogue of faults lists them under M.
+// These troubles concern money. Their IDs start with M.
 func init() {
 	for id, act := range map[string]faultAction{
 		"M1":  {reach: reachNobody, victim: moveWhileQuoted, begin: slowQuotes},
@@ -32,7 +32,7 @@ func init() {
 		}},
 		"M12": {reach: reachReplica, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 			return s.atStep(stepBeforePost, (*replica).freeze, func(r *replica, p *process) {
-				s.c.sleep(s.world.plan.Window + s.world.plan.Forgets) // another process has sent the order, and the catalog has forgotten its key
+				s.c.sleep(s.world.plan.Window + s.world.plan.Forgets) // in the meantime, another process sends the order and the catalog forgets its key
 				r.thaw(p)
 			})
 		}},
@@ -79,8 +79,8 @@ func slowQuotes(s *runningFault) (end func(), fired func() int) {
 	return inject(s, sandbox.Fault{Delay: sandbox.Delay(6 * time.Second), Key: s.apiKey()}, routeQuote)
 }
 
-// moveWhileQuoted moves a caller to another team while its order is being quoted. The caller immediately repeats its
-// key.
+// moveWhileQuoted moves a caller to another team while its order is being quoted. The caller then sends the order
+// again, under the same key.
 func moveWhileQuoted(s *runningFault) {
 	w := s.world
 	team := w.tenants[1]
@@ -112,10 +112,10 @@ func moveWhileQuoted(s *runningFault) {
 	s.c.sleep(2 * time.Second)
 }
 
-// movedKey is an idempotency key that a caller used both before and after it changed teams.
+// movedKey is an idempotency key that a caller used before and after it changed teams.
 type movedKey struct{ team, key string }
 
-// oneChargeForAMovedCaller checks in the sandbox's accounts that each movedKey was charged only once.
+// oneChargeForAMovedCaller checks in the sandbox's accounts that each movedKey was charged at most once.
 func oneChargeForAMovedCaller(o *outcome, say promises.Say) {
 	for _, m := range o.moved {
 		var charged []string
@@ -133,8 +133,9 @@ func oneChargeForAMovedCaller(o *outcome, say promises.Say) {
 	}
 }
 
-// buyTwice sends the same order from two concurrent callers, to the same replica or to different replicas. One caller
-// has a limit below the price, and its quote takes a while. The other caller has no limit.
+// buyTwice sends the same order from two callers concurrently. One of them has a limit below the price, and its quote
+// takes a while. The other has no limit. apart is the distance between the indexes of their replicas, or zero for one
+// replica.
 func (s *runningFault) buyTwice(apart int) {
 	limited, free := s.c.helper(s.next("limited")), s.c.helper(s.next("free"))
 	limited.at, free.at = s.Replica, (s.Replica+apart)%len(s.world.replicas)
@@ -155,8 +156,8 @@ func (s *runningFault) buyTwice(apart int) {
 	s.done(ok)
 }
 
-// missForAWhile makes reads of generations return 404 or 410, as if a proxy were broken or the API key belonged to
-// another account.
+// missForAWhile injects a fault that makes reads of generations return 404 or 410, as if a proxy failed or the API
+// key belonged to another account.
 func missForAWhile(s *runningFault) (end func(), fired func() int) {
 	s.For = 20 * time.Second
 	missing := []sandbox.Fault{
@@ -165,7 +166,7 @@ func missForAWhile(s *runningFault) (end func(), fired func() int) {
 	return inject(s, missing, routeRead)
 }
 
-// olderCallersFile makes a replica use an older callers file, which has no receivers of events.
+// olderCallersFile replaces a process's callers file with an older one, in which no team has a receiver.
 func olderCallersFile(s *runningFault) (end func(), fired func() int) {
 	p := s.world.replicas[s.Replica].current()
 	older := s.world.subscribers()
@@ -176,7 +177,7 @@ func olderCallersFile(s *runningFault) (end func(), fired func() int) {
 	return func() { p.teams.Set(s.world.subscribers()) }, func() int { return 1 }
 }
 
-// nothingReservedPastTheWindow checks that no order past the resend window has a reservation.
+// nothingReservedPastTheWindow checks that no order without an outcome has a reservation after its resend window.
 func nothingReservedPastTheWindow(o *outcome, say promises.Say) {
 	for _, c := range o.Orders() {
 		due := max(o.Healed, c.Written+o.plan.Window) + 2*time.Minute
@@ -186,8 +187,8 @@ func nothingReservedPastTheWindow(o *outcome, say promises.Say) {
 	}
 }
 
-// nothingChargedPastTheWindow checks that a process that was frozen before it sent an order does not send the order
-// after the resend window.
+// nothingChargedPastTheWindow checks that no order is sent after its resend window by a process that was frozen
+// before.
 func nothingChargedPastTheWindow(o *outcome, say promises.Say) {
 	if !o.plan.Ledger || !slices.ContainsFunc(o.plan.Troubles, func(t trouble) bool { return t.ID == "M12" }) {
 		return
@@ -201,8 +202,8 @@ func nothingChargedPastTheWindow(o *outcome, say promises.Say) {
 	}
 }
 
-// notPlacedIsTrueWhenSaid checks that no call reported an order as not placed after the order was placed, or if the
-// ledger had the order during the complete call.
+// notPlacedIsTrueWhenSaid checks the calls that reported an order as not placed. The order must not have been placed
+// before, and the ledger must not have had the order during the complete call.
 func notPlacedIsTrueWhenSaid(o *outcome, say promises.Say) {
 	for _, e := range o.Events {
 		if !o.plan.Ledger || e.Kind != promises.Failed || e.Order == "" || e.Outcome != promises.NotPlaced {

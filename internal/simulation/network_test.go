@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// wireRoom is the number of bytes that each direction of a connection can buffer before writes block.
+// wireRoom is the number of bytes that a connection buffers in each direction before writes block.
 const wireRoom = 64 << 10
 
-// forsaken is the time after which a connection without acknowledgements is closed. The servers set the same limit for
-// TCP on real sockets.
+// forsaken is the time after which a connection is closed if nothing is acknowledged. On real sockets, the servers set
+// the same limit for TCP.
 const forsaken = 45 * time.Second
 
 // condition is the state of a link.
@@ -24,27 +24,27 @@ type condition int
 
 const (
 	up      condition = iota
-	refused           // dials fail immediately
-	silent            // dials and bytes are lost
-	frozen            // bytes wait, and arrive when the link is no longer frozen
+	refused           // new connections are refused at once
+	silent            // new connections and all bytes are lost
+	frozen            // bytes are delayed until the link is no longer frozen
 )
 
-// link is the network path between two places. Its condition affects every connection over it.
+// link is the network path between two places. Its condition affects all connections over it.
 type link struct {
 	mu    sync.Mutex
 	state condition
-	wires []*wire       // in the order of creation
-	hits  int           // number of dials and connections that faults have affected
-	queue int           // number of dials that wait for a change of the condition
+	wires []*wire       // open connections, in the order of their creation
+	hits  int           // number of dials and connections that were affected by the condition
+	queue int           // number of dials that wait for the condition to change
 	over  chan struct{} // closed when the condition changes
 }
 
 func newLink() *link { return &link{over: make(chan struct{})} }
 
-// spacing separates two events that would otherwise happen at the same instant.
+// spacing is the time between two events that would otherwise happen at the same instant.
 const spacing = time.Microsecond
 
-// become changes the link's condition. If the link becomes silent, its open connections are lost.
+// become changes the condition of the link. If the link becomes silent, its open connections are lost.
 func (l *link) become(state condition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -69,7 +69,7 @@ func (l *link) become(state condition) {
 	}
 }
 
-// cut resets every connection, and returns the number of connections.
+// cut resets all connections and returns their number.
 func (l *link) cut() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,14 +82,14 @@ func (l *link) cut() int {
 	return n
 }
 
-// fired returns the number of dials and connections that the link's faults have affected.
+// fired returns the number of dials and connections that the link's condition has affected.
 func (l *link) fired() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.hits
 }
 
-// dial connects to a place over the link.
+// dial opens a connection to an address over the link.
 func (l *link) dial(ctx context.Context, to *sharedAddress) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -149,13 +149,13 @@ func (l *link) drop(w *wire) {
 	l.wires = slices.DeleteFunc(l.wires, func(one *wire) bool { return one == w })
 }
 
-// wire is a connection with two directions and two ends.
+// wire is a connection with two ends. It carries bytes in two directions.
 type wire struct {
 	link      *link
 	near, far *end
-	there     *direction // direction from near to far
+	there     *direction // from near to far
 	back      *direction
-	lost      bool // the link became silent; guarded by the link's mutex
+	lost      bool // whether the link became silent; guarded by the mutex of link
 }
 
 func newWire(l *link) *wire {
@@ -175,7 +175,7 @@ func (w *wire) reset() {
 	w.back.reset()
 }
 
-// abandon closes a connection that became silent, as TCP does.
+// abandon closes a silent connection after some time, as TCP does.
 func (w *wire) abandon() {
 	if w.lost {
 		return
@@ -196,7 +196,7 @@ type end struct {
 func (e *end) Read(p []byte) (int, error)  { return e.in.read(p) }
 func (e *end) Write(p []byte) (int, error) { return e.out.write(p) }
 
-// Close closes the write direction. The other end can still read the bytes that were already written.
+// Close closes the end. The other end can still read bytes that were written before.
 func (e *end) Close() error {
 	last := e.out.finish()
 	if e.in.abandon() && last {
@@ -222,15 +222,15 @@ func (e *end) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// direction carries a connection's bytes in one direction.
+// direction carries the bytes of a connection in one direction.
 type direction struct {
 	mu       sync.Mutex
 	news     sync.Cond
 	bytes    []byte
-	held     bool  // written bytes do not arrive
-	finished bool  // the writer has closed
-	deserted bool  // the reader has closed
-	broken   error // error of a reset connection; nil if it was not reset
+	held     bool  // whether written bytes are held back
+	finished bool  // whether the writer has closed its end
+	deserted bool  // whether the reader has closed its end
+	broken   error // error of a reset connection, or nil
 
 	readBy, writeBy deadline
 }
@@ -318,13 +318,13 @@ func (d *direction) reset() {
 	})
 }
 
-// finish closes the writer's end, and reports whether the reader's end is already closed.
+// finish closes the writer's end and reports whether the reader's end is closed already.
 func (d *direction) finish() (last bool) {
 	d.change(func() { d.finished, last = true, d.deserted; d.quiet() })
 	return last
 }
 
-// abandon closes the reader's end, and reports whether the writer's end is already closed.
+// abandon closes the reader's end and reports whether the writer's end is closed already.
 func (d *direction) abandon() (last bool) {
 	d.change(func() { d.deserted, last = true, d.finished; d.quiet() })
 	return last

@@ -20,7 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// allTenants returns all tenants that call the replicas.
+// allTenants returns all tenants that use the replicas, including the operator and the guest.
 func (w *world) allTenants() []*tenant {
 	if w.operator == nil {
 		return w.tenants
@@ -28,7 +28,7 @@ func (w *world) allTenants() []*tenant {
 	return append(slices.Clone(w.tenants), w.operator, w.guest)
 }
 
-// operate runs the operator, which periodically lists everything and places its own order.
+// operate acts as the operator: it periodically lists everything, deletes a generation, and places an order.
 func (c *caller) operate() {
 	for round := 0; !c.over() && c.world.history.Since() < c.world.plan.Length; round++ {
 		c.sleep(c.about(c.world.plan.Length / 6))
@@ -43,7 +43,8 @@ func (c *caller) operate() {
 	}
 }
 
-// orderPast uses the shared API key to place an order that bypasses Easel. Faults may affect this order too.
+// orderPast places an order under the shared API key directly in the catalog, without Easel. Faults affect this
+// order too.
 func (w *world) orderPast(n int) {
 	client, cred := w.pastEasel()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -53,16 +54,16 @@ func (w *world) orderPast(n int) {
 	})
 }
 
-// pastEasel returns a catalog client for the shared account that bypasses Easel.
+// pastEasel returns a client of the catalog that uses the shared API key without Easel.
 func (w *world) pastEasel() (*catalog.Client, catalog.Credential) {
 	client, err := catalog.New(catalog.Config{BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Transport: cutTransport{handlerTransport{w.box}}})
 	if err != nil {
-		panic(err) // the configuration is constant
+		panic(err) // cannot fail for this configuration
 	}
 	return client.Polls(), catalog.Forwarded(catalog.NewSecret(w.account.key))
 }
 
-// cutTransport is a transport to a handler that may abort the connection.
+// cutTransport is a transport to a handler. If the handler aborts the connection, it returns an error.
 type cutTransport struct{ http.RoundTripper }
 
 func (c cutTransport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
@@ -74,14 +75,14 @@ func (c cutTransport) RoundTrip(r *http.Request) (resp *http.Response, err error
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// listing is a complete list that the operator received.
+// listing is a complete list that the operator has received.
 type listing struct {
 	since, at time.Duration
 	all       map[string]*easelv1.Generation
 }
 
-// oversee lists everything, and deletes a generation of another owner. It does not delete generations with files,
-// because readers compare the files with the catalog's files at the end.
+// oversee lists everything and deletes a generation of another owner. It does not delete a generation with a
+// file, because downloaded files are compared with the catalog's files at the end.
 func (c *caller) oversee() {
 	since := c.world.history.Since()
 	all, err := c.listAll(&easelv1.ListGenerationsRequest{PageSize: 7})
@@ -99,7 +100,7 @@ func (c *caller) oversee() {
 	}
 }
 
-// removeOf deletes another owner's generation, as the operator may do.
+// removeOf deletes another owner's generation, which an operator may do.
 func (c *caller) removeOf(owner, id string) {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 20*time.Second)
 	defer cancel()
@@ -119,7 +120,7 @@ func (w *world) noteList(l listing) {
 	w.lists = append(w.lists, l)
 }
 
-// listAll reads all pages of a list.
+// listAll reads all pages of a list and returns the generations by ID.
 func (c *caller) listAll(req *easelv1.ListGenerationsRequest) (map[string]*easelv1.Generation, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -138,17 +139,17 @@ func (c *caller) listAll(req *easelv1.ListGenerationsRequest) (map[string]*easel
 	}
 }
 
-// inspection contains the responses that callers receive at the end of a run.
+// inspection contains the responses to the calls at the end of a run.
 type inspection struct {
 	all     listing                                   // the operator's list
-	listed  []catalog.Version                         // the catalog's list, read before the operator's list
-	usage   map[string]*easelv1.UsageRow              // the operator's usage report, by owner
-	own     map[string]*easelv1.UsageRow              // usage reports that the owners receive, by owner
-	labels  map[string]string                         // a label for each owner
-	labeled map[string]map[string]*easelv1.Generation // each owner's list of the generations with this label
+	listed  []catalog.Version                         // the catalog's own list, read before the operator's list
+	usage   map[string]*easelv1.UsageRow              // the operator's usage report by owner
+	own     map[string]*easelv1.UsageRow              // the owners' usage reports by owner
+	labels  map[string]string                         // value of the label who for each owner
+	labeled map[string]map[string]*easelv1.Generation // each owner's list of the generations with its label
 }
 
-// inspect reads the final state through the first replica.
+// inspect sends the calls at the end of a run to the first replica.
 func (w *world) inspect() (seen inspection) {
 	ops := w.caller(w.operator, "end")
 	ops.at = 0
@@ -159,7 +160,7 @@ func (w *world) inspect() (seen inspection) {
 	} else {
 		seen.listed = listed.Records
 	}
-	for range 10 { // the first attempt may use an old connection
+	for range 10 { // an attempt may use a connection that is already closed
 		seen.all.since = w.history.Since()
 		if seen.all.all, err = ops.listAll(&easelv1.ListGenerationsRequest{PageSize: 50}); err == nil {
 			break
@@ -202,7 +203,7 @@ func (w *world) verify() (differences []string) {
 	return differences
 }
 
-// usage returns the complete usage report, grouped by the given dimensions.
+// usage returns a caller's usage report by owner. by contains the dimensions by which it is grouped.
 func (w *world) usage(c *caller, by ...easelv1.UsageDimension) map[string]*easelv1.UsageRow {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
@@ -217,7 +218,7 @@ func (w *world) usage(c *caller, by ...easelv1.UsageDimension) map[string]*easel
 	return rows
 }
 
-// labelsOf returns an attempt's labels. An order keeps the labels of its first attempt.
+// labelsOf returns the labels of an attempt. An order keeps the labels of its first attempt.
 func (c *caller) labelsOf(o order, attempt int) map[string]string {
 	if !c.world.plan.Ledger {
 		return nil

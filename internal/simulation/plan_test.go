@@ -11,38 +11,38 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// plan contains all decisions that a seed makes before the run. During the run, callers draw random numbers from the
-// same seed.
+// plan contains all decisions that a seed makes before the run. During the run, the random numbers of the callers are
+// derived from the same seed.
 type plan struct {
 	Seed      uint64        `json:"seed"`
 	Kind      string        `json:"kind"`
-	Length    time.Duration `json:"length"` // time until all faults end
+	Length    time.Duration `json:"length"` // time after which faults and new orders end
 	Dialect   string        `json:"dialect"`
 	Speed     float64       `json:"speed"`    // the sandbox's speed
-	Failures  float64       `json:"failures"` // share of generations that fail
+	Failures  float64       `json:"failures"` // probability that a generation fails
 	Replicas  int           `json:"replicas"`
-	Held      bool          `json:"held"`    // all callers share one API key
-	Rotates   bool          `json:"rotates"` // the API key is rotated, and the catalog keeps idempotency keys separately for each API key
+	Held      bool          `json:"held"`    // whether all callers share one API key
+	Rotates   bool          `json:"rotates"` // whether the API key is rotated; the catalog then has separate idempotency keys for each API key
 	Tenants   int           `json:"tenants"`
-	Workers   int           `json:"workers"` // number of workers for each tenant
-	Pause     time.Duration `json:"pause"`   // a worker's pause between two orders
+	Workers   int           `json:"workers"` // number of workers of each tenant
+	Pause     time.Duration `json:"pause"`   // pause of a worker between two orders
 	StreamAge time.Duration `json:"streamAge"`
 	Troubles  []trouble     `json:"troubles"`
 
-	// Fields for worlds with a ledger, in which teams share an API key.
+	// For worlds with a ledger, in which teams share an API key.
 	Ledger  bool          `json:"ledger,omitempty"`
-	Skew    time.Duration `json:"skew,omitempty"`    // offset of the database's clock from the replicas' clocks
-	Window  time.Duration `json:"window,omitempty"`  // time in which an order whose outcome is unknown may be resent
+	Skew    time.Duration `json:"skew,omitempty"`    // difference between the database's clock and the replicas' clocks
+	Window  time.Duration `json:"window,omitempty"`  // time in which an order of unknown outcome may be resent
 	Forgets time.Duration `json:"forgets,omitempty"` // time after which the catalog forgets an idempotency key
-	Poor    bool          `json:"poor,omitempty"`    // the balance is low, and the catalog checks it before the idempotency key
+	Poor    bool          `json:"poor,omitempty"`    // whether the balance is low, and the catalog checks it before the idempotency key
 	Budget  int64         `json:"budget,omitempty"`  // the thrifty team's daily budget in cents
-	Events  bool          `json:"events,omitempty"`  // teams receive events
+	Events  bool          `json:"events,omitempty"`  // whether teams receive events
 
-	Everywhere bool    `json:"everywhere,omitempty"` // most generations are watched through every replica
+	Everywhere bool    `json:"everywhere,omitempty"` // whether most generations are watched through every replica
 	OrderRate  float64 `json:"orderRate,omitempty"`  // orders per second that the catalog accepts; zero means no limit
 }
 
-// trouble is an entry in the fault catalogue, with its time in the run.
+// trouble is a fault and its time in the run. ID is the fault's key in acts.
 type trouble struct {
 	ID      string        `json:"id"`
 	At      time.Duration `json:"at"`
@@ -60,7 +60,7 @@ func (p plan) String() string {
 	return string(text)
 }
 
-// Troubles by subject.
+// IDs of troubles by subject.
 var (
 	ofReads    = []string{"U1", "U2", "U3", "U4", "U5", "U6", "U11", "U13", "U17", "U18", "U22", "N1"}
 	ofOrders   = []string{"U2p", "U4p", "U5p", "U8", "U9", "U12", "U14", "U15", "U20", "K7", "K8", "A10"}
@@ -75,18 +75,18 @@ var (
 // kind is a kind of run.
 type kind struct {
 	name     string
-	weight   int     // share in percent of all seeds
+	weight   int     // percentage of the seeds that select this kind
 	count    between // number of troubles
 	length   func(r *rand.Rand) time.Duration
 	workers  between
 	pause    between
 	unit     time.Duration               // unit of the pause
 	speeds   []float64                   // speeds of the sandbox; empty means 1
-	more     func(r *rand.Rand, p *plan) // changes the plan; nil if not needed
-	troubles []string                    // troubles that may occur in the run
+	more     func(r *rand.Rand, p *plan) // changes the plan; may be nil
+	troubles []string                    // IDs of the troubles that may occur
 }
 
-// between is a range of numbers, including both ends.
+// between is a range of numbers that includes both ends.
 type between struct{ least, most int }
 
 func (s between) draw(r *rand.Rand) int {
@@ -106,7 +106,7 @@ func days(least, most int) func(*rand.Rand) time.Duration {
 	return func(r *rand.Rand) time.Duration { return time.Duration(between{least, most}.draw(r)) * 24 * time.Hour }
 }
 
-// Sandbox speeds.
+// Possible speeds of the sandbox.
 var (
 	anySpeed  = []float64{1, 0.3, 0.1}
 	highSpeed = []float64{1, 0.3}
@@ -118,7 +118,7 @@ var kinds = []kind{
 		workers: between{1, 1}, pause: between{8, 19}, unit: time.Minute, speeds: anySpeed,
 		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers, []string{"U7", "U10", "U19"}),
 	},
-	{ // troubles may overlap
+	{ // here, troubles may overlap
 		name: "chaos", weight: 20, count: between{12, 20}, length: minutes(10, 20),
 		workers: between{3, 6}, pause: between{12, 12}, unit: time.Second, speeds: anySpeed,
 		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, []string{"U19", "L2", "L3", "L6", "L7"}),
@@ -166,13 +166,13 @@ var kinds = []kind{
 		},
 		troubles: ofTheGate,
 	},
-	{ // One replica without restarts, because another process would not know the API key of an earlier order.
+	{ // The only replica never restarts, because a new process would not know the API key of an earlier order.
 		name: "rotation", weight: 5, count: between{4, 8}, length: minutes(8, 15),
 		workers: between{6, 6}, pause: between{10, 10}, unit: time.Second,
 		more:     func(_ *rand.Rand, p *plan) { p.rotate() },
 		troubles: slices.Concat(ofOrders, []string{"A11", "A11", "A11"}),
 	},
-	{ // for the race detector, which is ten times slower
+	{ // suitable for the race detector, under which a run takes ten times as long
 		name: "short", count: between{3, 4}, length: minutes(4, 6),
 		workers: between{1, 2}, pause: between{15, 15}, unit: time.Second,
 		more:     func(_ *rand.Rand, p *plan) { p.Tenants = min(p.Tenants, 2) },
@@ -203,7 +203,7 @@ var kinds = []kind{
 		},
 		troubles: slices.Concat(ofLedger, []string{"K3", "K3", "K3", "N4", "C2", "T4c", "T4a"}),
 	},
-	{ // the receiver of one team is down for ten minutes
+	{ // in this kind, the receiver of one team is down for ten minutes
 		name: "events-short", count: between{2, 4}, length: minutes(10, 12),
 		workers: between{1, 1}, pause: between{25, 25}, unit: time.Second,
 		more: func(r *rand.Rand, p *plan) {
@@ -225,13 +225,13 @@ var kinds = []kind{
 	},
 }
 
-// bases maps the prefix in the name of a run with a single trouble to the kind of the run.
+// bases contains the kinds of runs with a single trouble, by the prefix of their names.
 var bases = map[string]string{
 	"only-": "short", "ledger-": "teams-short", "events-only-": "teams-short", "polls-only-": "polls-short", "gate-only-": "gate-short",
 }
 
-// planOf returns a seed's plan. If name is empty, the seed selects the kind. A name such as "only-U14" is a short run
-// with only this trouble.
+// planOf returns the plan of a seed. If name is empty, the seed also selects the kind. A name such as "only-U14" means
+// a short run with a single trouble.
 func planOf(seed uint64, name string) plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for prefix, base := range bases {
@@ -246,7 +246,7 @@ func planOf(seed uint64, name string) plan {
 	return kindOf(name, r.IntN(100)).plan(seed, r)
 }
 
-// kindOf returns the kind with the given name. If name is empty, drawn selects the kind, which is a random number below
+// kindOf returns the kind with the given name. If name is empty, drawn selects the kind. drawn is a random number below
 // 100.
 func kindOf(name string, drawn int) kind {
 	for _, k := range kinds {
@@ -257,7 +257,7 @@ func kindOf(name string, drawn int) kind {
 	panic("simulation: unknown kind " + name)
 }
 
-// only returns the kind with a single trouble, and with the conditions that this trouble needs.
+// only returns a variant of the kind that has a single trouble and meets the trouble's conditions.
 func (k kind) only(name, id string) kind {
 	more := k.more
 	k.name, k.troubles = name, []string{id}
@@ -275,7 +275,7 @@ func (k kind) only(name, id string) kind {
 		case "T11", "M8", "M12":
 			p.forget()
 			p.Length = 8 * time.Minute
-			if id == "M12" { // the replica is frozen for half of this time
+			if id == "M12" { // the replica is frozen for about half of this time
 				p.Length *= 2
 			}
 		case "P5":
@@ -306,8 +306,8 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 		p.Tenants = 1
 	}
 	if dialect(p.Dialect).Times == sandbox.TimeAbsent {
-		// Without end times in the catalog's records, a refund window starts when a process first observes the failure.
-		// If watches had a lower maximum age, each new watch would restart the window.
+		// If the catalog reports no end times, a refund window starts when a process first observes the failure. A short
+		// maximum age of streams would restart this window with each new watch.
 		p.StreamAge = time.Hour
 	}
 	p.Length = k.length(r)
@@ -323,8 +323,8 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 	return p
 }
 
-// schedule draws the faults. They are sequential, with time to recover in between, so that each fault can be checked in
-// isolation.
+// schedule draws the troubles. Except in chaos, they do not overlap and leave time to recover, so that each can be
+// checked separately.
 func (k kind) schedule(r *rand.Rand, p *plan) {
 	count := k.count.draw(r)
 	if !slices.ContainsFunc(k.troubles, p.takes) {
@@ -355,7 +355,7 @@ func (k kind) schedule(r *rand.Rand, p *plan) {
 	}
 }
 
-// share adds a ledger to the plan.
+// share adds a ledger, which the replicas share, to the plan.
 func (p *plan) share(r *rand.Rand) {
 	p.Ledger, p.Held, p.Window = true, true, 12*time.Hour
 	p.Replicas, p.Tenants = 2+r.IntN(2), 2+r.IntN(2)
@@ -366,23 +366,23 @@ func (p *plan) share(r *rand.Rand) {
 	}
 }
 
-// watchEverywhere adds a ledger to the plan, and makes many callers watch the same generations. There may be only one
-// replica.
+// watchEverywhere adds a ledger to the plan and makes callers watch the same generations through all replicas. There
+// may be a single replica.
 func (p *plan) watchEverywhere(r *rand.Rand) {
 	p.share(r)
 	p.Everywhere = true
 	p.Replicas = []int{1, 2, 2, 3, 3, 3}[r.IntN(6)]
 }
 
-// forget sets a short resend window. The catalog forgets idempotency keys a little later than the window ends.
+// forget sets a short resend window, after which the catalog soon forgets idempotency keys.
 func (p *plan) forget() { p.Window, p.Forgets = 90*time.Second, 2*time.Minute }
 
-// receive adds event receivers to the teams, and makes many renders fail.
+// receive adds receivers of events to the plan and makes many generations fail.
 func (p *plan) receive() { p.Events, p.Failures = true, 0.3 }
 
 func (p *plan) rotate() { p.Held, p.Rotates, p.Tenants, p.Replicas = true, true, 1, 1 }
 
-// takes reports whether a trouble can occur in the plan.
+// takes reports whether a trouble can occur in a run with this plan.
 func (p *plan) takes(id string) bool {
 	switch id {
 	case "A10m":
@@ -395,7 +395,7 @@ func (p *plan) takes(id string) bool {
 		return p.Events
 	case "G1":
 		return p.OrderRate > 0
-	case "U11", "U13", "M7": // they change members of the record, so the record must not be wrapped
+	case "U11", "U13", "M7": // these change members of a record, which must not be nested in another one
 		return dialect(p.Dialect).Record == sandbox.ShapeBare && dialect(p.Dialect).List == sandbox.ShapeBare
 	case "L7":
 		return !p.Held

@@ -6,14 +6,15 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// Faults for simulations in which several replicas watch the same generations. Their names start with P.
+// These troubles apply when several replicas watch the same generations. Their IDs start with P.
 func init() {
 	acts["P5"] = faultAction{reach: reachReads, victim: watchMuch, begin: func(s *runningFault) (func(), func() int) {
 		return inject(s, sandbox.Fault{Status: 503, Body: page, Header: html, Key: s.apiKey()}, routeList)
 	}}
 }
 
-// watchMuch places more orders than the poll rate can read in time, and watches their generations through all replicas.
+// watchMuch places more orders than the poll rate can follow one by one. It watches their generations through all
+// replicas.
 func watchMuch(s *runningFault) {
 	for n := range 60 {
 		s.concurrently(s.next("much"), func(h *caller) {

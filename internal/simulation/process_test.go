@@ -21,7 +21,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// replica is an address at which a sequence of processes serves.
+// replica is an address at which one process after another serves.
 type replica struct {
 	world      *world
 	name       string
@@ -29,7 +29,7 @@ type replica struct {
 
 	mu      sync.Mutex
 	count   int
-	process *process // nil while no process runs
+	process *process // current process, or the last one
 }
 
 // process is a running instance of Easel.
@@ -44,15 +44,15 @@ type process struct {
 	gateway   *gateway // access to the database; nil if the ledger is in memory
 	ledger    *ledger.Ledger
 	orders    *orders.Orders
-	teams     *events.Teams      // receivers of events; nil without receivers
-	followers sync.WaitGroup     // goroutines that complete orders
-	sharing   sync.WaitGroup     // work that divides the poll rate
-	unshare   context.CancelFunc // cancels the work in sharing
+	teams     *events.Teams      // receivers of events, or nil
+	followers sync.WaitGroup     // goroutines of orders and background jobs
+	sharing   sync.WaitGroup     // goroutine that divides the poll rate
+	unshare   context.CancelFunc // stops sharing
 	stop      context.CancelFunc
 	stopped   chan struct{} // closed when the server has stopped
 }
 
-// next returns the name of the replica's next process.
+// next returns the name for the replica's next process.
 func (r *replica) next() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,15 +60,16 @@ func (r *replica) next() string {
 	return fmt.Sprintf("%s%d", r.name, r.count)
 }
 
-// become sets the replica's current process.
+// become sets the current process of the replica.
 func (r *replica) become(p *process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.process = p
 }
 
-// boot starts a process at the replica's addresses, connected as in 'easel serve'. It opens the ledger without holding
-// the mutex, because it may have to wait, and virtual time can't advance while goroutines wait for a mutex.
+// boot starts a process at the replica's addresses, with the same components as in 'easel serve'. It opens the ledger
+// without holding the mutex. Opening may take time, and virtual time does not advance while a goroutine waits for a
+// mutex.
 func (r *replica) boot() error {
 	w := r.world
 	p := &process{name: r.next(), world: w, uplink: newLink(), stopped: make(chan struct{})}
@@ -150,26 +151,26 @@ func (r *replica) frontend(ctx context.Context, p *process) (*server.Server, err
 		REST: func(front *server.Server, local *server.Local) (http.Handler, error) {
 			return rest.New(rest.Config{Calls: local, Content: services.Content, Addr: front.HTTPAddr()})
 		},
-		// There is no maximum age, because grpc-go draws its jitter from a source that can't be seeded.
+		// Connections have no maximum age, because grpc-go would add random jitter that the seed does not determine.
 		Limits: server.Limits{ConnAge: 1<<63 - 1},
 	})
 }
 
-// current returns the process that serves now, or the last process that did.
+// current returns the current process or, if none is running, the last one.
 func (r *replica) current() *process {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.process
 }
 
-// drain stops the process like a SIGTERM.
+// drain stops the process gracefully, as SIGTERM does.
 func (r *replica) drain() {
 	p := r.current()
 	p.stop()
 	r.world.ending.Go(func() { p.end() })
 }
 
-// kill ends the process like a SIGKILL, so that its later requests are lost.
+// kill ends the process abruptly, as SIGKILL does. Its later requests are lost.
 func (r *replica) kill() {
 	p := r.current()
 	if p.gateway != nil {
@@ -186,13 +187,13 @@ func (r *replica) kill() {
 
 func (r *replica) index() int { return int(r.name[0] - 'a') }
 
-// end shuts a process down in the same order as 'easel serve'.
+// end shuts down the process in the order in which 'easel serve' does.
 func (p *process) end() {
 	<-p.stopped
 	p.services.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	_ = p.orders.Close(ctx) // remaining orders end when their connections are cut below
+	_ = p.orders.Close(ctx) // other orders end below, when their connections are cut
 	p.uplink.become(refused)
 	p.uplink.cut()
 	_ = p.orders.Close(context.Background())
@@ -205,7 +206,7 @@ func (p *process) end() {
 	_ = p.ledger.Close()
 }
 
-// sharedAddress is an address at which different processes listen over time.
+// sharedAddress is an address at which one listener after another listens.
 type sharedAddress struct {
 	mu     sync.Mutex
 	server *listener
@@ -217,7 +218,7 @@ func (p *sharedAddress) current() *listener {
 	return p.server
 }
 
-// listen returns a new listener, which replaces the address's listener.
+// listen returns a new listener for the address, which replaces the current one.
 func (p *sharedAddress) listen() *listener {
 	l := &listener{conns: make(chan net.Conn), done: make(chan struct{})}
 	p.mu.Lock()

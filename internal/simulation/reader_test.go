@@ -20,7 +20,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// wait repeats WaitGeneration calls until the generation has ended.
+// wait calls WaitGeneration until the generation has ended.
 func (c *caller) wait(id string) {
 	for tries := 0; !c.over(); tries++ {
 		ctx, cancel := context.WithTimeout(c.world.ctx, 90*time.Second)
@@ -38,7 +38,7 @@ func (c *caller) wait(id string) {
 	}
 }
 
-// readUntilEnd repeats read calls until the generation has ended.
+// readUntilEnd calls GetGeneration until the generation has ended.
 func (c *caller) readUntilEnd(id string) {
 	staleness := []*durationpb.Duration{nil, durationpb.New(0), durationpb.New(5 * time.Second)}[c.random.IntN(3)]
 	for tries := 0; !c.over(); tries++ {
@@ -55,7 +55,7 @@ func (c *caller) readUntilEnd(id string) {
 	}
 }
 
-// got records a unary call's response, and reports whether the generation has ended.
+// got records the response to a unary call and reports whether the generation has ended.
 func (c *caller) got(id string, g *easelv1.Generation, err error) bool {
 	process := c.endpoint().replica.current().name
 	if err != nil {
@@ -76,7 +76,7 @@ func (c *caller) got(id string, g *easelv1.Generation, err error) bool {
 	return false
 }
 
-// list lists the latest generations of the caller's team.
+// list requests the latest generations of the caller's owner.
 func (c *caller) list() {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
 	defer cancel()
@@ -90,10 +90,10 @@ func (c *caller) list() {
 	}
 }
 
-// memory contains the last states that a watch of many generations has delivered. The caller keeps it across streams.
+// memory contains the latest states that a watch of many generations has delivered. A caller keeps it across streams.
 type memory map[string]promises.Known
 
-// etags returns the etags that the caller sends as known.
+// etags returns the etags that the caller knows.
 func (m memory) etags() map[string]string {
 	etags := map[string]string{}
 	for id, r := range m {
@@ -102,7 +102,7 @@ func (m memory) etags() map[string]string {
 	return etags
 }
 
-// followAll watches several generations together until all have ended.
+// followAll watches several generations in one stream until all have ended.
 func (c *caller) followAll(ids []string, slow time.Duration) {
 	m := memory{}
 	open := slices.Clone(ids)
@@ -121,7 +121,8 @@ func (c *caller) followAll(ids []string, slow time.Duration) {
 	}
 }
 
-// everything watches all generations of the tenant or of one model for a while, over consecutive streams.
+// everything watches all of the tenant's generations, or those with one model, for a while. It uses several streams in
+// succession.
 func (c *caller) everything(length time.Duration) {
 	m, until := memory{}, time.Now().Add(length)
 	model := []string{"", "studio/haiku"}[c.random.IntN(2)]
@@ -140,8 +141,8 @@ func (c *caller) everything(length time.Duration) {
 
 // manyViewing describes a watch of many generations.
 type manyViewing struct {
-	ids         []string // empty means everything
-	model       string   // model filter; empty means any model
+	ids         []string // empty means all generations
+	model       string   // filter; empty means all models
 	slow, limit time.Duration
 }
 
@@ -154,8 +155,8 @@ func (v manyViewing) request(every time.Duration, m memory) *easelv1.WatchGenera
 	return req
 }
 
-// watchMany reads a stream of many generations to its end, and stores the delivered states in m. It reports whether the
-// stream delivered messages in time.
+// watchMany reads a stream of many generations to its end and stores the delivered states in m. It reports whether the
+// stream delivered its messages in time.
 func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 	c.stream++
 	d, every := c.endpoint(), c.heartbeat(0)
@@ -211,7 +212,7 @@ func (c *caller) tellMany(say func(promises.Event), message *easelv1.WatchGenera
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// download downloads a file, and resumes after interruptions.
+// download downloads a file. It resumes the download after interruptions.
 func (c *caller) download(id string) {
 	var data []byte
 	etag := ""
@@ -234,7 +235,7 @@ func (c *caller) download(id string) {
 	}
 }
 
-// fetch reads a stream of a file, starting at the end of data.
+// fetch downloads the rest of a file, which starts at the end of data.
 func (c *caller) fetch(ctx context.Context, id string, data *[]byte, etag *string) error {
 	d := c.endpoint()
 	stream, err := d.grpc.DownloadGeneration(d.signed(ctx), &easelv1.DownloadGenerationRequest{
@@ -263,7 +264,7 @@ func (c *caller) fetch(ctx context.Context, id string, data *[]byte, etag *strin
 	return err
 }
 
-// readOnce reads a generation once. If isNew is set, the read goes to the catalog itself.
+// readOnce reads a generation once. If isNew is set, the server must read it from the catalog.
 func (c *caller) readOnce(id string, isNew bool) {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
 	defer cancel()
@@ -275,7 +276,7 @@ func (c *caller) readOnce(id string, isNew bool) {
 	c.got(id, resp.GetGeneration(), err)
 }
 
-// watchBriefly opens a watch and cancels it immediately, or after the first message.
+// watchBriefly opens a watch and cancels it at once or after the first message.
 func (c *caller) watchBriefly(id string) {
 	ctx, cancel := context.WithCancel(c.world.ctx)
 	defer cancel()
@@ -287,8 +288,8 @@ func (c *caller) watchBriefly(id string) {
 	c.sleep(time.Duration(c.random.Int64N(2e6)))
 }
 
-// neverRead opens streams until the connection is full, and reads nothing for longer than the server waits. Then it
-// checks how the streams ended.
+// neverRead watches many large generations in one stream and reads nothing for longer than the server waits. Then it
+// checks that the server has closed the stream.
 func (c *caller) neverRead(d *endpoint, s *runningFault) {
 	var ids []string
 	for range 40 {
@@ -307,7 +308,7 @@ func (c *caller) neverRead(d *endpoint, s *runningFault) {
 	if err != nil {
 		return
 	}
-	c.sleep(45 * time.Second) // the server closes the connection 30 s later, and delivers nothing more
+	c.sleep(45 * time.Second) // the server closes the stream after 30 s without a reader
 	read := 0
 	for err == nil {
 		if _, err = stream.Recv(); err == nil {
@@ -324,7 +325,7 @@ func (c *caller) neverRead(d *endpoint, s *runningFault) {
 	}
 }
 
-// tryEveryCall calls every method with a generation, and returns the errors by method.
+// tryEveryCall calls each method with the ID of a generation and returns the errors by method.
 func (c *caller) tryEveryCall(id string) map[string]error {
 	d := c.endpoint()
 	ctx, cancel := context.WithTimeout(d.signed(c.world.ctx), 20*time.Second)

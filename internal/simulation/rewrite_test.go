@@ -11,19 +11,18 @@ import (
 	"strings"
 )
 
-// edit is a change at one place in the source: in the text of a function, new replaces old. Any file of the package may contain the
-// function, and old must occur once.
+// edit replaces the text old by new in one function. Any file of the package may contain the function. old must occur in it exactly
+// once.
 type edit struct {
 	pkg      string // directory of the package
 	function string // "Function" or "Type.Method"
 	old, new string
 }
 
-// addition returns an edit that adds a file to a package. The bug's other edits can then use the file's declarations.
+// addition returns an edit that adds a file to a package. Other edits of the same bug can use the declarations in the file.
 func addition(pkg, source string) edit { return edit{pkg: pkg, new: source} }
 
-// apply applies the edit to the files in the tree at root. changed contains the source of the files that were changed
-// so far.
+// apply applies the edit to the source tree at root. changed contains the source of all files that were changed so far.
 func (e edit) apply(root string, changed map[string]string) error {
 	dir := filepath.Join(root, e.pkg)
 	if e.function == "" {
@@ -51,7 +50,7 @@ func (e edit) apply(root string, changed map[string]string) error {
 	return nil
 }
 
-// find returns the offsets of the function in a file, or zeros if the file does not contain it.
+// find returns the offsets of the function in a file, or zeros if the file does not contain the function.
 func (e edit) find(path, text string) (start, end int, err error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, path, text, parser.SkipObjectResolution)
@@ -66,7 +65,7 @@ func (e edit) find(path, text string) (start, end int, err error) {
 	return 0, 0, nil
 }
 
-// sources returns the source of a package's files, by path.
+// sources returns the source of the files in a package, by path.
 func sources(dir string, changed map[string]string) (map[string]string, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -85,7 +84,7 @@ func sources(dir string, changed map[string]string) (map[string]string, error) {
 	return files, nil
 }
 
-// functionName returns a function's name as "Function" or "Type.Method".
+// functionName returns the name of a function as "Function" or "Type.Method".
 func functionName(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return f.Name.Name

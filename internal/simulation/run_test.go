@@ -23,7 +23,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// outcome is a run's result, with the observations that only a simulation can make.
+// outcome is the result of a run, with observations that are possible only in a simulation.
 type outcome struct {
 	promises.Run
 	plan     plan
@@ -32,15 +32,15 @@ type outcome struct {
 	problems []string
 	faults   []span
 	posts    int           // number of orders that reached the catalog
-	settled  time.Duration // time when the last caller finished
-	late     []string      // callers that had not finished when the settle time was over
-	alone    time.Duration // time when the last watch ended
+	settled  time.Duration // time at which the last caller finished
+	late     []string      // callers that did not finish in time after the last fault
+	alone    time.Duration // time at which the last watch ended
 	digest   string
-	left     []string // goroutines that should have ended
+	left     []string // stacks of goroutines that should have ended
 
 	homeKey  string // SHA-256 of the API key that is active at the end
 	journeys map[string][]promises.Version
-	lists    []listing // lists that the operator received
+	lists    []listing // lists that the operator has received
 	limits   []limitChange
 	resolved map[string]string
 	moved    []movedKey
@@ -49,11 +49,11 @@ type outcome struct {
 	seen     inspection
 }
 
-// simulate runs a plan in a separate bubble.
+// simulate runs a plan in its own synctest bubble.
 func simulate(t *testing.T, p plan) (o *outcome) {
 	t.Helper()
 	defer func() {
-		// If goroutines remain, a bubble ends with a panic. The outcome already lists these goroutines.
+		// A bubble panics if goroutines remain at its end. These goroutines are already in the outcome.
 		if why := recover(); why != nil && (o == nil || len(o.left) == 0) {
 			panic(why)
 		}
@@ -73,7 +73,8 @@ func simulate(t *testing.T, p plan) (o *outcome) {
 	return o
 }
 
-// run runs the world until its plan ends. It then ends all faults, and waits until all callers have finished.
+// run runs the world for the time in the plan. Then it ends all faults and waits until all callers have
+// finished.
 func (w *world) run() *outcome {
 	o := &outcome{plan: w.plan, Run: w.newRun()}
 	w.start()
@@ -111,7 +112,7 @@ func (w *world) run() *outcome {
 		o.Arrivals = w.receivers.all
 	}
 	w.stop()
-	time.Sleep(time.Minute) // waits for connections that linger
+	time.Sleep(time.Minute) // waits until lingering connections are closed
 	synctest.Wait()
 	o.left = leftOver()
 	o.Events, o.faults, o.problems, o.lists = w.history.Sorted(), w.faults, w.problems, w.lists
@@ -121,7 +122,7 @@ func (w *world) run() *outcome {
 	return o
 }
 
-// leftOver returns the goroutines that still run in the bubble, except the calling goroutine.
+// leftOver returns the stacks of the goroutines that still run in the bubble, except the current one.
 func leftOver() (left []string) {
 	stacks := make([]byte, 4<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
@@ -133,7 +134,7 @@ func leftOver() (left []string) {
 	bubble, _, _ = strings.Cut(bubble, "]")
 	for _, one := range strings.Split(others, "\n\n") {
 		head, _, _ := strings.Cut(one, "\n")
-		root := strings.Contains(one, "synctest.Run(") || strings.Contains(one, "synctest.testingSynctestTest(") // the goroutines that wait for the bubble to end
+		root := strings.Contains(one, "synctest.Run(") || strings.Contains(one, "synctest.testingSynctestTest(") // waits for the end of the bubble
 		if strings.Contains(head, "synctest bubble "+bubble+"]") && !root {
 			left = append(left, one)
 		}
@@ -141,7 +142,7 @@ func leftOver() (left []string) {
 	return left
 }
 
-// within waits until all are done, for at most limit, and reports whether they are.
+// within waits until all are done, but at most for the duration limit. It reports whether all are done.
 func within(all *sync.WaitGroup, limit time.Duration) bool {
 	done := make(chan struct{})
 	go func() {
@@ -156,14 +157,14 @@ func within(all *sync.WaitGroup, limit time.Duration) bool {
 	}
 }
 
-// left returns the names of the callers that have not finished.
+// left returns the names of callers that have not finished.
 func (w *world) left() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Sorted(maps.Keys(w.busy))
 }
 
-// work runs a caller, which orders generations and follows each to its end in a random way.
+// work runs a worker: it orders generations and follows each in a random way until the generation has ended.
 func (c *caller) work() {
 	end := c.world.history.Begin.Add(c.world.plan.Length)
 	c.pause(time.Duration(c.random.Int64N(int64(c.world.plan.Pause))))
@@ -231,7 +232,7 @@ func (c *caller) batch() {
 	c.followAll(ids, 0)
 }
 
-// together starts several callers that watch the same generation.
+// together orders a generation and starts several callers that watch it.
 func (c *caller) together() {
 	id, ok := c.buy(c.essay(c.randomly(0.2)), 20*time.Second)
 	if !ok {
@@ -262,7 +263,7 @@ func (c *caller) everywhere(o order) {
 	c.follow(viewing{id: id})
 }
 
-// remove deletes a generation while another caller watches it, unless the generation has already ended.
+// remove deletes a generation, finished or not, while another caller watches it.
 func (c *caller) remove(id string) {
 	h := c.helper(fmt.Sprint("d", c.seq))
 	h.at = c.at
@@ -283,7 +284,7 @@ func (c *caller) remove(id string) {
 	}
 }
 
-// helperWatchesAll watches all of the tenant's generations while a new generation is ordered.
+// helperWatchesAll orders a generation while another caller watches all of the tenant's generations.
 func (c *caller) helperWatchesAll() {
 	h := c.helper(fmt.Sprint("all", c.seq))
 	h.at = c.at
@@ -292,7 +293,7 @@ func (c *caller) helperWatchesAll() {
 	c.orderAndFollow(c.haiku(false), viewing{})
 }
 
-// newRun returns the record of a run before it starts.
+// newRun returns the record of a run that has not started.
 func (w *world) newRun() promises.Run {
 	return promises.Run{
 		IsShared: w.plan.Held, HasLedger: w.plan.Ledger, HasEvents: w.plan.Events, Begin: w.history.Begin,
@@ -301,7 +302,7 @@ func (w *world) newRun() promises.Run {
 	}
 }
 
-// withFaults returns the run with functions that report when the catalog may have returned wrong data.
+// withFaults returns the run with functions that report when the catalog may be wrong.
 func (o *outcome) withFaults() *promises.Run {
 	o.MayLie = func(at time.Duration) bool {
 		return o.troubled("U13", at, time.Minute)
@@ -312,7 +313,8 @@ func (o *outcome) withFaults() *promises.Run {
 	return &o.Run
 }
 
-// learn reads from the sandbox what really happened. Of the code under test, it uses only the reading rules.
+// learn reads the truth from the sandbox. It uses only the part of the code under test that reads the
+// catalog's records.
 func (w *world) learn(o *outcome) {
 	client, err := catalog.New(catalog.Config{BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Transport: handlerTransport{w.box}})
 	if err != nil {
@@ -357,7 +359,7 @@ func (w *world) readTruth(client *catalog.Client, t *tenant, id string, one *pro
 	one.Digest = fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
-// handlerTransport is a transport that calls a handler without a network.
+// handlerTransport is a transport that passes requests to a handler without a network.
 type handlerTransport struct{ handler http.Handler }
 
 func (d handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -12,14 +12,14 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if *hours == 0 {
-		runtime.GOMAXPROCS(1) // so that events at the same instant have a deterministic order
+		runtime.GOMAXPROCS(1) // makes the order of events at the same instant deterministic
 	}
 	m.Run()
 }
 
-// TestTheStackKeepsItsPromises runs short seeds for every kind of world and trouble. With -short, it runs only the
-// first third of each row. Each row uses the same goroutines in all its jobs, so that a part is enough for the race
-// detector, which makes the jobs ten times slower.
+// TestTheStackKeepsItsPromises runs short jobs for each kind of world and trouble. With -short, it runs only a third
+// of each row. All jobs in a row use the same goroutines, so a third is enough for the race detector, with which a
+// job takes ten times as long.
 func TestTheStackKeepsItsPromises(t *testing.T) {
 	for _, row := range [][]job{
 		seeds("short", 1, 2, 3, 4, 5, 6, 7, 8),
@@ -41,7 +41,7 @@ func TestTheStackKeepsItsPromises(t *testing.T) {
 	}
 }
 
-// oneOfEach returns a job for each of the troubles.
+// oneOfEach returns one job for each trouble.
 func oneOfEach(kind string, troubles ...string) (jobs []job) {
 	for _, id := range troubles {
 		jobs = append(jobs, seeds(kind+id, 1)...)
@@ -49,7 +49,7 @@ func oneOfEach(kind string, troubles ...string) (jobs []job) {
 	return jobs
 }
 
-// keeps runs a job, and reports the first promise that it breaks.
+// keeps runs a job and reports the first promise that it breaks.
 func keeps(t *testing.T, j job) *outcome {
 	t.Helper()
 	o := simulate(t, j.plan())
@@ -78,8 +78,9 @@ func TestOneSeed(t *testing.T) {
 	}
 }
 
-// TestASeedIsOneHistory runs seeds twice, because a failure that can't be repeated can't be analyzed. It omits worlds
-// with a ledger, because the seed does not control which of two goroutines gets the only database connection first.
+// TestASeedIsOneHistory runs each seed twice, because a failure can be analyzed only if it can be repeated. It omits
+// worlds with a ledger. There, two goroutines may compete for the only database connection, and the seed does not
+// decide which of them gets it first.
 func TestASeedIsOneHistory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compared only without -short")

@@ -21,14 +21,14 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// A world with a ledger has teams. Each team is a tenant whose calls carry a service token. All teams share the
-// replicas' API key.
+// In a world with a ledger, tenants are teams. Their calls have service tokens, and all teams share the API key of the
+// replicas.
 
-// monthlyBudget returns the thrifty team's monthly budget for a daily budget, both in cents. It is so low that the team
-// reaches its threshold in a single day, and that the remaining amount is less than another day's budget.
+// monthlyBudget returns the monthly budget of the thrifty team for a given daily budget, both in cents. It is so low
+// that the team reaches its threshold on the first day, and that less than a second daily budget remains.
 func monthlyBudget(daily int64) int64 { return daily * 9 / 8 }
 
-// thrifty is the team with a budget.
+// thrifty is the team with a small budget.
 const thrifty = "thrift"
 
 // openLedger opens the database that the replicas share in a world with a ledger.
@@ -41,7 +41,7 @@ func (w *world) openLedger(dir string) error {
 	return errors.Join(w.writeSecret(dir), w.writeCallers(w.plan.Budget))
 }
 
-// callerOf returns the name of a tenant's only caller.
+// callerOf returns the name of the only caller of a tenant.
 func callerOf(tenant string) string {
 	if tenant == "t1" || tenant == promises.Operator || tenant == guest {
 		return tenant
@@ -49,13 +49,13 @@ func callerOf(tenant string) string {
 	return tenant + "-service"
 }
 
-// token returns a tenant's service token, which is a secret.
+// token returns the service token of a tenant, which is a secret.
 func (w *world) token(tenant string) string {
 	return fmt.Sprintf("simulated_token_%s_%x", tenant, w.seed("token "+tenant))
 }
 
-// tenantNames returns the tenants' names. The last name may be of an additional tenant, which the plan's number does
-// not include.
+// tenantNames returns the names of the tenants. In some plans the last name is an additional tenant, which the number
+// of tenants does not include.
 func (p plan) tenantNames() []string {
 	names := []string{"t1", "t2", "t3", "t4", "t5", "t6"}[:p.Tenants:p.Tenants]
 	switch {
@@ -67,7 +67,7 @@ func (p plan) tenantNames() []string {
 	return names
 }
 
-// holder returns the account whose API key the replicas share.
+// holder returns the tenant that owns the account of the shared API key.
 func (w *world) holder() *tenant {
 	if w.account != nil {
 		return w.account
@@ -75,7 +75,7 @@ func (w *world) holder() *tenant {
 	return w.tenants[0]
 }
 
-// accounts returns the tenants that have a catalog account.
+// accounts returns the tenants that have an account in the catalog.
 func (w *world) accounts() []*tenant {
 	if w.account != nil {
 		return []*tenant{w.account}
@@ -83,14 +83,14 @@ func (w *world) accounts() []*tenant {
 	return w.tenants
 }
 
-// enlist creates a tenant without a catalog account.
+// enlist creates a tenant that has a service token but no account in the catalog.
 func (w *world) enlist(name string) *tenant {
 	t := &tenant{name: name, key: w.token(name)}
 	w.keys[t.key] = name
 	return t
 }
 
-// openLedger opens a process's ledger, which is either shared by all replicas or in memory.
+// openLedger opens the ledger of a process. The ledger is in memory or shared by all replicas.
 func (p *process) openLedger(w *world) (led *ledger.Ledger, err error) {
 	at := ledger.Config{URL: ledger.InMemory, Catalog: "http://catalog" + sandbox.BasePath, ResendWindow: w.plan.Window, RefundWindow: refundWindow}
 	if w.plan.Ledger {
@@ -103,7 +103,7 @@ func (p *process) openLedger(w *world) (led *ledger.Ledger, err error) {
 	return led, err
 }
 
-// divideRate divides the poll rate among the processes that share a ledger.
+// divideRate starts to divide the poll rate among the processes that share a ledger.
 func (p *process) divideRate(w *world) {
 	var ctx context.Context
 	ctx, p.unshare = context.WithCancel(context.Background())
@@ -112,7 +112,7 @@ func (p *process) divideRate(w *world) {
 	}
 }
 
-// order starts to accept orders through the ledger, and completes them until the process stops.
+// order creates the component that places orders, and starts its background work, which runs until ctx is done.
 func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder) {
 	p.orders = orders.New(orders.Config{Recorder: recorder, Catalog: p.client, Hub: p.hub})
 	kinds := p.kinds(w)
@@ -125,7 +125,7 @@ func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder
 	p.followers.Go(func() { jobs.New(p.ledger, w.logger(), kinds...).Run(ctx) })
 }
 
-// count adds the counters of a process's ledger to the world's counters.
+// count adds the counters of a process's ledger to the counters of the world.
 func (w *world) count(p *process) {
 	w.dearer.Add(p.ledger.Counts.Dearer.Load())
 	if n := p.ledger.Counts.Faults.Load(); n > 0 {
@@ -133,7 +133,7 @@ func (w *world) count(p *process) {
 	}
 }
 
-// withCallers completes the services' configuration.
+// withCallers adds the callers file to the configuration of a service.
 func (p *process) withCallers(ctx context.Context, w *world, cfg *service.Config) error {
 	callers, err := auth.LoadCallers(w.callersFile, w.logger(), nil)
 	cfg.Auth.Callers, cfg.Auth.AllowAnonymous = callers, false
@@ -157,7 +157,8 @@ func follow(ctx context.Context, callers *auth.Callers) {
 	}
 }
 
-// spend runs the thrifty team, which sends many concurrent orders through all replicas until its budget is exhausted.
+// spend acts for the thrifty team. It sends bursts of concurrent orders through all replicas until the budget is
+// exhausted.
 func (c *caller) spend() {
 	for round := 0; !c.over() && time.Since(c.world.history.Begin) < c.world.plan.Length; round++ {
 		c.sleep(c.about(c.world.plan.Length / 8))
@@ -178,7 +179,7 @@ func (c *caller) spend() {
 	}
 }
 
-// earn gradually adds money to the account in a world with little money.
+// earn adds money to the account little by little if the balance in the plan is low.
 func (w *world) earn() {
 	for w.plan.Poor && time.Since(w.history.Begin) < w.plan.Length {
 		time.Sleep(15 * time.Second)
@@ -193,7 +194,7 @@ func (w *world) topUp(cents int64) {
 	}
 }
 
-// step is a point in the processing of an order at which the process may crash or freeze.
+// step is a point in the submission of an order at which a process may crash or freeze.
 type step int
 
 const (
@@ -207,7 +208,7 @@ const (
 	steps = stepAfterConclude
 )
 
-// trap waits until a process reaches a step of an order.
+// trap is set for a process and a step of an order. spring is called when the process reaches the step.
 type trap struct {
 	replica *replica
 	step    step
@@ -223,7 +224,7 @@ func (w *world) setTrap(r *replica, at step, spring func(*replica)) *trap {
 	return t
 }
 
-// met springs the trap that waits for the process at the step, and reports whether there was one.
+// met springs the trap that is set for the process and the step. It reports whether there was a trap.
 func (w *world) met(process string, at step) bool {
 	if at == noStep {
 		return false
@@ -248,7 +249,7 @@ func (w *world) met(process string, at step) bool {
 
 func (g *gateway) met(at step) bool { return g.database.world.met(g.process, at) }
 
-// freeze stops the replica's process, like SIGSTOP.
+// freeze stops the replica's process for a while, as SIGSTOP does.
 func (r *replica) freeze() {
 	if g := r.current().gateway; g != nil {
 		g.freeze()
@@ -278,14 +279,14 @@ func (r *replica) linksOf(p *process) []*link {
 	return all
 }
 
-// trapped reports whether a trap is waiting.
+// trapped reports whether a trap is set.
 func (w *world) trapped() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.traps) > 0
 }
 
-// dropTrap removes a trap, and reports whether it has not been sprung.
+// dropTrap removes a trap and reports whether the trap was still set.
 func (w *world) dropTrap(t *trap) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These are the troubles of worlds with a ledger. The catalogue of faults lists them under T.
+// These troubles apply to worlds with a ledger. Most of their IDs start with T.
 func init() {
 	for id, act := range map[string]faultAction{
 		"T4s": ofTheLedger(slowLedger),
@@ -58,7 +58,7 @@ func init() {
 	}
 }
 
-// ofTheLedger returns an action that disturbs the ledger connections of one replica or of all replicas.
+// ofTheLedger returns an action that disturbs the connections of one replica, or of all replicas, to the ledger.
 func ofTheLedger(sort ledgerSort) faultAction {
 	return faultAction{reach: reachLedger, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 		process := ""
@@ -69,7 +69,7 @@ func ofTheLedger(sort ledgerSort) faultAction {
 	}}
 }
 
-// failAfterPost stops the ledger after the catalog has responded to an order, and starts the ledger again later.
+// failAfterPost disturbs the ledger after the catalog has responded to an order, until some time later.
 func failAfterPost(s *runningFault) (end func(), fired func() int) {
 	healed := func() {}
 	return s.atStep(stepAfterPost, func(*replica) {
@@ -80,7 +80,7 @@ func failAfterPost(s *runningFault) (end func(), fired func() int) {
 	})
 }
 
-// crashAtStep crashes a replica at a step of an order, and starts it again after a while.
+// crashAtStep kills a replica at a step of an order and starts it again after a while.
 func crashAtStep(s *runningFault) (end func(), fired func() int) {
 	return s.atStep(s.step(), (*replica).kill, func(r *replica, _ *process) {
 		s.c.sleep(time.Duration(1+s.Variant) * 3 * time.Second)
@@ -90,7 +90,8 @@ func crashAtStep(s *runningFault) (end func(), fired func() int) {
 	})
 }
 
-// stopAtStep freezes a replica at a step of an order, and resumes it after another replica has leased the order.
+// stopAtStep freezes a replica at a step of an order. It resumes the replica when another one has had time to lease
+// the order.
 func stopAtStep(s *runningFault) (end func(), fired func() int) {
 	return s.atStep(s.step(), (*replica).freeze, func(r *replica, p *process) {
 		s.c.sleep(40*time.Second + time.Duration(s.c.random.Int64N(int64(40*time.Second))))
@@ -101,7 +102,7 @@ func stopAtStep(s *runningFault) (end func(), fired func() int) {
 // step returns the step that the trouble's variant selects.
 func (s *runningFault) step() step { return step(1 + s.Variant%int(steps)) }
 
-// atStep calls spring when a replica reaches a step of its next order, and calls after later.
+// atStep calls spring when a replica reaches a step of its next order. Then it calls after, which may wait.
 func (s *runningFault) atStep(at step, spring func(*replica), after func(*replica, *process)) (end func(), fired func() int) {
 	r := s.world.replicas[s.Replica]
 	p := r.current()
@@ -124,8 +125,8 @@ func (s *runningFault) atStep(at step, spring func(*replica), after func(*replic
 	}, func() int { return int(s.count.Load()) }
 }
 
-// changeAPIKey loses the responses to orders, and changes the shared API key before the orders can be resent. The
-// catalog keeps idempotency keys separately for each API key. At the end, the first API key is active again.
+// changeAPIKey drops the responses to orders, and changes the shared API key before the orders can be resent. The
+// catalog has separate idempotency keys for each API key. At the end, the first API key is active again.
 func changeAPIKey(s *runningFault) (end func(), fired func() int) {
 	w := s.world
 	home := w.holder().key
@@ -152,8 +153,8 @@ func changeAPIKey(s *runningFault) (end func(), fired func() int) {
 	}, fired
 }
 
-// sameKeys places concurrent orders for two teams with the same idempotency key through different replicas. Then each
-// team tries to read the other team's generation.
+// sameKeys places orders for two teams concurrently, with the same idempotency key and through different replicas.
+// The teams must get different generations.
 func sameKeys(s *runningFault) {
 	key := s.c.key()
 	ids := make(chan string, 2)
@@ -191,7 +192,7 @@ func (w *world) other(t *tenant) *tenant {
 	return w.tenants[0]
 }
 
-// buyAndForget places orders. For some orders whose outcome is unknown, the caller never returns.
+// buyAndForget places orders. In some cases, the caller does not repeat an order of unknown outcome.
 func buyAndForget(s *runningFault) {
 	s.concurrently(s.next("buy"), func(h *caller) {
 		h.at = s.Replica
@@ -215,7 +216,7 @@ func comeBackElsewhere(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// buyBelow places an order with a cost limit, so that it is quoted first.
+// buyBelow places an order with a cost limit, which requires a quote.
 func buyBelow(s *runningFault) {
 	s.concurrently(s.next("below"), func(h *caller) {
 		o, most := h.essay(false), int64(100)
@@ -225,7 +226,7 @@ func buyBelow(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// forgottenOrder is an order that its caller has abandoned.
+// forgottenOrder is an order that its caller has abandoned, and the caller's tenant.
 type forgottenOrder struct {
 	order
 	tenant *tenant
@@ -240,8 +241,8 @@ func (w *world) noteForgotten(c *caller, o order) {
 	w.gaveUp[(&outcome{plan: w.plan}).UpstreamKey(promises.Event{Actor: c.name}, o.key)] = forgottenOrder{o, c.tenant}
 }
 
-// resolveAll acts as an operator. For each order whose outcome remains unknown, it reads the sandbox's accounts and
-// records the outcome. Then the order's caller returns.
+// resolveAll acts as an operator: it records the outcome of each unresolved order according to the sandbox's
+// accounts. Then the order's caller repeats it.
 func (s *runningFault) resolveAll() {
 	w := s.world
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
@@ -270,7 +271,7 @@ func (s *runningFault) resolveAll() {
 	}
 }
 
-// comeBackTo repeats a resolved order, as the order's caller.
+// comeBackTo repeats a resolved order on behalf of its caller.
 func (s *runningFault) comeBackTo(o ledger.Order, generation string) {
 	s.world.mu.Lock()
 	s.world.resolved[o.ID] = generation
@@ -297,11 +298,11 @@ func resolvedStays(o *outcome, say promises.Say) {
 	}
 }
 
-// dearerIsTold compares the charges above their quotes with the charges that were reported to operators.
+// dearerIsTold checks that charges above the quote are reported to operators.
 func dearerIsTold(o *outcome, say promises.Say) {
 	_, orders := o.Excess()
 	for _, t := range o.plan.Troubles {
-		if t.ID != "T7" { // the process may crash before it reports the charge
+		if t.ID != "T7" { // after any other trouble, a process may have crashed before it reported a charge
 			return
 		}
 	}

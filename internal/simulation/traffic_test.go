@@ -20,25 +20,25 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// request is a request from a process to the catalog.
+// request is a process's request to the catalog.
 type request struct {
 	at, end time.Duration
 	process string
-	tenant  string // name of the API key in the request
+	tenant  string // tenant to which the API key belongs
 	apiKey  string // SHA-256 of the API key
 	op      string // route, such as "GET /generations/{id}"
 	path    string
-	poll    bool   // sent by the hub, not for a call
+	poll    bool   // whether the hub sent it as a poll
 	key     string // Idempotency-Key
-	status  int    // zero if there was no response
-	attempt int    // number of the attempt within its call
-	cut     bool   // canceled by its own context
+	status  int    // zero without a response
+	attempt int    // number of the attempt within the call
+	cut     bool   // whether its own context canceled it
 
-	undialed bool // the process could not connect
+	undialed bool // whether the process could not connect
 	after    time.Duration
 }
 
-// traffic contains all requests to the catalog, by process.
+// traffic contains all requests to the catalog, and the leaks that were found.
 type traffic struct {
 	mu      sync.Mutex
 	history *promises.Record
@@ -54,7 +54,7 @@ func (t *traffic) add(r request) {
 
 type pollKey struct{}
 
-// polls is the catalog client that the hub uses. It marks the hub's requests.
+// polls is the client of the catalog for the hub. It marks requests as polls.
 type polls struct{ client *catalog.Client }
 
 func asPoll(ctx context.Context) context.Context { return context.WithValue(ctx, pollKey{}, true) }
@@ -73,19 +73,19 @@ func (p polls) Account(ctx context.Context, cred catalog.Credential) (catalog.Ac
 	return p.client.Account(asPoll(ctx), cred)
 }
 
-// tap is a process's transport. It records every request. It delays each request and response by a different time, so
-// that no two arrive at the same instant.
+// tap is the transport of a process. It records every request. It delays each request and each response by a different
+// time, so that no two arrive at the same instant.
 type tap struct {
 	base    http.RoundTripper
 	traffic *traffic
 	process string
 	seed    uint64
-	tenants map[string]string // tenant names by API key
+	tenants map[string]string // name of the tenant by API key
 	owner   *process
 	world   *world
 
 	mu    sync.Mutex
-	times map[string]int // number of requests so far, by kind
+	times map[string]int // number of requests so far, by kind of request
 }
 
 func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -121,8 +121,8 @@ func (t *tap) send(r *http.Request, tenant string) (*http.Response, error) {
 	return resp, err
 }
 
-// pass sends a request. The process may crash or freeze before an order is sent or after its response has arrived. A
-// frozen process sends the order when it resumes.
+// pass sends a request. If it is an order, the process may crash or freeze before the request is sent or after the
+// response has arrived. A frozen process sends the order when it continues.
 func (t *tap) pass(r *http.Request) (*http.Response, error) {
 	orders := t.owner.gateway != nil && r.Pattern == routePlace
 	if orders && t.world.met(t.process, stepBeforePost) {
@@ -153,8 +153,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// way returns the network delays of a request and of its response. They depend only on the kind of the request and the
-// number of such requests, so that the order of concurrent requests does not matter.
+// way returns the network delays of a request and of its response. They depend only on the kind of the request and on
+// the number of earlier requests of this kind, so that the order of concurrent requests does not matter.
 func (t *tap) way(what string) (there, back time.Duration) {
 	t.mu.Lock()
 	t.times[what]++
@@ -177,8 +177,8 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// retryAfter parses a fault's pause in seconds. It returns zero for other spellings, which are faults with a pause of
-// unknown length.
+// retryAfter returns the pause in a Retry-After header. It returns zero for headers that are not a number of seconds,
+// because the length of their pause is not checked.
 func retryAfter(text string) time.Duration {
 	seconds, err := strconv.Atoi(text)
 	if err != nil || seconds < 0 {
@@ -187,7 +187,7 @@ func retryAfter(text string) time.Duration {
 	return min(time.Duration(seconds)*time.Second, 2*time.Minute)
 }
 
-// lagProxy is a proxy in front of the sandbox. It counts requests, and can hide new generations.
+// lagProxy is a proxy in front of the sandbox. It counts orders, and hides new generations for a while if lag is set.
 type lagProxy struct {
 	world *world
 	next  http.Handler
@@ -224,7 +224,7 @@ func (f *lagProxy) lags(r *http.Request) bool {
 	return true
 }
 
-// placed records the time at which a caller received its generation.
+// placed records the time at which a caller received a generation.
 func (f *lagProxy) placed(id string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// Catalog routes that faults affect.
+// Routes of the catalog that faults affect.
 const (
 	routePlace = "POST /generations"
 	routeQuote = "POST /quote"
@@ -26,19 +26,19 @@ const page = "<html><body><h1>Bad Gateway</h1></body></html>"
 type runningFault struct {
 	world *world
 	trouble
-	c     *caller      // caller that the trouble affects
-	count atomic.Int64 // number of hits, unless an injected fault or a link counts them
+	c     *caller      // caller for which the trouble was planned
+	count atomic.Int64 // number of hits, if neither an injected fault nor a link counts them
 	names int
 }
 
-// next returns a new name for a helper.
+// next returns a unique name for a helper.
 func (s *runningFault) next(name string) string {
 	s.names++
 	return fmt.Sprint(name, s.names)
 }
 
-// apiKey returns the API key to which a tenant's fault applies. If API keys are rotated, it returns "", because there
-// is only one tenant.
+// apiKey returns the API key to which a fault for one tenant is limited. It returns "" if API keys are rotated, because
+// then there is only one tenant.
 func (s *runningFault) apiKey() string {
 	switch {
 	case s.world.plan.Rotates:
@@ -49,22 +49,22 @@ func (s *runningFault) apiKey() string {
 	return s.c.tenant.key
 }
 
-// done counts an action of the trouble's caller if it was successful.
+// done counts a hit if ok is set.
 func (s *runningFault) done(ok bool) {
 	if ok {
 		s.count.Add(1)
 	}
 }
 
-// faultAction describes a trouble. begin starts the trouble, and returns a function that ends it and a function that
-// counts its hits. victim creates the load that the trouble affects.
+// faultAction describes the effect of a trouble. begin starts the trouble. It returns a function that ends the trouble
+// and a function that returns the number of hits. victim creates load that the trouble affects.
 type faultAction struct {
 	reach  reach
 	begin  func(s *runningFault) (end func(), fired func() int)
 	victim func(s *runningFault)
 }
 
-// start runs the plan's troubles at their times.
+// start starts the troubles in the plan at their times.
 func (w *world) start() {
 	for _, t := range w.plan.Troubles {
 		owner := w.tenants[int(w.seed(t.String())>>10)%w.plan.Tenants]
@@ -118,7 +118,7 @@ func (s *runningFault) run(a faultAction) {
 	w.faults = append(w.faults, note)
 }
 
-// meet creates a trouble's load until the trouble has fired.
+// meet creates load for a trouble until the trouble has fired, but at most six times.
 func (s *runningFault) meet(a faultAction, fired func() int) {
 	for try := 0; a.victim != nil && try < 6 && (try == 0 || fired() == 0); try++ {
 		s.c.pause(500 * time.Millisecond)
@@ -126,7 +126,7 @@ func (s *runningFault) meet(a faultAction, fired func() int) {
 	}
 }
 
-// inject adds a fault to the sandbox for each of the routes.
+// inject adds a fault for each of the routes to the sandbox.
 func inject(s *runningFault, f sandbox.Fault, routes ...string) (end func(), fired func() int) {
 	var handles []*sandbox.Injected
 	for _, route := range routes {
@@ -145,14 +145,14 @@ func inject(s *runningFault, f sandbox.Fault, routes ...string) (end func(), fir
 		}
 }
 
-// broken returns an action that injects one of several catalog faults, selected by the variant.
+// broken returns an action that injects one of several faults of the catalog. The variant selects the fault.
 func broken(r reach, victim func(*runningFault), routes []string, variants ...sandbox.Fault) faultAction {
 	return faultAction{reach: r, victim: victim, begin: func(s *runningFault) (func(), func() int) {
 		return inject(s, variants[s.Variant%len(variants)], routes...)
 	}}
 }
 
-// uplinks returns an action that disturbs the network between the catalog and one replica or all replicas.
+// uplinks returns an action that disturbs the network between the catalog and one replica, or all replicas.
 func uplinks(r reach, state condition, all bool) faultAction {
 	return faultAction{reach: r, victim: watchOne, begin: func(s *runningFault) (func(), func() int) {
 		var links []*link
@@ -180,7 +180,7 @@ func uplinks(r reach, state condition, all bool) faultAction {
 	}}
 }
 
-// breakEndpoints returns an action that disturbs the network between the tenant and a replica.
+// breakEndpoints returns an action that disturbs the network between a tenant and a replica.
 func breakEndpoints(state condition, cut bool) faultAction {
 	return faultAction{reach: reachCallers, begin: func(s *runningFault) (func(), func() int) {
 		l := s.c.tenant.endpoints[s.Replica].link
@@ -208,8 +208,8 @@ func waitFor(after string) map[string]string { return map[string]string{"Retry-A
 
 const tooMany = `{"code":"RATE_LIMITED","message":"Too many requests."}`
 
-// acts are the faults that the simulation covers. Faults of sockets, disks and signals are tested in the packages that
-// use them.
+// acts contains the troubles by their IDs. Faults of sockets, disks and signals are tested in the packages that use
+// them.
 var acts = map[string]faultAction{
 	"U1": uplinks(reachCatalog, refused, false),
 	"U2": broken(reachCatalog, watchOne, reads, sandbox.Fault{Hang: true}),
@@ -243,7 +243,7 @@ var acts = map[string]faultAction{
 	"U19": {reach: reachOutage, victim: askMuch, begin: uplinks(reachOutage, refused, true).begin},
 	"U22": {reach: reachCatalog, victim: watchOne, begin: func(s *runningFault) (func(), func() int) {
 		key := s.c.tenant.key
-		if s.world.account != nil { // the account is shared
+		if s.world.account != nil { // the tenants share an account
 			key = s.world.account.key
 		}
 		return inject(s, sandbox.Fault{
@@ -264,7 +264,7 @@ var acts = map[string]faultAction{
 		sandbox.Fault{AfterCommit: true, Status: 201, Body: page, Header: html, Count: 2}, sandbox.Fault{Cut: true, CutAfter: 20, Count: 2}),
 	"U14": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{AfterCommit: true, Reset: true, Count: 2}, sandbox.Fault{AfterCommit: true, Hang: true, Count: 1}),
 	"U15": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
-		// The first attempt is processed late, and another attempt is rejected before that.
+		// The first attempt is processed late. In half of the variants, another attempt is rejected before that.
 		late, fired := inject(s, sandbox.Fault{Delay: sandbox.Delay(22 * time.Second), Count: 1, Key: s.apiKey()}, routePlace)
 		refusal := sandbox.Fault{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`, Count: 1, Key: s.apiKey()}
 		if s.Variant%2 == 0 {
@@ -285,7 +285,7 @@ var acts = map[string]faultAction{
 	}},
 	"A10": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) { return s.refuseRepeats() }},
 	"A10k": {reach: reachReplica, begin: func(s *runningFault) (func(), func() int) {
-		// A process that does not know the order sends it again, and the order's price has risen.
+		// A new process, which does not know the order, sends it again after its price has risen.
 		healed, fired := s.refuseRepeats()
 		risen, _ := inject(s, sandbox.Fault{Status: 200, Body: `{"priceCents":99999}`, Key: s.apiKey()}, routeQuote)
 		s.concurrently("limited", func(h *caller) {
@@ -345,9 +345,9 @@ var acts = map[string]faultAction{
 	}},
 }
 
-// refuseRepeats simulates a catalog that loses the response to an order and rejects all repeats. The catalog checks the
-// balance, the cap, models or inputs before the idempotency key, and the order itself has used up the balance or the
-// cap.
+// refuseRepeats simulates a catalog that loses the response to an order and rejects all repeats. Such a catalog checks
+// the balance, the cap, the model or the inputs before the idempotency key. The order itself may have used up the
+// balance or the cap.
 func (s *runningFault) refuseRepeats() (end func(), fired func() int) {
 	refusals := []sandbox.Fault{
 		{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`},
@@ -364,8 +364,8 @@ func (s *runningFault) refuseRepeats() (end func(), fired func() int) {
 	return func() { lost(); refuse() }, fired
 }
 
-// rotate changes the shared API key several times per second. With half of the variants, the catalog rejects orders
-// under the previous keys until all faults end.
+// rotate changes the shared API key several times per second. In half of the variants, the catalog rejects orders under
+// the earlier keys until the trouble ends.
 func (s *runningFault) rotate(ended chan struct{}) {
 	var rejected []*sandbox.Injected
 	for {
@@ -385,14 +385,14 @@ func (s *runningFault) rotate(ended chan struct{}) {
 	}
 }
 
-// restart ends a replica's process and starts a new process in its place.
+// restart stops the process of a replica and starts a new process in its place.
 func (s *runningFault) restart(stop func(*replica)) (end func(), fired func() int) {
 	r := s.world.replicas[s.Replica]
 	watched(s)
 	s.c.note(promises.Event{Kind: promises.Fault, Process: r.current().name, Text: s.ID + " stops"})
 	stop(r)
-	// The new process does not wait for the old process to exit, because net/http waits for its connections for a
-	// random time. A slow drain overlaps with the new process, as in a rolling update.
+	// The new process does not wait until the old one has exited, because net/http waits for its connections for a random
+	// time. A slow drain overlaps with the new process, as in a rolling update.
 	away := time.Duration(s.Variant) * 3 * time.Second
 	s.For = away + drainTimeout + 5*time.Second
 	s.c.sleep(away + time.Millisecond)

@@ -16,14 +16,14 @@ import (
 	"strings"
 )
 
-// typeChecker checks that a changed package compiles. It is much faster than a build, which would take a second for
-// each bug.
+// typeChecker checks that a changed package compiles. A build would take a second for each bug, which is much
+// longer.
 type typeChecker struct {
 	fset     *token.FileSet
 	importer types.Importer
 }
 
-// newTypeChecker reads the export data of the tree's unchanged packages.
+// newTypeChecker returns a typeChecker with the export data of the unchanged packages in the tree.
 func newTypeChecker(ctx context.Context, root string) (*typeChecker, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./internal/...")
 	list.Dir, list.Stderr = root, os.Stderr
@@ -40,12 +40,12 @@ func newTypeChecker(ctx context.Context, root string) (*typeChecker, error) {
 	return &typeChecker{fset, importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}, nil
 }
 
-// check type-checks a package, given the source of its files by path.
+// check type-checks a package. texts contains the source of its files by path.
 func (c *typeChecker) check(dir string, texts map[string]string) error {
 	var files []*ast.File
 	for path, text := range texts {
 		if ours, err := build.Default.MatchFile(dir, filepath.Base(path)); err == nil && !ours {
-			continue // the file is for another operating system
+			continue // for another operating system
 		}
 		file, err := parser.ParseFile(c.fset, path, text, parser.SkipObjectResolution)
 		if err != nil {
@@ -60,7 +60,7 @@ func (c *typeChecker) check(dir string, texts map[string]string) error {
 	return err
 }
 
-// compiles type-checks each package that a bug changes against the unchanged other packages.
+// compiles type-checks each package that a bug changes. The packages that it imports are unchanged.
 func (b bug) compiles(c *typeChecker, root string) error {
 	changed := map[string]string{}
 	for _, e := range b.edits {
@@ -76,7 +76,7 @@ func (b bug) compiles(c *typeChecker, root string) error {
 		}
 		for path, text := range changed {
 			if filepath.Dir(path) == dir {
-				texts[path] = text // includes added files
+				texts[path] = text // adds new files too
 			}
 		}
 		if err := c.check(dir, texts); err != nil {

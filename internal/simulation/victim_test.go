@@ -23,7 +23,7 @@ func (c *caller) orderAndFollow(o order, v viewing) bool {
 	return c.follow(v)
 }
 
-// watchOne orders a generation and watches it to its end. The trouble lasts for a part of this time.
+// watchOne orders a generation and watches it to its end, which takes longer than the trouble.
 func watchOne(s *runningFault) {
 	s.concurrently(s.next("one"), func(h *caller) {
 		h.at = s.Replica
@@ -35,7 +35,7 @@ func watchOne(s *runningFault) {
 // nobodys is the ID of a generation that does not exist.
 const nobodys = "gen_nobodys"
 
-// askMuch reads and watches a missing generation during an outage, while another caller orders.
+// askMuch reads and watches a generation that does not exist, while another caller orders.
 func askMuch(s *runningFault) {
 	s.concurrently(s.next("hopes"), func(h *caller) {
 		h.at = s.Replica
@@ -51,7 +51,7 @@ func askMuch(s *runningFault) {
 	})
 }
 
-// buyOne places an order.
+// buyOne places an order and watches its generation.
 func buyOne(s *runningFault) {
 	s.concurrently(s.next("buy"), func(h *caller) {
 		h.at = s.Replica
@@ -60,7 +60,7 @@ func buyOne(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// fetchOne orders a picture and downloads its file.
+// fetchOne orders a picture and downloads the file.
 func fetchOne(s *runningFault) {
 	h := s.c.helper(s.next("file"))
 	if id, ok := h.buy(h.picture(), 30*time.Second); ok && h.follow(viewing{id: id}) {
@@ -68,7 +68,7 @@ func fetchOne(s *runningFault) {
 	}
 }
 
-// watched ensures that the replica has active watches.
+// watched starts watches through the replica and waits until they are open.
 func watched(s *runningFault) {
 	for i := range 2 {
 		s.concurrently(fmt.Sprint("watched", i), func(h *caller) {
@@ -79,7 +79,7 @@ func watched(s *runningFault) {
 	s.c.pause(1500 * time.Millisecond)
 }
 
-// leaveAnOrder sends an order, disconnects before the response arrives, and sends the order again.
+// leaveAnOrder sends an order, disconnects before it receives the response, and sends the order again.
 func leaveAnOrder(s *runningFault) {
 	o, first := s.c.haiku(false), 100*time.Millisecond+time.Duration(s.c.random.Int64N(3e8))
 	fault := sandbox.Fault{Delay: sandbox.Delay(400 * time.Millisecond), Count: 1}
@@ -96,7 +96,7 @@ func leaveAnOrder(s *runningFault) {
 	s.count.Add(int64(h.Fired()))
 }
 
-// orderTwice sends two concurrent orders with the same key.
+// orderTwice sends the same order twice, concurrently and with the same key.
 func orderTwice(s *runningFault) {
 	o := s.c.haiku(false)
 	both := make(chan bool)
@@ -110,7 +110,8 @@ func orderTwice(s *runningFault) {
 	s.done(<-both && ok)
 }
 
-// seeEndGoBack continues to watch a generation after its end, while the catalog periodically reverts the end.
+// seeEndGoBack continues to watch and read a generation after its end, while the catalog sometimes reports
+// earlier states.
 func seeEndGoBack(s *runningFault) {
 	id, ok := s.c.buy(s.c.haiku(s.Variant%2 == 0), 30*time.Second)
 	if !ok {
@@ -127,7 +128,7 @@ func seeEndGoBack(s *runningFault) {
 	s.c.sleep(25 * time.Second)
 }
 
-// neverRead watches many messages in a stream, but reads nothing for a while.
+// neverRead opens a stream with many large messages and does not read them for a while.
 func neverRead(s *runningFault) {
 	d, err := s.world.door(s.world.replicas[s.Replica], s.c.tenant.key)
 	if err != nil {
@@ -138,7 +139,7 @@ func neverRead(s *runningFault) {
 	s.c.neverRead(d, s)
 }
 
-// callerStreams is the server's maximum number of open streams for each caller.
+// callerStreams is the server's maximum number of open streams per caller.
 const callerStreams = 1000
 
 // openTooMany opens streams until one is rejected.
@@ -171,7 +172,7 @@ func openTooMany(s *runningFault) {
 		switch took := time.Since(began); {
 		case err == nil:
 			s.c.note(promises.Event{Kind: promises.Exceeded, Generation: id, Text: fmt.Sprintf("%d streams of one caller were let in", open+1)})
-		case code != codes.ResourceExhausted || reason != "STREAM_QUOTA_EXCEEDED": // an error that has another cause
+		case code != codes.ResourceExhausted || reason != "STREAM_QUOTA_EXCEEDED": // the error has another cause
 		case took > 50*time.Millisecond:
 			s.c.note(promises.Event{Kind: promises.Exceeded, Generation: id, Text: fmt.Sprintf("the refusal of a stream took %v", took)})
 		default:
@@ -208,7 +209,7 @@ func herd(s *runningFault) {
 	s.count.Add(1)
 }
 
-// joinAtTheEnd starts watches around the time at which a generation ends.
+// joinAtTheEnd starts watches around the time at which their generation ends.
 func joinAtTheEnd(s *runningFault) {
 	for range 5 {
 		id, ok := s.c.buy(s.c.haiku(false), 30*time.Second)
@@ -243,7 +244,7 @@ func readForeign(s *runningFault) {
 			case codes.NotFound:
 				s.count.Add(1)
 			case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal:
-			default: // the error reveals that the generation exists
+			default: // this error would reveal that the generation exists
 				thief.note(promises.Event{Kind: promises.Leaked, Generation: id, Text: fmt.Sprintf("%s of another tenant's generation: %v", what, err)})
 			}
 			thief.searchError(err)

@@ -24,7 +24,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// Settings of the hub, which are the defaults of 'easel serve'.
+// Settings of the hub, which are the defaults in 'easel serve'.
 const (
 	minInterval  = time.Second
 	maxInterval  = 10 * time.Second
@@ -35,7 +35,7 @@ const (
 
 const catalogAddr = "catalog:80"
 
-// world is the complete stack with its users.
+// world is the complete stack and its users.
 type world struct {
 	plan    plan
 	history *promises.Record
@@ -47,68 +47,69 @@ type world struct {
 	front     *lagProxy
 	replicas  []*replica
 	tenants   []*tenant
-	keys      map[string]string      // tenant names by API key
-	sharedKey atomic.Pointer[string] // current API key of the replicas; nil before the first rotation of a shared key
-	rotated   atomic.Int64           // number of rotations so far
+	keys      map[string]string      // name of the tenant by API key
+	sharedKey atomic.Pointer[string] // current shared API key; nil before the first rotation
+	rotated   atomic.Int64           // number of rotations
 
-	account     *tenant   // in a world with a ledger, the account whose API key the replicas share
+	account     *tenant   // owner of the shared API key's account in a world with a ledger
 	database    *database // the ledger's database
 	callersFile string
 	operator    *tenant
 	guest       *tenant
 	limits      []limitChange
-	gaveUp      map[string]forgottenOrder // abandoned orders by upstream key
+	gaveUp      map[string]forgottenOrder // orders that their callers have abandoned, by upstream key
 	moved       []movedKey
 	expiring    []expiringKey
-	resolved    map[string]string // generation IDs of the orders that an operator has resolved
-	dearer      atomic.Int64      // number of reported charges above the quote
-	lists       []listing         // lists that the operator received
+	resolved    map[string]string // generation IDs with which an operator has resolved orders, by order ID
+	dearer      atomic.Int64      // number of charges above the quote that were reported
+	lists       []listing         // lists that the operator has received
 	receivers   *receivers        // receivers of events
 
 	ctx     context.Context // context of all callers
 	cancel  context.CancelFunc
 	callers sync.WaitGroup
 	trouble sync.WaitGroup
-	ending  sync.WaitGroup // processes that are shutting down
+	ending  sync.WaitGroup // shutdowns in progress
 
 	mu       sync.Mutex
 	faults   []span
-	problems []string       // deviations of the run from its plan
-	busy     map[string]int // number of running callers by name
+	problems []string       // deviations from the plan
+	busy     map[string]int // number of running callers, by name
 	traps    []*trap
 }
 
-// span is the time during which a fault is active.
+// span is a fault and the period in which it was active.
 type span struct {
 	id       string
 	from, to time.Duration
 	reach    reach
-	replica  string // empty means all replicas
-	tenant   string // empty means all tenants
+	replica  string // empty if it affects all replicas
+	tenant   string // empty if it affects all tenants
 	fired    int
 }
 
-// reach identifies the failures that a fault excuses.
+// reach is the part of the system that a fault affects. A promise that depends on this part may be broken during
+// the fault.
 type reach int
 
 const (
-	reachOrders   reach = iota // responses to orders
+	reachOrders   reach = iota // responses of the catalog to orders
 	reachCatalog               // all responses of the catalog
-	reachReads                 // responses to reads of one generation
+	reachReads                 // responses of the catalog to reads of generations
 	reachContent               // downloads
-	reachCallers               // the network between callers and a replica
-	reachReplica               // a process is dead or frozen
-	reachNobody                // only a single caller's behavior
-	reachOutage                // the catalog does not respond
-	reachVisible               // new generations are not found
-	reachRejected              // the catalog rejects API keys
-	reachLedger                // the ledger responds late or not at all
+	reachCallers               // the network between a tenant and a replica
+	reachReplica               // a process that is dead or frozen
+	reachNobody                // only the caller of the trouble itself
+	reachOutage                // an outage of the catalog
+	reachVisible               // new generations, which the catalog does not return yet
+	reachRejected              // API keys, which the catalog rejects
+	reachLedger                // the ledger, which responds late or not at all
 )
 
-// tenant is a credential with its users.
+// tenant is a credential and the connections that use it.
 type tenant struct {
 	name, key string
-	next      []string    // further API keys of the same account, for rotations
+	next      []string    // further API keys of its account, for rotations
 	endpoints []*endpoint // one for each replica
 }
 
@@ -116,21 +117,22 @@ type tenant struct {
 type endpoint struct {
 	link    *link
 	replica *replica
-	key     string // empty if the replica uses the shared key
+	key     string // empty if the replica does not need a credential
 	conn    *grpc.ClientConn
 	grpc    easelv1.GenerationServiceClient
 	money   easelv1.AccountServiceClient
 	http    *http.Client
 }
 
-// seed derives a part's seed. Each part has its own seed, so that no part draws another part's random numbers.
+// seed returns a seed for a part of the world. Each part has its own, so that the random numbers of the parts are
+// independent.
 func (w *world) seed(part string) uint64 {
 	sum := fnv.New64a()
 	fmt.Fprintf(sum, "%d %s", w.plan.Seed, part)
-	return mix(sum.Sum64()) | 1 // zero would mean a random seed
+	return mix(sum.Sum64()) | 1 // zero would select a random seed
 }
 
-// newWorld builds the stack. It must be called within the bubble, because everything that it creates belongs to the
+// newWorld builds the stack. It must be called in the bubble, because everything that it creates belongs to the
 // bubble.
 func newWorld(p plan, dir string) (*world, error) {
 	w := &world{plan: p, history: &promises.Record{Begin: time.Now()}, keys: map[string]string{}, busy: map[string]int{}, gaveUp: map[string]forgottenOrder{}, resolved: map[string]string{}}
@@ -200,7 +202,7 @@ func dialect(name string) sandbox.Dialect {
 	panic("simulation: unknown dialect " + name)
 }
 
-// admit creates a tenant with an endpoint for every replica.
+// admit creates a tenant with an endpoint for each replica.
 func (w *world) admit(name string) (err error) {
 	t := &tenant{}
 	switch {
@@ -221,7 +223,7 @@ func (w *world) admit(name string) (err error) {
 	return err
 }
 
-// withDoors creates a tenant's endpoints, one for every replica.
+// withDoors adds an endpoint for each replica to a tenant.
 func (w *world) withDoors(t *tenant) (*tenant, error) {
 	for _, r := range w.replicas {
 		d, err := w.door(r, t.key)
@@ -233,7 +235,7 @@ func (w *world) withDoors(t *tenant) (*tenant, error) {
 	return t, nil
 }
 
-// openAccount creates a tenant with a catalog account that has a balance.
+// openAccount creates a tenant that has an account with a balance in the catalog.
 func (w *world) openAccount(name string) (*tenant, error) {
 	balance := int64(10_000_000)
 	if w.plan.Poor {
@@ -253,7 +255,7 @@ func (w *world) openAccount(name string) (*tenant, error) {
 	return t, err
 }
 
-// rotations is the number of additional API keys of each account, if keys are rotated.
+// rotations is the number of additional API keys that each account has if keys are rotated.
 const rotations = 200
 
 func (w *world) addKeys(t *tenant) error {
@@ -268,7 +270,7 @@ func (w *world) addKeys(t *tenant) error {
 	return nil
 }
 
-// currentSharedKey returns the API key that the replicas currently share.
+// currentSharedKey returns the current shared API key of the replicas.
 func (w *world) currentSharedKey() catalog.Secret {
 	if key := w.sharedKey.Load(); key != nil {
 		return catalog.NewSecret(*key)
@@ -284,14 +286,14 @@ func (w *world) door(r *replica, key string) (*endpoint, error) {
 	conn, err := grpc.NewClient("passthrough:///"+r.name,
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return d.link.dial(ctx, &r.grpc) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		// There is no jitter, because grpc-go draws it from a source that can't be seeded.
+		// There is no jitter, because the seed would not determine it.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 250 * time.Millisecond, Multiplier: 1.6, MaxDelay: 5 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithIdleTimeout(2*time.Minute),
-		// The windows have a fixed size. Otherwise the server would send megabytes to a caller that reads nothing
+		// The size of the windows is fixed. Otherwise, the server could send megabytes to a caller that reads nothing
 		// before a write blocks.
 		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(1<<20),
 		grpc.WithDisableRetry(),
@@ -311,7 +313,7 @@ func (d *endpoint) close() {
 	d.http.CloseIdleConnections()
 }
 
-// stop stops everything, so that no goroutine of the bubble remains.
+// stop stops everything, so that no goroutine remains in the bubble.
 func (w *world) stop() {
 	for _, r := range w.replicas {
 		r.drain()
@@ -329,21 +331,21 @@ func (w *world) stop() {
 	_ = w.site.Close()
 }
 
-// problem records that the run deviates from its plan.
+// problem records a deviation from the plan.
 func (w *world) problem(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
 }
 
-// leaked records a leak: a secret that appeared in public data, or a connection to an unexpected address.
+// leaked records that a secret occurred in public data, or that a connection was opened to an unexpected address.
 func (w *world) leaked(text string) {
 	w.traffic.mu.Lock()
 	defer w.traffic.mu.Unlock()
 	w.traffic.leaks = append(w.traffic.leaks, text)
 }
 
-// logger returns a logger that searches all log records for API keys.
+// logger returns a logger that searches each record for API keys.
 func (w *world) logger() *slog.Logger { return slog.New(secretSearch{w}) }
 
 type secretSearch struct{ world *world }
@@ -364,7 +366,7 @@ func (s secretSearch) Handle(_ context.Context, r slog.Record) error {
 
 // holdsKey reports whether a text contains an API key.
 func (w *world) holdsKey(text string) bool {
-	if !strings.Contains(text, "simulated_") { // all keys contain this
+	if !strings.Contains(text, "simulated_") { // every key contains this text
 		return false
 	}
 	for key := range w.keys {
