@@ -26,29 +26,29 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// caller is a team's caller. If an order's outcome is unknown, the caller repeats the order later or abandons it.
+// caller places orders for a team. If the outcome of an order is unknown, it repeats the order later or abandons it.
 type caller struct {
 	world    *world
 	team     string
 	name     string
 	overREST bool
-	newest   atomic.Pointer[exchange] // the caller's latest connection
+	newest   atomic.Pointer[exchange] // its latest connection
 	client   easelv1.GenerationServiceClient
 	rest     promises.REST
-	later    []*easelv1.CreateGenerationRequest // orders whose outcome is unknown
+	later    []*easelv1.CreateGenerationRequest // orders of unknown outcome
 	placed   []*easelv1.CreateGenerationRequest // orders with a generation
 }
 
-// outcome is a caller's knowledge about an order.
+// outcome is the outcome of an order, as far as its caller knows.
 type outcome int
 
 const (
 	unknown outcome = iota
 	placed
-	rejected // the order exceeds the budget
+	rejected // the budget is exhausted
 )
 
-// connect creates the callers. One in four callers uses REST.
+// connect creates the callers, a quarter of which use REST.
 func (w *world) connect(callers int) {
 	for n := range callers {
 		team := teams[n%len(w.tokens)]
@@ -58,7 +58,7 @@ func (w *world) connect(callers int) {
 		c.rest = promises.REST{Client: &http.Client{Transport: transport}, Address: address, Token: w.tokens[team]}
 		conn, err := grpc.NewClient(address,
 			grpc.WithTransportCredentials(insecure.NewCredentials()),
-			grpc.WithConnectParams(grpc.ConnectParams{ // a short back-off, because the callers' back-off is not under test
+			grpc.WithConnectParams(grpc.ConnectParams{ // a short back-off, because the test does not measure it
 				Backoff:           backoff.Config{BaseDelay: 10 * time.Millisecond, Multiplier: 1.5, Jitter: 0.2, MaxDelay: 50 * time.Millisecond},
 				MinConnectTimeout: time.Second,
 			}))
@@ -74,10 +74,10 @@ func (w *world) connect(callers int) {
 	}
 }
 
-// One order in largeEvery is large.
+// One in largeEvery orders is large.
 const largeEvery = 8
 
-// orderOf returns the n-th order of a team. Some orders are large, and some have a cost limit.
+// orderOf returns a team's n-th order. Some orders are large, and some have a cost limit.
 func orderOf(n int) *easelv1.CreateGenerationRequest {
 	r := &easelv1.CreateGenerationRequest{
 		ModelId: "studio/haiku", IdempotencyKey: fmt.Sprintf("order-%d", n), InputsJson: fmt.Sprintf(`{"prompt":"order %d"}`, n),
@@ -91,11 +91,11 @@ func orderOf(n int) *easelv1.CreateGenerationRequest {
 	return r
 }
 
-// work places orders until all faults have happened.
+// work places orders until enough faults have happened.
 func (c *caller) work(ctx context.Context, colleague *caller) error {
 	for c.world.calmIfDone(); !c.world.isCalm() && ctx.Err() == nil; c.world.calmIfDone() {
 		request := c.next()
-		if rand.IntN(20) == 0 { // two callers send the same order concurrently, often to two facades
+		if rand.IntN(20) == 0 { // a colleague sends the same order concurrently, often through another facade
 			var twin sync.WaitGroup
 			twin.Go(func() { _, _ = colleague.ask(ctx, request) })
 			err := c.try(ctx, request)
@@ -111,7 +111,7 @@ func (c *caller) work(ctx context.Context, colleague *caller) error {
 	return nil
 }
 
-// next returns an order to repeat, or a new order. All teams choose the same idempotency keys.
+// next returns an order to repeat or a new order. All teams use the same idempotency keys.
 func (c *caller) next() *easelv1.CreateGenerationRequest {
 	if n := len(c.later); n > 20 || n > 0 && rand.IntN(3) == 0 {
 		request := c.later[0]
@@ -124,8 +124,8 @@ func (c *caller) next() *easelv1.CreateGenerationRequest {
 	return orderOf(c.world.last[c.team])
 }
 
-// try sends an order once. If the order's outcome is unknown, try decides whether the caller repeats it later. Without
-// a ledger it always does, because no other process would complete the order.
+// try sends an order once. If its outcome is unknown, the caller will repeat it or, if there is a ledger, may abandon
+// it. Without a ledger, no other process would complete an abandoned order.
 func (c *caller) try(ctx context.Context, request *easelv1.CreateGenerationRequest) error {
 	outcome, err := c.ask(ctx, request)
 	switch {
@@ -144,14 +144,14 @@ func (c *caller) try(ctx context.Context, request *easelv1.CreateGenerationReque
 	default:
 		c.later = append(c.later, request)
 	}
-	if newest := c.newest.Load(); newest != nil && rand.IntN(2) == 0 { // while the facade may still be processing the order
+	if newest := c.newest.Load(); newest != nil && rand.IntN(2) == 0 { // disconnect while the facade may still be processing the order
 		newest.near.Close()
 	}
 	pauseFor(ctx, rand.N(20*time.Millisecond))
 	return nil
 }
 
-// isKilledHearing may kill the facade right after the caller has received its generation, and reports whether it did.
+// isKilledHearing may kill the facade right after it has returned a generation. It reports whether it did so.
 func (c *caller) isKilledHearing() bool {
 	newest := c.newest.Load()
 	if newest == nil {
@@ -166,8 +166,8 @@ func (c *caller) note(e promises.Event) {
 	c.world.record.Add(e)
 }
 
-// ask sends an order, records the response, and returns the order's outcome. It returns an error if no order may get
-// such a response.
+// ask sends an order, records the response and returns the outcome. It returns an error if this response is wrong for
+// every order.
 func (c *caller) ask(ctx context.Context, request *easelv1.CreateGenerationRequest) (outcome, error) {
 	order, since := request.GetIdempotencyKey(), c.world.record.Since()
 	c.note(promises.Event{Kind: promises.Ordered, Text: order})
@@ -195,7 +195,7 @@ func (c *caller) ask(ctx context.Context, request *easelv1.CreateGenerationReque
 }
 
 func (c *caller) create(ctx context.Context, request *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // a caller does not wait longer for a response
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second) // the caller's timeout
 	defer cancel()
 	if c.overREST {
 		return c.rest.Create(ctx, request)
@@ -204,19 +204,19 @@ func (c *caller) create(ctx context.Context, request *easelv1.CreateGenerationRe
 	return answer.GetGeneration(), err
 }
 
-// retryable reports whether a caller may retry with the same key after an error. All other errors are wrong, because
-// all orders are valid and the balance is sufficient.
+// retryable reports whether a caller may retry with the same key after an error. There is no legitimate reason for
+// other errors, because all orders are valid and the balance is sufficient.
 func retryable(err error) bool {
 	st := status.Convert(err)
 	switch service.Reason(st) {
-	case easelv1.ErrorReason_OVERLOADED, easelv1.ErrorReason_UPSTREAM_RATE_LIMITED: // the order can't be sent before its deadline
+	case easelv1.ErrorReason_OVERLOADED, easelv1.ErrorReason_UPSTREAM_RATE_LIMITED: // the order cannot be sent before the deadline
 		return true
 	}
 	return st.Code() == codes.Unavailable || st.Code() == codes.DeadlineExceeded || st.Code() == codes.Canceled
 }
 
-// comeBack repeats all orders that the caller has not abandoned, until their outcomes are known. The facades that
-// respond then may not know these orders.
+// comeBack repeats the caller's orders, except the abandoned ones, until each outcome is known. The facade that
+// receives a repeat may not know the order.
 func (c *caller) comeBack(ctx context.Context) error {
 	for _, request := range append(c.placed, c.later...) {
 		for answer := unknown; answer == unknown; {
@@ -232,13 +232,13 @@ func (c *caller) comeBack(ctx context.Context) error {
 	return nil
 }
 
-// look checks a team's access while faults happen: its list, its watch of everything, and the responses about another
-// team's generations.
+// look checks, while faults happen, that a team receives only its own generations: in its list, in a watch of
+// everything, and in reads of another team's generations.
 func (c *caller) look(ctx context.Context) error {
 	ctx = bearing(ctx, c.world.tokens[c.team])
 	c.world.work.Go(func() {
 		for ; ctx.Err() == nil; pauseFor(ctx, 20*time.Millisecond) {
-			c.watchEverything(ctx) // repeated, because it may fail, and a new stream is needed for newer generations
+			c.watchEverything(ctx) // repeated, because it may fail and ends after ten seconds
 		}
 	})
 	for ; !c.world.isCalm() && ctx.Err() == nil; pauseFor(ctx, 50*time.Millisecond) {
@@ -249,10 +249,10 @@ func (c *caller) look(ctx context.Context) error {
 	return nil
 }
 
-// see records that the caller's team has received a generation.
+// see records that a caller has received a generation.
 func (c *caller) see(g *easelv1.Generation) {
 	c.note(promises.Event{Kind: promises.Listed, Generation: g.GetGenerationId()})
-	if g.GetOwner() != c.team && g.GetOwner() != "" { // a watch of everything delivers no owner while the database is unavailable
+	if g.GetOwner() != c.team && g.GetOwner() != "" { // while the database is unavailable, a watch of everything omits the owner
 		c.note(promises.Event{Kind: promises.Leaked, Generation: g.GetGenerationId(), Text: "it is shown as a generation of " + g.GetOwner()})
 	}
 }
@@ -282,7 +282,7 @@ func (c *caller) list(ctx context.Context) error {
 	return nil
 }
 
-// peek tries to read another team's generation.
+// peek tries to read another team's generation, which must fail.
 func (c *caller) peek(ctx context.Context) error {
 	c.world.mu.Lock()
 	id := ""

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// toDatabase forwards a facade's connection to PostgreSQL. It parses PostgreSQL's protocol to detect commits.
+// toDatabase forwards a connection from a facade to PostgreSQL. It parses the protocol to detect commits.
 func (w *world) toDatabase(near *net.TCPConn, owner *supervisor) {
 	up, err := net.Dial("tcp", w.postgres.Address())
 	if err != nil {
@@ -25,22 +25,22 @@ func (w *world) toDatabase(near *net.TCPConn, owner *supervisor) {
 		up.Close()
 		near.Close()
 	})
-	for typed := 0; s.request(owner, typed); typed = 1 { // the first message has no type
+	for typed := 0; s.request(owner, typed); typed = 1 { // the first message of a connection has no type
 	}
 }
 
-// session is a facade's connection to PostgreSQL.
+// session is a connection from a facade to PostgreSQL.
 type session struct {
 	world   *world
 	near    *net.TCPConn
 	up      net.Conn
 	facade  atomic.Pointer[process] // process that sent the latest commit
 	backend atomic.Int64            // PID of the PostgreSQL backend
-	silent  atomic.Bool             // whether the facade no longer receives anything
-	over    chan struct{}           // closed when PostgreSQL has ended the session
+	silent  atomic.Bool             // whether responses are dropped
+	over    chan struct{}           // closed when PostgreSQL closes the connection
 }
 
-// request forwards a message from the facade, and reports whether the connection remains open.
+// request forwards a message from the facade. It reports whether the connection stays open.
 func (s *session) request(owner *supervisor, typed int) bool {
 	kind, text, err := readPostgres(s.near, typed)
 	if err != nil {
@@ -59,13 +59,13 @@ func (s *session) request(owner *supervisor, typed int) bool {
 	return err == nil
 }
 
-// answer forwards a message from PostgreSQL, and reports whether the connection remains open.
+// answer forwards a message from PostgreSQL. It reports whether the connection stays open.
 func (s *session) answer() bool {
 	kind, text, err := readPostgres(s.up, 1)
 	if err != nil {
 		return false
 	}
-	if kind == 'K' { // BackendKeyData, which contains the backend's PID
+	if kind == 'K' { // BackendKeyData contains the PID of the backend
 		s.backend.Store(int64(binary.BigEndian.Uint32(text[5:])))
 	}
 	if kind == 'C' && strings.EqualFold(string(text[5:]), "commit\x00") {
@@ -83,7 +83,7 @@ func (s *session) answer() bool {
 	return err == nil
 }
 
-// draw returns the fault for a commit, or nil. It returns nil if the facade is not running yet.
+// draw returns a fault for a commit, or nil. Before the first commit, it always returns nil.
 func (s *session) draw(at stage) *fault {
 	if s.facade.Load() == nil {
 		return nil
@@ -95,8 +95,7 @@ func (s *session) strike(f *fault) (ended bool) {
 	return s.world.strike(f, &exchange{world: s.world, facade: s.facade.Load(), near: s.near, dropped: s.up, over: s.over, backend: int(s.backend.Load())})
 }
 
-// readPostgres reads a complete message. If typed is zero, the message starts with its length; otherwise it starts with
-// its type.
+// readPostgres reads a complete message. If typed is 1, the message starts with its type, otherwise with its length.
 func readPostgres(r io.Reader, typed int) (kind byte, text []byte, err error) {
 	text = make([]byte, typed+4)
 	if _, err := io.ReadFull(r, text); err != nil {
@@ -107,8 +106,8 @@ func readPostgres(r io.Reader, typed int) (kind byte, text []byte, err error) {
 	return text[0], append(text, rest...), err
 }
 
-// restartDatabase kills PostgreSQL or one of its processes, and waits until PostgreSQL accepts connections again. It
-// returns false if another fault is already restarting PostgreSQL.
+// restartDatabase calls kill, which kills PostgreSQL or one of its processes. Then it waits until PostgreSQL accepts
+// connections again. It returns false, without calling kill, if another fault is restarting PostgreSQL.
 func (w *world) restartDatabase(kill func()) bool {
 	if !w.restarting.TryLock() {
 		return false

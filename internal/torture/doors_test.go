@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// catalogDoor is a proxy in front of a catalog that may be killed. The proxy's address does not change. It counts the
-// successful reads of results.
+// catalogDoor is a proxy for a catalog that is killed and restarted. The address of the proxy does not change. It
+// counts successful reads of results.
 type catalogDoor struct {
 	*httptest.Server
 
-	behind atomic.Pointer[string] // the catalog's current address
+	behind atomic.Pointer[string] // current address of the catalog
 	reads  atomic.Int64
 }
 
@@ -36,5 +36,5 @@ func openCatalogDoor(t *testing.T) *catalogDoor {
 	return d
 }
 
-// cutOff aborts the client's connection when the catalog's connection has failed.
+// cutOff aborts the connection to the client when the connection to the catalog has failed.
 func cutOff(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }

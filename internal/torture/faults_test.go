@@ -18,24 +18,24 @@ import (
 type stage int
 
 const (
-	requesting   stage = iota // a facade's request has reached the relay to the catalog
+	requesting   stage = iota // a relay has received a facade's request to the catalog
 	responding                // the relay has received the catalog's response
-	sending                   // like requesting, for an order
-	sendingLarge              // like sending, for an order that is too large for the kernel to accept in one piece
-	answering                 // like responding, for an order
-	returning                 // the relay to a caller has received the successful response to the caller's order
+	sending                   // as requesting, but the request is an order
+	sendingLarge              // as sending, but the kernel cannot accept the order in one piece
+	answering                 // as responding, but for an order
+	returning                 // the relay to a caller has received the successful response to an order
 	returned                  // the caller has received the response
-	committing                // a facade's commit has reached the relay to PostgreSQL
-	committed                 // the relay has received the response to the commit
-	posting                   // a team's receiver has received an event
+	committing                // a relay has received a facade's commit
+	committed                 // the relay has received PostgreSQL's response to the commit
+	posting                   // the receiver of a team has received an event
 )
 
-// passes contains the approximate number of times that an order passes each stage.
+// passes contains, for each stage, approximately how often it is passed per order.
 var passes = map[stage]float64{
 	requesting: 2, responding: 2, sending: 1, sendingLarge: 1. / largeEvery, answering: 1, returning: 1, returned: 1, committing: 4, committed: 4,
 }
 
-// group is a class of faults. A run lasts until the faults in each group have happened the wanted number of times.
+// group is a class of faults. A run continues until enough faults of each group have happened.
 type group int
 
 const (
@@ -49,20 +49,19 @@ const (
 	receiverFaults
 )
 
-// fault is a row in the table of faults. It forwards a part of the message, performs an action, and usually ends the
-// connection.
+// fault is a row in the table of faults. When its stage is reached, a part of the message is forwarded, and an action
+// is performed. Usually, the connection is then closed.
 type fault struct {
 	name      string
 	group     group
 	at        stage
-	part      func(m message) int    // number of bytes that are forwarded before the action
-	act       func(x *exchange) bool // performs the action, and reports whether the fault has happened
-	continues bool                   // whether the connection remains open
-	rare      bool                   // whether the fault is rare, because it takes long
+	part      func(m message) int    // returns the number of bytes that are forwarded before the action
+	act       func(x *exchange) bool // performs the action and reports whether the fault has happened
+	continues bool                   // whether the connection stays open
+	rare      bool                   // whether the fault takes long, so that it should be rare
 }
 
-// faults contains all faults of a run. Names that start with K or S have the number of the fault in the catalogue of
-// faults.
+// faults is the table of faults. K1 to K6 and S1 in the names are fault IDs, which other tests also use.
 var faults = []fault{
 	{name: "K1 a facade killed before the order is sent", group: facadeKills, at: sending, part: nothing, act: killFacade},
 	{name: "K2 a facade killed while it writes the order", group: facadeKills, at: sendingLarge, part: startOfBody, act: killWriter},
@@ -101,16 +100,16 @@ var faults = []fault{
 	{name: "a receiver that takes an event and cuts it off", group: receiverFaults, at: posting, part: everything, act: closeConnection},
 }
 
-// exchange is a request with its response. Fields that do not apply are nil.
+// exchange is a message to which a fault may happen, with its context. Only the fields that the fault needs are set.
 type exchange struct {
 	world    *world
 	facade   *process
 	catalog  *process
-	near     *net.TCPConn  // connection to the sender of the request
-	dropped  io.Reader     // connection whose bytes are all discarded, as in a network black hole
-	unread   *bufio.Reader // the unread rest of the request
+	near     *net.TCPConn  // connection from the sender of the request
+	dropped  io.Reader     // connection from which the fault blackHole discards all bytes
+	unread   *bufio.Reader // rest of the request
 	size     int           // size of the request body in bytes
-	over     chan struct{} // closed when PostgreSQL has ended the session
+	over     chan struct{} // closed when PostgreSQL closes the connection
 	backend  int           // PID of the PostgreSQL backend
 	response http.ResponseWriter
 }
@@ -124,18 +123,18 @@ func startOfBody(m message) int { return len(m.head) + rand.IntN(16<<10) }
 func killFacade(x *exchange) bool  { return x.facade.kill() }
 func killCatalog(x *exchange) bool { return x.catalog.kill() }
 
-// killWriter kills a facade while it writes a request. It reports whether a part of the request had not yet been passed
-// to the kernel.
+// killWriter kills a facade while it writes a request. It reports whether the facade had not yet passed the complete
+// request to the kernel.
 func killWriter(x *exchange) bool {
 	first := x.facade.kill()
 	rest, _ := io.Copy(io.Discard, x.unread)
 	return first && int(rest) < x.size-16<<10
 }
 
-// killCatalogSoon kills the catalog at a random time, within about the duration of an order.
+// killCatalogSoon kills the catalog at a random time in the near future. An order takes about as long.
 func killCatalogSoon(x *exchange) bool {
 	x.world.work.Go(func() {
-		time.Sleep(rand.N(4 * time.Millisecond)) // the kill must happen at a random time
+		time.Sleep(rand.N(4 * time.Millisecond)) // random, so that the catalog is killed at any point of the order
 		x.catalog.kill()
 	})
 	return true
@@ -145,17 +144,17 @@ func closeConnection(*exchange) bool { return true }
 
 func resetConnection(x *exchange) bool { return x.near.SetLinger(0) == nil }
 
-// blackHole drops all bytes until the facade closes the connection or is killed.
+// blackHole drops all bytes until the connection is closed or no further faults should happen.
 func blackHole(x *exchange) bool {
 	defer context.AfterFunc(x.world.storm, func() { x.near.Close() })()
 	_, _ = io.Copy(io.Discard, x.dropped)
 	return true
 }
 
-// stallTime is longer than the time for which a transaction may block others.
+// stallTime is longer than a transaction may block other transactions.
 const stallTime = 12 * time.Second
 
-// silenceCommit drops all bytes in both directions until PostgreSQL aborts the unreachable facade's transaction.
+// silenceCommit drops all bytes in both directions until PostgreSQL aborts the transaction.
 func silenceCommit(x *exchange) bool {
 	select {
 	case <-x.over:
@@ -172,7 +171,7 @@ func stopFacade(x *exchange) bool {
 func killDatabase(x *exchange) bool { return x.world.restartDatabase(x.world.postgres.Kill) }
 
 func killBackend(x *exchange) bool {
-	return x.world.restartDatabase(func() { _ = syscall.Kill(x.backend, syscall.SIGKILL) }) // the backend may have exited
+	return x.world.restartDatabase(func() { _ = syscall.Kill(x.backend, syscall.SIGKILL) }) // fails if the backend has exited
 }
 
 func answer500(x *exchange) bool {
@@ -180,7 +179,7 @@ func answer500(x *exchange) bool {
 	return true
 }
 
-// happened returns the number of faults that have happened, by group. The caller must hold w.mu.
+// happened returns, for each group, the number of faults that have happened. The caller must hold w.mu.
 func (w *world) happened() map[group]float64 {
 	sums := map[group]float64{}
 	for _, f := range w.faults {
@@ -189,9 +188,9 @@ func (w *world) happened() map[group]float64 {
 	return sums
 }
 
-// share returns the probability with which a fault happens when its stage is passed. The number of faults in each group
-// grows in proportion to the orders. Otherwise a slow machine would spend all its time on faults, because callers
-// repeat their orders after each fault. The caller must hold w.mu.
+// share returns the probability that a fault happens when its stage is passed. It keeps the number of faults in each
+// group proportional to the number of orders. Otherwise, a slow machine would spend all its time on faults, because
+// callers repeat their orders after each of them. The caller must hold w.mu.
 func (w *world) share(f *fault, happened float64) float64 {
 	if f.at == posting {
 		return 1. / 8
@@ -216,7 +215,7 @@ func (w *world) share(f *fault, happened float64) float64 {
 	return share
 }
 
-// draw returns a fault for an exchange that passes the given stages, or nil.
+// draw returns a fault for a message that passes the given stages, or nil.
 func (w *world) draw(at ...stage) *fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -232,7 +231,7 @@ func (w *world) draw(at ...stage) *fault {
 	return nil
 }
 
-// strike performs a fault, and reports whether it has ended the connection.
+// strike performs a fault and reports whether the connection must be closed.
 func (w *world) strike(f *fault, x *exchange) (ended bool) {
 	if f.act(x) {
 		w.mu.Lock()
@@ -242,8 +241,7 @@ func (w *world) strike(f *fault, x *exchange) (ended bool) {
 	return !f.continues
 }
 
-// missing returns the names of the faults that have not happened, and of the groups whose faults have not happened
-// often enough.
+// missing returns the names of faults that have not happened, and the groups of which too few faults have happened.
 func (w *world) missing() (names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

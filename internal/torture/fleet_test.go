@@ -28,9 +28,9 @@ import (
 	"github.com/easel-grpc/easel/internal/promises"
 )
 
-const fleetRate = 5 // maximum number of polls per second for all replicas together
+const fleetRate = 5 // maximum number of polls per second by all replicas together
 
-// stubCatalog is a catalog in which a test sets the states of generations. It records the time of every request.
+// stubCatalog is a catalog with generations whose states the test sets. It records the time of each request.
 type stubCatalog struct {
 	mu     sync.Mutex
 	states map[string]string
@@ -89,12 +89,12 @@ func (m *stubCatalog) since(at time.Time) (n int) {
 	return n
 }
 
-// fleet is a group of replicas that share a catalog and a PostgreSQL server. Each replica reaches PostgreSQL through a
-// separate tunnel. All replicas reach the catalog through the same tunnel.
+// fleet is a group of replicas with the same catalog and the same PostgreSQL server. Each replica connects to
+// PostgreSQL through its own tunnel. All connect to the catalog through one tunnel.
 type fleet struct {
 	t        *testing.T
 	postgres *proctest.Postgres
-	url      *url.URL // ledger URL
+	url      *url.URL // URL of the ledger
 	ledgers  []*tunnel
 	upstream *tunnel
 	meter    *stubCatalog
@@ -103,14 +103,14 @@ type fleet struct {
 	watchers []*watcher
 	work     sync.WaitGroup
 	began    time.Time
-	starts   int // number of starts of replicas
+	starts   int // number of times that replicas were started
 
 	mu       sync.Mutex
 	replicas []*process
 	conns    []*grpc.ClientConn
 }
 
-// startFleet starts replicas with generations and watches, and waits until the generations are polled.
+// startFleet starts replicas, generations and watches. It waits until the generations are polled.
 func startFleet(t *testing.T, replicas int) *fleet {
 	t.Helper()
 	f := &fleet{
@@ -140,7 +140,7 @@ func startFleet(t *testing.T, replicas int) *fleet {
 	return f
 }
 
-// use sets the ledger URL for replicas that start afterwards.
+// use sets the ledger URL of replicas that are started later.
 func (f *fleet) use(ledger string) {
 	f.t.Helper()
 	var err error
@@ -186,22 +186,22 @@ func (f *fleet) client(i int) easelv1.GenerationServiceClient {
 	return easelv1.NewGenerationServiceClient(f.conns[i%len(f.conns)])
 }
 
-// watcher watches a generation until it ends, through any replica.
+// watcher watches a generation to its end. After an error, it reconnects to another replica.
 type watcher struct {
 	fleet *fleet
 	id    string
 	name  string
 
 	mu          sync.Mutex
-	on          int // replica of the latest stream; after an error, the watcher switches to the next replica
+	on          int // replica of the latest stream
 	stream      int
 	etag        string
-	states      int // number of delivered states
+	states      int // number of received states
 	over        bool
 	unreachable bool // whether a heartbeat has reported that the catalog is unreachable
 }
 
-// watch starts n watches, distributed over the generations and the replicas.
+// watch starts n watches, which are distributed over generations and replicas.
 func (f *fleet) watch(n int) {
 	ctx := bearing(f.t.Context(), key)
 	for i := range n {
@@ -221,7 +221,7 @@ func (w *watcher) note(e promises.Event) {
 	w.fleet.record.Add(e)
 }
 
-// watch opens a stream at a replica, and reports whether the stream ended because the generation had ended.
+// watch opens a stream at a replica and reads it to its end. It reports whether the generation has ended.
 func (w *watcher) watch(ctx context.Context, replica int) bool {
 	w.mu.Lock()
 	w.on = replica
@@ -275,14 +275,14 @@ func (f *fleet) count(is func(*watcher) bool) (n int) {
 	return n
 }
 
-// changed waits until every watch has received a second state.
+// changed changes the state of all generations and waits until every watch has received it.
 func (f *fleet) changed(when string) {
 	f.t.Helper()
 	f.meter.set("running", f.ids...)
 	eventually(f.t, "the change "+when, func() bool { return f.count(func(w *watcher) bool { return w.states > 1 }) == len(f.watchers) })
 }
 
-// read reads a generation from the catalog with a timeout of a second, and returns the error.
+// read gets a generation from the catalog, with a timeout of one second, and returns the error.
 func (f *fleet) read() error {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(bearing(f.t.Context(), key), time.Second)
@@ -295,7 +295,7 @@ func (f *fleet) read() error {
 	return err
 }
 
-// end makes all generations succeed, waits until every watch has ended, and checks the promises.
+// end sets the state of all generations to succeeded, waits until every watch has ended, and checks the promises.
 func (f *fleet) end() {
 	f.t.Helper()
 	f.meter.set("succeeded", f.ids...)
@@ -308,7 +308,7 @@ func (f *fleet) end() {
 		f.t.Error(b)
 	}
 	took := time.Since(f.began)
-	late := f.starts * int(renewal.Seconds()) // each start exceeds the rate until the other replicas know about the started replica
+	late := f.starts * int(renewal.Seconds()) // after a start, the polls exceed the rate until the other replicas know about the new one
 	n, most := f.meter.since(f.began), fleetRate*(took.Seconds()+float64(late)+1)
 	f.t.Logf("%d watches of %d generations, %d streams; %d requests in %.0f s, where %.0f are allowed",
 		len(f.watchers), len(f.ids), f.streams(), n, took.Seconds(), most)
@@ -317,7 +317,7 @@ func (f *fleet) end() {
 	}
 }
 
-// streams returns the number of streams that all watches have opened.
+// streams returns the number of streams that the watchers have opened.
 func (f *fleet) streams() (n int) {
 	f.count(func(w *watcher) bool { n += w.stream; return true })
 	return n

@@ -34,24 +34,24 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// gallery is a complete Easel installation with a store for copies, whose processes are killed. It has replicas that
-// share a ledger, a catalog, and an S3 server.
+// gallery is a complete installation of Easel that copies results to a store. It has several replicas with one ledger,
+// a catalog and an S3 server. The test kills its processes.
 type gallery struct {
 	*testing.T
-	ctx      context.Context //nolint:containedctx // context for calls, with the caller's token
+	ctx      context.Context //nolint:containedctx // for calls; it contains the caller's token
 	door     *catalogDoor
 	bucket   *proctest.Bucket
 	postgres *proctest.Postgres
 	db       *sql.DB
-	ledger   string // ledger URL
+	ledger   string // URL of the ledger
 	env      []string
-	file     string // the catalog's database file
+	file     string // database file of the catalog
 	catalog  *process
 
 	mu       sync.Mutex
 	replicas [resultReplica]*process
 	conns    [resultReplica]*grpc.ClientConn
-	results  map[string]int // order numbers by generation ID
+	results  map[string]int // number of each order, by generation ID
 }
 
 func openGallery(t *testing.T) *gallery {
@@ -72,7 +72,7 @@ func openGallery(t *testing.T) *gallery {
 	g.env = []string{
 		"EASEL_UPSTREAM_KEY_FILE=" + writeFile(t, "key", key), "EASEL_LEDGER_URL=" + g.ledger, "EASEL_POLL_RATE=20",
 		"EASEL_CALLERS_FILE=" + writeFile(t, "callers.yaml", `{"teams": {"studio": {}}, "callers": [{"name": "service", "team": "studio", "tokens": ["`+auth.Hash(token)+`"]}, {"name": "ops", "operator": true, "tokens": ["`+auth.Hash(operator)+`"]}]}`),
-		"EASEL_API_KEY=" + operator, // used by commands
+		"EASEL_API_KEY=" + operator, // for commands
 		"EASEL_CONTENT_URL=" + g.bucket.URL("results"),
 		"AWS_ACCESS_KEY_ID=" + proctest.BucketKey, "AWS_SECRET_ACCESS_KEY=" + proctest.BucketSecret,
 	}
@@ -107,7 +107,7 @@ func (g *gallery) startReplica(n int) {
 	g.replicas[n], g.conns[n] = p, conn
 }
 
-// client returns a client for a random replica.
+// client returns a client that is connected to a random replica.
 func (g *gallery) client() easelv1.GenerationServiceClient {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -117,7 +117,7 @@ func (g *gallery) client() easelv1.GenerationServiceClient {
 // picture is a model whose result is a file.
 const picture = "studio/landscape"
 
-// order places the n-th order, and retries while processes are killed.
+// order places the n-th order. It retries while processes are killed.
 func (g *gallery) order(n int) (id string, err error) {
 	r := &easelv1.CreateGenerationRequest{ModelId: picture, IdempotencyKey: fmt.Sprint("result-", n), InputsJson: fmt.Sprintf(`{"prompt":"result %d","size":"64x40"}`, n)}
 	if n%10 == 0 {
@@ -141,7 +141,7 @@ func (g *gallery) order(n int) (id string, err error) {
 	}
 }
 
-// copied returns the number of copies that the ledger has recorded.
+// copied returns the number of copies that are recorded in the ledger.
 func (g *gallery) copied() (n int) { return g.count(`SELECT COUNT(*) FROM contents WHERE state = 1`) }
 
 func (g *gallery) count(query string) (n int) {
@@ -152,8 +152,8 @@ func (g *gallery) count(query string) (n int) {
 	return n
 }
 
-// awaitCopies waits until the ledger has the wanted number of copies. If no copy is added for five seconds, the callers
-// repeat their reads.
+// awaitCopies waits until the ledger contains the wanted number of copies. If no copy is added for five seconds,
+// callers read their unfinished generations.
 func (g *gallery) awaitCopies(want int, within time.Duration) {
 	g.Helper()
 	end, last, grown := time.Now().Add(within), 0, time.Now()
@@ -171,8 +171,8 @@ func (g *gallery) awaitCopies(want int, within time.Duration) {
 	}
 }
 
-// comeBack reads the generations whose ends are missing in the ledger, as their callers would. A killed process may
-// have delivered an end before it recorded the end, and the settlement job reads only ten generations per minute.
+// comeBack reads the generations whose end is not in the ledger, as their callers could do. A killed process may have
+// delivered an end that it did not record, and the settlement job reads only ten generations per minute.
 func (g *gallery) comeBack() {
 	g.Helper()
 	var missing sql.NullString
@@ -195,7 +195,7 @@ func (g *gallery) comeBack() {
 	}
 }
 
-// storm kills Easel's processes, the store and the catalog in turn while results are copied.
+// storm kills the replicas, the store and the catalog in turn while results are copied.
 func (g *gallery) storm(results, rounds int) (kills int) {
 	g.Helper()
 	steps := 3 * rounds
@@ -220,7 +220,7 @@ func (g *gallery) storm(results, rounds int) (kills int) {
 	return steps
 }
 
-// wanted returns the digests of all results by generation, read directly from the catalog.
+// wanted returns the digest of each result, which it reads directly from the catalog.
 func (g *gallery) wanted(ids ...string) map[string]string {
 	g.Helper()
 	var mu sync.Mutex
@@ -241,7 +241,7 @@ func (g *gallery) wanted(ids ...string) map[string]string {
 	return wanted
 }
 
-// upstream returns a result's digest. It reads the result from the catalog without the counting proxy.
+// upstream returns the digest of a result, which it reads from the catalog without the proxy.
 func (g *gallery) upstream(id string) (digest string, err error) {
 	client, err := catalog.New(catalog.Config{BaseURL: "http://" + g.catalog.http + sandbox.BasePath, Transport: http.DefaultTransport})
 	if err != nil {
@@ -266,7 +266,7 @@ func digestOf(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// download downloads a result, and returns its digest and source.
+// download downloads a result and returns its digest and its source.
 func (g *gallery) download(id string) (digest string, from easelv1.ContentSource, err error) {
 	ctx, cancel := context.WithTimeout(g.ctx, 2*time.Minute)
 	defer cancel()
@@ -287,7 +287,7 @@ func (g *gallery) download(id string) (digest string, from easelv1.ContentSource
 	return hex.EncodeToString(sum.Sum(nil)), from, nil
 }
 
-// downloadAll downloads results and compares their digests. It returns the number of results that came from a copy.
+// downloadAll downloads results and checks their digests. It returns the number of results that came from copies.
 func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
 	g.Helper()
 	var mu sync.Mutex
@@ -317,7 +317,7 @@ func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
 	return copies
 }
 
-// orderAll places count orders, waits for the end of each, and returns the generation IDs.
+// orderAll places count orders and waits until they have succeeded. It returns the generation IDs.
 func (g *gallery) orderAll(from, count int) []string {
 	g.Helper()
 	ids, ordering := make([]string, count), errgroup.Group{}
@@ -336,7 +336,7 @@ func (g *gallery) orderAll(from, count int) []string {
 	return ids
 }
 
-// waitForEnd waits until a generation has succeeded, and retries while processes are killed.
+// waitForEnd waits until a generation has succeeded. It retries while processes are killed.
 func (g *gallery) waitForEnd(id string) error {
 	ctx, cancel := context.WithTimeout(g.ctx, 5*time.Minute)
 	defer cancel()
@@ -352,7 +352,7 @@ func (g *gallery) waitForEnd(id string) error {
 	}
 }
 
-// objects returns the names of the store's objects.
+// objects returns the names of all objects in the store.
 func (g *gallery) objects() (names []string) {
 	g.Helper()
 	store, err := content.OpenStore(g.bucket.URL("results"), false)
@@ -368,8 +368,8 @@ func (g *gallery) objects() (names []string) {
 	return names
 }
 
-// awaitObjects waits until the store has the wanted number of objects, because the objects of failed uploads are
-// deleted later.
+// awaitObjects waits until the store contains the wanted number of objects. Objects from failed uploads are deleted
+// after a while.
 func (g *gallery) awaitObjects(want int) {
 	g.Helper()
 	for end := time.Now().Add(healedWithin); ; pauseFor(g.Context(), time.Second) {

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// ownsPeerOf reports whether the process has the other end of a loopback connection. It uses /proc, so it needs Linux:
-// /proc/net/tcp lists each connection's socket, and /proc/PID/fd lists a process's sockets.
+// ownsPeerOf reports whether the process has the other end of a loopback connection. It works only on Linux:
+// /proc/net/tcp contains the socket of each connection, and /proc/PID/fd the sockets of each process.
 func (p *process) ownsPeerOf(conn net.Conn) bool {
 	socket, err := peerSocket(conn)
 	if err != nil {
@@ -26,7 +26,7 @@ func (p *process) ownsPeerOf(conn net.Conn) bool {
 	})
 }
 
-// peerSocket returns the socket at the other end of a connection.
+// peerSocket returns the number of the socket at the other end of a connection.
 func peerSocket(conn net.Conn) (string, error) {
 	table, err := os.Open("/proc/net/tcp")
 	if err != nil {
@@ -35,7 +35,7 @@ func peerSocket(conn net.Conn) (string, error) {
 	defer table.Close()
 	here, there := hexPort(conn.LocalAddr()), hexPort(conn.RemoteAddr())
 	for lines := bufio.NewScanner(table); lines.Scan(); {
-		// The second column is the local address, the third is the remote address, and the tenth is the socket.
+		// The second column is the local address, the third the remote address, and the tenth the socket number.
 		if columns := strings.Fields(lines.Text()); len(columns) > 9 && strings.HasSuffix(columns[1], there) && strings.HasSuffix(columns[2], here) {
 			return columns[9], nil
 		}

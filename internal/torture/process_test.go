@@ -24,24 +24,25 @@ func TestMain(m *testing.M) {
 	os.Exit(proctest.Main(m))
 }
 
-// key is the API key for all orders. It is valid only in the test's sandbox.
+// key is the API key for all orders. It exists only in the test's sandbox.
 const key = "sandbox_live_torture"
 
 // process is a running instance of the program.
 type process struct {
 	*proctest.Process
-	grpc, http, admin string // addresses; a catalog has only http
+	grpc, http, admin string // addresses; a catalog has only the HTTP address
 	killed            atomic.Bool
 }
 
-// kill sends SIGKILL and waits until the process has exited. It reports whether this call killed the process.
+// kill sends SIGKILL and waits until the process has exited. It reports whether no earlier call killed the
+// process.
 func (p *process) kill() bool {
 	first := !p.killed.Swap(true)
 	p.Kill()
 	return first
 }
 
-// pauseProcess stops the process for the given time.
+// pauseProcess stops the process for the given time, and then continues it.
 func (p *process) pauseProcess(d time.Duration) {
 	_ = p.Signal(syscall.SIGSTOP) // fails if the process has exited
 	select {
@@ -51,13 +52,14 @@ func (p *process) pauseProcess(d time.Duration) {
 	_ = p.Signal(syscall.SIGCONT)
 }
 
-// tail returns the end of the process's output for failure messages.
+// tail returns the end of the process's output, for failure messages.
 func (p *process) tail() string {
 	text := p.Output.String()
 	return text[max(0, len(text)-4096):]
 }
 
-// start starts the program with only the given environment. It waits until the output has matched every pattern.
+// start starts the program with only the given environment. It waits until the output matches each pattern, and
+// stores the matched texts.
 func start(t *testing.T, env, words []string, patterns map[string]func(p *process) *string) (*process, error) {
 	p := &process{Process: proctest.Start(t, env, append([]string{proctest.Easel(t)}, words...)...)}
 	for pattern, set := range patterns {
@@ -71,7 +73,7 @@ func start(t *testing.T, env, words []string, patterns map[string]func(p *proces
 	return p, nil
 }
 
-// launchCatalog starts a sandbox with a database file.
+// launchCatalog starts a sandbox whose database is a file.
 func launchCatalog(t *testing.T, file string, args ...string) (*process, error) {
 	words := append([]string{"sandbox", "--addr", "127.0.0.1:0", "--db", file, "--key", key, "--balance", "1000000.00", "--admin"}, args...)
 	return start(t, nil, words, map[string]func(p *process) *string{
@@ -79,7 +81,7 @@ func launchCatalog(t *testing.T, file string, args ...string) (*process, error) 
 	})
 }
 
-// launchFacade starts a facade for the catalog at the address upstream.
+// launchFacade starts a facade for the catalog at the given address.
 func launchFacade(t *testing.T, upstream string, env ...string) (*process, error) {
 	env = append([]string{
 		"EASEL_UPSTREAM_URL=http://" + upstream + "/api/v1/api/catalog",

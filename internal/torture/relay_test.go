@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// relay opens a port, passes each connection to carry, and returns the port's address.
+// relay listens on a port, calls carry for each connection, and returns the address.
 func (w *world) relay(t *testing.T, config net.ListenConfig, carry func(near *net.TCPConn)) string {
 	t.Helper()
 	listener, err := config.Listen(w.ctx, "tcp", "127.0.0.1:0")
@@ -40,8 +40,8 @@ func (w *world) relay(t *testing.T, config net.ListenConfig, carry func(near *ne
 	return listener.Addr().String()
 }
 
-// narrow sets small segments and a small receive buffer, so that the kernel accepts only a few bytes at a time and
-// writing a large order takes a while.
+// narrow sets a small maximum segment size and a small receive buffer. The kernel then accepts only a few bytes at a time, so it takes
+// a while to write a large order.
 func narrow(_, _ string, raw syscall.RawConn) (err error) {
 	failed := raw.Control(func(fd uintptr) {
 		err = errors.Join(syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, 536),
@@ -50,14 +50,14 @@ func narrow(_, _ string, raw syscall.RawConn) (err error) {
 	return errors.Join(failed, err)
 }
 
-// orderLine is the start of a request that places an order.
+// orderLine is the start of the request line of an order.
 var orderLine = []byte("POST /api/v1/api/catalog/generations ")
 
-// largeBody is larger than the amount that the kernel accepts in a single write from a facade to a relay. The facade is therefore still
-// writing when the first bytes arrive.
+// largeBody is more than the kernel accepts in a single write from a facade to a relay. The facade is therefore still writing when the
+// relay receives the first bytes.
 const largeBody = 256 << 10
 
-// toCatalog forwards a connection to the catalog from one of the facades.
+// toCatalog forwards a connection from one of the facades to the catalog.
 func (w *world) toCatalog(near *net.TCPConn, facades []*supervisor) {
 	x := &exchange{world: w, near: near, facade: ownerOf(near, facades), catalog: w.catalog.now(), unread: bufio.NewReader(near), dropped: near}
 	if x.facade == nil || x.catalog == nil {
@@ -73,7 +73,7 @@ func (w *world) toCatalog(near *net.TCPConn, facades []*supervisor) {
 	}
 }
 
-// ownerOf returns the facade process that has the other end of a connection, or nil.
+// ownerOf returns the facade that has the other end of a connection, or nil.
 func ownerOf(near net.Conn, facades []*supervisor) *process {
 	if len(facades) == 1 {
 		return facades[0].now()
@@ -86,7 +86,7 @@ func ownerOf(near net.Conn, facades []*supervisor) *process {
 	return nil
 }
 
-// pass forwards a request and its response until a fault happens. It reports whether the connection remains open.
+// pass forwards a request and its response, unless a fault happens. It reports whether the connection stays open.
 func (x *exchange) pass(up net.Conn, answers *bufio.Reader) bool {
 	request, err := readHead(x.unread)
 	if err != nil {
@@ -102,7 +102,7 @@ func (x *exchange) pass(up net.Conn, answers *bufio.Reader) bool {
 	x.size = request.size
 	whole := io.MultiReader(bytes.NewReader(request.head), io.LimitReader(x.unread, int64(request.size)))
 	if f := x.world.draw(there...); f != nil {
-		_, _ = io.CopyN(up, whole, int64(f.part(request))) // fails only if the catalog has been killed too
+		_, _ = io.CopyN(up, whole, int64(f.part(request))) // fails only if the catalog is killed too
 		if x.world.strike(f, x) {
 			return false
 		}
@@ -123,8 +123,7 @@ func (x *exchange) pass(up net.Conn, answers *bufio.Reader) bool {
 	return err == nil
 }
 
-// toFacade forwards a caller's connection to a random facade. It parses the responses to find the response to the
-// caller's order.
+// toFacade forwards a connection from the caller to a random facade. It parses responses to detect the response to an order.
 func (c *caller) toFacade(near *net.TCPConn) {
 	facade := c.world.anyFacade()
 	if facade == nil {
@@ -149,7 +148,7 @@ func (c *caller) toFacade(near *net.TCPConn) {
 	}
 }
 
-// answer forwards a part of a response to the caller, and reports whether the connection remains open.
+// answer forwards the next part of a response to the caller. It reports whether the connection stays open.
 func (x *exchange) answer(answers *bufio.Reader, overREST bool) bool {
 	text, placed, err := readPart(answers, overREST)
 	if err != nil {
@@ -170,8 +169,8 @@ const (
 	endOfStream  = 1
 )
 
-// readPart reads the next part of a facade's response. It reports whether a successful response starts in this part,
-// because then the facade knows the order's generation.
+// readPart reads the next part of a facade's response. placed reports whether it is the start of a successful response, because then
+// the facade knows the order's generation.
 func readPart(answers *bufio.Reader, overREST bool) (text []byte, placed bool, err error) {
 	if overREST {
 		m, body, err := readMessage(answers)
@@ -183,11 +182,11 @@ func readPart(answers *bufio.Reader, overREST bool) (text []byte, placed bool, e
 	}
 	payload := make([]byte, binary.BigEndian.Uint32(head)>>8)
 	_, err = io.ReadFull(answers, payload)
-	// Headers that end their stream report an error.
+	// A gRPC response that consists only of headers is an error.
 	return append(head, payload...), head[3] == frameHeaders && head[4]&endOfStream == 0, err
 }
 
-// message is an HTTP/1.1 message whose head has been read.
+// message is an HTTP/1.1 message of which only the head has been read.
 type message struct {
 	head []byte
 	size int // size of the body in bytes

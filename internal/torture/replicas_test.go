@@ -21,7 +21,8 @@ var (
 // renewal is longer than the interval at which a replica renews its row.
 const renewal = 12 * time.Second
 
-// TestReplicasKeepAllWatches watches through replicas that share a database, while a fault affects them. N1, C2
+// TestReplicasKeepAllWatches starts watches through replicas that share a database, and then causes a fault (faults
+// N1 and C2).
 func TestReplicasKeepAllWatches(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -29,7 +30,7 @@ func TestReplicasKeepAllWatches(t *testing.T) {
 		happens  func(f *fleet)
 	}{
 		{"that divide the rate of polls", 4, (*fleet).divide},
-		{"behind a pooler in transaction mode", 4, func(f *fleet) { // the first start creates the schema, for which it needs its own session
+		{"behind a pooler in transaction mode", 4, func(f *fleet) { // the first start creates the schema, which needs a session of its own
 			f.use(f.postgres.Pool(f.t, strings.TrimPrefix(f.url.Path, "/")))
 			f.replaceAll()
 			f.divide()
@@ -90,8 +91,8 @@ func (f *fleet) divide() {
 	}
 }
 
-// loseCatalog drops all bytes between the replicas and the catalog for a while. Calls time out, heartbeats report the
-// outage, and the replicas close the dead connections. N1
+// loseCatalog drops all bytes between the replicas and the catalog for a while. Calls must time out, heartbeats must
+// report the outage, and the replicas must close the dead connections (fault N1).
 func (f *fleet) loseCatalog() {
 	f.t.Helper()
 	f.upstream.darken()
@@ -107,7 +108,7 @@ func (f *fleet) loseCatalog() {
 	}
 }
 
-// stopOne pauses a replica while generations end. When the replica continues, it does not deliver outdated states. C2
+// stopOne stops a replica while generations end. When it continues, it must not deliver outdated states (fault C2).
 func (f *fleet) stopOne() {
 	f.t.Helper()
 	const stopped = 1

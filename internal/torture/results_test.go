@@ -22,16 +22,16 @@ var (
 )
 
 const (
-	resultsWithin = 15 * time.Minute // timeout for all copies, on a busy machine
-	healedWithin  = 5 * time.Minute  // timeout for the copies and deletions after a fault
+	resultsWithin = 15 * time.Minute // time for all copies on a busy machine
+	healedWithin  = 5 * time.Minute  // time for the remaining copies or deletions after the last kill
 	atOnce        = 16
 	callersAtOnce = 64
 	copiesInWork  = 8 // maximum number of concurrent copies in a process
 	resultReplica = 2
 )
 
-// TestEachResultIsCopiedOnceWhateverIsKilled copies results while Easel, a real store and the catalog are killed. Then
-// it downloads all results without the catalog, and erases them.
+// TestEachResultIsCopiedOnceWhateverIsKilled copies results while it kills Easel, a real store and the catalog. Then
+// it downloads all results from the copies, and erases them.
 func TestEachResultIsCopiedOnceWhateverIsKilled(t *testing.T) {
 	began, g := time.Now(), openGallery(t)
 	var ids []string
@@ -50,7 +50,7 @@ func TestEachResultIsCopiedOnceWhateverIsKilled(t *testing.T) {
 		t.Errorf("%d orders have %d generations and %d rows of copies", orders, len(wanted), rows)
 	}
 	g.verify()
-	files := *resultCount - *resultCount/10 // a text result is part of its generation
+	files := *resultCount - *resultCount/10 // every tenth result is a text, which is not a file
 	again := max(files/100, 2*copiesInWork*resultReplica**resultRounds)
 	t.Logf("%d results (%d files) copied in %v through %d kills: %d reads of content, %.4f a file", *resultCount, files, copying.Round(time.Second), kills, reads, float64(reads)/float64(files))
 	if reads < int64(files) || reads > int64(files+again) {
@@ -72,7 +72,7 @@ func TestEachResultIsCopiedOnceWhateverIsKilled(t *testing.T) {
 	g.erase(*resultCount)
 }
 
-// verify compares the ledger with the store, as an operator does.
+// verify compares the ledger with the store, with the command that operators use.
 func (g *gallery) verify() {
 	g.Helper()
 	if text, err := g.easel("content", "verify", "--bytes"); err != nil || !strings.Contains(text, " 0 differences") {
@@ -80,14 +80,14 @@ func (g *gallery) verify() {
 	}
 }
 
-// erase erases all orders, as an operator does.
+// erase erases all orders, with the command that operators use.
 func (g *gallery) erase(all int) {
 	g.Helper()
 	text, err := g.easel("erase", "--owner", "studio")
 	if !strings.Contains(text, fmt.Sprint(all, " orders are erased")) {
 		g.Fatalf("%v\n%s", err, text)
 	}
-	for end := time.Now().Add(healedWithin); err != nil; { // the command waits for at most a minute, and prints the number of remaining copies
+	for end := time.Now().Add(healedWithin); err != nil; { // the command waits at most a minute for the deletions, and then reports the remaining copies
 		if time.Now().After(end) || !strings.Contains(text, "copies are still to be deleted") {
 			g.Fatalf("%v\n%s", err, text)
 		}
@@ -102,7 +102,7 @@ func (g *gallery) erase(all int) {
 	}
 }
 
-// easel runs a command while the servers run, and returns its output.
+// easel runs a command while the servers run. It returns the output.
 func (g *gallery) easel(args ...string) (text string, err error) {
 	g.Helper()
 	command := exec.CommandContext(g.Context(), proctest.Easel(g.T), args...)

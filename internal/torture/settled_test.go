@@ -28,16 +28,17 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// Every order must have an outcome within knownWithin after the last fault. It must be settled within settledWithin
-// after its generation was read. An order's events are due a minute after its end. The limits are long, because
-// thousands of orders may wait on a busy machine.
+// Limits for the time after the last fault: until every order has an outcome, until it is settled after its
+// generation was read, and until its events are delivered, which are due a minute after its end. The limits are long,
+// because thousands of orders may wait on a busy machine.
 const (
 	knownWithin     = 3 * time.Minute
 	settledWithin   = time.Minute
 	deliveredWithin = 3 * time.Minute
 )
 
-// settle waits until all orders are settled and all events are delivered. It returns the run's record with the truth.
+// settle waits until all orders are settled and all events are delivered. It returns the record of the run, which
+// includes the truth.
 func (w *world) settle() (run promises.Run, err error) {
 	account, err := w.settledAccount()
 	if err != nil {
@@ -53,7 +54,7 @@ func (w *world) settle() (run promises.Run, err error) {
 		IsShared: true, HasLedger: true, HasEvents: true, Begin: w.record.Begin, Healed: w.record.Since(), End: time.Hour, Events: w.record.Sorted(),
 		Limits: w.limits, Receivers: map[string]bool{}, IsCaller: func(owner, caller string) bool { return caller == owner+"-service" },
 	}
-	run.End += run.Healed // so that a missing event is too late
+	run.End += run.Healed // at this time, an event that has not arrived is late
 	for _, team := range receivers {
 		run.Receivers[team] = true
 	}
@@ -65,12 +66,11 @@ func (w *world) settle() (run promises.Run, err error) {
 	return run, errors.Join(err, w.readLedger(&run))
 }
 
-// settledAccount waits until every generation has ended and all due refunds have been made, and returns the catalog's
-// account.
+// settledAccount waits until every generation has succeeded or is refunded. It returns the account in the catalog.
 func (w *world) settledAccount() (account sandbox.Audit, err error) {
 	for ; ; pauseFor(w.ctx, 50*time.Millisecond) {
 		catalog := w.catalog.now()
-		if catalog == nil && w.ctx.Err() == nil { // the catalog is about to start
+		if catalog == nil && w.ctx.Err() == nil { // the catalog is being restarted
 			continue
 		}
 		account, err = readAccount(w.ctx, catalog.http)
@@ -81,7 +81,7 @@ func (w *world) settledAccount() (account sandbox.Audit, err error) {
 	}
 }
 
-// readAccount reads the API key's account through the sandbox's administration.
+// readAccount reads the account from the sandbox's administration API.
 func readAccount(ctx context.Context, address string) (account sandbox.Audit, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+sandbox.AdminPath+"audit?key="+key, nil)
 	if err != nil {
@@ -98,7 +98,7 @@ func readAccount(ctx context.Context, address string) (account sandbox.Audit, er
 	return account, json.NewDecoder(answer.Body).Decode(&account)
 }
 
-// none waits until no order meets a condition, and returns the time that this took.
+// none waits until no order meets an SQL condition. It returns the time that this took.
 func (w *world) none(what, condition string, within time.Duration) (took time.Duration, err error) {
 	for began := time.Now(); ; pauseFor(w.ctx, 100*time.Millisecond) {
 		left := 0
@@ -115,7 +115,7 @@ func (w *world) none(what, condition string, within time.Duration) (took time.Du
 	}
 }
 
-// query runs a query over a connection without faults, and calls scan for each row.
+// query executes a query over a connection without faults and calls scan for each row.
 func (w *world) query(query string, scan func(*sql.Rows) error) error {
 	db, err := w.openLedger()
 	if err != nil {
@@ -135,8 +135,8 @@ func (w *world) query(query string, scan func(*sql.Rows) error) error {
 	return rows.Err()
 }
 
-// readUnsettled reads each unsettled generation once as its owner, because a replica reads only ten unsettled
-// generations per minute.
+// readUnsettled reads each unsettled generation on behalf of its owner, because a replica by itself reads only ten of
+// them per minute.
 func (w *world) readUnsettled() error {
 	var reads errgroup.Group
 	reads.SetLimit(8)
@@ -161,7 +161,7 @@ func (c *caller) read(generation string) error {
 	return nil
 }
 
-// readLedger reads the ledger's orders and budgets. If an order failed before it was refunded, the failure is a
+// readLedger reads the orders and budgets from the ledger. If an order failed and was then refunded, its failure is a
 // separate version.
 func (w *world) readLedger(run *promises.Run) error {
 	orders := w.query(`SELECT id, owner, caller, upstream_key, api_key, COALESCE(generation_id, ''), state, reserved_cents, COALESCE(cost_cents, -1), refunded_cents,
@@ -193,8 +193,8 @@ func (w *world) readLedger(run *promises.Run) error {
 
 const eventSecret = "whsec_dG9ydHVyZSBzaWducyBldmVyeSBldmVudCB3aXRoIHRoaXM="
 
-// receiver receives the events of all teams. Faults may affect its first requests even after all other faults have
-// ended, because in a short run most events are due later than that.
+// receiver receives the events of all teams. In a short run, most events are due after the other faults have ended.
+// Its own faults can therefore happen later too, but only to its first requests.
 type receiver struct {
 	world *world
 	url   string
@@ -204,7 +204,7 @@ type receiver struct {
 	all   []promises.Arrival
 }
 
-// troubledPosts is the number of requests that faults may affect.
+// troubledPosts is the number of requests to which faults can happen.
 const troubledPosts = 100
 
 func startReceiver(w *world) *receiver {
@@ -242,7 +242,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// take records an event. It ignores valid budget events, because the ledger has only the final amounts.
+// take records an event. It ignores budget events without a fault, because the ledger has only the final amounts.
 func (r *receiver) take(a promises.Arrival) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

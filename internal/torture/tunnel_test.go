@@ -9,24 +9,24 @@ import (
 	"testing"
 )
 
-// tunnel forwards bytes until it goes dark. It then drops the bytes of all existing connections, and of new connections
-// that are opened while it is dark.
+// tunnel forwards connections until it goes dark. From then on, it drops the bytes of all open connections, and of
+// connections that are opened while it is dark.
 type tunnel struct {
 	address string
 
 	mu    sync.Mutex
 	dark  bool
-	pipes map[*pipe]bool // pipes that the near side has not closed
+	pipes map[*pipe]bool // pipes of connections that the near side has not closed
 }
 
-// pipe is one direction of a tunnel's connection.
+// pipe is one direction of a connection through a tunnel.
 type pipe struct {
 	io.Writer
 	tunnel *tunnel
 	dead   bool
 }
 
-// Write discards all bytes if the pipe is dead.
+// Write discards the bytes if the pipe is dead.
 func (p *pipe) Write(b []byte) (int, error) {
 	p.tunnel.mu.Lock()
 	dead := p.dead
@@ -91,14 +91,14 @@ func (tun *tunnel) darken() {
 	}
 }
 
-// light allows new connections to pass. Connections that went dark remain dark.
+// light allows new connections to pass. Connections that were dark stay dark.
 func (tun *tunnel) light() {
 	tun.mu.Lock()
 	defer tun.mu.Unlock()
 	tun.dark = false
 }
 
-// hasDead reports whether the near side still has a dark connection open.
+// hasDead reports whether the near side still has a dark connection.
 func (tun *tunnel) hasDead() bool {
 	tun.mu.Lock()
 	defer tun.mu.Unlock()

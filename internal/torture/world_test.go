@@ -38,8 +38,8 @@ var (
 	limit              = flag.Duration("limit", 3*time.Minute, "Maximum duration of a test.")
 )
 
-// teams share the API key. The last team's budget is too small for all its orders. Only receivers get events. The other
-// teams' events are written, but not sent.
+// The teams share an API key. The budget of the last team is too small for all its orders. Only the teams in receivers
+// have a receiver; the events of other teams are written, but not sent.
 var (
 	teams     = []string{"studio", "shop", "press", "blog"}
 	receivers = []string{"studio", "shop"}
@@ -47,18 +47,18 @@ var (
 
 const (
 	ampleCents  = 50_000_000
-	scarceCents = 15 // for each 100 orders in a run; at least 25 of them are the last team's, and each costs at least a cent
+	scarceCents = 15 // for each 100 orders; at least 25 of them belong to the last team, and each costs at least a cent
 )
 
 // world contains all parts of a run.
 type world struct {
 	t       *testing.T
-	ctx     context.Context //nolint:containedctx // ends every connection when it is done
-	storm   context.Context //nolint:containedctx // done when no more faults should happen
+	ctx     context.Context //nolint:containedctx // when it is done, all connections are closed
+	storm   context.Context //nolint:containedctx // when it is done, no further faults happen
 	calm    func()
 	orders  float64 // wanted number of orders
 	goal    map[group]float64
-	faults  []fault // faults that apply to this world
+	faults  []fault // faults that can happen in this world
 	catalog *supervisor
 	facades []*supervisor
 	record  *promises.Record
@@ -66,7 +66,7 @@ type world struct {
 	callers []*caller
 	tokens  map[string]string // tokens by team
 
-	// The fields up to the next blank line are used only with a ledger.
+	// The following fields are set only if there is a ledger.
 	postgres   *proctest.Postgres
 	ledger     string // URL of a connection without faults
 	limits     map[string]ledger.Limits
@@ -74,11 +74,11 @@ type world struct {
 	restarting sync.Mutex
 
 	mu     sync.Mutex
-	tally  map[string]int    // number of faults by name
-	last   map[string]int    // latest order by team
-	placed map[string]string // generation by upstream key
-	shown  map[string]string // a generation ID for each team
-	gaveUp int               // number of orders that their callers have abandoned
+	tally  map[string]int    // number of faults that have happened, by name
+	last   map[string]int    // number of the latest order, by team
+	placed map[string]string // generation ID by team and idempotency key
+	shown  map[string]string // ID of a generation that a team has received, by team
+	gaveUp int               // number of orders that were abandoned
 	failed []error
 }
 
@@ -90,7 +90,7 @@ func (w *world) fail(err error) {
 	w.failed = append(w.failed, err)
 }
 
-// calmIfDone stops all faults when enough orders were placed and enough faults have happened.
+// calmIfDone ends the faults when enough orders were placed and enough faults have happened.
 func (w *world) calmIfDone() {
 	w.mu.Lock()
 	placed := len(w.placed)
@@ -110,7 +110,7 @@ func (w *world) anyFacade() *process {
 	return nil
 }
 
-// supervisor starts a program, and restarts it after it was killed.
+// supervisor starts a program and restarts it whenever it was killed.
 type supervisor struct {
 	name    string
 	start   func() (*process, error)
@@ -118,10 +118,10 @@ type supervisor struct {
 	current atomic.Pointer[process]
 }
 
-// now returns the running process, or nil if none is running.
+// now returns the running process, or nil.
 func (k *supervisor) now() *process { return k.current.Load() }
 
-// supervise restarts the process until ctx is done. It returns earlier only after an unexpected failure.
+// supervise restarts the process until ctx is done. It returns an error if the process exits without having been killed.
 func (k *supervisor) supervise(ctx context.Context) error {
 	for ctx.Err() == nil {
 		p, err := k.start()
@@ -144,7 +144,7 @@ func (k *supervisor) supervise(ctx context.Context) error {
 	return nil
 }
 
-// newWorld builds the world, but does not start any processes.
+// newWorld creates the world without starting processes.
 func newWorld(ctx context.Context, t *testing.T, facades, wanted int, goal map[group]float64) *world {
 	t.Helper()
 	proctest.Easel(t)
@@ -169,12 +169,12 @@ func newWorld(ctx context.Context, t *testing.T, facades, wanted int, goal map[g
 	return w
 }
 
-// run starts all processes, lets the callers place orders until all faults have happened, and checks the promises.
+// run starts all processes and the callers, waits until enough faults have happened, and checks the promises.
 func (w *world) run(callers int, settle func() (promises.Run, error)) {
 	t, began := w.t, time.Now()
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
-	var running errgroup.Group // so that an unexpected exit of a process ends the run
+	var running errgroup.Group // waits for the processes; an unexpected exit cancels the run
 	for _, k := range append(w.facades, w.catalog) {
 		running.Go(func() error {
 			defer cancel()
@@ -202,7 +202,7 @@ func (w *world) run(callers int, settle func() (promises.Run, error)) {
 	}
 }
 
-// drive runs the callers, and returns the run's record.
+// drive runs the callers and returns the record of the run.
 func (w *world) drive(ctx context.Context, settle func() (promises.Run, error)) (run promises.Run, err error) {
 	var ordering, looking errgroup.Group
 	for i, c := range w.callers {
@@ -233,7 +233,7 @@ func (w *world) drive(ctx context.Context, settle func() (promises.Run, error)) 
 	return settle()
 }
 
-// story returns the events that concern the order of a broken promise.
+// story returns the events of the order that a broken promise concerns.
 func (w *world) story(b promises.Broken) string {
 	var text strings.Builder
 	key := ""
@@ -250,10 +250,10 @@ func (w *world) story(b promises.Broken) string {
 	return text.String()
 }
 
-// The test kills a process at every crash point of an order (K1, K2, K3, K4, K5, K6, S1), while network connections are
-// cut. Sometimes two callers send the same key to two facades at the same time (K8, S4).
+// The test kills processes at every crash point of an order (faults K1 to K6 and S1), and cuts connections. Sometimes two
+// callers concurrently send the same key to two facades (faults K8 and S4).
 func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
-	t.Parallel() // with other tests that mostly wait
+	t.Parallel() // other tests mostly wait
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
 	defer cancel()
 	w := newWorld(ctx, t, 2, *orders, map[group]float64{
@@ -274,10 +274,10 @@ func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
 	w.work.Wait()
 }
 
-// TestTheLedgerEqualsTheCatalogsAccountsWhateverIsKilled runs three facades, and kills any process at any point, including
-// PostgreSQL. Callers repeat their idempotency keys or abandon their orders. K1, K3, K4, S1, T3, T4
+// TestTheLedgerEqualsTheCatalogsAccountsWhateverIsKilled runs three facades, and kills any process, including PostgreSQL,
+// at any point. Callers repeat or abandon their orders (faults K1, K3, K4, S1, T3 and T4).
 func TestTheLedgerEqualsTheCatalogsAccountsWhateverIsKilled(t *testing.T) {
-	t.Parallel() // with other tests that mostly wait
+	t.Parallel() // other tests mostly wait
 	if runtime.GOOS != "linux" {
 		t.Skip("only on Linux can the test find the facade that has a connection")
 	}
@@ -312,7 +312,7 @@ func TestTheLedgerEqualsTheCatalogsAccountsWhateverIsKilled(t *testing.T) {
 	w.work.Wait()
 }
 
-// launchWithLedger starts a facade. It repeats the start while PostgreSQL is unavailable, as a process manager does.
+// launchWithLedger starts a facade. While PostgreSQL is unavailable, it retries, as a process manager does.
 func (w *world) launchWithLedger(upstream string, env ...string) (*process, error) {
 	for range 1000 {
 		p, err := launchFacade(w.t, upstream, env...)
@@ -324,7 +324,7 @@ func (w *world) launchWithLedger(upstream string, env ...string) (*process, erro
 	return nil, errors.New("no facade reached the ledger in 1000 starts")
 }
 
-// settings writes the settings files, and returns the environment of every facade with a ledger.
+// settings writes the files for the settings. It returns the environment of every facade that has a ledger.
 func (w *world) settings() []string {
 	w.receiver = startReceiver(w)
 	secret := writeFile(w.t, "secret", eventSecret)
