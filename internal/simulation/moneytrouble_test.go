@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These troubles concern money. Their IDs start with M.
+// These troubles concern money. Their IDs start with M in the list of faults in cmd/easel/faults_test.go.
 func init() {
 	for id, act := range map[string]faultAction{
 		"M1":  {reach: reachNobody, victim: moveWhileQuoted, begin: slowQuotes},

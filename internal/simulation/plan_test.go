@@ -42,7 +42,8 @@ type plan struct {
 	OrderRate  float64 `json:"orderRate,omitempty"`  // orders per second that the catalog accepts; zero means no limit
 }
 
-// trouble is a fault and its time in the run. ID is the fault's key in acts.
+// trouble is a fault and its time in the run. ID is the fault's key in acts. It starts with an ID from the list of
+// faults in cmd/easel/faults_test.go.
 type trouble struct {
 	ID      string        `json:"id"`
 	At      time.Duration `json:"at"`

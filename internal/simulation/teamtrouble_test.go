@@ -13,7 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These troubles apply to worlds with a ledger. Most of their IDs start with T.
+// These troubles apply to worlds with a ledger. Most of their IDs start with T in the list of faults in
+// cmd/easel/faults_test.go.
 func init() {
 	for id, act := range map[string]faultAction{
 		"T4s": ofTheLedger(slowLedger),

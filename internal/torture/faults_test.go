@@ -61,7 +61,8 @@ type fault struct {
 	rare      bool                   // whether the fault takes long, so that it should be rare
 }
 
-// faults is the table of faults. K1 to K6 and S1 in the names are fault IDs, which other tests also use.
+// faults is the table of faults. A name that starts with an ID, such as K1, refers to the list in
+// cmd/easel/faults_test.go.
 var faults = []fault{
 	{name: "K1 a facade killed before the order is sent", group: facadeKills, at: sending, part: nothing, act: killFacade},
 	{name: "K2 a facade killed while it writes the order", group: facadeKills, at: sendingLarge, part: startOfBody, act: killWriter},

@@ -250,8 +250,8 @@ func (w *world) story(b promises.Broken) string {
 	return text.String()
 }
 
-// The test kills processes at every crash point of an order (faults K1 to K6 and S1), and cuts connections. Sometimes two
-// callers concurrently send the same key to two facades (faults K8 and S4).
+// The test kills processes at every crash point of an order (faults K1, K2, K3, K4, K5, K6 and S1), and cuts connections.
+// Sometimes two callers concurrently send the same key to two facades (faults K8 and S4).
 func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
 	t.Parallel() // other tests mostly wait
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
