@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// reporting returns a client, and the errors that it has reported for its requests, in the order of the reports.
+// reporting returns a client and a list to which it appends the result of each of its requests: an error, or nil
+// for success.
 func reporting(t *testing.T, transport http.RoundTripper) (*Client, *[]error) {
 	t.Helper()
 	reported := new([]error)

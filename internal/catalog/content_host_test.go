@@ -15,14 +15,14 @@ import (
 	"testing/synctest"
 )
 
-// film is a result file with 100,000 random bytes.
+// film is a result file of 100,000 random bytes.
 var film = func() []byte {
 	b := make([]byte, 100_000)
 	_, _ = rand.NewChaCha8([32]byte{7}).Read(b)
 	return b
 }()
 
-// otherFilm has the same size as film, but different bytes.
+// otherFilm has the size of film, but each byte is different.
 var otherFilm = func() []byte {
 	b := bytes.Clone(film)
 	for i := range b {
@@ -37,8 +37,8 @@ type host struct {
 	etag    string
 	noRange bool
 	chunked bool
-	closed  bool // the response is HTTP/1.0, with neither a length nor chunks
-	cut     int  // number of body bytes before the connection fails; -1 means no failure
+	closed  bool // whether the response is HTTP/1.0, with neither a length nor chunks
+	cut     int  // number of body bytes before the connection fails; -1 means that it does not fail
 }
 
 func (h host) answer(_ int, r *http.Request, conn net.Conn) {
@@ -110,7 +110,7 @@ func read(ctx context.Context, c *Client, offset int64, etag string) (*Content, 
 	return content, got.Bytes(), err
 }
 
-// read opens content and reads it to the end, in virtual time.
+// read is like the function read, but runs in virtual time.
 func (w *wire) read(t *testing.T, offset int64, etag string) (content *Content, got []byte, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		content, got, err = read(t.Context(), w.client(t, Config{}), offset, etag)
@@ -118,7 +118,7 @@ func (w *wire) read(t *testing.T, offset int64, etag string) (content *Content, 
 	return content, got, err
 }
 
-// sameOrError checks the only guarantee: the reader receives either all bytes or an error.
+// sameOrError checks that the reader received either all bytes or an error.
 func sameOrError(t *testing.T, want, got []byte, err error) {
 	t.Helper()
 	if err == nil && sha256.Sum256(want) != sha256.Sum256(got) {

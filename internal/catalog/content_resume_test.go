@@ -36,7 +36,7 @@ func TestContentArrivesWholeFromAnyOffset(t *testing.T) {
 					}
 					want := "video/x-film"
 					if offset == len(film) && !h.noRange {
-						want = "" // the response that rejects the range does not describe the file
+						want = "" // the catalog rejects this range, and its response does not describe the file
 					}
 					if content.Offset != int64(offset) || content.ContentType != want || content.Etag != strongEtag(h.etag) {
 						t.Errorf("got %+v", content)
@@ -170,7 +170,7 @@ func TestAnOutageCutsResumingShort(t *testing.T) { // fault U1
 				h.answer(n, r, conn)
 				return
 			}
-			for range 4 { // after five failures, the client stops retrying
+			for range 4 { // together with the interrupted request, five requests have failed, so the client must not resume
 				permit, err := c.Limiter(testCredential.Tenant).Acquire(t.Context(), limiter.Request{})
 				if err != nil {
 					t.Error(err)

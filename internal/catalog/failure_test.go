@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// every is the route of a row that applies to all routes without a row of their own.
+// every is the op of a row that applies to all routes without rows of their own.
 const every = ""
 
 type statusRow struct {
@@ -60,7 +60,7 @@ func TestEveryStatusHasItsKind(t *testing.T) { // fault A12
 		{OpCreate, 409, `{"error":"API_KEY_DAILY_CAP"}`, KindDailyCap},
 		{OpCreate, 409, `{"code":"CONFLICT","details":{"reason":"API_KEY_DAILY_CAP"}}`, KindInProgress},
 		{OpCreate, 409, `{"code":"CONFLICT","data":{"code":"API_KEY_DAILY_CAP"}}`, KindInProgress},
-		{OpCreate, 409, `{"data":{"code":"API_KEY_DAILY_CAP"}}`, KindInProgress}, // A12
+		{OpCreate, 409, `{"data":{"code":"API_KEY_DAILY_CAP"}}`, KindInProgress}, // fault A12
 		{OpCreate, 409, `{"name":"API_KEY_DAILY_CAP"}`, KindInProgress},
 		{OpCreate, 409, `{"reason":"API_KEY_DAILY_CAP"}`, KindInProgress},
 		{OpCreate, 409, `{"error":"no answer for: sunset/API_KEY_DAILY_CAP"}`, KindInProgress},
@@ -74,7 +74,7 @@ func TestEveryStatusHasItsKind(t *testing.T) { // fault A12
 		{OpCreate, 409, `API_KEY_DAILY_CAP: come back tomorrow`, KindDailyCap},
 		{OpCreate, 409, `API_KEY_DAILY_CAP`, KindDailyCap},
 		{OpCreate, 409, `<h1>API_KEY_DAILY_CAP</h1>`, KindInProgress},
-		{OpCreate, 409, `{"message":"busy","inputs":{"prompt":"API_KEY_DAILY_CAP"}}`, KindInProgress}, // A12
+		{OpCreate, 409, `{"message":"busy","inputs":{"prompt":"API_KEY_DAILY_CAP"}}`, KindInProgress}, // fault A12
 		{OpCreate, 409, `{"message":"the prompt API_KEY_DAILY_CAP is under way"}`, KindInProgress},
 		{OpCreate, 409, `the prompt API_KEY_DAILY_CAP is under way`, KindInProgress},
 		{OpCreate, 400, `{"message":"no IDEMPOTENCY_KEY_REUSED please"}`, KindInvalidInput},

@@ -18,7 +18,7 @@ func answerOf(op, body string) answer {
 	return answer{op: op, status: 200, body: []byte(body), time: observed, redactor: newRedactor(testKey)}
 }
 
-// readGenerations returns the generations of a list.
+// readGenerations returns the generations in a list response.
 func readGenerations(a answer) (all []Generation, err error) {
 	list, err := readList(a)
 	if err != nil {
@@ -144,9 +144,9 @@ func TestAListIsAnArrayOrAnObjectsOneArray(t *testing.T) {
 func TestAResultIsAFileOrATextOrBoth(t *testing.T) {
 	for name, c := range map[string]struct {
 		body string
-		text string // "-" if there is no text
+		text string // expected text; "-" means no text
 		file bool
-		list bool // whether a list contains the same text
+		list bool // whether the text is the same in a list
 	}{
 		"an address":               {`"status":"succeeded","contentUrl":"https://x/y"`, "-", true, true},
 		"in snake case":            {`"status":"succeeded","content_url":"https://x/y"`, "-", true, true},

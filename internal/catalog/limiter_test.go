@@ -14,13 +14,13 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// limited is a transport that responds with 429 at first, and records the requests.
+// limited is a transport that responds with an error until a given time. It records the requests.
 type limited struct {
 	mu         sync.Mutex
 	status     int
 	retryAfter string
 	until      time.Time
-	asked      []string // "now" for a request during the pause; otherwise its idempotency key or route
+	asked      []string // "now" for each request before the time in until, otherwise its idempotency key or route
 }
 
 func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -114,7 +114,7 @@ func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 		permit.Release(limiter.Result{Outcome: limiter.Throttled, RetryAfter: 30 * time.Second})
 		began := time.Now()
 		var callers sync.WaitGroup
-		for n := range 5 { // the first request can't wait that long, and fails immediately
+		for n := range 5 { // the first caller cannot wait long enough, so its call fails at once
 			callers.Go(func() {
 				lasts := time.Minute
 				if n == 0 {
@@ -128,15 +128,14 @@ func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 				}
 			})
 			if n < 2 {
-				synctest.Wait() // the second caller's list is waiting for a permit, and will serve all callers
+				synctest.Wait() // the second caller's request waits for a permit, and will serve all later callers
 			}
 		}
 		callers.Wait()
 	})
 }
 
-// slowTail is a body that reports EOF a second late. It counts the bodies that are waiting to report EOF, and records
-// the maximum.
+// slowTail is a body that reports EOF a second late. It records how many bodies waited at the same time.
 type slowTail struct {
 	io.Reader
 	reading, most *atomic.Int32
@@ -154,8 +153,8 @@ func (b slowTail) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// slowCatalog returns a client for a catalog that responds with a record of about size bytes. Each body reports EOF a
-// second late. most is the maximum number of bodies that have waited at the same time.
+// slowCatalog returns a client of a catalog that returns a record of about size bytes. Each body reports EOF a second
+// late. most is set to the maximum number of bodies that waited at the same time.
 func slowCatalog(t *testing.T, size int, most *atomic.Int32) *Client {
 	var reading atomic.Int32
 	record := `{"id":"g1","status":"queued","inputs":{"prompt":"` + strings.Repeat("x", size) + `"}}`

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// usual is a typical catalog response with a generation.
+// usual is a generation as catalogs typically return it.
 const usual = `{"id":"gen_8qn1x08zckpva1f6kns7","modelId":"studio/landscape","status":"queued","costCents":28,"createdAt":"2026-11-20T23:35:21.964812563Z",` +
 	`"inputs":{"prompt":"a calm sea at dusk with three small boats and a lighthouse","size":"1600x1000","seed":4711},` +
 	`"queue":"standard","region":"eu-central","progress":0}`
 
-// listBodies contains lists in every format.
+// listBodies contains list responses in all formats that the client reads, and malformed ones.
 var listBodies = []string{
 	`[` + usual + `]`,
 	`[` + usual + `,{"id":"g2","status":"queued","inputs":{"a":[1,{"b":null}]}}]`,
@@ -48,7 +48,7 @@ var listBodies = []string{
 	`[{"":f`, `[{"a":nul`, `[{"a":1,`, `[{"a":"\u00`, `[{"a":-`,
 }
 
-// page returns a JSON list of generations with the given statuses.
+// page returns a list response with a generation for each status that is not empty.
 func page(statuses ...string) string {
 	var items []string
 	for i, status := range statuses {
@@ -77,7 +77,7 @@ func FuzzAListHoldsNoAPIKey(f *testing.F) { // faults U11, I2
 	})
 }
 
-// lister is a client for a catalog with the given list.
+// lister is a client of a catalog that returns the list in body.
 type lister struct {
 	*testing.T
 	*Client
@@ -91,7 +91,7 @@ func newLister(t *testing.T) *lister {
 }
 
 func TestARotatedAPIKeyIsRedactedInTheNextList(t *testing.T) { // fault U22
-	keys := []string{"one-key-of-a-credential", "another-key-of-the-same"} // both look like API keys, so both are redacted
+	keys := []string{"one-key-of-a-credential", "another-key-of-the-same"} // both look like API keys, so both must be redacted
 	l, now := newLister(t), 0
 	shared := Shared(func() Secret { return NewSecret(keys[now]) })
 	l.body = `[{"id":"g1","status":"queued","one":"` + keys[0] + `","other":"` + keys[1] + `"}]`

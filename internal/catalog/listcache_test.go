@@ -18,7 +18,8 @@ func (l *lists) size() int {
 	return len(l.all)
 }
 
-// slowLister returns a client for a catalog that takes half a second to return a list.
+// slowLister returns a client of a catalog that takes half a second for each response, and the number of
+// requests.
 func slowLister(t *testing.T, answer func(n int64, r *http.Request) (int, string)) (*Client, *atomic.Int64) {
 	asked := new(atomic.Int64)
 	return newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -43,7 +44,7 @@ func TestOneListServesAllWhoAskWithinItsSecond(t *testing.T) { // fault D5
 		began, served := time.Now(), new(atomic.Int64)
 		for i := range 150 {
 			go func() {
-				time.Sleep(time.Duration(i) * time.Second / 150) // the last request still falls within the second
+				time.Sleep(time.Duration(i) * time.Second / 150) // even the last of them is within the second
 				list, err := c.List(t.Context(), testCredential, time.Time{})
 				if _, ok := list.Find("g1"); err != nil || !ok {
 					t.Errorf("after %v: %+v, %v", time.Since(began), list, err)
@@ -73,7 +74,7 @@ func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
 		c, asked := slowLister(t, numbered)
 		go func() { _, _ = c.List(t.Context(), testCredential, time.Time{}) }()
 		time.Sleep(time.Second / 4)
-		for range 10 { // all of these callers share the second list
+		for range 10 { // these callers share a second list
 			go func() {
 				if list, err := c.List(t.Context(), testCredential, time.Now()); err != nil || list.Records[0].ID != "g2" {
 					t.Errorf("%+v, %v", list, err)
@@ -86,7 +87,7 @@ func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
 			t.Errorf("%d lists were requested, want 2", asked.Load())
 		}
 		time.Sleep(time.Second / 4)
-		list, err := c.List(t.Context(), testCredential, time.Now().Add(time.Hour)) // as if the clock were ahead
+		list, err := c.List(t.Context(), testCredential, time.Now().Add(time.Hour)) // simulates a clock that is ahead
 		if err != nil || list.Records[0].ID != "g3" {
 			t.Errorf("%+v, %v", list, err)
 		}
@@ -94,7 +95,7 @@ func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
 }
 
 func TestADeletionMakesTheListOld(t *testing.T) {
-	for _, start := range []time.Duration{time.Second / 4, -time.Second / 4} { // start of the deletion relative to the list; a deletion takes half a second
+	for _, start := range []time.Duration{time.Second / 4, -time.Second / 4} { // start of the deletion, which takes half a second, relative to the start of the list
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := slowLister(t, numbered)
 			go func() {

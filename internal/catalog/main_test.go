@@ -29,7 +29,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// answering returns a transport that always returns the same response.
+// answering returns a transport that returns the same response to every request.
 func answering(status int, contentType, body string) roundTrip {
 	return func(r *http.Request) (*http.Response, error) {
 		return reply(r, status, http.Header{"Content-Type": {contentType}}, body), nil
@@ -52,7 +52,7 @@ func newTestClient(t testing.TB, transport http.RoundTripper) *Client {
 	return c
 }
 
-// calls contains a call for every route.
+// calls contains a function for each route, which sends a request to it.
 var calls = map[string]func(context.Context, *Client) error{
 	opAccount: func(ctx context.Context, c *Client) error { _, err := c.Account(ctx, testCredential); return err },
 	opModels:  func(ctx context.Context, c *Client) error { _, err := c.Models(ctx, testCredential); return err },
@@ -84,7 +84,7 @@ var calls = map[string]func(context.Context, *Client) error{
 	opDelete: func(ctx context.Context, c *Client) error { return c.Delete(ctx, testCredential, "g1") },
 }
 
-// asError returns err as an *Error, or fails the test.
+// asError returns err as an *Error. If it is another type, the test fails.
 func asError(t testing.TB, err error) *Error {
 	t.Helper()
 	var e *Error
@@ -94,14 +94,14 @@ func asError(t testing.TB, err error) *Error {
 	return e
 }
 
-// wire serves raw bytes over in-memory connections, which work inside a synctest bubble. It calls answer for each
-// request, with the request's number, starting at 0. answer writes the complete response. Then wire closes the
-// connection, unless reused is set.
+// wire serves raw bytes over in-memory connections, which can be used in a synctest bubble. For each request, it
+// calls answer, which writes the complete response. n is the number of the request, starting at 0. Unless reused
+// is set, wire closes the connection after the response.
 type wire struct {
 	mu       sync.Mutex
 	requests []*http.Request
 	answer   func(n int, r *http.Request, conn net.Conn)
-	reused   bool // connections stay open for more requests
+	reused   bool // whether a connection serves more than one request
 }
 
 func (w *wire) client(t testing.TB, cfg Config) *Client {
@@ -147,7 +147,7 @@ func (w *wire) count() int {
 	return len(w.requests)
 }
 
-// before returns a context with a timeout of d.
+// before returns a context whose deadline is d from now.
 func before(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)

@@ -6,8 +6,8 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// The idempotency key that the catalog receives must be the same in all processes and releases. If the key for an order
-// changed, a resend would buy the order again.
+// All processes and releases must send the same idempotency key for an order. With another key, a resent order would be
+// placed and charged again.
 func TestTheKeyOfAnOrderUnderASharedAPIKeyNeverChanges(t *testing.T) { // fault T1
 	shared := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("any") })
 	for _, row := range []struct{ owner, key, want string }{

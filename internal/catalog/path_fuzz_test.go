@@ -32,8 +32,8 @@ func FuzzAnIDIsOneSegmentOfItsPathOrRefused(f *testing.F) { // fault I3
 	})
 }
 
-// checkTarget parses a request's target as a catalog does, and checks that the target is the expected route with the
-// identifier.
+// checkTarget parses a request's target as a catalog does. It checks the route, and that the identifier in the
+// target is the given one.
 func checkTarget(t *testing.T, r *http.Request, id string) {
 	t.Helper()
 	target, err := url.ParseRequestURI(r.URL.RequestURI())

@@ -31,7 +31,7 @@ func TestEachClassOfRequestHasItsPool(t *testing.T) {
 func TestConnectionsThatWaitAreClosedOnceOneOfThemWasSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const warm = 8
-		var stale sync.Map // connections that no longer transfer any data
+		var stale sync.Map // connections over which no more data arrives
 		w := &wire{reused: true}
 		w.answer = func(n int, _ *http.Request, conn net.Conn) {
 			if _, silent := stale.Load(conn); silent {
@@ -40,7 +40,7 @@ func TestConnectionsThatWaitAreClosedOnceOneOfThemWasSilent(t *testing.T) {
 			}
 			if n < warm {
 				stale.Store(conn, true)
-				time.Sleep(time.Second) // so that each request needs its own connection
+				time.Sleep(time.Second) // forces each request to use its own connection
 			}
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n"+`{"balanceCents":7}`)
 		}
@@ -67,7 +67,7 @@ func TestABurstTakesNoMoreConnectionsThanItMay(t *testing.T) {
 		client := w.client(t, Config{})
 		results := make(chan error, burst)
 		for n := range burst {
-			cred := Forwarded(NewSecret(fmt.Sprint("key-", n%30))) // several keys, because the limiter of a single API key allows fewer requests
+			cred := Forwarded(NewSecret(fmt.Sprint("key-", n%30))) // several keys, because the limiter allows fewer requests for a single one
 			go func() {
 				_, err := client.Account(t.Context(), cred)
 				results <- err
@@ -125,7 +125,7 @@ func TestAConnectionServesOneAPIKeyAlone(t *testing.T) { // fault L7
 
 func TestAnAnswerThatComesTwiceReachesNoOtherAPIKey(t *testing.T) { // fault L7
 	defer log.SetOutput(log.Writer())
-	log.SetOutput(io.Discard) // as in every program that uses this transport
+	log.SetOutput(io.Discard) // every program that uses this transport does the same
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{reused: true, answer: func(_ int, r *http.Request, conn net.Conn) {
 			answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(r.URL.Path), r.URL.Path)
@@ -188,7 +188,7 @@ func TestManyAPIKeysKeepNoMoreConnectionsThanOne(t *testing.T) {
 	})
 }
 
-// poolsOf creates a transport's pools for a test.
+// poolsOf returns pools for a transport, which are closed at the end of the test.
 func poolsOf(t *testing.T, base *http.Transport) *TransportPools {
 	t.Helper()
 	pools := NewTransportPools(base)
@@ -218,7 +218,8 @@ func TestASwitchOfProtocolsIsNotWaitedFor(t *testing.T) { // fault U17
 	})
 }
 
-// countingTransport returns a transport that connects to a wire, and the number of its open connections.
+// countingTransport returns a transport that connects to a wire. It also returns the number of open
+// connections.
 func countingTransport(w *wire) (*http.Transport, *atomic.Int32) {
 	base, open := NewTransport(), new(atomic.Int32)
 	base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -229,7 +230,7 @@ func countingTransport(w *wire) (*http.Transport, *atomic.Int32) {
 	return base, open
 }
 
-// counted is a connection that decrements a counter when it is closed.
+// counted is a connection that decrements a counter when it closes.
 type counted struct {
 	net.Conn
 	open *atomic.Int32

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// jsonOf returns a value as JSON.
+// jsonOf returns a value in canonical JSON.
 func jsonOf(value any) Value {
 	text, err := json.Marshal(value)
 	if err != nil {
@@ -15,17 +15,16 @@ func jsonOf(value any) Value {
 	return Canonical(text)
 }
 
-// membersOf decodes an object and returns its members.
+// membersOf returns the members of a JSON object.
 func membersOf(text Value) map[string]any {
 	var members map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	_ = decoder.Decode(&members) // text is an object or empty
+	_ = decoder.Decode(&members) // text is a valid object or empty
 	return members
 }
 
-// Etags must stay the same in all releases, because the ledger stores them as long as orders, and callers store them
-// too.
+// Etags must not change between releases, because the ledger and callers store them.
 func TestAnEtagIsTheOneOfEarlierReleases(t *testing.T) {
 	const body = `{"id":"g1","status":"succeeded","textOutput":"a <poem>","inputs":{"z":[1,2.50,-0,1e400,{"y":"\u00e9<&>","x":null}],"a":"\u2028\ud800"},` +
 		`"b":{"d":true,"c":{"":"\/"}},"a\u0062":"\"q\\","key":"abc","apiKey":{"dailyCapCents":5,"value":"x"},"list":["live",["x_live_abcdefgh"]]}`

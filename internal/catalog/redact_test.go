@@ -149,7 +149,7 @@ func TestTwoAPIKeysAreTwoTenantsAndASharedOneIsOne(t *testing.T) {
 }
 
 func TestTheAPIKeyIsRedactedInEveryAnswer(t *testing.T) { // fault U22
-	const key = "ABCDEF_GHIJKL_0123" // looks like an error code
+	const key = "ABCDEF_GHIJKL_0123" // in the form of an error code
 	cred := Shared(func() Secret { return NewSecret(key) })
 	header := http.Header{
 		"Content-Type": {"image/" + key}, "Etag": {`"` + key + `"`}, "X-Other": {"kept"},
@@ -177,7 +177,7 @@ func TestTheAPIKeyIsRedactedInEveryAnswer(t *testing.T) { // fault U22
 }
 
 func TestManyAPIKeysInALongTextAreRedactedInOnePass(t *testing.T) { // faults U18, U22
-	const many = 500_000 // number of keys; one pass for each key would take minutes
+	const many = 500_000 // number of keys in the text; with one pass per key, the test would take minutes
 	text := strings.Repeat("Key-of-8 ", many)
 	began := time.Now()
 	got := newRedactor("key-of-8").without(text)

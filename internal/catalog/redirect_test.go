@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// A catalog may store its results in a bucket on another host.
+// A catalog may redirect downloads to a bucket on another host.
 func TestARedirectOfAResultIsFollowedToNamedHostsAlone(t *testing.T) { // fault U17
 	file := bytes.Repeat([]byte("picture"), 10_000)
 	seen := 0
@@ -42,7 +42,7 @@ func TestARedirectOfAResultIsFollowedToNamedHostsAlone(t *testing.T) { // fault 
 	for name, test := range map[string]struct {
 		hosts    []string
 		location string
-		kind     catalog.Kind // zero if the result is read
+		kind     catalog.Kind // zero if the result is downloaded
 		reaches  bool
 	}{
 		"named":           {[]string{"other.example", at}, bucket.URL + "/file?signature=s3cret", 0, true},
@@ -86,7 +86,7 @@ func TestARedirectOfAResultIsFollowedToNamedHostsAlone(t *testing.T) { // fault 
 }
 
 func TestRedirectedResultsOfTwoAPIKeysShareNoConnection(t *testing.T) {
-	var conns sync.Map // remote addresses of the connections
+	var conns sync.Map // remote addresses of all connections
 	bucket := httptest.NewTLSServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { conns.Store(r.RemoteAddr, true) }))
 	defer bucket.Close()
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// After a body's last byte, a transport reads once more to detect EOF.
+// After the last byte of a body, a transport reads once more to receive EOF.
 func TestABodyIsLateUntilItsLastByteHasLeft(t *testing.T) { // fault M12
 	synctest.Test(t, func(t *testing.T) {
 		read := func(n int) (left int, err error) {

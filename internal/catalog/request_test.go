@@ -174,7 +174,7 @@ func TestTheTransportNeverSendsAnOrderTwice(t *testing.T) { // fault U14
 	var posts atomic.Int64
 	w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) {
 		if posts.Add(1) == 2 {
-			conn.Close() // after reading the complete request
+			conn.Close() // after the complete request has been read
 			return
 		}
 		io.WriteString(conn, "HTTP/1.1 201 Created\r\nContent-Length: 11\r\n\r\n{\"id\":\"g1\"}")
@@ -184,7 +184,7 @@ func TestTheTransportNeverSendsAnOrderTwice(t *testing.T) { // fault U14
 		if err := calls[OpCreate](t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		err := calls[OpCreate](t.Context(), c) // on the same connection
+		err := calls[OpCreate](t.Context(), c) // uses the same connection
 		if KindOf(err) != KindOutcomeUnknown || posts.Load() != 2 {
 			t.Errorf("got %v after %d requests", err, posts.Load())
 		}
@@ -192,7 +192,7 @@ func TestTheTransportNeverSendsAnOrderTwice(t *testing.T) { // fault U14
 	})
 }
 
-// endless is a body without an end. It counts the bytes that the client has read.
+// endless is a body that never ends. It counts the bytes that were read.
 type endless struct {
 	text  string
 	taken atomic.Int64
@@ -264,7 +264,7 @@ func TestADrippingBodyIsGivenUp(t *testing.T) { // fault U3
 		if KindOf(err) != KindUnavailable || time.Since(start) != 15*time.Second {
 			t.Errorf("got %v after %v", err, time.Since(start))
 		}
-		time.Sleep(time.Second) // lets the catalog's goroutine notice that the connection is closed
+		time.Sleep(time.Second) // until the catalog's goroutine notices that the connection is closed
 	})
 }
 

@@ -45,7 +45,8 @@ func FuzzParseRetryAfter(f *testing.F) { // fault U6
 	})
 }
 
-// failing counts requests and responds with status. If status is zero, requests fail without a response.
+// failing is a transport that counts requests and responds to all of them with the same status. If status is
+// zero, it fails instead.
 type failing struct {
 	status     int
 	retryAfter string
@@ -135,7 +136,7 @@ func TestARetryThatTheDeadlineDoesNotAllowIsLeftToTheCaller(t *testing.T) { // f
 	}
 }
 
-// silent never responds.
+// silent waits until the request is canceled.
 func silent(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()
@@ -167,7 +168,7 @@ func TestTheEndOfTheCallersContextIsReturnedAsItIs(t *testing.T) {
 			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 2*time.Second {
 				t.Errorf("%s: got %v after %v", op, err, time.Since(start))
 			}
-			if op == OpCreate { // the order was in flight
+			if op == OpCreate { // the order may have reached the catalog
 				if KindOf(err) != KindOutcomeUnknown {
 					t.Errorf("got %v", err)
 				}
@@ -196,7 +197,7 @@ func TestAPauseEndsWithTheCallersContext(t *testing.T) {
 
 func TestADeletionThatMayHaveBeenCarriedOutCountsAsDone(t *testing.T) {
 	for name, c := range map[string]struct {
-		answers []int // zero means a lost response
+		answers []int // statuses of the responses; zero means that the response is lost
 		want    Kind
 	}{
 		"confirmed":                 {[]int{204}, 0},

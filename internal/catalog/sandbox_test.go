@@ -26,7 +26,7 @@ const (
 
 var small = json.RawMessage(`{"prompt":"a quiet sea","size":"64x40"}`)
 
-// bench is a client with its own sandbox.
+// bench is a client of its own sandbox.
 type bench struct {
 	*catalog.Client
 	t    *testing.T
@@ -49,7 +49,7 @@ func open(t *testing.T, cfg sandbox.Config, key sandbox.KeyConfig) *bench {
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
-		_ = box.Close() // closed before the server, because it ends responses that injected faults delay
+		_ = box.Close() // closed before the server, because faults may still delay responses
 		server.Close()
 	})
 	b := &bench{t: t, box: box, url: server.URL + sandbox.BasePath}
@@ -90,7 +90,7 @@ func (b *bench) until(id string, reached func(catalog.State) bool) catalog.Gener
 	}
 }
 
-// file downloads a result with a plain HTTP client, and returns the file's digest.
+// file downloads a result with a plain HTTP client and returns the digest.
 func (b *bench) file(id string) [sha256.Size]byte {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, b.url+"/generations/"+id+"/content", nil)
