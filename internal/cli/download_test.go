@@ -19,12 +19,12 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// content is a scripted server's result. It records the download requests.
+// content is a result at a scripted server, which records the requests for it.
 type content struct {
 	bytes    []byte
 	etag     string
 	name     string
-	breakAt  []int // offsets at which the first streams fail; later streams are complete
+	breakAt  []int // offsets at which the first streams fail, one each
 	damage   func(*easelv1.ContentChunk)
 	requests []*easelv1.DownloadGenerationRequest
 }
@@ -33,7 +33,7 @@ func newContent() *content {
 	return &content{bytes: bytes.Repeat([]byte("0123456789abcdef"), 4096), etag: "v1", name: "gen_1.bin"}
 }
 
-// send sends the result to the client, with the scripted failures.
+// send sends the result with the scripted failures.
 func (c *content) send(r *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 	c.requests = append(c.requests, r)
 	if r.Etag != "" && r.Etag != c.etag {
@@ -157,7 +157,7 @@ func TestAFileThatAppearsMeanwhileIsNotOverwritten(t *testing.T) {
 	path := filepath.Join(dir, "mine.bin")
 	c.damage = func(chunk *easelv1.ContentChunk) {
 		if chunk.Offset == 0 {
-			_ = os.WriteFile(path, []byte("mine"), 0o600) // the test checks the file afterwards
+			_ = os.WriteFile(path, []byte("mine"), 0o600) // another program creates the file during the download
 		}
 	}
 	got := easelRun(t.Context(), c.serve(t), "download", "gen_1", "--out", path)
@@ -206,7 +206,7 @@ func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
 	}
 }
 
-// poem starts a scripted server with one render. If state is succeeded, the render has a text result.
+// poem starts a scripted server with one render. If its state is succeeded, it has a text result.
 func poem(t *testing.T, state easelv1.State) dialer {
 	return (&scripted{
 		download: func(*easelv1.DownloadGenerationRequest, downloadStream) error {
@@ -252,7 +252,7 @@ func TestADownloadOfATextWritesWhatGenerateWrites(t *testing.T) {
 }
 
 func TestATextThatCanNotBeWrittenLeavesTheOldFile(t *testing.T) {
-	old := filepath.Join(t.TempDir(), strings.Repeat("x", 255)) // the temporary file's name would be too long
+	old := filepath.Join(t.TempDir(), strings.Repeat("x", 255)) // so long that the name of the temporary file would be too long
 	if err := os.WriteFile(old, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func TestADownloadOfARenderWithNeitherFileNorTextSaysSo(t *testing.T) {
 	}
 }
 
-// full is a writer to a full disk.
+// full is a writer that fails as if the disk were full.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }

@@ -82,7 +82,7 @@ func (b *buffer) String() string {
 	return b.text.String()
 }
 
-// grammar returns the client commands of the command line.
+// grammar returns the grammar of the client commands.
 func grammar() Grammar {
 	return Grammar{Commands: func() any {
 		return &struct {
@@ -95,7 +95,7 @@ func grammar() Grammar {
 	}}
 }
 
-// write creates a temporary file, and returns its path.
+// write writes text to a temporary file and returns the path.
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
@@ -105,8 +105,8 @@ func write(t *testing.T, text string) string {
 	return path
 }
 
-// onTerminal returns a console whose standard output and standard error are one simulated terminal, and the terminal's
-// screen.
+// onTerminal returns a console whose standard output and standard error are the same simulated terminal. It also
+// returns the text on the screen.
 func onTerminal(look terminal.Style) (*terminal.Console, *bytes.Buffer) {
 	var screen bytes.Buffer
 	c := terminal.NewConsole(&screen, &screen, func(string) string { return "" })

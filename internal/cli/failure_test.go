@@ -102,7 +102,7 @@ func TestAForeignMessageStaysOnItsLine(t *testing.T) {
 }
 
 func TestAHostThatDoesNotResolveIsNamed(t *testing.T) {
-	host := strings.Repeat("x", 64) + ".invalid" // too long for DNS, so that no name server is queried
+	host := strings.Repeat("x", 64) + ".invalid" // longer than DNS allows, so that no name server is queried
 	got := easelRun(t.Context(), nil, "account", "--addr", host+":50051")
 	want := "easel: " + host + " does not resolve (UNAVAILABLE)\n       Check --addr, and that the server is running there.\n"
 	if got.exit != ExitRetry || got.stderr != want {

@@ -19,7 +19,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// orders is a scripted server that rejects the first orders with errors, and accepts all later orders.
+// orders is a scripted server that rejects the first orders with errors and accepts the others.
 type orders struct {
 	mu     sync.Mutex
 	errors []error
@@ -27,7 +27,7 @@ type orders struct {
 	at     []time.Time
 }
 
-// errHangs represents a server that receives an order but never responds.
+// errHangs in orders.errors means that the server receives the order but does not respond.
 var errHangs = errors.New("no answer comes")
 
 func (o *orders) serve(t *testing.T) dialer {
@@ -169,7 +169,7 @@ func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing
 	}
 }
 
-// If an order may exist, the advice leads to that order, and never to a second one.
+// If an order may exist, the advice must lead to this order, and not to a second one.
 func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // fault A10
 	refused := failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
 	for name, test := range map[string]struct {

@@ -28,10 +28,11 @@ func TestADeleteThatAllowsAMissingRenderDoesNotClaimThatItWasThere(t *testing.T)
 	}
 }
 
-// shelf starts a scripted server with a number of renders. A page has 100 by default, and at most 1000.
+// shelf starts a scripted server with a number of renders. Its pages have 100 renders by default and at most
+// 1,000.
 func shelf(t *testing.T, renders int) dialer {
 	return (&scripted{list: func(r *easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse {
-		at, _ := strconv.Atoi(r.PageToken) // the first page has no token
+		at, _ := strconv.Atoi(r.PageToken) // zero for the first page, which has no token
 		length := 100
 		if r.PageSize > 0 {
 			length = min(int(r.PageSize), 1000)

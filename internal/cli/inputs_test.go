@@ -7,7 +7,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// described returns a model that has one input of each type.
+// described returns a model with an input of each type.
 func described() *easelv1.Model {
 	m := &easelv1.Model{ModelId: "studio/any"}
 	for name, kind := range map[string]easelv1.InputFieldType{

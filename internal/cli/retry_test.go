@@ -11,7 +11,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// shaky starts a scripted server whose reads fail with the given errors before they succeed.
+// shaky starts a scripted server whose first reads fail with the given errors.
 func shaky(t *testing.T, o *orders, errors ...error) dialer {
 	next := func() error {
 		if len(errors) == 0 {

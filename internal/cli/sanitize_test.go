@@ -22,7 +22,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
 )
 
-// poison replaces every string in a message, including nested messages, with terminaltest.Evil.
+// poison replaces each string in a message and its nested messages with terminaltest.Evil.
 func poison[M proto.Message](m M) M {
 	poisonAll(m.ProtoReflect())
 	return m
@@ -56,7 +56,7 @@ func evilRender(state easelv1.State, text bool) *easelv1.Generation {
 		Result: &easelv1.Generation_File{File: &easelv1.FileResult{}},
 	}
 	poison(g)
-	if text { // a text result is printed with its line breaks
+	if text { // a text result is printed with its line breaks, so it must not contain a fake line
 		g.Result = &easelv1.Generation_Text{Text: &easelv1.TextResult{Text: strings.ReplaceAll(terminaltest.Evil, "\n  id2", "")}}
 	}
 	return g
@@ -69,7 +69,7 @@ func evilModel() *easelv1.Model {
 	}}})
 }
 
-// evilError returns an error with terminaltest.Evil in all of its strings.
+// evilError returns an error whose strings are all terminaltest.Evil.
 func evilError(code codes.Code) error {
 	st, err := status.New(code, terminaltest.Evil).WithDetails(
 		&errdetails.ErrorInfo{Reason: terminaltest.Evil, Domain: terminaltest.Evil, Metadata: map[string]string{terminaltest.Evil: terminaltest.Evil, "price_cents": "7"}},
@@ -82,8 +82,8 @@ func evilError(code codes.Code) error {
 	return st.Err()
 }
 
-// evilServer returns a server with terminaltest.Evil in every response. If code is not OK, calls fail with this code, and
-// watches send some events before they fail. The watch of a queued render does not end.
+// evilServer returns a server whose responses contain terminaltest.Evil in all strings. If code is not OK, its calls fail
+// with this code, and its watches fail after some events. A watch of a queued render does not end.
 func evilServer(state easelv1.State, text bool, code codes.Code, fileName string) *scripted {
 	fail := func() error { return nil }
 	if code != codes.OK {
@@ -143,7 +143,7 @@ func evilServer(state easelv1.State, text bool, code codes.Code, fileName string
 	}
 }
 
-// evilCommands returns the commands that print strings from a server.
+// evilCommands returns command lines that print strings from the server.
 func evilCommands(dir string) [][]string {
 	return [][]string{
 		{"account"},
@@ -209,7 +209,7 @@ func TestAttackOfEveryTextOnATerminal(t *testing.T) { // fault A15
 	}
 }
 
-// wantJSON checks that JSON is valid and contains the original strings.
+// wantJSON checks that text is valid JSON and contains the original strings.
 func wantJSON(t *testing.T, what, text string) {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(text))

@@ -16,11 +16,11 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// dialer connects to a server.
+// dialer is a function that connects to a server.
 type dialer = func(ctx context.Context, addr string) (net.Conn, error)
 
-// scripted is a server that a test controls, for behavior that the real server avoids: interruptions, silence, and
-// consecutive errors.
+// scripted is a server whose behavior a test determines. It can interrupt streams, stay silent, and return errors
+// repeatedly, which a real server rarely does.
 type scripted struct {
 	easelv1.UnimplementedAccountServiceServer
 	easelv1.UnimplementedModelServiceServer
@@ -32,7 +32,7 @@ type scripted struct {
 	model    func(*easelv1.GetModelRequest) (*easelv1.Model, error)
 	quote    func(*easelv1.QuoteGenerationRequest) (*easelv1.Quote, error)
 	create   func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error)
-	getWith  func(context.Context) // receives the context of GetGeneration, if it is not nil
+	getWith  func(context.Context) // called with the context of GetGeneration; may be nil
 	get      func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error)
 	list     func(*easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse
 	remove   func(*easelv1.DeleteGenerationRequest) error
@@ -105,7 +105,7 @@ func (s *scripted) DownloadGeneration(r *easelv1.DownloadGenerationRequest, stre
 	return s.download(r, stream)
 }
 
-// serve starts the scripted server in memory and returns its dialer.
+// serve starts the server in memory and returns a dialer for it.
 func (s *scripted) serve(t *testing.T) dialer {
 	t.Helper()
 	listener := bufconn.Listen(1 << 20)

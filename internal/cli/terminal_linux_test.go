@@ -13,15 +13,15 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// testTerminal is a pseudoterminal with 80 columns. It stores all output.
+// testTerminal is a pseudoterminal with 80 columns, whose output it records.
 type testTerminal struct {
-	child *os.File // the program's side
+	child *os.File // the end that the program uses
 
 	mu      sync.Mutex
 	written strings.Builder
 }
 
-// openTerminal opens a terminal, and closes it at the end of the test.
+// openTerminal opens a terminal, which is closed at the end of the test.
 func openTerminal(t *testing.T) *testTerminal {
 	t.Helper()
 	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -43,14 +43,14 @@ func openTerminal(t *testing.T) *testTerminal {
 	var reading sync.WaitGroup
 	reading.Go(func() { term.read(user) })
 	t.Cleanup(func() {
-		_ = child.Close() // unblocks read
+		_ = child.Close() // ends the goroutine that reads
 		reading.Wait()
 		_ = user.Close()
 	})
 	return term
 }
 
-// read stores the output until the terminal is closed.
+// read records the output until the terminal is closed.
 func (term *testTerminal) read(user *os.File) {
 	buffer := make([]byte, 4096)
 	for {
@@ -73,7 +73,7 @@ func (term *testTerminal) run(t *testing.T, env map[string]string, dial dialer, 
 	})
 }
 
-// until waits until the output contains a string, and returns all output.
+// until waits until the output contains text, and returns the complete output.
 func (term *testTerminal) until(t *testing.T, text string) string {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); ; {
@@ -86,7 +86,7 @@ func (term *testTerminal) until(t *testing.T, text string) string {
 		if time.Now().After(deadline) {
 			t.Fatalf("%q was not written in\n%s", text, written)
 		}
-		time.Sleep(10 * time.Millisecond) // the terminal does not report new output
+		time.Sleep(10 * time.Millisecond) // the terminal cannot signal new output
 	}
 }
 

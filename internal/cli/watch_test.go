@@ -24,18 +24,18 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// failing returns an error in the real server's format.
+// failing returns an error in the form of the real server's errors.
 func failing(code codes.Code, reason string, details ...protoadapt.MessageV1) error {
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel"}, details...)
 }
 
-// unsent returns the error for an order that the server did not send to the catalog.
+// unsent returns the error about an order that the server has not sent to the catalog.
 func unsent(code codes.Code, reason string, details ...protoadapt.MessageV1) error {
 	metadata := map[string]string{"order_outcome": "not_placed_by_this_call"}
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel", Metadata: metadata}, details...)
 }
 
-// notPlaced returns the error for an order that does not exist according to the server's ledger.
+// notPlaced returns the error about an order that does not exist according to the ledger.
 func notPlaced(code codes.Code, reason string) error {
 	metadata := map[string]string{"order_outcome": "not_placed"}
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel", Metadata: metadata})
@@ -77,7 +77,7 @@ func sendAll(stream manyStream, g *easelv1.Generation) {
 	_ = stream.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Update{Update: &easelv1.GenerationUpdate{Generation: g}}})
 }
 
-// ordering returns a server that responds to every order with the generation gen_1.
+// ordering returns a server on which every order creates the generation gen_1.
 func ordering(watch func(*easelv1.WatchGenerationRequest, oneStream) error, download func(*easelv1.DownloadGenerationRequest, downloadStream) error) *scripted {
 	return &scripted{
 		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
@@ -88,7 +88,7 @@ func ordering(watch func(*easelv1.WatchGenerationRequest, oneStream) error, down
 	}
 }
 
-// watchScript starts a scripted server. Its first watch runs the first stream, its second watch the second, and so on.
+// watchScript starts a scripted server. Each watch runs the next of the streams.
 func watchScript(t *testing.T, streams ...func(*easelv1.WatchGenerationRequest, oneStream) error) dialer {
 	server := &scripted{}
 	server.watch = func(r *easelv1.WatchGenerationRequest, stream oneStream) error {
@@ -118,7 +118,7 @@ func TestALostWatchGoesOnFromWhatIsKnown(t *testing.T) {
 			},
 			func(r *easelv1.WatchGenerationRequest, s oneStream) error {
 				known = r.KnownEtag
-				sendState(s, queued) // the command ignores a state that it already has
+				sendState(s, queued) // the command must ignore a state that it already knows
 				sendState(s, succeeded)
 				return nil
 			})
@@ -209,7 +209,7 @@ func TestAnInterruptedWatchSaysThatTheRenderGoesOn(t *testing.T) {
 			sendState(s, queued)
 			interrupt()
 			<-s.Context().Done()
-			return s.Context().Err() // OK would mean that the render has reached the awaited state
+			return s.Context().Err() // if it ended with OK, the render would have reached the state
 		})
 		got := easelRun(ctx, dial, "watch", "gen_1")
 		if got.exit != ExitInterrupted || !strings.Contains(got.stderr, "The render continues") || !strings.Contains(got.stderr, "easel watch gen_1") {
@@ -223,7 +223,7 @@ func TestATimeoutEndsAWatchAndSaysSo(t *testing.T) {
 		dial := watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
 			sendState(s, queued)
 			<-s.Context().Done()
-			return s.Context().Err() // OK would mean that the render has reached the awaited state
+			return s.Context().Err() // if it ended with OK, the render would have reached the state
 		})
 		got := easelRun(t.Context(), dial, "wait", "gen_1", "--timeout", "3s")
 		if got.exit != ExitRetry || !strings.Contains(got.stderr, "--timeout") || !strings.Contains(got.stdout, "queued") {
