@@ -13,7 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// lostCommits connects to a SQLite file. While lost is set, commits succeed but their responses are lost.
+// lostCommits is a connector to a SQLite file. While lost is set, commits succeed, but their responses are
+// lost.
 type lostCommits struct {
 	sqlite driver.Driver
 	dsn    string

@@ -96,7 +96,7 @@ func TestFailingStoreDelaysNoReader(t *testing.T) {
 					s.Errorf("the catalog was read %d times", reads)
 				}
 				s.store.set(func() { s.store.refuse, s.store.full, s.store.stall = nil, false, false })
-				time.Sleep(time.Hour) // an attempt to copy times out
+				time.Sleep(time.Hour) // the attempt without a response times out, and a later one succeeds
 				s.wantBytes("g1", file, content.FromCopy)
 			})
 		})
@@ -185,7 +185,8 @@ func TestBrokenReadOfACopyCanBeResumed(t *testing.T) {
 	}
 }
 
-// Strings from the catalog that the database rejects must not cause a second copy.
+// Strings that the database would reject must be recorded in a valid form. Otherwise, the result would be
+// copied again.
 func TestWordsThatAreNoTextAreRecorded(t *testing.T) {
 	onEach(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.kind = "image/\xff\x00png" + strings.Repeat("ä", 200) })
@@ -209,7 +210,7 @@ func TestWordsThatAreNoTextAreRecorded(t *testing.T) {
 	})
 }
 
-// The ledger certainly does not have the copy, so the file can be deleted.
+// The ledger certainly lacks the copy, so its file can be deleted.
 func TestCopyThatTheLedgerRejectsIsDeleted(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.store.put = func() { _ = s.ledger.Close() }
@@ -230,7 +231,7 @@ func TestACopyGoesWithADeletionUnlessItsTeamKeepsIt(t *testing.T) {
 				s.finish("g1", picture(1000))
 				defer s.run(s.results)()
 				s.waitForCopy("g1")
-				s.observe("g1", lifecycle.Observation{Deleted: true, NotFound: true}) // the catalog has deleted the generation
+				s.observe("g1", lifecycle.Observation{Deleted: true, NotFound: true}) // the generation is gone from the catalog, but was not deleted by its owner
 				time.Sleep(time.Minute)
 				s.wantBytes("g1", picture(1000), content.FromCopy)
 				s.observe("g1", lifecycle.Observation{Deleted: true})
@@ -301,7 +302,7 @@ func TestWhatHasNoResultIsTriedNoMore(t *testing.T) {
 		s.upstream.set(func() { delete(s.upstream.files, "g1") })
 		stop := s.run(s.results)
 		time.Sleep(30 * time.Minute)
-		stop() // a week of failing attempts would take too long for a test
+		stop() // attempts continue for a week, which is too long for a test
 		if row := s.row("g1"); row.State != ledger.ContentWaiting || row.Problem == "" {
 			s.Errorf("after half an hour: %+v", row)
 		}

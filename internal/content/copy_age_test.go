@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The process's clock is eight days ahead of the database's clock.
+// The clock of the process is eight days ahead of the database's clock.
 func TestDatabaseDecidesTheAgeOfACopy(t *testing.T) {
 	url, ahead := proctest.Database(t), time.Now().Add(8*24*time.Hour)
 	for name, row := range map[string]struct {
@@ -22,7 +22,7 @@ func TestDatabaseDecidesTheAgeOfACopy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(time.Until(ahead)) // simulated time starts in 2000
+				time.Sleep(time.Until(ahead)) // simulated time starts in the year 2000
 				s := newStudio(t, url)
 				s.finish(name, picture(1000))
 				s.forgotten(name)

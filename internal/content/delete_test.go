@@ -61,7 +61,7 @@ func TestErasedResultsAreDeletedInTheStore(t *testing.T) {
 	})
 }
 
-// The process may still be writing the copy when the order is erased.
+// The order is erased while a process still writes the copy.
 func TestErasedResultIsDeletedWhenItsCopyHasEnded(t *testing.T) {
 	for name, locked := range map[string]string{"the process dies": "here/", "the process continues": ""} {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestLockedCopyDelaysNoOtherDeletion(t *testing.T) {
 	})
 }
 
-// A process that is killed while it copies a result leaves an incomplete file.
+// A process that is killed while it copies a result leaves a partial file behind.
 func TestErasureLeavesNoByteOfAKilledCopy(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		o, other := s.finish("g1", picture(1000)), "g2"

@@ -17,8 +17,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// inRestoredStudio runs a test with each database, in simulated time. restore calls lost and restores the ledger to its
-// state before that call.
+// inRestoredStudio runs a test with each kind of database, in simulated time. restore backs up the ledger, calls lost,
+// and restores the ledger from the backup.
 func inRestoredStudio(t *testing.T, test func(s *studio, restore func(lost func()))) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		restored := "sqlite:" + filepath.Join(t.TempDir(), "backup.db")
@@ -38,7 +38,7 @@ func inRestoredStudio(t *testing.T, test func(s *studio, restore func(lost func(
 	})
 }
 
-// backUp writes a backup of the ledger while the ledger is in use.
+// backUp backs up the ledger while it is in use.
 func (s *studio) backUp(to string) {
 	s.Helper()
 	if file, ok := strings.CutPrefix(to, "sqlite:"); ok {
@@ -55,7 +55,7 @@ func (s *studio) backUp(to string) {
 	}
 }
 
-// age sets the modification times of all files in the store to three hours ago.
+// age changes the modification time of all files in the store to three hours ago.
 func (s *studio) age() {
 	s.Helper()
 	for _, name := range s.objects() {
@@ -66,7 +66,7 @@ func (s *studio) age() {
 	}
 }
 
-// copied waits until the given results are copied.
+// copied finishes generations and waits until their results are copied.
 func (s *studio) copied(ids ...string) {
 	s.Helper()
 	defer s.run(s.replica())()
@@ -76,7 +76,7 @@ func (s *studio) copied(ids ...string) {
 	}
 }
 
-// forgotten deletes the given results in the catalog.
+// forgotten removes results from the catalog.
 func (s *studio) forgotten(ids ...string) {
 	s.upstream.set(func() {
 		for _, id := range ids {
@@ -99,11 +99,11 @@ func TestRestoredLedgerKeepsCopiesThatItLacks(t *testing.T) {
 	})
 }
 
-// A ledger is cloned for a rehearsal. Deletions in the clone must not delete the other ledger's copies.
+// A clone of a ledger shares its store. Deletions in the clone must not delete copies of the original ledger.
 func TestCloneDeletesNoCopyOfTheOtherLedger(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0")
-		s.finish("g1", picture(2000)) // the copy is pending
+		s.finish("g1", picture(2000)) // its copy is still pending
 		restore(func() { s.copied("g2") })
 		before := s.objects()
 		defer s.run(s.results)()
@@ -121,8 +121,8 @@ func TestCloneDeletesNoCopyOfTheOtherLedger(t *testing.T) {
 	})
 }
 
-// A deletion finds that it must keep a copy. Before the deletion finishes, an operator adopts the copy, which must then
-// be deleted.
+// A deletion starts while the copy must be kept. Before it finishes, an operator adopts the copy, which must then be
+// deleted.
 func TestAdoptionDuringADeletionDeletesTheCopy(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0")

@@ -24,7 +24,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// bucketClient creates a bucket, and returns a client that is independent of the store's client.
+// bucketClient creates a bucket and returns a client for it, which is independent of the store's client.
 func bucketClient(t *testing.T, server *proctest.Bucket, bucket string) minio.Core {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", proctest.BucketKey)
@@ -34,7 +34,7 @@ func bucketClient(t *testing.T, server *proctest.Bucket, bucket string) minio.Co
 		t.Fatal(err)
 	}
 	client, err := minio.New(at.Host, &minio.Options{Creds: credentials.NewEnvAWS(), Region: "us-east-1", BucketLookup: minio.BucketLookupPath})
-	for end := time.Now().Add(time.Minute); err == nil; { // the server responds before it can create a bucket
+	for end := time.Now().Add(time.Minute); err == nil; { // the server responds before it is able to create buckets
 		if err := client.MakeBucket(t.Context(), bucket, minio.MakeBucketOptions{}); err == nil {
 			return minio.Core{Client: client}
 		} else if time.Now().After(end) {
@@ -45,7 +45,7 @@ func bucketClient(t *testing.T, server *proctest.Bucket, bucket string) minio.Co
 	return minio.Core{}
 }
 
-// names returns the names of the objects with a prefix.
+// names returns the names of all objects with a prefix, sorted.
 func names(t *testing.T, store content.Store, prefix string) (all []string) {
 	t.Helper()
 	for object, err := range store.List(t.Context(), prefix) {
@@ -61,7 +61,7 @@ func names(t *testing.T, store content.Store, prefix string) (all []string) {
 	return all
 }
 
-// failing is a body whose reads fail early.
+// failing is a body that fails instead of reporting EOF.
 type failing struct{ io.Reader }
 
 func (f failing) Read(p []byte) (int, error) {
@@ -195,7 +195,7 @@ func TestABucketIsAStore(t *testing.T) {
 	}
 }
 
-// discard serves S3 requests: it accepts objects and stores nothing.
+// discard handles S3 requests. It accepts objects but does not store them.
 func discard(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	w.Header().Set("ETag", `"`+strings.Repeat("0", 32)+`"`)
@@ -205,7 +205,7 @@ func discard(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// A copy buffers one part of a large result.
+// While a large result is copied, only a part of it is in memory.
 func TestCopyOfALargeResultNeedsLittleMemory(t *testing.T) {
 	const size = 64 << 20
 	server := httptest.NewServer(http.HandlerFunc(discard))

@@ -30,20 +30,20 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
 
-// upstream is a catalog with generations' results.
+// upstream is a catalog with generations and their results.
 type upstream struct {
 	mu      sync.Mutex
 	files   map[string][]byte
 	texts   map[string]string
 	etags   bool
 	kind    string // content type; empty means image/png
-	chunked bool   // files have no Content-Length and do not support ranges
+	chunked bool   // whether files have neither a Content-Length nor ranges
 	down    bool
-	rejects bool           // the catalog rejects the API key
-	opened  map[string]int // number of content reads by generation
+	rejects bool           // whether the API key is rejected
+	opened  map[string]int // number of times that content was read, by generation
 }
 
-// RoundTrip responds like the catalog.
+// RoundTrip returns the response of the catalog.
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	id, isContent := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/generations/"), "/content")
 	u.mu.Lock()
@@ -108,19 +108,19 @@ func (u *upstream) reads(id string) int {
 	return u.opened[id]
 }
 
-// trouble is a store with injected faults.
+// trouble is a store that can be made to fail.
 type trouble struct {
 	content.Store
 
 	mu     sync.Mutex
-	refuse error                    // error that every request returns
-	full   bool                     // objects can't be written
-	stall  bool                     // requests get no response
-	locked string                   // objects whose names contain this string can't be deleted; empty means none
-	cut    error                    // error that every read returns after half of the object
-	lie    func(data []byte) []byte // changes the bytes that readers receive
+	refuse error                    // error that all requests return
+	full   bool                     // whether writes fail
+	stall  bool                     // whether requests get no response
+	locked string                   // part of the names of objects that cannot be deleted; empty if all can
+	cut    error                    // error that reads return after half of the object
+	lie    func(data []byte) []byte // changes the bytes that are read
 	puts   int
-	put    func() // called after an object was written
+	put    func() // called after each write
 }
 
 func (s *trouble) set(change func()) {
@@ -183,12 +183,12 @@ func (s *trouble) Get(ctx context.Context, name string, offset int64) (io.ReadCl
 	return io.NopCloser(bytes.NewReader(data[min(int(offset), len(data)):])), int64(len(data)), err
 }
 
-// halved is a body whose reads fail after half of the object. If the error is [context.Canceled], it first waits until
-// ctx is done.
+// halved is a body that returns an error after half of the object. Before it returns [context.Canceled], it waits
+// until ctx is done.
 type halved struct {
 	io.ReadCloser
 
-	ctx  context.Context //nolint:containedctx // the reader's context
+	ctx  context.Context //nolint:containedctx // context of the reader
 	left int64
 	err  error
 }
@@ -230,10 +230,10 @@ func (s *trouble) List(ctx context.Context, prefix string) iter.Seq2[content.Obj
 	return s.Store.List(ctx, prefix)
 }
 
-// studio is a ledger with generations, and a store for copies of their results.
+// studio is a ledger with generations and a store for copies of their results.
 type studio struct {
 	*testing.T
-	url       string // ledger URL
+	url       string // URL of the ledger
 	ledger    *ledger.Ledger
 	upstream  *upstream
 	client    *catalog.Client
@@ -242,7 +242,7 @@ type studio struct {
 	store     *trouble
 	results   *content.Results
 	team      ledger.Team
-	connector driver.Connector // connects to the database; nil means the default driver
+	connector driver.Connector // connects to the database; nil for the usual connection
 }
 
 func newStudio(t *testing.T, url string) *studio {
@@ -268,7 +268,7 @@ func newStudio(t *testing.T, url string) *studio {
 	return s
 }
 
-// open opens the ledger for a process with or without a store.
+// open opens the ledger of a process. contents determines whether the process has a store.
 func (s *studio) open(contents bool) {
 	s.Helper()
 	var err error
@@ -281,7 +281,7 @@ func (s *studio) open(contents bool) {
 	}
 }
 
-// restart stops the process, and starts a new process with or without a store.
+// restart stops the process and starts another one. contents determines whether it has a store.
 func (s *studio) restart(contents bool) {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {
@@ -294,11 +294,11 @@ func (s *studio) restart(contents bool) {
 	}
 }
 
-// replica returns the results of another process with the same ledger and store.
+// replica returns the results component of another process with the same ledger and store.
 func (s *studio) replica() *content.Results {
 	suggested := "here"
 	if s.ledger.IsCopy() {
-		suggested = "there" // a clone of the ledger gets another store name; a real process suggests a random name
+		suggested = "there" // real processes suggest a random name, and a clone of a ledger needs its own
 	}
 	name, err := s.ledger.StoreName(s.Context(), suggested)
 	if err != nil {
@@ -307,7 +307,7 @@ func (s *studio) replica() *content.Results {
 	return content.New(content.Config{Catalog: s.client, Store: s.store, Ledger: s.ledger, SharedKey: &s.shared, Name: name, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// take leases a job of the kind, like a process that crashes afterwards.
+// take leases a job as a process does that then crashes.
 func (s *studio) take(kind string) ledger.Job {
 	s.Helper()
 	taken, err := s.ledger.TakeJobs(s.Context(), kind, "studio", 1)
@@ -317,13 +317,12 @@ func (s *studio) take(kind string) ledger.Job {
 	return taken[0]
 }
 
-// copy runs a single copy job, without the job loop.
+// copy runs a single copy job without a job loop.
 func (s *studio) copy(job ledger.Job) error {
 	_, err := s.results.Kinds()[0].Do(s.Context(), job)
 	return err
 }
 
-// erase erases orders.
 func (s *studio) erase(all ...ledger.Order) {
 	s.Helper()
 	for _, o := range all {
@@ -337,7 +336,7 @@ func (s *studio) erase(all ...ledger.Order) {
 	}
 }
 
-// left returns the number of copies that are still to be deleted after the given time.
+// left waits until all copies are deleted, but at most the given time. It returns the number of copies that are left.
 func (s *studio) left(within time.Duration) int64 {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), within)
@@ -349,18 +348,18 @@ func (s *studio) left(within time.Duration) int64 {
 	return left
 }
 
-// inStudio runs a test in simulated time.
+// inStudio runs a test with SQLite, in simulated time.
 func inStudio(t *testing.T, test func(*studio)) {
 	synctest.Test(t, func(t *testing.T) { test(newStudio(t, "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"))) })
 }
 
-// onEach runs a test with each database, in real time.
+// onEach runs a test with each kind of database, in real time.
 func onEach(t *testing.T, test func(*studio)) {
 	t.Helper()
 	proctest.OnEach(t, func(t *testing.T, url string) { test(newStudio(t, url)) })
 }
 
-// run runs the store's jobs until stop is called.
+// run runs the jobs of a process until stop is called.
 func (s *studio) run(results *content.Results) (stop func()) {
 	ctx, cancel := context.WithCancel(s.Context())
 	done := make(chan struct{})
@@ -374,7 +373,7 @@ func (s *studio) run(results *content.Results) (stop func()) {
 	}
 }
 
-// order writes an order, and records the ID of its generation.
+// order writes an order, with an outcome that names the generation.
 func (s *studio) order(id string) ledger.Order {
 	s.Helper()
 	o, _, err := s.ledger.Write(s.Context(), ledger.Request{Namespace: "studio", Owner: "studio", Caller: "c", IdempotencyKey: id, UpstreamKey: id, APIKey: "a", ModelID: "m", PriceCents: 1})
@@ -393,7 +392,7 @@ func (s *studio) observe(id string, seen lifecycle.Observation) {
 	s.record(id, seen, `{"ID":"`+id+`","File":{}}`)
 }
 
-// observeText records that a generation has succeeded with a text result.
+// observeText records that a generation has succeeded and has a text result.
 func (s *studio) observeText(id string) {
 	s.Helper()
 	s.record(id, lifecycle.Observation{Status: lifecycle.Succeeded}, `{"File":null}`)
@@ -406,7 +405,7 @@ func (s *studio) record(id string, seen lifecycle.Observation, record string) {
 	}
 }
 
-// finish places an order whose generation has succeeded with a file.
+// finish places an order, whose generation then succeeds with a file.
 func (s *studio) finish(id string, file []byte) ledger.Order {
 	s.Helper()
 	s.upstream.set(func() { s.upstream.files[id] = file })
@@ -415,7 +414,7 @@ func (s *studio) finish(id string, file []byte) ledger.Order {
 	return o
 }
 
-// row returns a copy's row in the ledger.
+// row returns the ledger's row for a copy.
 func (s *studio) row(id string) ledger.Content {
 	s.Helper()
 	row, _, err := s.ledger.Content(s.Context(), id)
@@ -425,7 +424,7 @@ func (s *studio) row(id string) ledger.Content {
 	return row
 }
 
-// waitForCopy waits until a result is copied, and returns the row of the copy.
+// waitForCopy waits until a result is copied and returns the copy's row.
 func (s *studio) waitForCopy(id string) ledger.Content {
 	s.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -437,7 +436,7 @@ func (s *studio) waitForCopy(id string) ledger.Content {
 	return ledger.Content{}
 }
 
-// read reads a result from an offset.
+// read reads a result from an offset to its end.
 func (s *studio) read(results *content.Results, id string, offset int64) (data []byte, from content.Source, err error) {
 	opened, err := results.Open(s.Context(), s.shared, id, offset, "")
 	if err != nil {
@@ -448,7 +447,7 @@ func (s *studio) read(results *content.Results, id string, offset int64) (data [
 	return data, opened.Source, err
 }
 
-// wantBytes reads a result, and compares its bytes and source.
+// wantBytes reads a result and checks its bytes and its source.
 func (s *studio) wantBytes(id string, want []byte, from content.Source) {
 	s.Helper()
 	got, source, err := s.read(s.results, id, 0)
@@ -457,7 +456,7 @@ func (s *studio) wantBytes(id string, want []byte, from content.Source) {
 	}
 }
 
-// picture returns a file of the given size in which no two blocks are equal.
+// picture returns a file of the given size whose blocks are all different.
 func picture(size int) []byte {
 	data := make([]byte, size)
 	for n := range data {

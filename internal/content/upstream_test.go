@@ -26,7 +26,7 @@ func TestATextIsReadWhileTheStoreFails(t *testing.T) {
 		if err != nil {
 			s.Fatal(err)
 		}
-		s.wantBytes("g2", []byte(text), content.FromCatalog) // the ledger has no terminal state yet
+		s.wantBytes("g2", []byte(text), content.FromCatalog) // not copied yet, because the ledger has no terminal state
 		s.store.set(func() { s.store.refuse = errors.New("access denied") })
 		s.observeText("g2")
 		s.wantBytes("g1", []byte(text), content.FromCatalog)
@@ -61,7 +61,7 @@ func TestEachReadOfACopyIsCounted(t *testing.T) {
 	})
 }
 
-// A request with the etag of a deleted copy must not be served with other bytes.
+// A request that has the etag of a deleted copy must not receive other bytes.
 func TestAnEtagOfADeletedCopyIsThatOfOtherBytes(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.files["g9"] = picture(1000) })
