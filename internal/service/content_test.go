@@ -18,10 +18,10 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// picture is the content of a result. It fills several chunks and part of another one.
+// picture is the content of a result. It has several full chunks and a partial one.
 var picture = bytes.Repeat([]byte("a picture of the sea "), 20_001)
 
-// copied returns the chunks of picture for an offset and a limit. read wraps the body.
+// copied returns the chunks of picture for an offset and a limit. The function read wraps the body.
 func copied(offset, limit int, read func(io.Reader) io.Reader) (chunks []*easelv1.ContentChunk, err error) {
 	size := int64(len(picture))
 	c := &Content{
@@ -35,7 +35,7 @@ func copied(offset, limit int, read func(io.Reader) io.Reader) (chunks []*easelv
 	return chunks, err
 }
 
-// checkChunks checks the chunks' offsets, checksums and sizes, and compares their data with the expected bytes.
+// checkChunks checks the offsets, checksums and sizes of chunks, and compares their data with want.
 func checkChunks(t *testing.T, chunks []*easelv1.ContentChunk, offset int, want []byte) {
 	t.Helper()
 	var got []byte

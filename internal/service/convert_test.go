@@ -15,13 +15,14 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// seen converts a catalog generation to a message.
+// seen converts a generation from the catalog to a message.
 func seen(t *testing.T, g catalog.Generation) *easelv1.Generation {
 	t.Helper()
 	return generationMessage(g, "e")
 }
 
-// plainly parses JSON into a Struct with the standard library. A number that a double can't represent becomes a string.
+// plainly decodes JSON into a Struct with the standard library. It converts numbers that a double cannot represent to
+// strings.
 func plainly(t *testing.T, text string) *structpb.Struct {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(text))

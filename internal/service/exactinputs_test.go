@@ -89,7 +89,7 @@ func TestPagesCoverTheListOnce(t *testing.T) {
 		}
 	}
 	if pageSize(math.MaxInt32) != maxPage || pageSize(0) != defaultPage {
-		t.Error("the page size is not bounded") // I5
+		t.Error("the page size is not bounded") // fault I5
 	}
 }
 

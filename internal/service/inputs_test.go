@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// allocated returns the number of bytes that a function allocates.
+// allocated returns the number of bytes that do allocates.
 func allocated(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -19,7 +19,8 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// Together, the paths of all values in this test would have a hundred gigabytes.
+// The paths of all values in this test would have a hundred gigabytes in total, so the server must not build
+// them.
 func TestALongNameOverManyValuesTakesNoLonger(t *testing.T) {
 	name, nulls := strings.Repeat("n", 500_000), &structpb.ListValue{}
 	for range MaxValues - 1 {

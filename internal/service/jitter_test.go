@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// farewells returns two values for each of ten streams: the age at which the stream ends, and the reconnect delay that its
-// caller gets. The service has the seed.
+// farewells returns two durations for each of ten streams: the maximum age of the stream, and the delay after which its
+// caller is asked to reconnect.
 func farewells(t *testing.T, seed uint64) (times []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Config{Catalog: new(catalog.Client), Hub: new(watch.Hub), Orders: noOrders(), Feed: new(events.Feed), Seed: seed, MaxStreamAge: time.Hour})
@@ -58,7 +58,7 @@ func TestStreamsEndAtDifferentTimesThatASeedRepeats(t *testing.T) {
 	}
 }
 
-// noOrders returns an [orders.Orders] without a ledger.
+// noOrders returns an Orders without a ledger.
 func noOrders() *orders.Orders {
 	return orders.New(orders.Config{Recorder: &orders.Recorder{}})
 }

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// These tests check which API keys may use a copy, and how long copies are kept.
+// These tests check which API keys may use a cached model, and how long it is kept.
 
 func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
 	for code, want := range map[int]codes.Code{401: codes.Unauthenticated, 403: codes.PermissionDenied} {
@@ -28,7 +28,7 @@ func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
 			if _, err := s.model("k", "a"); err != nil {
 				t.Error("the copy before the rejection is known:", err)
 			}
-			time.Sleep(time.Second) // the background refresh fails with the new status
+			time.Sleep(time.Second) // until the refresh in the background has failed with the new status
 			synctest.Wait()
 			for range 3 {
 				_, err := s.list("k")
@@ -132,7 +132,7 @@ func TestTheOldestCopiesMakeRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.wantRequests(1) // the first copy was removed, and the last one was not
+		s.wantRequests(1) // the first copy is no longer cached, and the last one is
 	})
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// modelCatalog is a catalog with two models, a and b. A model's name has the number of the request and its API key. The catalog
-// responds after a second.
+// modelCatalog is a catalog with the models a and b. The name of a model consists of the number of the request and its API key.
+// Responses take the duration slowness.
 type modelCatalog struct {
 	*testing.T
 	services *models
@@ -28,12 +28,12 @@ type modelCatalog struct {
 	mu       sync.Mutex
 	requests int
 	slowness time.Duration
-	status   int    // status of all responses; zero means 200
-	retry    string // Retry-After of responses other than 200
-	detail   string // description of every model
+	status   int    // status of all responses; zero means that requests succeed
+	retry    string // Retry-After of all responses
+	detail   string // description of each model
 }
 
-// withModelCatalog runs a test in virtual time, with a service in front of a catalog.
+// withModelCatalog runs a test in virtual time with a service for the catalog, whose responses take a second.
 func withModelCatalog(t *testing.T, test func(s *modelCatalog)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -87,14 +87,14 @@ func (s *modelCatalog) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answers sets the status of all later responses. Zero means 200.
+// answers sets the status of all further responses. Zero means that requests succeed.
 func (s *modelCatalog) answers(code int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status = code
 }
 
-// count returns the number of requests to the catalog since count was last called.
+// count returns the number of requests since it was last called.
 func (s *modelCatalog) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *modelCatalog) count() int {
 	return n
 }
 
-// as returns the context of a call with an API key.
+// as returns a context for calls with an API key.
 func (s *modelCatalog) as(key string) context.Context {
 	return auth.WithIdentity(s.Context(), &auth.Identity{APIKey: catalog.Forwarded(catalog.NewSecret(key))})
 }
@@ -119,7 +119,8 @@ func (s *modelCatalog) list(key string) ([]*easelv1.Model, error) {
 	return resp.GetModels(), err
 }
 
-// want gets model a with the API key "k". It checks the model's name, the response time, and the age of the copy.
+// want gets model a with the API key k. It checks the model's name, the time that the call took, and the age of the cached
+// copy.
 func (s *modelCatalog) want(name string, took, age time.Duration) {
 	s.Helper()
 	began := time.Now()
@@ -133,7 +134,7 @@ func (s *modelCatalog) want(name string, took, age time.Duration) {
 	}
 }
 
-// wantRequests checks the number of requests since the previous check.
+// wantRequests checks the number of requests since the last call of count or wantRequests.
 func (s *modelCatalog) wantRequests(n int) {
 	s.Helper()
 	synctest.Wait()
@@ -148,12 +149,12 @@ func TestTheAgeOfACopyDecidesWhenItIsRead(t *testing.T) {
 		time.Sleep(59 * time.Second)
 		s.want("1 k", 0, 59*time.Second)
 		time.Sleep(9*time.Minute - 59*time.Second)
-		for range 100 { // the copy is refreshed after the response
+		for range 100 { // each response has the cached copy, which is refreshed in the background
 			s.want("1 k", 0, 9*time.Minute)
 		}
 		time.Sleep(2 * time.Second)
 		s.want("2 k", 0, time.Second)
-		time.Sleep(10 * time.Minute) // the copy is refreshed before the response
+		time.Sleep(10 * time.Minute) // the copy is now so old that it is refreshed first
 		s.want("3 k", time.Second, 0)
 		for range 2 {
 			if all, err := s.list("k"); err != nil || len(all) != 2 || all[1].GetDisplayName() != "4 k" {
@@ -195,7 +196,7 @@ func TestACallerThatLeavesDoesNotTakeTheAnswerFromTheOthers(t *testing.T) {
 }
 
 func TestWhileTheCatalogIsAwayTheLastCopyIsServedWithItsTime(t *testing.T) {
-	for _, code := range []int{503, 429, 200} { // the response with 200 has no readable body
+	for _, code := range []int{503, 429, 200} { // with 200, the body is not readable
 		withModelCatalog(t, func(s *modelCatalog) {
 			s.want("1 k", time.Second, 0)
 			s.answers(code)
@@ -227,7 +228,7 @@ func TestAnOutageIsNotMadeWorse(t *testing.T) {
 		s.answers(503)
 		time.Sleep(time.Hour)
 		s.count()
-		for range 600 { // ten minutes, ten calls per second
+		for range 600 { // for ten minutes, ten calls per second
 			for range 10 {
 				if m, err := s.model("k", "a"); err != nil || m.GetDisplayName() != "1 k" {
 					t.Fatal(m, err)
@@ -236,7 +237,8 @@ func TestAnOutageIsNotMadeWorse(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		// The service starts one attempt every ten seconds. The catalog client retries some attempts within its retry budget.
+		// The service starts an attempt every ten seconds. The catalog client retries some of them, as far as its retry budget
+		// allows.
 		if n := s.count(); n < 55 || n > 70 {
 			t.Errorf("%d requests for 6,000 calls in ten minutes", n)
 		}
@@ -249,13 +251,13 @@ func TestACallerDoesNotWaitLongForASilentCatalogWhereThereIsACopy(t *testing.T) 
 		time.Sleep(time.Hour - 5*time.Second)
 		s.slowness = time.Hour
 		s.want("1 k", 5*time.Second, time.Hour)
-		s.want("1 k", 0, time.Hour) // the server has learned that the catalog does not respond
+		s.want("1 k", 0, time.Hour) // the server knows by now that the catalog does not respond
 		ctx, cancel := context.WithTimeout(s.as("b"), 2*time.Second)
 		defer cancel()
 		if _, err := s.services.GetModel(ctx, &easelv1.GetModelRequest{ModelId: "a"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error("without a copy:", err)
 		}
-		time.Sleep(time.Minute) // the refresh has failed, and pauses
+		time.Sleep(time.Minute) // until the refresh has failed and the service pauses
 		time.Sleep(10 * time.Second)
 		ctx, cancel = context.WithTimeout(s.as("k"), 2*time.Second)
 		defer cancel()

@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// updates returns an update of each kind that a watch sends.
+// updates returns one update of each kind that a watch can send.
 func updates() map[string]*watch.Update {
 	text, now := strings.Repeat("a poem\n", 10_000), time.Date(2026, 5, 4, 3, 2, 1, 7, time.UTC)
 	g := catalog.Generation{ID: "gen_1", ModelID: "studio/haiku", State: catalog.StateRunning, Status: "processing", CreateTime: now, ObserveTime: now}
@@ -72,7 +72,7 @@ func TestWhatManyWatchersAreToldIsEncodedOnce(t *testing.T) {
 func TestEachWatcherIsToldWhatItsOwnCallerMaySee(t *testing.T) {
 	u := updates()["a long text"]
 	all := []ledger.Attribution{
-		{}, // no attribution: the ledger is unavailable, or the API key belongs to another caller
+		{}, // without an attribution, because the ledger is unavailable or another caller owns the generation
 		{Owner: "red", Caller: "shop", Labels: map[string]string{"job": "1"}},
 		{Owner: "red", Caller: "shop", Labels: map[string]string{"job": "2"}},
 		{Owner: "blue", Caller: "shop", Labels: map[string]string{"job": "1"}},
@@ -108,7 +108,7 @@ func TestWatchersOfOneUpdateShareOneQuery(t *testing.T) {
 	})
 }
 
-// slowAnswer returns an attribution query that takes a second. It counts the queries.
+// slowAnswer returns a function that looks up an attribution, which takes a second. It counts the lookups.
 func slowAnswer(queries *atomic.Int32) func() (ledger.Attribution, error) {
 	return func() (ledger.Attribution, error) {
 		time.Sleep(time.Second)

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// reasonComments returns the comment of each error reason in the contract, on one line.
+// reasonComments returns the comment on each error reason in the contract, as a single line.
 func reasonComments(t *testing.T) map[string]string {
 	t.Helper()
 	source, err := os.ReadFile("../../proto/easel/v1/error.proto")
@@ -55,7 +55,7 @@ func TestAReasonThatAsksToComeAgainSaysThatItHelps(t *testing.T) {
 	}
 }
 
-// Every kind of catalog error has one code, except a rejected API key.
+// Each kind of catalog error has a single code, except a rejected API key.
 func TestEachErrorOfTheCatalogHasTheCodeOfItsReason(t *testing.T) {
 	for kind, r := range rules {
 		for _, held := range []bool{false, true} {

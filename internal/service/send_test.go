@@ -17,7 +17,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// slowReader is a caller that needs the time takes(n) to read message n. It stops reading when its call has ended.
+// slowReader is a caller that takes the time takes(n) to read the n-th message. It stops reading when the call has
+// ended.
 type slowReader struct {
 	grpc.ServerStream
 	takes func(n int) time.Duration
@@ -35,7 +36,7 @@ func (r *slowReader) SendMsg(any) error {
 	}
 }
 
-// body is a result's body that pauses before each read, and reports when it is closed.
+// body is the body of a result. It pauses before each read and closes a channel when it is closed.
 type body struct {
 	io.Reader
 	pause  time.Duration
@@ -52,7 +53,7 @@ func (b *body) Close() error {
 	return nil
 }
 
-// flowTo sends n chunks to a reader, and returns the duration and the error.
+// flowTo sends n chunks to a reader. It returns the duration and the error.
 func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err error) {
 	r.ended = make(chan struct{})
 	began, result := time.Now(), &body{bytes.NewReader(make([]byte, n*chunkSize-1)), pause, make(chan struct{})}
@@ -68,9 +69,9 @@ func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err 
 func TestADownloadIsGivenUpAMinuteAfterAMessageThatIsNotTaken(t *testing.T) { // fault L1
 	const never = -1
 	for name, row := range map[string]struct {
-		takes time.Duration // time that the caller needs for a message
-		pause time.Duration // time that the catalog needs for a part of the body
-		stuck int           // number of the message that the caller does not read
+		takes time.Duration // time in which the caller reads a message
+		pause time.Duration // time in which the catalog sends a part of the body
+		stuck int           // number of the message that the caller never reads
 		took  time.Duration
 	}{
 		"a caller that is almost too slow": {time.Minute - 1, 0, never, 5 * (time.Minute - 1)},

@@ -52,7 +52,7 @@ func TestNotFoundSaysWhatToCheck(t *testing.T) {
 		"render not found; check generation_id, and call with the credential of the team or API key that ordered the render": {noGeneration("g"), aboutGeneration(unknown, "g")},
 		"model not found; ListModels returns the IDs": {aboutModel(unknown, "m")},
 	} {
-		for _, err := range errs { // another team's render and a missing render cause the same error
+		for _, err := range errs { // a render of another team and a missing render must cause the same error
 			if st := Status(err); st.Code() != codes.NotFound || st.Message() != text {
 				t.Errorf("%v: %v", err, st.Proto())
 			}
