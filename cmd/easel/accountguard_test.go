@@ -20,12 +20,12 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// guarded is an account guard and its catalog. In the catalog, the account of an API key is the part of the key before the
-// dash.
+// guarded is an account guard and the catalog that it asks. In this catalog, the account of an API key is the part of the
+// key before the dash.
 type guarded struct {
 	*accountGuard
 	away atomic.Bool
-	body string // response body, "forbidden" for a 403, or empty for the API key's account
+	body string // body of the response; "forbidden" means a 403, and empty means the account of the API key
 }
 
 func inGuard(t *testing.T, test func(t *testing.T, g *guarded)) {
@@ -46,7 +46,7 @@ func inGuard(t *testing.T, test func(t *testing.T, g *guarded)) {
 	})
 }
 
-// RoundTrip responds as the catalog.
+// RoundTrip returns the response of the catalog.
 func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if g.away.Load() {
 		return nil, errors.New("no server is there")
@@ -88,7 +88,7 @@ func TestASharedAPIKeyIsOfTheAccountOfTheLedger(t *testing.T) { // fault M4
 	})
 }
 
-// Two members of an organization have API keys for the same account. Some keys are not allowed to read the account.
+// Several members of an organization have API keys for one account. Some of these keys may not read the account.
 func TestAnAPIKeyWhoseAccountIsNotNamedIsTaken(t *testing.T) { // fault M4
 	inGuard(t, func(t *testing.T, g *guarded) {
 		for _, body := range []string{
@@ -138,7 +138,8 @@ func TestAnAPIKeyWhoseAccountIsNotKnownIsNotTakenOver(t *testing.T) { // fault M
 	})
 }
 
-// A server starts while the catalog is unavailable. It stops later if its API key does not belong to the ledger's account.
+// The server starts while the catalog is unavailable. If its API key belongs to another account than the ledger, the
+// server stops later.
 func TestAStartWhileTheCatalogIsAwayIsCheckedLater(t *testing.T) { // fault M4
 	for key, other := range map[string]bool{"one-second": false, "other-first": true} {
 		t.Run(key, func(t *testing.T) {

@@ -21,17 +21,17 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// changing is a server with test data for every change that an operator can make.
+// changing is a server with test data for each change that an operator can make.
 type changing struct {
 	*testing.T
 
 	served       *running
 	db           *sql.DB
-	callers      string // callers file
-	key          string // shared API key file
-	unknown      string // ID of an order whose outcome is unknown
+	callers      string // path of the callers file
+	key          string // path of the file with the shared API key
+	unknown      string // ID of an order of unknown outcome
 	mu           sync.Mutex
-	askedDeleted []string // generations that the catalog was asked to delete
+	askedDeleted []string // generations whose deletion was requested from the catalog
 }
 
 const changingCallers = `teams:
@@ -64,7 +64,7 @@ func startChanging(t *testing.T, more map[string]string) *changing {
 	return c
 }
 
-// catalog accepts deletions, and returns a succeeded generation for any other request.
+// catalog accepts deletions, and responds to all other requests with a succeeded generation.
 func (c *changing) catalog(w http.ResponseWriter, r *http.Request) {
 	id := path.Base(r.URL.Path)
 	if r.Method == http.MethodDelete {
@@ -84,7 +84,7 @@ func (c *changing) change(statement string) {
 	}
 }
 
-// list writes the callers file. more has the lines of additional callers.
+// list writes the callers file. more contains the lines of additional callers.
 func (c *changing) list(more string) {
 	c.Helper()
 	secret := filepath.Join(filepath.Dir(c.callers), "secret")
@@ -96,12 +96,12 @@ func (c *changing) list(more string) {
 	}
 }
 
-// run runs an 'easel' command with a token.
+// run runs a command with a token.
 func (c *changing) run(token string, args ...string) printed {
 	return easelEnv(c.Context(), nil, map[string]string{"EASEL_ADMIN_ADDR": c.served.addr("admin"), "EASEL_ADDR": c.served.addr("grpc"), "EASEL_API_KEY": token}, args...)
 }
 
-// state returns a string that differs after each change that an operator can make.
+// state returns a string that is different after each change that an operator can make.
 func (c *changing) state() string {
 	c.Helper()
 	counts := ""
@@ -115,7 +115,7 @@ func (c *changing) state() string {
 	return fmt.Sprint(counts, deleted, c.run("late-token", "get", "gen_4").exit)
 }
 
-// lines returns the number of audit lines.
+// lines returns the number of entries in the audit trail.
 func (c *changing) lines() (count int) {
 	c.Helper()
 	if err := c.db.QueryRowContext(c.Context(), `SELECT COUNT(*) FROM audit`).Scan(&count); err != nil {
@@ -124,7 +124,7 @@ func (c *changing) lines() (count int) {
 	return count
 }
 
-// ways returns a function for each change that needs a token. The keys are the audit actions.
+// ways returns a function for each change that needs a token, by its actions in the audit trail.
 func (c *changing) ways() map[string]func(token string) {
 	command := func(args ...string) func(string) { return func(token string) { c.run(token, args...) } }
 	return map[string]func(string){
@@ -143,7 +143,7 @@ func TestNothingIsChangedWithoutALineInTheAudit(t *testing.T) {
 	}
 	for _, token := range []string{"", "wrong-token", "poster-token"} {
 		for way, do := range c.ways() {
-			if way == "generation.delete" && token == "poster-token" { // a caller may delete its own generation
+			if way == "generation.delete" && token == "poster-token" { // callers may delete their own generations
 				continue
 			}
 			do(token)
@@ -162,7 +162,7 @@ func TestNothingIsChangedWithoutALineInTheAudit(t *testing.T) {
 	}
 	late := fmt.Sprintf("- {name: late, operator: true, tokens: [%q]}\n", auth.Hash("late-token"))
 	c.list(late)
-	waitUntil(t, func() bool { return c.run("late-token", "get", "gen_4").exit == exitOK }) // a change of the callers file takes effect without an audit line
+	waitUntil(t, func() bool { return c.run("late-token", "get", "gen_4").exit == exitOK }) // a change of the callers file needs no entry in the audit trail
 	c.change(`DROP TRIGGER blocked`)
 	var want []string
 	for way, do := range c.ways() {
@@ -203,7 +203,7 @@ func TestAChangeOfAFileIsOneLineOfLog(t *testing.T) {
 	}
 }
 
-// wantAudit compares the expected actions with the output of 'easel audit' and with the log.
+// wantAudit compares the actions in the output of 'easel audit' and in the log with the expected actions.
 func (c *changing) wantAudit(want []string) {
 	c.Helper()
 	var got []string
@@ -267,7 +267,7 @@ func TestTheKeyOfAnOperatorDoesNotLeaveInTheClear(t *testing.T) {
 	}
 }
 
-// waitUntil polls a condition until it is true. It fails the test after 20 seconds.
+// waitUntil waits until is returns true. The test fails after 20 seconds.
 func waitUntil(t *testing.T, is func() bool) {
 	t.Helper()
 	limit, ticks := time.After(20*time.Second), time.NewTicker(20*time.Millisecond)

@@ -9,7 +9,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// teamsFile returns the path of a callers file with two teams and an operator. Each caller's token is its name.
+// teamsFile returns the path of a callers file with two teams and an operator. The token of each caller is its
+// name.
 func teamsFile(t *testing.T) string {
 	t.Helper()
 	text := "teams:\n  studio: {budget: {daily_cents: 50}, models: [studio/haiku]}\n  print: {}\ncallers:\n"
@@ -19,7 +20,7 @@ func teamsFile(t *testing.T) string {
 	return write(t, text)
 }
 
-// as runs a command as the given caller, against the server that printed the banner.
+// as runs a command as a caller, against the server that printed the banner.
 func as(t *testing.T, banner, caller string, args ...string) printed {
 	t.Helper()
 	return easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, banner), "EASEL_API_KEY": caller}, args...)

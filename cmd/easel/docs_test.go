@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/rest/page"
 )
 
-// headings returns, for each name in the contract, the heading or table cell before its explanation in the document.
+// headings returns the heading or table cell before the explanation of each name in the contract.
 func headings(file protoreflect.FileDescriptor) (all []string) {
 	for n := range file.Services().Len() {
 		service := file.Services().Get(n)
@@ -56,7 +56,7 @@ func TestTheDocumentOfTheContractExplainsEveryName(t *testing.T) {
 	}
 }
 
-// spans returns the parts of a Markdown text that can be commands: the lines of its shell blocks, and its inline code.
+// spans returns the parts of a Markdown text that may be commands: the lines of shell blocks, and inline code.
 func spans(text string) (all []string) {
 	for n, part := range strings.Split(text, "```") {
 		if language, block, _ := strings.Cut(part, "\n"); n%2 == 1 {
@@ -72,12 +72,12 @@ func spans(text string) (all []string) {
 	return all
 }
 
-// TestEveryCommandThatTheDocsNameExists includes the commands that no other test runs, because they take too long or do not
+// TestEveryCommandThatTheDocsNameExists also checks the commands that no test runs because they take too long or do not
 // exit.
 func TestEveryCommandThatTheDocsNameExists(t *testing.T) {
 	var named []string
 	for path, text := range pages(t) {
-		if !strings.HasPrefix(path, "deploy/") { // pages in deploy/ also have commands for other programs
+		if !strings.HasPrefix(path, "deploy/") { // pages in deploy/ also contain commands of other programs
 			named = append(named, spans(text)...)
 		}
 	}

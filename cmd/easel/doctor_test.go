@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// doctored runs 'easel doctor' against the catalog at url, and checks that the output does not contain the API key.
+// doctored runs 'easel doctor' against a catalog and checks that the output does not contain the API key.
 func doctored(t *testing.T, url, key string, args ...string) printed {
 	t.Helper()
 	got := easelEnv(t.Context(), nil, map[string]string{"EASEL_UPSTREAM_URL": url, "EASEL_API_KEY": key}, append([]string{"doctor"}, args...)...)
@@ -60,7 +60,7 @@ func TestTheDoctorReadsEveryDialectWithoutSpendingACent(t *testing.T) {
 	}
 }
 
-// chargesOf returns an API key's charges and the number of its generations, including deleted generations.
+// chargesOf returns the charges of an API key and the number of its generations, including deleted ones.
 func chargesOf(t *testing.T, box *catalogServer, key string) string {
 	t.Helper()
 	audit, err := box.Audit(t.Context(), key)
@@ -70,7 +70,7 @@ func chargesOf(t *testing.T, box *catalogServer, key string) string {
 	return fmt.Sprintf("%d cents for %d renders", audit.ChargeCents, len(audit.Generations))
 }
 
-// orderDirectly sends an order to a catalog without Easel.
+// orderDirectly places an order in a catalog without Easel.
 func orderDirectly(t *testing.T, base, key string, n int) {
 	t.Helper()
 	resp, body := request(t, http.MethodPost, base+"/generations", `{"modelId": "studio/haiku", "inputs": {"prompt": "x"}}`,
@@ -80,7 +80,7 @@ func orderDirectly(t *testing.T, base, key string, n int) {
 	}
 }
 
-// upstream is a catalog that responds to each route with a fixed body.
+// upstream is a catalog with a fixed response body for each route.
 type upstream struct {
 	bodies map[string]string
 

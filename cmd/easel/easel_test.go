@@ -15,7 +15,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asProgram is an environment variable that makes the test binary run as easel. The tests need no other binary.
+// asProgram is an environment variable with which the test binary runs as easel, so that tests need no other
+// binary.
 const asProgram = "RUN_AS_PROGRAM=1"
 
 func TestMain(m *testing.M) {
@@ -81,7 +82,7 @@ func environOf(env map[string]string) func() []string {
 	}
 }
 
-// buffer collects a command's output. It can be read during writes, and notifies its reader of each write.
+// buffer collects the output of a command. It can be read at any time, and signals each write to its reader.
 type buffer struct {
 	mu      sync.Mutex
 	text    bytes.Buffer

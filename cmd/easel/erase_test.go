@@ -11,7 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// writeEnded writes a labeled order for each generation into a ledger. All generations except the last have succeeded.
+// writeEnded writes one labeled order for each generation to a ledger. Except for the last one, all generations have
+// succeeded.
 func writeEnded(t *testing.T, url, upstream string, generations ...string) {
 	t.Helper()
 	led, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: upstream})

@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// webhookSecret is a file that signs events.
+// webhookSecret is the content of a file with the secret that signs events.
 const webhookSecret = "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw==\n"
 
 func TestAReceiverGetsEventsAndOperatorsReplayThem(t *testing.T) {
@@ -61,7 +61,7 @@ func TestAReceiverGetsEventsAndOperatorsReplayThem(t *testing.T) {
 	}
 }
 
-// A replay of many events runs in several steps, so that an order does not have to wait for the complete replay.
+// A replay of many events is split into steps, so that orders do not wait for the complete replay.
 func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	const events = 250
 	delivered := make(chan string, 2*events)
@@ -100,7 +100,7 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	}
 }
 
-// fill executes a statement on a SQLite file.
+// fill executes a statement in a SQLite file.
 func fill(t *testing.T, file, statement string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
@@ -113,8 +113,8 @@ func fill(t *testing.T, file, statement string) {
 	}
 }
 
-// TestAReceiverFetchesTheResultThatItIsToldOf uses a server behind a proxy with a public address. The event is sent after the
-// result was copied.
+// TestAReceiverFetchesTheResultThatItIsToldOf uses a server that is behind a proxy with a public address. Its event is sent
+// after the result was copied.
 func TestAReceiverFetchesTheResultThatItIsToldOf(t *testing.T) {
 	const public = "https://proxy.example/easel"
 	delivered := make(chan string, 10)

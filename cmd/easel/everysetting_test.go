@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// TestEverySettingIsInATestOfAUsersWay searches the tests for the variable or the flag of each setting. It skips
+// TestEverySettingIsInATestOfAUsersWay searches all tests for the variable or the flag of each setting. It skips
 // settings_test.go, which tests invalid values.
 func TestEverySettingIsInATestOfAUsersWay(t *testing.T) {
 	var tests strings.Builder
@@ -72,7 +72,7 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	call(exitUsage, "4000", "generate", "studio/haiku", "prompt=@"+long)
 	call(exitMoney, "API_KEY_DAILY_CAP", "generate", "studio/landscape", "prompt=rain", "size=64x40")
 	id := strings.TrimSpace(easelEnv(t.Context(), nil, env, "list", "-q").stdout)
-	call(exitGenerationFailed, "failed", "wait", id, "--until", "settled", "--timeout", "1m") // the default is ten minutes
+	call(exitGenerationFailed, "failed", "wait", id, "--until", "settled", "--timeout", "1m") // the default timeout is ten minutes
 	if !strings.Contains(served.stderr.String(), `msg="large inputs allowed"`) {
 		t.Errorf("the log has nothing about the memory of large inputs:\n%s", served.stderr)
 	}
@@ -89,8 +89,8 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	}
 }
 
-// TestTheLongestPollIntervalBoundsTheWaitForAPoll uses a slow generation. With the default maximum, the interval after ten
-// polls would be most of a minute.
+// TestTheLongestPollIntervalBoundsTheWaitForAPoll uses a slow generation. With the default maximum interval, ten polls
+// would take most of a minute.
 func TestTheLongestPollIntervalBoundsTheWaitForAPoll(t *testing.T) {
 	t.Parallel()
 	box := startSandbox(t, "--admin", "--speed", "0.001")
@@ -129,7 +129,7 @@ func TestARefusalAfterALostAnswerIsCertainWhereTheCatalogLooksAtTheKeyFirst(t *t
 	t.Parallel()
 	for _, test := range []struct{ keyFirst, timeout, reason string }{
 		{"true", "1m", "INSUFFICIENT_BALANCE"},
-		{"false", "15s", "SUBMISSION_OUTCOME_UNKNOWN"}, // the order is resent until the timeout expires
+		{"false", "15s", "SUBMISSION_OUTCOME_UNKNOWN"}, // the server resends the order until the timeout expires
 	} {
 		box := startSandbox(t, "--admin")
 		for _, fault := range []string{

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
 )
 
-// evilCatalog starts a catalog in which every string is malicious, and returns its URL.
+// evilCatalog starts a catalog whose strings are all malicious, and returns its URL.
 func evilCatalog(t *testing.T) string {
 	t.Helper()
 	answer, err := json.Marshal(map[string]any{

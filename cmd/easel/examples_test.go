@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/cli"
 )
 
-// TestEveryExampleOfTheHelpIsACommandLine parses the examples in the help, but does not run them.
+// TestEveryExampleOfTheHelpIsACommandLine parses the examples in the help texts without running them.
 func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
 	p := &cli.Program{Grammar: grammar(), Stdout: newBuffer(), Stderr: newBuffer(), Lookup: func(string) (string, bool) { return "", false }}
 	parser, err := kong.New(&commands{}, append(grammar().Options, kong.Vars{"addr": ""}, kong.Bind(p))...)
@@ -20,7 +20,7 @@ func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
 		for line := range strings.Lines(command.Detail) {
 			_, line, found := strings.Cut(line, "easel ")
 			if !found || !strings.HasPrefix(command.Detail[strings.Index(command.Detail, line)-len("  easel "):], "  easel ") {
-				continue // not a line to copy
+				continue // not an example
 			}
 			for _, end := range []string{" #", " |", " <", " >", " &&", ")"} {
 				line, _, _ = strings.Cut(line, end)
@@ -36,7 +36,7 @@ func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
 	}
 }
 
-// wordsOf splits a line into words like a shell.
+// wordsOf splits a line into words as a shell does.
 func wordsOf(line string) []string {
 	quote := rune(0)
 	words := strings.FieldsFunc(strings.TrimSpace(line), func(r rune) bool {

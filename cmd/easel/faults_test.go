@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// fault is an entry in the list of faults. An entry's tests have its id in the comment above the test or on the test's first
-// line.
+// fault is an entry in the list of faults. Each test of a fault has the fault's ID in the comment above the test or on the
+// test's first line.
 type fault struct {
 	id, what, proof string
-	// untested is the reason why a fault has no test, or empty if it has one. If it is set, no test may have the fault's id.
+	// untested is the reason why no test has the fault's ID. It is empty if a test has the ID.
 	untested string
 }
 
@@ -159,7 +159,7 @@ func TestEveryFaultHasATestThatNamesIt(t *testing.T) {
 
 var faultID = regexp.MustCompile(`\b[UKNCLIXSATM][1-9][0-9]?\b`)
 
-// testsByFault returns the names of the project's tests, by the fault ids in their comments.
+// testsByFault returns the names of all tests by the fault IDs in their comments.
 func testsByFault(t *testing.T) map[string][]string {
 	t.Helper()
 	tests := map[string][]string{}
@@ -171,7 +171,7 @@ func testsByFault(t *testing.T) map[string][]string {
 	return tests
 }
 
-// allTests returns the names of the project's tests.
+// allTests returns the names of all tests.
 func allTests(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
@@ -179,7 +179,7 @@ func allTests(t *testing.T) map[string]bool {
 	return names
 }
 
-// eachTest visits the project's tests, each with its comments.
+// eachTest calls visit with each test and its comments.
 func eachTest(t *testing.T, visit func(name, comment string)) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, entry fs.DirEntry, err error) error {
@@ -204,7 +204,8 @@ func eachTest(t *testing.T, visit func(name, comment string)) {
 	}
 }
 
-// commentedTests returns a file's tests by name. Each value has the comment above the test and the comment on its first line.
+// commentedTests returns the tests in a file. The value of each test is the comment above it, followed by the comment on its
+// first line.
 func commentedTests(files *token.FileSet, file *ast.File) map[string]string {
 	behind := map[int]string{}
 	for _, group := range file.Comments {

@@ -25,11 +25,11 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// withoutIdentity lists Authorization headers that this server rejects.
+// withoutIdentity contains Authorization headers that the server must reject.
 var withoutIdentity = []string{"", "Bearer wrong-token", "Basic d2hvZXZlcjp3cm9uZw=="}
 
-// TestNoRouteChangesAnythingWithoutAnIdentity sends requests to all routes of all four listeners. The gRPC methods come from
-// the server's descriptors, the REST routes from the contract, and the pages and admin routes from tables.
+// TestNoRouteChangesAnythingWithoutAnIdentity sends requests to all routes of the four listeners. It reads the gRPC methods
+// from the server's descriptors, the REST routes from the contract, and the pages and admin routes from tables.
 func TestNoRouteChangesAnythingWithoutAnIdentity(t *testing.T) {
 	c := startChanging(t, map[string]string{"EASEL_METRICS_ADDR": "127.0.0.1:0"})
 	before, lines := c.state(), c.lines()
@@ -41,7 +41,7 @@ func TestNoRouteChangesAnythingWithoutAnIdentity(t *testing.T) {
 		t.Errorf("%q became %q, with %d lines", before, after, c.lines()-lines)
 	}
 	t.Logf("%d routes with side effects rejected %d unknown clients", changing, len(withoutIdentity))
-	if want := 2 + 2 + 5; changing != want { // create and delete over gRPC and over REST; five operator routes
+	if want := 2 + 2 + 5; changing != want { // create and delete over gRPC and over REST, and five operator routes
 		t.Errorf("tried %d routes with side effects, want %d", changing, want)
 	}
 }
@@ -51,7 +51,7 @@ func changes(m protoreflect.MethodDescriptor) bool {
 	return m.Options().(*descriptorpb.MethodOptions).GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
-// walkGRPC calls every method in the server's descriptors, and returns the number of methods that have side effects.
+// walkGRPC calls every method in the server's descriptors and returns the number of methods with side effects.
 func (c *changing) walkGRPC(authorization string) (changing int) {
 	c.Helper()
 	conn, err := grpc.NewClient(c.served.addr("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -64,7 +64,7 @@ func (c *changing) walkGRPC(authorization string) (changing int) {
 		if err != nil {
 			c.Fatal(err)
 		}
-		public := strings.HasPrefix(name, "grpc.health.") || strings.HasPrefix(name, "grpc.reflection.") // public services are read-only
+		public := strings.HasPrefix(name, "grpc.health.") || strings.HasPrefix(name, "grpc.reflection.") // public services only read
 		methods := found.(protoreflect.ServiceDescriptor).Methods()
 		for n := range methods.Len() {
 			m := methods.Get(n)
@@ -82,7 +82,7 @@ func (c *changing) walkGRPC(authorization string) (changing int) {
 	return changing
 }
 
-// services returns the names of the services that the server lists in its reflection service.
+// services returns the names of the services that the server's reflection service lists.
 func (c *changing) services(conn *grpc.ClientConn) (names []string) {
 	c.Helper()
 	stream, err := reflectionv1.NewServerReflectionClient(conn).ServerReflectionInfo(c.Context())
@@ -107,7 +107,7 @@ func (c *changing) services(conn *grpc.ClientConn) (names []string) {
 	return names
 }
 
-// callAsNobody calls a method with an empty request, and returns the resulting code.
+// callAsNobody calls a method with an empty request and returns the status code.
 func (c *changing) callAsNobody(conn *grpc.ClientConn, m protoreflect.MethodDescriptor, authorization string) codes.Code {
 	c.Helper()
 	ctx, cancel := context.WithCancel(c.Context())
@@ -119,12 +119,12 @@ func (c *changing) callAsNobody(conn *grpc.ClientConn, m protoreflect.MethodDesc
 	if err != nil {
 		return status.Code(err)
 	}
-	_ = stream.SendMsg(dynamicpb.NewMessage(m.Input())) // the response reports a rejection
+	_ = stream.SendMsg(dynamicpb.NewMessage(m.Input())) // if it fails, RecvMsg returns the status
 	_ = stream.CloseSend()
 	return status.Code(stream.RecvMsg(dynamicpb.NewMessage(m.Output())))
 }
 
-// walkREST sends a request to every REST route of the contract, and returns the number of routes that have side effects.
+// walkREST sends a request to every REST route in the contract and returns the number of routes with side effects.
 func (c *changing) walkREST(authorization string) (changing int) {
 	c.Helper()
 	fill, addr := strings.NewReplacer("{generation_id}", "gen_3", "{model_id=**}", "studio/poster"), c.served.addr("http")
@@ -149,7 +149,8 @@ func (c *changing) walkREST(authorization string) (changing int) {
 	return changing
 }
 
-// walkPages sends every writing method to each page, which must reject it. It returns 0, because pages have no side effects.
+// walkPages sends each method that could write to each page, which must reject it. It returns 0, because pages have no side
+// effects.
 func (c *changing) walkPages(authorization string) int {
 	c.Helper()
 	paths := []string{"/openapi.json"}
@@ -171,8 +172,8 @@ var (
 	untaken = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}
 )
 
-// walkAdmin sends every writing method to each path of the admin and metrics addresses. It returns the number of routes that
-// have side effects.
+// walkAdmin sends each method that could write to each path at the admin and metrics addresses. It returns the number of
+// routes with side effects.
 func (c *changing) walkAdmin(authorization string) (changing int) {
 	c.Helper()
 	for pattern := range admin.Routes() {
@@ -193,7 +194,7 @@ func (c *changing) walkAdmin(authorization string) (changing int) {
 	return changing
 }
 
-// send sends a request whose body resolves an order, and returns the response's status.
+// send sends a request whose body would resolve an order. It returns the status of the response.
 func (c *changing) send(addr, method, path, authorization string) int {
 	c.Helper()
 	header := []string{"Content-Type", "application/json"}

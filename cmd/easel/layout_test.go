@@ -15,8 +15,8 @@ import (
 
 const module = "github.com/easel-grpc/easel"
 
-// allowed defines the architecture: the packages that each package may import in addition to the standard library. A path that
-// ends in "/" allows all packages below it.
+// allowed contains, for each package, the packages that it may import in addition to the standard library. A path that ends in
+// "/" includes all packages below it.
 var allowed = map[string][]string{
 	"gen/go/easel/v1":           {"buf.build/gen/", "google.golang.org/"},
 	"gen/gateway/easel/v1":      {module + "/gen/", "google.golang.org/", "github.com/grpc-ecosystem/grpc-gateway/v2/"},
@@ -27,11 +27,11 @@ var allowed = map[string][]string{
 	"internal/limiter":          {"golang.org/x/time/rate"},
 	"internal/watch":            {module + "/internal/catalog", module + "/internal/limiter", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/watch/"},
 	"internal/watch/history":    {module + "/internal/catalog", module + "/internal/watch/schedule"},
-	"internal/watch/schedule":   {}, // packages below watch are pure
+	"internal/watch/schedule":   {}, // the packages below watch have no side effects
 	"internal/reload":           {},
 	"internal/service":          {module + "/gen/", module + "/internal/auth", module + "/internal/catalog", module + "/internal/events", module + "/internal/content", module + "/internal/ledger", module + "/internal/ledger/lifecycle", module + "/internal/orders", module + "/internal/reload", module + "/internal/watch", "github.com/tidwall/gjson", "go.opentelemetry.io/otel/trace", "google.golang.org/", "golang.org/x/sync/"},
 	"internal/ledger":           {module + "/internal/ledger/lifecycle", "github.com/jackc/pgx/v5", "github.com/jackc/pgx/v5/pgconn", "github.com/jackc/pgx/v5/stdlib", "go.opentelemetry.io/", "modernc.org/sqlite"},
-	"internal/ledger/lifecycle": {}, // this package is pure
+	"internal/ledger/lifecycle": {}, // this package has no side effects
 
 	"internal/content":               {module + "/internal/catalog", module + "/internal/jobs", module + "/internal/ledger", "github.com/minio/minio-go/v7", "github.com/minio/minio-go/v7/pkg/credentials"},
 	"internal/jobs":                  {module + "/internal/catalog", module + "/internal/ledger"},
@@ -54,12 +54,12 @@ var allowed = map[string][]string{
 	"internal/cli":                   {module + "/gen/", module + "/clients/go", module + "/internal/terminal", "github.com/alecthomas/kong", "github.com/dustin/go-humanize", "google.golang.org/"},
 	"internal/doctor":                {module + "/internal/catalog", module + "/internal/terminal"},
 	"internal/terminal":              {"github.com/mattn/go-runewidth", "golang.org/x/term"},
-	"internal/terminal/terminaltest": {},                                                                        // imported by tests only
+	"internal/terminal/terminaltest": {},                                                                        // only tests import it
 	"internal/torture":               {},                                                                        // only test code
 	"internal/clients":               {},                                                                        // only test code
 	"internal/systemtest":            {},                                                                        // only test code
 	"internal/siege":                 {},                                                                        // only test code
-	"internal/proctest":              {"github.com/jackc/pgx/v5/stdlib", "google.golang.org/grpc/test/bufconn"}, // imported by tests and the bench only
+	"internal/proctest":              {"github.com/jackc/pgx/v5/stdlib", "google.golang.org/grpc/test/bufconn"}, // only tests and the benchmarks import it
 }
 
 func goList(t *testing.T) map[string][]string {
@@ -103,7 +103,7 @@ func TestImportsRunOneWayFromCmdToCatalog(t *testing.T) {
 	}
 	for name, imports := range packages {
 		if strings.HasPrefix(name, "cmd/") || strings.HasPrefix(name, "clients/go/example") {
-			continue // the wiring may import all packages
+			continue // commands may import all packages
 		}
 		may, ok := allowed[name]
 		if !ok {

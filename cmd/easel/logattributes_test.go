@@ -13,10 +13,10 @@ import (
 	"testing"
 )
 
-// ofCalls lists the packages that handle calls. Operators search the log lines of these packages by attribute.
+// ofCalls contains the packages that handle calls. Operators search their log lines by attribute.
 var ofCalls = []string{"server", "orders", "watch", "events", "telemetry", "ledger"}
 
-// The table in deploy/telemetry.md must list exactly the attributes that log lines use.
+// The table in deploy/telemetry.md must contain exactly the attributes of these log lines.
 func TestTheTableHasEachAttributeOfTheLog(t *testing.T) {
 	_, table, _ := strings.Cut(pageText(t, "deploy", "telemetry.md"), "| attribute of a line | |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
@@ -46,7 +46,7 @@ func TestTheTableHasEachAttributeOfTheLog(t *testing.T) {
 	}
 }
 
-// sources parses the files of the packages in ofCalls.
+// sources parses the source files of the packages in ofCalls.
 func sources(t *testing.T) (files []*ast.File) {
 	t.Helper()
 	for _, name := range ofCalls {
@@ -73,7 +73,8 @@ var (
 	attributeName = regexp.MustCompile(`^[a-z][a-z_]*$`)
 )
 
-// collectAttributes collects the attributes in calls to a logger, to slog constructors, and to functions named about or attrs.
+// collectAttributes collects the attribute names in calls to loggers and slog constructors, and in functions that are named
+// about or attrs.
 func collectAttributes(file *ast.File, used map[string]bool) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		switch n := node.(type) {
@@ -102,7 +103,7 @@ func collectAttributes(file *ast.File, used map[string]bool) {
 	})
 }
 
-// collectArguments collects the attribute names among the arguments of a call. If message is true, it skips the message.
+// collectArguments collects the attribute names in the arguments of a call. If message is set, it skips the log message.
 func collectArguments(call *ast.CallExpr, message bool, used map[string]bool) {
 	for _, arg := range call.Args {
 		switch a := arg.(type) {

@@ -22,15 +22,15 @@ import (
 
 var oneOrder = flag.Bool("one-order", false, "count what one order runs through: make one-order")
 
-// Maximum numbers of Easel's files and functions that one CreateGeneration may run through. The goals are 50 and 220.
+// Maximum numbers of Easel's files and functions that one CreateGeneration may use. The goals are 50 and 220.
 const (
 	mostFiles     = 74
 	mostFunctions = 338
 )
 
-// TestOneOrderRunsThroughLittle counts Easel's files and functions that run for each CreateGeneration. A reader has to know
-// them to follow an order. The test compares the coverage of a process after one order with the coverage after 101 orders. Code
-// that is not needed for each order runs less often.
+// TestOneOrderRunsThroughLittle counts Easel's files and functions that run for every CreateGeneration, because a reader has to
+// know them to understand an order. It compares the coverage of a process that received one order with the coverage after 101
+// orders. Code that does not run for every order has a smaller difference.
 func TestOneOrderRunsThroughLittle(t *testing.T) {
 	if !*oneOrder {
 		t.Skip("make one-order builds the program and runs this test")
@@ -59,7 +59,7 @@ func TestOneOrderRunsThroughLittle(t *testing.T) {
 	}
 }
 
-// blocksOf returns the number of times that each block of code ran in a process with the given number of orders.
+// blocksOf returns the number of executions of each block of code in a process that received the given number of orders.
 func blocksOf(t *testing.T, program string, orders int) map[string]int {
 	t.Helper()
 	box, err := startCatalog(t.Context(), "127.0.0.1:0", sandbox.Config{Seed: 1, Speed: 1e-3}, false)
@@ -117,7 +117,7 @@ func readBlocks(t *testing.T, path string) map[string]int {
 	return blocks
 }
 
-// functionsOf returns Easel's files and functions in a coverage profile. Generated code is omitted.
+// functionsOf returns Easel's files and functions in a coverage profile, without generated code.
 func functionsOf(t *testing.T, profile string) (files, functions []string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "tool", "cover", "-func", profile).Output()

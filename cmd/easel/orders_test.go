@@ -23,8 +23,8 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// writeUnknown writes two orders whose outcome is unknown into a ledger, and returns their IDs. The order rotated was sent with
-// an older API key, so only the order live may be resent.
+// writeUnknown writes two orders of unknown outcome to a ledger and returns their IDs. The order rotated was sent under an
+// older API key, so only the order live may be resent.
 func writeUnknown(t *testing.T, config ledger.Config, key string) (rotated, live string) {
 	t.Helper()
 	led, err := ledger.Open(t.Context(), config)
@@ -97,7 +97,7 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // fault T11
 	run(exitUsage, "gen_2 has the model studio/haiku", "resolve", rotated, "--placed", "gen_2")
 	run(exitOK, "without a check in the catalog for gen_2", "resolve", rotated, "--placed", "gen_2", "--force")
 	run(exitOK, "gen_2", "list")
-	run(exitOK, rotated+" is resolved", "resolve", "gen_2", "--refused") // the first decision was wrong
+	run(exitOK, rotated+" is resolved", "resolve", "gen_2", "--refused") // corrects the first decision
 	run(exitOK, rotated, "list", "--state", "refused")
 	run(exitOK, "Nothing found", "list", "--state", "placed")
 	run(exitOK, rotated+" is resolved", "resolve", "an older API key", "--placed", "gen_1")
@@ -180,7 +180,7 @@ func TestALedgerThatDoesNotAddUpEndsWithOne(t *testing.T) {
 	}
 }
 
-// catalogOf starts a catalog with succeeded generations, and returns its URL. models has the model ID of each generation.
+// catalogOf starts a catalog with succeeded generations and returns its URL. models contains the model ID of each generation.
 func catalogOf(t *testing.T, models map[string]string) (url string) {
 	t.Helper()
 	records := map[string]string{}

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// pages returns the text of each document, by the document's path in the repository.
+// pages returns the text of each document by its path in the repository.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -45,8 +45,8 @@ func pageText(t *testing.T, path ...string) string {
 // link matches a Markdown link: its text and its target.
 var link = regexp.MustCompile(`\[([^\[\]]+)\]\(([^()#\s]*)(?:#([^()\s]*))?\)`)
 
-// TestEveryLinkOfThePagesLeadsSomewhere follows the links between files. If a link's text is a Go identifier, the link must
-// lead to the file that declares the identifier.
+// TestEveryLinkOfThePagesLeadsSomewhere checks the links between files. If the text of a link is a Go identifier, the
+// target must be the file that declares it.
 func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
 	files, names := 0, 0
 	for path, text := range pages(t) {
@@ -79,7 +79,7 @@ func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
 	}
 }
 
-// TestEachChangeOfThePageOfContributorsLeadsToItsCode checks the table "Where to change what".
+// TestEachChangeOfThePageOfContributorsLeadsToItsCode checks the table below "Where to change what".
 func TestEachChangeOfThePageOfContributorsLeadsToItsCode(t *testing.T) {
 	_, section, _ := strings.Cut(pageText(t, "docs", "contributors.md"), "\n## Where to change what\n")
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -94,7 +94,7 @@ func TestEachChangeOfThePageOfContributorsLeadsToItsCode(t *testing.T) {
 	}
 }
 
-// TestNoCellOfATableIsLong counts the words of each cell, without the targets of its links.
+// TestNoCellOfATableIsLong counts the words in each cell, without the targets of links.
 func TestNoCellOfATableIsLong(t *testing.T) {
 	const most = 30
 	cells := 0
@@ -118,7 +118,7 @@ func TestNoCellOfATableIsLong(t *testing.T) {
 	}
 }
 
-// headingsOf returns the anchors of a page's headings.
+// headingsOf returns the anchors of the headings on a page.
 func headingsOf(text string) (anchors []string) {
 	for _, line := range regexp.MustCompile(`(?m)^#+ (.+)$`).FindAllStringSubmatch(text, -1) {
 		anchor := regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(line[1]), "")
@@ -127,7 +127,7 @@ func headingsOf(text string) (anchors []string) {
 	return anchors
 }
 
-// declared returns the names that a Go file declares at its top level. Methods have the form Type.method.
+// declared returns the names that a Go file declares at the top level. Methods have the form Type.method.
 func declared(t *testing.T, path string) (names []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", path), nil, parser.SkipObjectResolution)
@@ -154,7 +154,7 @@ func declared(t *testing.T, path string) (names []string) {
 	return names
 }
 
-// receiver returns a method's receiver type and a period, or "" for a function.
+// receiver returns the receiver type of a method, followed by a period, or "" for a function.
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil {
 		return ""
@@ -172,7 +172,7 @@ func receiver(f *ast.FuncDecl) string {
 	return ""
 }
 
-// TestThePagesNameOnlyFilesThatThereAre checks the paths in a page's inline code and pictures.
+// TestThePagesNameOnlyFilesThatThereAre checks the paths in inline code and in pictures.
 func TestThePagesNameOnlyFilesThatThereAre(t *testing.T) {
 	for path, text := range pages(t) {
 		for _, found := range regexp.MustCompile("(?:`|src=\")((?:clients|cmd|deploy|docs|gen|internal|proto)/[^`\"\\s*]+)[`\"]").FindAllStringSubmatch(text, -1) {

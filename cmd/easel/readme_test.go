@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// shellBlocks returns the lines of each block that is marked sh.
+// shellBlocks returns the lines of each code block that is marked sh.
 func shellBlocks(t *testing.T, text string) (blocks [][]string) {
 	t.Helper()
 	for _, part := range strings.Split(text, "```sh\n")[1:] {
@@ -28,14 +28,15 @@ func shellBlocks(t *testing.T, text string) (blocks [][]string) {
 	return blocks
 }
 
-// TestEveryCommandOfThePagesWorks runs the blocks marked sh. The server uses free ports instead of the documented ports.
+// TestEveryCommandOfThePagesWorks runs the blocks that are marked sh. The server listens on free ports instead of the
+// documented ones.
 func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	t.Parallel()
 	ran, bin := 0, programs(t)
 	for path, text := range pages(t) {
 		blocks := shellBlocks(t, text)
 		if len(blocks) == 0 || path == operatorsPage {
-			continue // the operators' page needs another server
+			continue // another test runs the commands on this page
 		}
 		ran += len(blocks)
 		t.Run(path, func(t *testing.T) {
@@ -55,7 +56,7 @@ func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	}
 }
 
-// wantNothingUntracked checks that git ignores the files that the commands of a page leave in a checkout.
+// wantNothingUntracked checks that git ignores all files that a page's commands create in a checkout.
 func wantNothingUntracked(t *testing.T, work string) {
 	t.Helper()
 	ignored, err := os.ReadFile(filepath.Join("..", "..", ".gitignore"))
@@ -75,8 +76,8 @@ func wantNothingUntracked(t *testing.T, work string) {
 
 const operatorsPage = "docs/operators.md"
 
-// TestEveryCommandOfTheTeamsWorks runs the commands on the operators' page in order, against a server with that page's callers
-// file.
+// TestEveryCommandOfTheTeamsWorks runs the commands on the operators' page, in order, against a server with the callers file
+// from this page.
 func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 	t.Parallel()
 	text, work := pages(t)[operatorsPage], t.TempDir()
@@ -103,7 +104,7 @@ func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 	}
 }
 
-// TestTheRecipeOfTLSWorks runs the TLS commands on the operators' page, with free ports.
+// TestTheRecipeOfTLSWorks runs the commands for TLS on the operators' page, with free ports.
 func TestTheRecipeOfTLSWorks(t *testing.T) {
 	_, page, _ := strings.Cut(pageText(t, operatorsPage), "### Try teams\n")
 	_, callers, _ := strings.Cut(page, "```yaml\n")
@@ -138,7 +139,7 @@ func TestTheRecipeOfTLSWorks(t *testing.T) {
 	}
 }
 
-// programs returns a directory with the programs that the blocks run. With -short, grpcurl is missing.
+// programs returns a directory with the programs that the blocks need. With -short, it contains no grpcurl.
 func programs(t *testing.T) (bin string) {
 	t.Helper()
 	bin = t.TempDir()
@@ -146,7 +147,7 @@ func programs(t *testing.T) (bin string) {
 	if testing.Short() {
 		return bin
 	}
-	// The go command builds a tool once, and then caches it.
+	// The go command builds the tool once and then caches it.
 	command := exec.CommandContext(t.Context(), "go", "tool", "-C", filepath.Join("..", "..", "internal", "tools"), "-n", "grpcurl")
 	command.Env = append(os.Environ(), "GOWORK=off")
 	grpcurl, err := command.Output()
@@ -159,7 +160,7 @@ func programs(t *testing.T) (bin string) {
 	return bin
 }
 
-// linkProgram creates a link from path to the test binary, which runs as easel if asProgram is set.
+// linkProgram creates a link to the test binary, which runs as easel if asProgram is set.
 func linkProgram(t *testing.T, path string) {
 	t.Helper()
 	binary, err := os.Executable()
@@ -171,7 +172,7 @@ func linkProgram(t *testing.T, path string) {
 	}
 }
 
-// runBlocks runs the blocks that are marked sh in a text. They run in the directory work, with the programs in bin.
+// runBlocks runs the blocks in a text that are marked sh. They run in the directory work, with the programs in bin.
 func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
 	t.Helper()
 	for _, block := range shellBlocks(t, text) {
@@ -204,19 +205,19 @@ func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
 	}
 }
 
-// atTheServer returns a replacer of the addresses on the pages with the server's addresses.
+// atTheServer returns a replacer for the addresses on the pages.
 func atTheServer(dev map[string]string) *strings.Replacer {
 	return strings.NewReplacer("localhost:50051", dev["EASEL_ADDR"], "localhost:8080", dev["REST"])
 }
 
-// wantPictures checks that commands have written valid pictures into a directory. hills.png needs curl and jq, which may be
-// missing.
+// wantPictures checks that a directory contains valid pictures. hills.png may be missing, because its commands need curl and
+// jq.
 func wantPictures(t *testing.T, work string, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		data, err := os.ReadFile(filepath.Join(work, name))
 		if os.IsNotExist(err) && name == "hills.png" {
-			continue // curl was skipped
+			continue // curl or jq is not installed
 		}
 		if err == nil {
 			_, err = png.Decode(bytes.NewReader(data))
@@ -249,7 +250,7 @@ func tagsOf(command reflect.Type) string {
 	return tags.String()
 }
 
-// pageLine returns the words of a line that starts with a prefix on any page. The program's name is omitted.
+// pageLine returns the words of the first line, on any page, that starts with prefix. It omits the program's name.
 func pageLine(t *testing.T, prefix string) []string {
 	t.Helper()
 	for _, text := range pages(t) {
@@ -263,7 +264,7 @@ func pageLine(t *testing.T, prefix string) []string {
 	return nil
 }
 
-// TestTheServersThatThePagesStartWork starts the servers as documented, on free ports.
+// TestTheServersThatThePagesStartWork starts the servers as the pages describe, but on free ports.
 func TestTheServersThatThePagesStartWork(t *testing.T) {
 	freePorts := []string{"--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}
 	start(t, nil, proctest.Listening, append(pageLine(t, "easel serve --upstream-url https://"), freePorts...)...)

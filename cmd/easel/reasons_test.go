@@ -11,10 +11,10 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// sending lists the packages whose errors reach callers.
+// sending contains the packages whose errors reach callers.
 var sending = []string{"auth", "service", "server", "rest", "crossorigin"}
 
-// inspectSending visits each syntax node of the packages whose errors reach callers, together with its parent.
+// inspectSending calls visit with each syntax node in these packages and its parent.
 func inspectSending(t *testing.T, visit func(path string, node, around ast.Node)) {
 	t.Helper()
 	for _, name := range sending {
@@ -46,7 +46,7 @@ func inspectSending(t *testing.T, visit func(path string, node, around ast.Node)
 	}
 }
 
-// reasonNamed returns the error reason to which a node refers, or "".
+// reasonNamed returns the name of the error reason that a node refers to, or "".
 func reasonNamed(node ast.Node) string {
 	if selector, ok := node.(*ast.SelectorExpr); ok {
 		if name, ok := strings.CutPrefix(selector.Sel.Name, "ErrorReason_"); ok {
@@ -61,7 +61,7 @@ func TestEveryReasonOfTheContractIsSent(t *testing.T) {
 	inspectSending(t, func(_ string, node, around ast.Node) {
 		name := reasonNamed(node)
 		switch parent := around.(type) {
-		case *ast.CallExpr, *ast.CompositeLit, *ast.AssignStmt: // it becomes part of an error
+		case *ast.CallExpr, *ast.CompositeLit, *ast.AssignStmt: // the reason becomes part of an error
 		case *ast.KeyValueExpr:
 			if parent.Value != node {
 				return

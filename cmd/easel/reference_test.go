@@ -16,10 +16,10 @@ import (
 
 var updatePages = flag.Bool("update", false, "write the generated parts of docs/settings.md and docs/command-line.md")
 
-// TestThePageOfSettingsIsThatOfServe compares docs/settings.md with the settings of 'easel serve': names, defaults and
-// descriptions.
+// TestThePageOfSettingsIsThatOfServe compares the names, defaults and descriptions in docs/settings.md with the settings of
+// 'easel serve'.
 func TestThePageOfSettingsIsThatOfServe(t *testing.T) {
-	settings := map[string]string{} // lines of the page, by help group
+	settings := map[string]string{} // lines of the page by help group
 	count := 0
 	for _, command := range grammarModel(t).Children {
 		if command.Name != "serve" {
@@ -45,7 +45,7 @@ func TestThePageOfSettingsIsThatOfServe(t *testing.T) {
 	wantGenerated(t, "settings.md", page.String())
 }
 
-// byDefault returns a phrase with a setting's default, or "" if the setting has no default.
+// byDefault returns a phrase with the default of a setting, or "" if it has no default.
 func byDefault(f *kong.Flag) string {
 	if f.Default == "" {
 		return ""
@@ -53,8 +53,8 @@ func byDefault(f *kong.Flag) string {
 	return ", by default `" + f.Default + "`"
 }
 
-// TestThePageOfTheCommandLineIsItsHelp compares docs/command-line.md with the help of each command. The page describes shared
-// flags only once.
+// TestThePageOfTheCommandLineIsItsHelp compares docs/command-line.md with the help of all commands. The page describes flags
+// that commands share only once.
 func TestThePageOfTheCommandLineIsItsHelp(t *testing.T) {
 	help := easel(t.Context(), nil, "--help").stdout
 	_, help, _ = strings.Cut(help, "Show context-sensitive help.\n\n")
@@ -74,7 +74,7 @@ func TestThePageOfTheCommandLineIsItsHelp(t *testing.T) {
 	wantGenerated(t, "command-line.md", page)
 }
 
-// ownHelp returns a command's help without --help, without the connection flags, and without the server settings.
+// ownHelp returns the help of a command without --help, the connection flags and the server settings.
 func ownHelp(help string) string {
 	for _, shared := range []string{"\nConnection:\n", "\nThe catalog:\n"} {
 		help, _, _ = strings.Cut(help, shared)
@@ -94,7 +94,7 @@ func grammarModel(t *testing.T) *kong.Application {
 	return parser.Model
 }
 
-// wantGenerated compares the generated part of a page, which follows a marker. With -update it writes that part instead.
+// wantGenerated compares the part of a page that follows the marker with want. With -update, it writes this part instead.
 func wantGenerated(t *testing.T, name, want string) {
 	t.Helper()
 	const marker = "<!-- The rest is made by go test -run PageOf -update ./cmd/easel -->\n"

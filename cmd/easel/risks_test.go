@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestEachRiskOfAPIsHasTestsThatExist compares the table in SECURITY.md with the project's tests.
+// TestEachRiskOfAPIsHasTestsThatExist checks that the tests in the table in SECURITY.md exist.
 func TestEachRiskOfAPIsHasTestsThatExist(t *testing.T) {
 	page := pageText(t, ".github", "SECURITY.md")
 	exist, named := allTests(t), regexp.MustCompile("`(Test[A-Za-z0-9]+)`")

@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// TestTheCommandsOfTheRunbookWork runs the commands on the operators' page from "Back up" on. The server stops before 'easel
-// ledger copy', and starts again after 'easel ledger restored'. The catalog has a render that is not in the ledger.
+// TestTheCommandsOfTheRunbookWork runs the commands on the operators' page from "Back up" on. The server is stopped before
+// 'easel ledger copy' and started again after 'easel ledger restored'. The catalog contains a render that the ledger lacks.
 func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	dir := t.TempDir()
 	file, moved := filepath.Join(dir, "ledger.db"), "sqlite:"+filepath.Join(dir, "moved.db")
@@ -33,7 +33,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 		"ord_4VKX", order, "sqlite:/var/lib/easel/ledger.db", "sqlite:"+file, "/backup/ledger.db", filepath.Join(dir, "backup.db"), "postgres://easel@db.example/easel", moved,
 		"postgres://owner@db.example/easel", moved,
 	)
-	shows := map[string]string{ // part of the output, by the start of the command
+	shows := map[string]string{ // part of the expected output, by the start of the command
 		"orders list --reserved": live, "orders get ord_": "last problem", "orders list --unknown": "HTTP 402", "orders resolve": "is resolved", "orders get gen_": "studio/poster",
 		"erase": "1 orders are erased", "ledger verify": "0 differences", "ledger backup": "2 orders",
 		"ledger copy": "rows are copied", "ledger migrate": "the schema is", "ledger restored": "1 orders are held", "orders list --held": live, "list --limit 0": "gen_since", "ledger unseal": "1 orders are held", "content adopt": "are adopted",
@@ -50,7 +50,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 			ran[begin] = true
 			got := easelEnv(t.Context(), nil, env, strings.Fields(command)...)
 			exit := exitOK
-			if begin == "erase" { // the outcome of one order is still unknown
+			if begin == "erase" { // fails, because the outcome of one order is still unknown
 				exit = exitFailure
 			}
 			if got.exit != exit || begin == "" || !strings.Contains(got.stdout, shows[begin]) {
@@ -66,7 +66,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	}
 }
 
-// longestBegin returns the longest of the names with which a command starts, or "".
+// longestBegin returns the longest key of names with which a command starts, or "".
 func longestBegin(command string, names map[string]string) (longest string) {
 	for name := range names {
 		if strings.HasPrefix(command, name) && len(name) > len(longest) {

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// newBackground creates background work with a drain timeout, and returns the work and its log.
+// newBackground creates background work with a drain timeout. It returns the work and its log.
 func newBackground(limit time.Duration) (*background, *bytes.Buffer) {
 	var log bytes.Buffer
 	return &background{limit: limit, logger: slog.New(slog.NewTextHandler(&log, nil))}, &log
@@ -83,7 +83,7 @@ func TestTelemetryHasASecondAfterALateStage(t *testing.T) {
 			b, _ := newBackground(limit)
 			began := time.Now()
 			b.beginStop()
-			time.Sleep(12 * time.Second) // the earlier stages take too long
+			time.Sleep(12 * time.Second) // the earlier stages take longer than the limit
 			b.closeAt(stopTelemetry, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 			b.stop(t.Context())
 			if took := time.Since(began); took != want {
@@ -93,7 +93,7 @@ func TestTelemetryHasASecondAfterALateStage(t *testing.T) {
 	}
 }
 
-// The server has an open watch of a running render. Before the server stops, it notifies the client.
+// The server notifies the client of an open watch before it stops.
 func TestServerStopsInOrder(t *testing.T) {
 	t.Parallel()
 	box := startSandbox(t, "--speed", "0.001")

@@ -16,15 +16,15 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// running is a server command that a test has started.
+// running is a command that a test has started, usually a server.
 type running struct {
 	*testing.T
 	stdout, stderr *buffer
 	stop           func() int
-	ended          chan struct{} // closed when the command has exited or was stopped
+	ended          chan struct{} // closed when the command has exited
 }
 
-// start starts a command, and waits until ready accepts its output. It fails the test if the command exits first, or is not
+// start starts a command and waits until ready accepts its output. The test fails if the command exits first or is not
 // ready after 20 seconds.
 func start(t *testing.T, env map[string]string, ready func(stdout, stderr string) bool, args ...string) *running {
 	t.Helper()
@@ -73,7 +73,7 @@ func startServe(t *testing.T, settings map[string]string) *running {
 	return start(t, env, func(_, stderr string) bool { return strings.Count(stderr, "listening") == listeners }, "serve")
 }
 
-// addr returns the address of one of the listeners of a server: grpc, http, admin or metrics.
+// addr returns the address of a listener: grpc, http, admin or metrics.
 func (r *running) addr(server string) string {
 	r.Helper()
 	return proctest.Find(r.T, `server[=:]`+server+`[, ]addr[=:]([^\s,}]+)`, strings.ReplaceAll(r.stderr.String(), `"`, ""))
@@ -85,7 +85,7 @@ func startSandbox(t *testing.T, flags ...string) *running {
 	return start(t, nil, proctest.DevReady, append([]string{"sandbox", "--addr", "127.0.0.1:0"}, flags...)...)
 }
 
-// catalog returns the URL of a sandbox's catalog. The method host returns this URL without its path.
+// catalog returns the URL of the sandbox's catalog. host returns the same URL without a path.
 func (r *running) catalog() string {
 	r.Helper()
 	return proctest.Find(r.T, `(http://\S+/catalog)`, r.stdout.String())
@@ -102,13 +102,13 @@ func (r *running) key() string {
 	return proctest.Find(r.T, `(sandbox_live_\w+)`, r.stdout.String())
 }
 
-// shared returns the settings of a server that shares a sandbox's API key.
+// shared returns the settings of a server that shares the sandbox's API key.
 func (r *running) shared() map[string]string {
 	r.Helper()
 	return map[string]string{"EASEL_UPSTREAM_URL": r.catalog(), "EASEL_UPSTREAM_KEY_FILE": write(r.T, r.key()+"\n")}
 }
 
-// request sends an HTTP request, and returns the response and its body. header has alternating names and values.
+// request sends an HTTP request and returns the response and its body. header contains alternating names and values.
 func request(t *testing.T, method, url, text string, header ...string) (answer *http.Response, body []byte) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(text))
@@ -118,7 +118,7 @@ func request(t *testing.T, method, url, text string, header ...string) (answer *
 	for n := 0; n < len(header); n += 2 {
 		r.Header.Set(header[n], header[n+1])
 	}
-	r.Host = r.Header.Get("Host") // empty means the host of the URL
+	r.Host = r.Header.Get("Host") // if it is empty, the host of the URL is sent
 	if answer, err = http.DefaultClient.Do(r); err == nil {
 		defer answer.Body.Close()
 		body, err = io.ReadAll(answer.Body)
@@ -129,7 +129,7 @@ func request(t *testing.T, method, url, text string, header ...string) (answer *
 	return answer, body
 }
 
-// startDev runs 'easel dev' on free ports, and returns its clients' environment.
+// startDev runs 'easel dev' on free ports and returns the environment for its clients.
 func startDev(t *testing.T, flags ...string) map[string]string {
 	t.Helper()
 	dev := start(t, nil, proctest.DevReady, proctest.Dev(flags...)...)

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/rest/page"
 )
 
-// startProgram returns the only code block in a language on the Getting Started page.
+// startProgram returns the only code block in the given language on the Getting Started page.
 func startProgram(t *testing.T, language string) string {
 	t.Helper()
 	blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(page.Start, -1)
@@ -39,7 +39,7 @@ func TestEveryProgramOfTheGettingStartedWorks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	here, err := os.Getwd() // a Go program must be inside this module
+	here, err := os.Getwd() // a Go program must run within this module
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestEveryProgramOfTheGettingStartedWorks(t *testing.T) {
 	}
 }
 
-// runIn runs a command in the directory work, with the server's address and API key, and returns its output.
+// runIn runs a command in a directory, with the address of the server and an API key. It returns the output.
 func runIn(t *testing.T, work string, dev map[string]string, words []string) []byte {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), words[0], words[1:]...)

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// with returns the environment env with the variables in more.
+// with returns a copy of env to which the variables in more are added.
 func with(env, more map[string]string) map[string]string {
 	all := maps.Clone(env)
 	maps.Copy(all, more)
