@@ -202,7 +202,7 @@ func TestContentIsReadyOnlyAfterSuccess(t *testing.T) {
 
 func TestContentCanBeReadInPieces(t *testing.T) {
 	sh := open(t, fast())
-	id := sh.create(`{"modelId":"studio/print","inputs":{"prompt":"x"}}`) // its result needs several parts of a response
+	id := sh.create(`{"modelId":"studio/print","inputs":{"prompt":"x"}}`) // its result is sent in several parts
 	got := sh.await(id, "succeeded")
 	path := strings.TrimPrefix(got["contentUrl"].(string), sh.url+sandbox.BasePath)
 	whole := sh.do("GET", path, "").want(t, 200, "")

@@ -21,16 +21,17 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// childPath is the environment variable with which the test binary serves a catalog on a file.
+// childPath is the environment variable that makes the test binary serve a catalog. Its value is the path of the
+// database file.
 const childPath = "SANDBOX_TEST_CHILD"
 
-// crashConfig returns a configuration with fast renders, so that kills hit all states. Each process gets a different
-// seed.
+// crashConfig returns a configuration in which renders are fast, so that kills occur in all states. Each process has
+// a different seed.
 func crashConfig(path string) sandbox.Config {
 	return sandbox.Config{Path: path, Speed: 100, FailureRate: 0.4}
 }
 
-// runChild prints its address, and serves until it is killed.
+// runChild prints its address and serves a catalog until it is killed.
 func runChild(path string) {
 	s, err := sandbox.Open(crashConfig(path))
 	if err != nil {
@@ -107,14 +108,14 @@ func allEnded(a sandbox.Audit) bool {
 	return true
 }
 
-// client sends orders and records the catalog's responses.
+// client sends orders and records the responses.
 type client struct {
 	*account
-	accepted map[string]string // generation IDs by idempotency key
+	accepted map[string]string // generation ID by idempotency key
 	sent     int
 }
 
-// startChild starts a catalog in a separate process, and returns the catalog's address.
+// startChild starts a catalog in another process and returns its address.
 func startChild(t *testing.T, path string) (*exec.Cmd, string) {
 	t.Helper()
 	binary, err := os.Executable()
@@ -139,7 +140,7 @@ func startChild(t *testing.T, path string) (*exec.Cmd, string) {
 	return child, strings.TrimSpace(url)
 }
 
-// surviveKill starts a catalog and sends orders. After some responses, it kills the catalog at a random time.
+// surviveKill starts a catalog, sends orders, and kills the catalog at a random time after some responses.
 func (c *client) surviveKill(t *testing.T, path string) {
 	t.Helper()
 	child, url := startChild(t, path)
@@ -179,7 +180,7 @@ func (c *client) surviveKill(t *testing.T, path string) {
 	}
 }
 
-// order creates a generation and returns its ID. It returns "" if there was no response.
+// order places an order and returns the generation ID, or "" if it received no response.
 func (c *client) order(ctx context.Context, idempotency string, i int) string {
 	body := haiku
 	if i%5 == 0 {
@@ -219,7 +220,7 @@ func TestGenerationsOfAnEarlierProcessAreResumed(t *testing.T) {
 		t.Errorf("a closed catalog returned %d", r.status)
 	}
 
-	// Some renders become due while no process runs.
+	// Some renders have become due while no process was running.
 	if s, err = sandbox.Open(sandbox.Config{Path: path, Speed: 20}); err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// unspoken contains the tables of the reading rules that no dialect needs to cover, with the reasons.
+// unspoken contains the tables of reading rules that dialects need not cover, each with its reason.
 var unspoken = map[string]string{
 	"timeLayouts":    "formats, and no words",
 	"secretNames":    "members that a reader drops",
@@ -46,7 +46,7 @@ func TestDialectsCoverEachReadingRule(t *testing.T) {
 	}
 }
 
-// everyBody returns a response of each kind.
+// everyBody returns one response of each kind.
 func (b *account) everyBody(t *testing.T, d sandbox.Dialect) (bodies []string) {
 	key := b.key
 	ask := func(method, path, body string, head ...string) string {
@@ -85,7 +85,7 @@ func (b *account) everyBody(t *testing.T, d sandbox.Dialect) (bodies []string) {
 	return bodies
 }
 
-// parse returns the decoded JSON, or the body itself if it is not JSON.
+// parse decodes a JSON body. If the body is not JSON, parse returns it unchanged.
 func (b *account) parse(body string) any {
 	var v any
 	dec := json.NewDecoder(strings.NewReader(body))
@@ -115,13 +115,13 @@ func hear(spoken map[string]bool, v any) {
 	}
 }
 
-// plain removes differences in case and separators.
+// plain removes separators and differences in case from a word.
 func plain(word string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(word))
 }
 
-// readingRules returns the words of each table in rules.go. A table that maps words to values yields a row for each
-// value.
+// readingRules returns the words in each table in rules.go. If a table maps words to values, the words for each
+// value are a separate row.
 func readingRules(t *testing.T) map[string][]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../catalog/rules.go", nil, 0)
@@ -158,7 +158,7 @@ func readingRules(t *testing.T) map[string][]string {
 	return rows
 }
 
-// id returns a record's ID in the dialect d.
+// id returns the ID of a record in a dialect.
 func id(record any, d sandbox.Dialect) string { return fmt.Sprint(unwrap(record)[d.Word("id")]) }
 
 // unwrap returns the record inside an object that has only one member.

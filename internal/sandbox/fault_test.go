@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// inject activates a fault that must fire before the test ends.
+// inject activates a fault, which must fire before the test ends.
 func (sh *account) inject(f sandbox.Fault) *sandbox.Injected {
 	sh.t.Helper()
 	fault := sh.s.Inject(f)
@@ -97,9 +97,9 @@ func TestAHangEndsWithTheClient(t *testing.T) {
 	sh.leaveWhen(fault, 1, http.MethodGet, "/generations", "")
 	sh.leaveWhen(fault, 2, http.MethodPost, "/generations", "")
 	sh.do("GET", "/generations", "").want(t, 200, "")
-} // the server's Close checks that the handlers have ended
+} // Close of the server checks that the handlers have ended
 
-// leaveWhen sends a request, and disconnects when the fault has fired the given number of times.
+// leaveWhen sends a request and disconnects when the fault has fired the given number of times.
 func (sh *account) leaveWhen(fault *sandbox.Injected, fired int, method, path, idempotency string) {
 	sh.t.Helper()
 	ctx, leave := context.WithCancel(sh.t.Context())
@@ -139,7 +139,7 @@ func TestClosingEndsWhatAFaultHolds(t *testing.T) {
 	sh.reopen()
 }
 
-// reopen replaces a closed sandbox, so that the test can audit it at the end.
+// reopen replaces a closed sandbox, because the test audits the sandbox at its end.
 func (sh *account) reopen() {
 	s, err := sandbox.Open(fast())
 	if err != nil {
@@ -169,7 +169,7 @@ func TestAnOversizedBodyIsStreamed(t *testing.T) {
 	}
 }
 
-// content creates a result file, and returns its path and bytes.
+// content creates a result file and returns its path and bytes.
 func (sh *account) content() (path string, whole []byte) {
 	id := sh.create(small)
 	sh.await(id, "succeeded")
@@ -189,7 +189,7 @@ func TestABodyCanBeCutWhereOneLikes(t *testing.T) {
 	}
 	sh.inject(sandbox.Fault{Route: "DELETE /generations/{id}", Count: 1, Cut: true})
 	if _, err := sh.try("DELETE", strings.TrimSuffix(path, "/content"), ""); err == nil {
-		t.Log("the head of the response arrived before the cut") // both results are an interrupted response without a body
+		t.Log("the head of the response arrived before the cut") // in both cases, the client receives no body
 	}
 	sh.do("GET", path, "").want(t, 404, "")
 }
@@ -226,7 +226,7 @@ func TestABodyCanDrip(t *testing.T) {
 	if _, err := io.ReadFull(res.Body, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	leave() // the handler must notice, because otherwise the server's Close takes a minute
+	leave() // the handler must notice the disconnection; otherwise, Close waits for a minute
 	if got, err := io.ReadAll(res.Body); err == nil {
 		t.Errorf("the complete response arrived: %q", got)
 	}
@@ -363,7 +363,7 @@ func TestAdministrationOverHTTP(t *testing.T) {
 		}
 	}
 	send("GET", "/_sandbox/audit?key=nobody", "").want(t, 404, "UNKNOWN_KEY")
-	sh.do("GET", "/../../../../_sandbox/faults", "").want(t, 307, "") // redirected, because the path is not part of the catalog
+	sh.do("GET", "/../../../../_sandbox/faults", "").want(t, 307, "") // redirected, because the path is outside the catalog
 }
 
 func TestTheAdministrationListsItsRoutes(t *testing.T) {

@@ -36,8 +36,8 @@ type account struct {
 	c   *http.Client
 }
 
-// newAccount opens a sandbox that a test calls without a network, so that virtual time works. The balance is 1,000 cents.
-// When the test ends, the ledger must pass the audit.
+// newAccount opens a sandbox that the test calls without a network, so that it can use virtual time. The balance is 1,000
+// cents. When the test ends, the accounts must pass the audit.
 func newAccount(t *testing.T, cfg sandbox.Config) *account {
 	t.Helper()
 	cfg.Seed = cmp.Or(cfg.Seed, 7)
@@ -50,14 +50,14 @@ func newAccount(t *testing.T, cfg sandbox.Config) *account {
 	sh.key = sh.newKey(1000)
 	t.Cleanup(func() {
 		sh.audit()
-		if err := sh.s.Close(); err != nil { // closed before the server, because this ends the waits of injected faults
+		if err := sh.s.Close(); err != nil { // closed before the server, because it ends the waits of injected faults
 			t.Error(err)
 		}
 	})
 	return sh
 }
 
-// direct is a transport that calls a sandbox's handler.
+// direct is a transport that calls the handler of a sandbox.
 type direct struct{ *account }
 
 func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -66,7 +66,7 @@ func (d direct) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
-// open starts a sandbox behind a real server.
+// open starts a sandbox behind a real HTTP server.
 func open(t *testing.T, cfg sandbox.Config) *account {
 	t.Helper()
 	server, transport := httptest.NewUnstartedServer(nil), &http.Transport{MaxIdleConnsPerHost: 100}
@@ -83,7 +83,7 @@ func open(t *testing.T, cfg sandbox.Config) *account {
 
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// fast returns a configuration with renders that take milliseconds.
+// fast returns a configuration in which renders take milliseconds.
 func fast() sandbox.Config {
 	return sandbox.Config{Speed: 2000, RefundDelay: 20 * time.Second}
 }
@@ -97,7 +97,7 @@ func (sh *account) newKey(balance int64) string {
 	return key
 }
 
-// audit returns the sandbox's audit for the account's API key.
+// audit returns the audit of the account's API key.
 func (sh *account) audit() sandbox.Audit {
 	sh.t.Helper()
 	a, err := sh.s.Audit(sh.t.Context(), sh.key)
@@ -110,21 +110,21 @@ func (sh *account) audit() sandbox.Audit {
 	return a
 }
 
-// reply is a response whose body was read completely.
+// reply is a response with its complete body.
 type reply struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// request returns a request with the account's key. head contains names and values alternately.
+// request returns a request under the account's API key. head contains alternating names and values of headers.
 func (sh *account) request(ctx context.Context, method, path, body string, head ...string) *http.Request {
 	sh.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, sh.url+sandbox.BasePath+path, strings.NewReader(body))
 	if err != nil {
 		sh.t.Fatal(err)
 	}
-	req.GetBody = nil // the transport must not retry
+	req.GetBody = nil // prevents the transport from retrying
 	req.Header.Set("Authorization", "Bearer "+sh.key)
 	req.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(head); i += 2 {
@@ -133,7 +133,7 @@ func (sh *account) request(ctx context.Context, method, path, body string, head 
 	return req
 }
 
-// try sends a request and reads its response.
+// try sends a request and reads the complete response.
 func (sh *account) try(method, path, body string, head ...string) (reply, error) {
 	res, err := sh.c.Do(sh.request(context.Background(), method, path, body, head...))
 	if err != nil {
@@ -144,7 +144,7 @@ func (sh *account) try(method, path, body string, head ...string) (reply, error)
 	return reply{res.StatusCode, res.Header, text}, err
 }
 
-// do calls try, and fails the test if there is no response.
+// do is like try, but fails the test without a response.
 func (sh *account) do(method, path, body string, head ...string) reply {
 	sh.t.Helper()
 	r, err := sh.try(method, path, body, head...)
@@ -154,7 +154,7 @@ func (sh *account) do(method, path, body string, head ...string) reply {
 	return r
 }
 
-// want checks the status and, if code is not empty, the error code.
+// want checks the status and, unless code is empty, the error code.
 func (r reply) want(t *testing.T, status int, code string) reply {
 	t.Helper()
 	if r.status != status {
@@ -166,7 +166,7 @@ func (r reply) want(t *testing.T, status int, code string) reply {
 	return r
 }
 
-// record decodes a body that must be a JSON object.
+// record decodes the body, which must be a JSON object.
 func (r reply) record(t *testing.T) map[string]any {
 	t.Helper()
 	var out map[string]any
@@ -178,7 +178,7 @@ func (r reply) record(t *testing.T) map[string]any {
 	return out
 }
 
-// create starts a render and returns its ID. It fails the test if the render is not accepted.
+// create places an order, which must be accepted, and returns the generation ID.
 func (sh *account) create(body string, head ...string) (id string) {
 	sh.t.Helper()
 	return sh.do("POST", "/generations", body, head...).want(sh.t, http.StatusCreated, "").record(sh.t)["id"].(string)
@@ -190,7 +190,7 @@ func (sh *account) status(id string) string {
 	return sh.do("GET", "/generations/"+id, "").want(sh.t, http.StatusOK, "").record(sh.t)["status"].(string)
 }
 
-// await polls a generation until its status is one of the wanted statuses.
+// await polls a generation until it has one of the wanted statuses, and returns its record.
 func (sh *account) await(id string, wanted ...string) map[string]any {
 	sh.t.Helper()
 	var last map[string]any

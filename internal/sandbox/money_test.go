@@ -123,7 +123,7 @@ func TestAnIdempotencyKeyWithAnotherBodyIsRefused(t *testing.T) { // fault S4
 	}
 	mine := sh.key
 	sh.key = sh.newKey(5)
-	sh.create(haiku, "Idempotency-Key", "k") // because idempotency keys are separate for each API key
+	sh.create(haiku, "Idempotency-Key", "k") // allowed, because each API key has its own idempotency keys
 	sh.audit()
 	sh.key = mine
 }
@@ -159,7 +159,7 @@ func TestTheDailyCapCountsTheChargesOfADay(t *testing.T) {
 			b.create(haiku)
 		}
 		b.create(doomed)
-		time.Sleep(time.Minute) // wait for the refund, which must not lower the sum
+		time.Sleep(time.Minute) // the refund must not lower the sum
 		b.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 409, "API_KEY_DAILY_CAP")
 		b.do("POST", "/quote", haiku).want(t, 200, "")
 		time.Sleep(time.Until(midnight) - time.Second)
@@ -329,7 +329,7 @@ func TestAnAuditFindsBrokenPromises(t *testing.T) {
 	}
 }
 
-// together sends n calls concurrently and counts the responses by status.
+// together sends n calls concurrently. It returns the number of responses with each status.
 func together(t *testing.T, n int, call func(i int) reply) map[int]int {
 	t.Helper()
 	replies := make([]reply, n)

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// draw renders a file and downloads it.
+// draw creates a file with a model and downloads it.
 func (sh *account) draw(model, inputs string) reply {
 	sh.t.Helper()
 	id := sh.create(fmt.Sprintf(`{"modelId":%q,"inputs":%s}`, model, inputs))
@@ -52,7 +52,7 @@ func TestPicturesHaveTheRequestedSizeAndFormat(t *testing.T) {
 	}
 }
 
-// colours counts the clearly different colors in an image.
+// colours returns the number of clearly different colors in an image.
 func colours(img image.Image) int {
 	seen := map[[3]uint32]bool{}
 	pace := max(img.Bounds().Dx()/100, 1)
