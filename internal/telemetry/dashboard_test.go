@@ -11,15 +11,15 @@ import (
 	"testing"
 )
 
-// panel is a panel of the dashboard. Its description is the Text of its first query's metric.
+// panel is a panel on the dashboard. Its description is the text of the metric in its first query.
 type panel struct {
 	title, unit string // unit is a Grafana unit
 	kind        string // "timeseries" or "stat"
 	queries     []query
-	bad         float64 // a stat is red from this value on; zero means never
+	bad         float64 // value from which a stat is red; zero means never
 }
 
-// query is a panel's query. Its expression is usually generated from a row of the table of metrics.
+// query is a query of a panel. Its expression is usually generated from the table of metrics.
 type query struct{ metric, expr, legend string }
 
 // row is a heading with the panels below it.
@@ -28,10 +28,10 @@ type row struct {
 	panels []panel
 }
 
-// where is the label selector for the chosen replicas.
+// where selects the replicas that are chosen on the dashboard.
 const where = `job=~"$job",instance=~"$instance"`
 
-// named returns the metric with a name. It panics if the table has no such metric.
+// named returns the metric with the given name, and panics if the table does not contain it.
 func named(name string) Metric {
 	at := slices.IndexFunc(Table, func(m Metric) bool { return m.Name == name })
 	if at < 0 {
@@ -40,7 +40,7 @@ func named(name string) Metric {
 	return Table[at]
 }
 
-// labels returns label names in the Prometheus spelling. It panics if the metric does not have one of the labels.
+// labels returns the names of labels as Prometheus spells them. It panics if the metric lacks one of them.
 func labels(m Metric, names []string) string {
 	texts := make([]string, len(names))
 	for i, name := range names {
@@ -53,7 +53,7 @@ func labels(m Metric, names []string) string {
 	return strings.Join(texts, ", ")
 }
 
-// legend returns the legend of a query that is grouped by labels.
+// legend returns the legend of a query that is grouped by the given labels.
 func legend(m Metric, title string, by []string) string {
 	texts := make([]string, 0, len(by)+1)
 	if title != "" {
@@ -65,7 +65,7 @@ func legend(m Metric, title string, by []string) string {
 	return strings.Join(texts, " ")
 }
 
-// perSecond queries the rate of a counter, or of a histogram's measurements.
+// perSecond returns a query for the rate of a counter, or of a histogram's observations.
 func perSecond(name, title string, by ...string) query {
 	m := named(name)
 	series := m.Prometheus()
@@ -76,14 +76,14 @@ func perSecond(name, title string, by ...string) query {
 	return query{name, strings.Replace(expr, "sum by () ", "sum", 1), legend(m, title, by)}
 }
 
-// now queries the current value of a gauge, aggregated over the replicas.
+// now returns a query for the current value of a gauge, aggregated over replicas.
 func now(aggregate, name, title string, by ...string) query {
 	m := named(name)
 	expr := fmt.Sprintf("%s by (%s) (%s{%s})", aggregate, labels(m, by), m.Prometheus(), where)
 	return query{name, strings.Replace(expr, " by () ", "", 1), legend(m, title, by)}
 }
 
-// quantile queries one of a histogram's quantiles.
+// quantile returns a query for a quantile of a histogram.
 func quantile(share, name, title string, by ...string) query {
 	m := named(name)
 	group := labels(m, by)
@@ -94,8 +94,8 @@ func quantile(share, name, title string, by ...string) query {
 	return query{name, expr, legend(m, title, by)}
 }
 
-// over returns a query with a custom expression. Each <name> in the expression is replaced with the series of the
-// metric name.
+// over returns a query with the given expression, in which each <name> is replaced with the series of that
+// metric.
 func over(expr, title string) query {
 	first := ""
 	for _, m := range Table {
@@ -120,7 +120,7 @@ func number(title, unit string, bad float64, q query) panel {
 	return panel{title: title, unit: unit, kind: "stat", queries: []query{q}, bad: bad}
 }
 
-// dashboard lists the panels for operators, the most urgent first.
+// dashboard contains the panels for operators, the most urgent ones first.
 var dashboard = []row{
 	{"Is it well?", []panel{
 		number("Longest time since a response", "s", 60, now("max", "easel.generation.stalest", "")),
@@ -254,7 +254,7 @@ func drawn(p panel, id int, at object) object {
 	}
 	defaults := object{"unit": p.unit, "min": 0, "thresholds": object{"mode": "absolute", "steps": steps}}
 	if p.title == "Budget" {
-		delete(defaults, "min") // a budget may be overdrawn
+		delete(defaults, "min") // may be negative, because a budget can be overdrawn
 	}
 	return object{
 		"type": p.kind, "title": p.title, "id": id, "gridPos": at, "datasource": source, "description": named(p.queries[0].metric).Text,

@@ -18,7 +18,7 @@ import (
 // vocabulary maps each series to the labels that a query may use.
 type vocabulary map[string][]string
 
-// known returns the series in the table, and the series up that Prometheus adds.
+// known returns the series in the table and the series up, which Prometheus adds.
 func known() vocabulary {
 	v := vocabulary{"up": nil}
 	for _, m := range Table {
@@ -36,7 +36,7 @@ func known() vocabulary {
 	return v
 }
 
-// seriesOf returns the Prometheus names of a metric's series, without labels.
+// seriesOf returns the names of a metric's series in Prometheus, without labels.
 func seriesOf(m Metric) []string {
 	name := m.Prometheus()
 	if m.Kind == Histogram {
@@ -55,7 +55,7 @@ var (
 	keywords = []string{"by", "without", "on", "ignoring", "and", "or", "unless", "bool", "offset", "group_left", "group_right"}
 )
 
-// faults returns an error message for each unknown series and label in an expression.
+// faults returns a message for each unknown series or label in an expression.
 func (v vocabulary) faults(expr string) (all []string) {
 	expr = quoted.ReplaceAllString(expr, `""`)
 	may := []string{"job", "instance"}
@@ -198,7 +198,7 @@ func TestEveryRuleReadsExistingMetricsAndAlertsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// promtool runs 'promtool', Prometheus's own check, in a directory.
+// promtool runs Prometheus's own tool for checks in a directory.
 func promtool(t *testing.T, directory string, args ...string) {
 	t.Helper()
 	if testing.Short() {
@@ -258,7 +258,7 @@ func TestEveryAlertIsFiredByATest(t *testing.T) {
 	}
 }
 
-// filledIn replaces the variables of Grafana with values.
+// filledIn replaces Grafana's variables with values.
 var filledIn = strings.NewReplacer("$__rate_interval", "1m", "$job", "easel", "$instance", ".*")
 
 func TestPrometheusCanReadEveryQueryOfTheDashboard(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// callerContext returns a context in which the caller has already started a trace.
+// callerContext returns a context with a trace that the caller has started.
 func callerContext(t *testing.T, flags trace.TraceFlags) context.Context {
 	return trace.ContextWithRemoteSpanContext(t.Context(), trace.NewSpanContext(trace.SpanContextConfig{
 		TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: flags, Remote: true,
@@ -19,7 +19,7 @@ func callerContext(t *testing.T, flags trace.TraceFlags) context.Context {
 func TestCallerDecidesSamplingUnlessASettingDoes(t *testing.T) { // fault D14
 	for _, test := range []struct {
 		sampler, arg            string
-		root, sampled, unwanted bool // whether a call is recorded: without a trace, in a sampled trace, in an unsampled trace
+		root, sampled, unwanted bool // whether a call is recorded without a trace, in a sampled trace, and in an unsampled trace
 	}{
 		{"", "", true, true, false},
 		{"parentbased_always_on", "", true, true, false},

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 )
 
-// stuckReader is a client that does not read. Writes of a response block until the reader is freed.
+// stuckReader is a client that does not read. Writes block until freed is closed.
 type stuckReader struct {
 	*httptest.ResponseRecorder
 	freed chan struct{}

@@ -76,7 +76,7 @@ func port(l net.Listener) string {
 func TestAnEndpointThatTheStockClientWouldNotCallIsRefusedByItsName(t *testing.T) {
 	for _, test := range []struct {
 		settings []string
-		refused  string // the variable and a hint; empty if the settings are accepted
+		refused  string // expected variable and hint in the error; empty if the settings are valid
 	}{
 		{[]string{"ENDPOINT=localhost:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT http://localhost:4318"},
 		{[]string{"ENDPOINT=collector", "PROTOCOL=http/protobuf"}, "OTEL_EXPORTER_OTLP_ENDPOINT http://localhost:4318"},

@@ -20,7 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// start starts telemetry, and restores the global providers after the test.
+// start starts telemetry. After the test, it restores the global providers.
 func start(t *testing.T, config Config) (*Telemetry, func(context.Context) error) {
 	t.Helper()
 	traces, metrics := otel.GetTracerProvider(), otel.GetMeterProvider()

@@ -24,7 +24,7 @@ import (
 
 const canary = "sk_live_canary"
 
-// record returns an exporter that collects the test's spans.
+// record returns an exporter that collects the spans of the test.
 func record(t *testing.T) *tracetest.InMemoryExporter {
 	t.Helper()
 	exporter := tracetest.NewInMemoryExporter()
@@ -43,7 +43,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// send sends a request like the catalog client does, and reads the response.
+// send sends a request as the catalog client does and reads the response.
 func send(t *testing.T, transport http.RoundTripper, url string) error {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/generations/gen_1", nil)
@@ -104,7 +104,7 @@ func TestAFailedRequestMakesTheSpanAnError(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			exporter := record(t)
-			_ = send(t, UpstreamTransport(test.base, slog.New(slog.DiscardHandler)), "http://catalog.test") // the test checks the span instead
+			_ = send(t, UpstreamTransport(test.base, slog.New(slog.DiscardHandler)), "http://catalog.test") // fails; the test checks only the span
 			spans := exporter.GetSpans()
 			if len(spans) != 1 || spans[0].Status.Code != codes.Error {
 				t.Errorf("spans: %+v", spans)
