@@ -17,21 +17,21 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// file is the result that the test server sends. Byte n has the value n mod 251.
+// file is a result that the test's server sends. The byte at offset n is n modulo 251.
 type file struct {
 	size      int
-	unsized   bool // the catalog omits the size
+	unsized   bool // whether the catalog omits the size
 	etag      string
 	name      string
 	mediaType string
-	// tail is the body after offset tailAt. Nil means the correct bytes.
+	// tail is the body from offset tailAt on; nil means the correct bytes.
 	tail io.Reader
-	// says is the size that the catalog claims. Zero means the correct size.
+	// says is the size that the catalog reports; zero means the correct size.
 	says  int
 	calls int
 }
 
-// tailAt is the offset at which the tail of a file starts.
+// tailAt is the offset at which tail starts.
 const tailAt = 2000
 
 func fileBytes(size int) []byte {
@@ -76,7 +76,7 @@ func TestARangeIsServedAsHTTPSays(t *testing.T) {
 		code         int
 		body         []byte
 		contentRange string
-		calls        int // zero means 1
+		calls        int // zero means one call
 	}{
 		{name: "the whole", code: 200, body: all},
 		{name: "a range", headers: []string{"Range: bytes=10-19"}, code: 206, body: all[10:20], contentRange: "bytes 10-19/5000"},
@@ -218,7 +218,7 @@ func TestBytesThatFailBreakTheConnection(t *testing.T) {
 			s := serveFile(t, f)
 			answer, err := s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g/content", ""))
 			if err != nil {
-				return // the response failed before its first byte
+				return // the response failed before the first byte
 			}
 			defer answer.Body.Close()
 			body, err := io.ReadAll(answer.Body)
@@ -229,7 +229,7 @@ func TestBytesThatFailBreakTheConnection(t *testing.T) {
 	}
 }
 
-// endlessBody is a body that has bytes until it is closed.
+// endlessBody is a body that returns data until it is closed.
 type endlessBody chan struct{}
 
 func (endlessBody) Read(p []byte) (int, error) { return len(p), nil }

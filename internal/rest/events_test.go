@@ -137,7 +137,7 @@ func TestAnErrorThatComesSoonHasItsHTTPCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = func(*easelv1.WatchGenerationRequest, servertest.WatchStream) error {
-			time.Sleep(firstMessageWait * 4 / 5) // a slow catalog
+			time.Sleep(firstMessageWait * 4 / 5) // simulates a slow catalog
 			return service.Fail(easelv1.ErrorReason_GENERATION_NOT_FOUND, "no such render")
 		}
 		s := serve(t, studio)

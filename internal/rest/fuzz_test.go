@@ -38,7 +38,7 @@ func FuzzAnEtagIsToldFromEveryOther(f *testing.F) { // fault U16
 	})
 }
 
-// obliging returns a server whose handlers accept every call.
+// obliging returns a server that accepts every call.
 func obliging() *servertest.Studio {
 	s := servertest.NewStudio()
 	s.Create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
@@ -57,7 +57,7 @@ func obliging() *servertest.Studio {
 	return s
 }
 
-// documented lists the statuses that REST documents, and 501 for calls that the test's server does not implement.
+// documented contains the documented statuses, and 501 for calls that the test's server does not implement.
 var documented = []int{200, 206, 304, 400, 401, 403, 404, 405, 409, 412, 413, 415, 416, 429, 431, 501}
 
 func FuzzARESTRequestIsAnsweredOrRefusedAsDocumented(f *testing.F) { // faults I1, I2, I3
@@ -104,8 +104,8 @@ func FuzzARESTRequestIsAnsweredOrRefusedAsDocumented(f *testing.F) { // faults I
 	})
 }
 
-// wantDocumented checks that a response's status is documented, and that the body of an error is a status message. The
-// body may also be plain text from the standard library, which rejects invalid HTTP itself.
+// wantDocumented checks that the status of a response is documented. The body of an error must be a status message, or
+// plain text if the standard library has rejected invalid HTTP.
 func wantDocumented(t *testing.T, answer *http.Response) {
 	t.Helper()
 	text, err := io.ReadAll(answer.Body)

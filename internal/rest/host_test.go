@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-// listenOn returns a listener on a free port of one of this machine's addresses.
+// listenOn listens on a free port of one of this machine's addresses.
 func listenOn(t *testing.T, host string) net.Listener {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))
@@ -24,7 +24,7 @@ func listenOn(t *testing.T, host string) net.Listener {
 	return l
 }
 
-// asked sends a request with the given host name to a listener, and returns the response and its body.
+// asked sends a request to a listener with the given host name. It returns the response and its body.
 func asked(t *testing.T, l net.Listener, host string, r *http.Request) (*http.Response, string) {
 	t.Helper()
 	r.URL.Host, r.Host = l.Addr().String(), host

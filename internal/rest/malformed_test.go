@@ -16,7 +16,7 @@ func TestAnUnreadableRequestNamesItsField(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	const generation, order = "/v1/generations/g", "/v1/generations"
 	for _, test := range []struct {
-		name, path, body, header string // a request with a body is a POST
+		name, path, body, header string // a request with a body uses POST
 		field, says              string
 	}{
 		{name: "an invalid number", path: order + "?pageSize=ten", field: "pageSize"},

@@ -129,12 +129,12 @@ func TestEveryRouteKnowsItsQueryParameters(t *testing.T) {
 			}
 		}
 	}
-	if len(known) != len(routes())+1 { // downloads also allow HEAD
+	if len(known) != len(routes())+1 { // downloads allow HEAD too
 		t.Errorf("the parameters of %d routes are known, but there are %d routes", len(known), len(routes()))
 	}
 }
 
-// unknownQuery returns the longest query that fits into the headers. It has only unknown parameters.
+// unknownQuery returns a query of unknown parameters that just fits into the headers.
 func unknownQuery() string {
 	var query strings.Builder
 	for n := 0; query.Len() < 30_000; n++ {

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// openPages lists the paths of the HTTP port that need no credential.
+// openPages contains the paths on the HTTP port that need no credential.
 var openPages = []string{"/", "/console", "/openapi.json"}
 
 // routes returns the REST routes of the contract, as "METHOD /template".

@@ -47,7 +47,7 @@ func TestThePolicyAllowsOnlyThisHost(t *testing.T) {
 	}
 }
 
-// namespace is the only URL that the files may contain. Browsers never load it.
+// namespace is the only URL that the files may contain. Browsers do not load it.
 const namespace = "http://www.w3.org/2000/svg"
 
 func TestNoFileRefersToAnotherHost(t *testing.T) {
@@ -68,7 +68,7 @@ func TestNoFileRefersToAnotherHost(t *testing.T) {
 	}
 }
 
-// maxLines is the maximum number of lines in the console, so that an engineer can read it in an hour.
+// maxLines is the maximum number of lines of the console. An engineer must be able to read it in an hour.
 const maxLines = 1200
 
 func TestTheConsoleStaysSmall(t *testing.T) {
