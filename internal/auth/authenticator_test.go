@@ -19,7 +19,7 @@ import (
 
 func callersFile(t *testing.T, text string) string { return inFile(t, []byte(text)) }
 
-// callersText returns a callers file without teams. Each argument is a caller's name and token.
+// callersText returns a callers file without teams. Each argument is the name and the token of a caller.
 func callersText(callers ...[2]string) string {
 	lines := []string{"callers:"}
 	for _, c := range callers {
@@ -28,9 +28,9 @@ func callersText(callers ...[2]string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// hasToken reloads the callers file, and returns the name of the caller with the token.
+// hasToken reloads the callers file and returns the name of the caller that has the token.
 func hasToken(callers *Callers, token string) string {
-	callers.Reload() // a server does this every second
+	callers.Reload() // as a server does every second
 	return nameOf(byToken(callers.List(), token))
 }
 
@@ -45,7 +45,7 @@ func TestAnInvalidCallersFileLeavesTheOldOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := callersFile(t, callersText([2]string{"shop", "one"}, [2]string{"blog", "two"}))
 		var logs strings.Builder
-		var applied []int // number of callers of each list
+		var applied []int // number of callers in each list that was applied
 		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)), func(list *List) { applied = append(applied, len(list.Callers)) })
 		if err != nil {
 			t.Fatal(err)
@@ -119,7 +119,7 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 		cfg    Config
 		auth   []string
 		cert   string
-		caller string // the accepted caller and its owner, separated by a slash
+		caller string // accepted caller and its owner, in the form caller/owner
 		reason string // reason for the rejection
 	}{
 		{"forwarded: a key", forward, []string{"Bearer key"}, "", "/", ""},
@@ -161,7 +161,7 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 			id := Of(ctx)
 			owner := id.Owner
 			if row.cfg.SharedKey == nil {
-				owner = strings.TrimPrefix(owner, id.APIKey.APIKeySum()) // a forwarded API key is the owner
+				owner = strings.TrimPrefix(owner, id.APIKey.APIKeySum()) // with a forwarded API key, the hash of the key is the owner
 			}
 			if got := id.Caller + "/" + owner; got != row.caller || id.SharesAPIKey() != (row.cfg.SharedKey != nil) {
 				t.Errorf("accepted as %q, under a shared API key: %v", got, id.SharesAPIKey())
@@ -216,7 +216,8 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 	}
 }
 
-// certificateOf returns a certificate with a DNS name, or with a common name if name has no dot.
+// certificateOf returns a certificate with the DNS name name or, if name contains no dot, with the common
+// name name.
 func certificateOf(name string) *Certificate {
 	if strings.Contains(name, ".") {
 		return &Certificate{Names: []string{"elsewhere.internal", name}, CommonName: "anybody"}
@@ -224,7 +225,7 @@ func certificateOf(name string) *Certificate {
 	return &Certificate{CommonName: name}
 }
 
-// reasonOf returns the reason for an authentication error.
+// reasonOf returns the reason in an authentication error.
 func reasonOf(err error) string {
 	denied, ok := errors.AsType[*Error](err)
 	if !ok {

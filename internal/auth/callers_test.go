@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// withHashes replaces each <name> with the hash of the token that has this name.
+// withHashes replaces each <name> in a text with the hash of the token of that name.
 func withHashes(text string) string {
 	for _, token := range []string{"one", "two", "three", "ops"} {
 		text = strings.ReplaceAll(text, "<"+token+">", Hash(token))
@@ -44,7 +44,7 @@ func mustParse(t *testing.T, text string) *List {
 	return list
 }
 
-// byToken returns the caller with a token, or nil.
+// byToken returns the caller that has a token, or nil.
 func byToken(list *List, token string) *Caller { return list.tokens[hashOf(token)] }
 
 // nameOf returns the name of a caller, or "" for nil.

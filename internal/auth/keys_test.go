@@ -19,7 +19,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// keysServer serves an issuer's keys over TLS, and counts the requests.
+// keysServer serves the keys of an issuer over TLS and counts the requests.
 type keysServer struct {
 	*httptest.Server
 	asked  atomic.Int64
@@ -42,7 +42,7 @@ func answerWith(text []byte) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) }
 }
 
-// issuer returns an issuer whose keys are on this server.
+// issuer returns an issuer whose keys this server serves.
 func (s *keysServer) issuer(t *testing.T) Issuer {
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 	return Issuer{Name: "https://issuer.example", Audience: "easel", KeysURL: s.URL + "/keys", CAFile: inFile(t, authority)}
@@ -113,7 +113,7 @@ func TestKeysComeFromTheirAddressAlone(t *testing.T) {
 	}
 }
 
-// refresh reads an issuer's keys immediately.
+// refresh reads the keys of an issuer at once.
 func (i *issued) refresh(t *testing.T, name string) {
 	i.List().Issuers[name].refresh(t.Context(), i.logger.With("issuer", name))
 }
@@ -245,7 +245,7 @@ func TestASlowIssuerHoldsUpNoOther(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); v.ReadKeys(t.Context()) }()
 	<-began
-	for { // until the second issuer's keys are loaded
+	for { // until the keys of the second issuer are loaded
 		_, _, err := v.verify(key.sign(t, claims(nil), nil))
 		if err == nil {
 			break

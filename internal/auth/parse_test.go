@@ -12,7 +12,7 @@ func TestEveryFaultOfAFileIsToldWithItsLine(t *testing.T) {
 		name  string
 		text  string
 		lines []int
-		words []string // part of each error message
+		words []string // expected parts of the messages
 	}{
 		{"an empty file", "", []int{1}, []string{"wrong file: A mapping with the callers"}},
 		{"a comment alone", "# nobody\n", []int{1}, []string{"wrong file"}},

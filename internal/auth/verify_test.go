@@ -27,7 +27,7 @@ import (
 	"github.com/go-jose/go-jose/v4"
 )
 
-// signing is an issuer's key, with which the tests sign tokens.
+// signing is a key with which tests sign tokens, as an issuer does.
 type signing struct {
 	private crypto.Signer
 	public  jose.JSONWebKey
@@ -53,7 +53,7 @@ func newSigning(t testing.TB, id string, algorithm jose.SignatureAlgorithm) sign
 	return signing{private, jose.JSONWebKey{Key: private.Public(), KeyID: id, Algorithm: string(algorithm), Use: "sig"}}
 }
 
-// claims returns a valid token's claims with some changes. A nil value removes a claim.
+// claims returns valid claims with some changes. A nil value removes a claim.
 func claims(changes map[string]any) map[string]any {
 	now := time.Now().Unix()
 	all := map[string]any{"iss": "https://issuer.example", "aud": "easel", "sub": "poster", "iat": now, "exp": now + 600}
@@ -62,7 +62,7 @@ func claims(changes map[string]any) map[string]any {
 	return all
 }
 
-// sign returns a signed token with the given claims. extra has additional members of its header.
+// sign returns a signed token with the given claims. extra contains additional members of the header.
 func (s signing) sign(t testing.TB, said map[string]any, extra map[jose.HeaderKey]any) string {
 	t.Helper()
 	options := &jose.SignerOptions{ExtraHeaders: extra}
@@ -88,7 +88,7 @@ func (s signing) sign(t testing.TB, said map[string]any, extra map[jose.HeaderKe
 	return text
 }
 
-// keySet returns the JSON Web Key Set with the public keys.
+// keySet returns a JSON Web Key Set with the public keys.
 func keySet(t testing.TB, keys ...signing) []byte {
 	t.Helper()
 	var set jose.JSONWebKeySet
@@ -102,7 +102,7 @@ func keySet(t testing.TB, keys ...signing) []byte {
 	return text
 }
 
-// inFile writes text to a new file, and returns the file's path.
+// inFile writes text to a new file and returns the path.
 func inFile(t testing.TB, text []byte) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
@@ -123,7 +123,7 @@ type issued struct {
 	path string
 }
 
-// loadIssuers loads a callers file with issuers.
+// loadIssuers loads a callers file with the given issuers.
 func loadIssuers(t testing.TB, logs io.Writer, issuers ...Issuer) *issued {
 	t.Helper()
 	i := &issued{path: inFile(t, nil)}
@@ -156,7 +156,7 @@ func (i *issued) write(t testing.TB, issuers ...Issuer) {
 	}
 }
 
-// edit replaces the issuers of the callers file.
+// edit replaces the issuers in the callers file and reloads it.
 func (i *issued) edit(t testing.TB, issuers ...Issuer) {
 	t.Helper()
 	i.write(t, issuers...)
@@ -167,7 +167,7 @@ func (i *issued) edit(t testing.TB, issuers ...Issuer) {
 
 func (i *issued) verify(token string) (Subject, time.Time, error) { return i.List().verify(token) }
 
-// startIssuers loads a callers file with issuers, and reads the issuers' keys until the test ends.
+// startIssuers loads a callers file with issuers and follows the issuers' keys until the test ends.
 func startIssuers(t testing.TB, issuers ...Issuer) (v *issued, logs *lockedBuffer) {
 	t.Helper()
 	logs = &lockedBuffer{}
@@ -176,7 +176,7 @@ func startIssuers(t testing.TB, issuers ...Issuer) (v *issued, logs *lockedBuffe
 	return v, logs
 }
 
-// run reads the issuers' keys once, and then follows their changes until the test ends.
+// run reads the keys of all issuers, and then follows their changes until the test ends.
 func run(t testing.TB, callers *Callers) {
 	ctx, cancel := context.WithCancel(context.Background())
 	callers.ReadKeys(ctx)
@@ -185,7 +185,7 @@ func run(t testing.TB, callers *Callers) {
 	t.Cleanup(func() { cancel(); <-ended })
 }
 
-// lockedBuffer is a log buffer for concurrent writers.
+// lockedBuffer is a buffer to which several goroutines can write.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -231,7 +231,7 @@ func TestNoForgedTokenNamesAnybody(t *testing.T) {
 		text, _ := json.Marshal(value)
 		return base64.RawURLEncoding.EncodeToString(text)
 	}
-	secret := []byte(fmt.Sprint(key.public.Key.(*rsa.PublicKey).N)) // an attacker knows the public key
+	secret := []byte(fmt.Sprint(key.public.Key.(*rsa.PublicKey).N)) // known to an attacker, because it is part of the public key
 	symmetric, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.HS256, Key: secret}, (&jose.SignerOptions{}).WithHeader("kid", "one"))
 	if err != nil {
 		t.Fatal(err)
