@@ -18,19 +18,19 @@ import (
 // largest is the maximum size of a request message, in bytes.
 const largest = 1280 << 10
 
-// call is a unary call by the attacker, with an encoded request.
+// call is a unary call of the attacker with an encoded request.
 type call struct {
 	method string
 	body   []byte
 }
 
-// always returns a function for a call that needs no earlier order.
+// always returns a function that returns a fixed call, which needs no earlier order.
 func always(method string, body []byte) func(*siege, *grpc.ClientConn) call {
 	return func(*siege, *grpc.ClientConn) call { return call{method, body} }
 }
 
-// readLarge orders a render with the prompt "large", and returns a call that reads the render. recordsWith enlarges its
-// record.
+// readLarge orders a render with the prompt "large" and returns a call that reads it. recordsWith makes its record
+// larger.
 func readLarge(s *siege, conn *grpc.ClientConn) call {
 	id, err := s.order(as(s.t.Context(), s.attacker), conn, "k", "large")
 	if err != nil {
@@ -42,7 +42,8 @@ func readLarge(s *siege, conn *grpc.ClientConn) call {
 	}
 }
 
-// recordsWith returns a catalog wrapper that adds members to the records of renders whose prompt is "large".
+// recordsWith returns a function that wraps a catalog and adds members to the records of renders with the prompt
+// "large".
 func recordsWith(members string) func(http.Handler) http.Handler {
 	return func(catalog http.Handler) http.Handler {
 		return changed(catalog, func(path string) bool { return strings.HasPrefix(path, "/generations/") }, func(body []byte) []byte {
@@ -62,10 +63,10 @@ func TestAttackOfOneTeamOnItsNeighbour(t *testing.T) { // faults D1, D2, D5, D6
 	list := mustMarshal(t, &easelv1.ListGenerationsRequest{PageSize: 1000})
 	long := func(catalog http.Handler) http.Handler { return spliced(catalog, "/generations", foreign(6_800_000)) }
 	for name, row := range map[string]struct {
-		catalog func(http.Handler) http.Handler // wraps the catalog; nil means no wrapper
+		catalog func(http.Handler) http.Handler // wraps the catalog; may be nil
 		workers int
 		call    func(*siege, *grpc.ClientConn) call
-		cpu     time.Duration // maximum processor time for one call; zero means no limit
+		cpu     time.Duration // maximum processor time per call; zero means no limit
 	}{
 		"D1 states of a filter":     {nil, 4, always(easelv1.GenerationService_ListGenerations_FullMethodName, field(3, field(2, zeros))), 250 * time.Millisecond},
 		"D1 dimensions of a report": {nil, 4, always(easelv1.AccountService_ListUsage_FullMethodName, field(3, zeros)), 250 * time.Millisecond},

@@ -29,28 +29,28 @@ import (
 )
 
 const (
-	// attackRise is the maximum increase of the server's resident memory during an attack, in bytes.
+	// attackRise is the maximum growth of the server's resident memory during an attack, in bytes.
 	attackRise = 64 << 20
-	// attackers is the number of connections that run an attack. The cost of an attack increases with this number.
+	// attackers is the number of connections over which an attack runs. With more connections, an attack costs more.
 	attackers = 2
 	// neverLate is the maximum duration of a bystander's call.
 	neverLate = 20 * time.Second
 )
 
-// enemy has everything that an attacker knows about the server.
+// enemy contains the attacker's knowledge about the server.
 type enemy struct {
 	t    *testing.T
 	dial func() (net.Conn, error)
-	// path and headers form a valid call at the address.
+	// path and headers make up a valid call at the address.
 	path    string
 	headers []hpack.HeaderField
 }
 
-// attacked is a server in its own process, so that its memory is separate from the attacker's memory.
+// attacked is a server in its own process, so that its memory can be measured separately.
 type attacked struct {
-	grpc, rest, admin string // addresses of these listeners
+	grpc, rest, admin string // addresses of the listeners
 	pid               int
-	trust             *tls.Config // nil for plaintext
+	trust             *tls.Config // TLS configuration that trusts the server; nil for plaintext
 }
 
 func startAttacked(t *testing.T, encrypted bool) attacked {
@@ -139,8 +139,8 @@ func accountOver(t *testing.T, client *http.Client, base string) error {
 	return nil
 }
 
-// attack runs an attack on several connections concurrently. It returns the number of frames and connections that the
-// server accepted.
+// attack runs an attack over several connections concurrently. It returns the number of frames and connections that the
+// server has accepted.
 func (e enemy) attack(one func(e enemy, conn net.Conn) int) int {
 	var all sync.WaitGroup
 	var done atomic.Int64
@@ -152,7 +152,7 @@ func (e enemy) attack(one func(e enemy, conn net.Conn) int) int {
 				return
 			}
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(2 * time.Second)) // the server may stop reading
+			_ = conn.SetDeadline(time.Now().Add(2 * time.Second)) // ends the attack even if the server stops reading
 			done.Add(int64(one(e, conn)))
 		})
 	}
@@ -160,7 +160,7 @@ func (e enemy) attack(one func(e enemy, conn net.Conn) int) int {
 	return int(done.Load())
 }
 
-// speak starts HTTP/2 on a connection, with some settings.
+// speak starts HTTP/2 on a connection with the given settings.
 func speak(conn net.Conn, settings ...http2.Setting) *http2.Framer {
 	_, _ = io.WriteString(conn, http2.ClientPreface)
 	framer := http2.NewFramer(conn, conn)
@@ -168,8 +168,8 @@ func speak(conn net.Conn, settings ...http2.Setting) *http2.Framer {
 	return framer
 }
 
-// listen reads the server's frames until the connection ends. Otherwise the attacker's flow-control window would stop
-// the server.
+// listen reads the server's frames until the connection ends. If the attacker did not read, its flow-control window would
+// stop the server.
 func listen(framer *http2.Framer) {
 	go func() {
 		for {
@@ -180,17 +180,17 @@ func listen(framer *http2.Framer) {
 	}()
 }
 
-// block returns the encoded headers of the enemy's call, followed by more headers.
+// block returns the encoded headers of the enemy's call, followed by additional headers.
 func (e enemy) block(more ...hpack.HeaderField) []byte {
 	var out bytes.Buffer
 	encoder := hpack.NewEncoder(&out)
 	for _, field := range append(append([]hpack.HeaderField{{Name: ":path", Value: e.path}}, e.headers...), more...) {
-		_ = encoder.WriteField(field) // can't fail, because it writes to memory
+		_ = encoder.WriteField(field) // cannot fail, because it writes to memory
 	}
 	return out.Bytes()
 }
 
-// until repeats a step until the limit is reached or the step fails, and returns the number of successful steps.
+// until repeats a step until it fails or the limit is reached. It returns the number of successful steps.
 func until(limit int, step func(n int) error) (done int) {
 	for ; done < limit; done++ {
 		if step(done) != nil {
@@ -213,8 +213,8 @@ func rapidReset(e enemy, conn net.Conn) int {
 	})
 }
 
-// headerBomb adds one large header to the connection's table, and refers to the header many times by its index. Each
-// byte of such a request becomes four kilobytes at the server.
+// headerBomb adds a large header to the connection's table and then refers to it many times by its index. The server
+// expands each byte of such a request to four kilobytes.
 func headerBomb(e enemy, conn net.Conn) int {
 	framer := speak(conn)
 	listen(framer)
@@ -223,18 +223,18 @@ func headerBomb(e enemy, conn net.Conn) int {
 	for _, field := range append(e.headers, hpack.HeaderField{Name: ":path", Value: e.path}, hpack.HeaderField{Name: "x-bomb", Value: strings.Repeat("x", 3800)}) {
 		_ = encoder.WriteField(field)
 	}
-	bomb := append(out.Bytes(), bytes.Repeat([]byte{0x80 | 62}, 12<<10)...) // 62 is the latest entry in the table
+	bomb := append(out.Bytes(), bytes.Repeat([]byte{0x80 | 62}, 12<<10)...) // 62 is the index of the latest entry in the table
 	return until(500, func(n int) error {
 		return framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*n + 1), BlockFragment: bomb, EndHeaders: true, EndStream: true})
 	})
 }
 
-// slowHeaders opens connections that send the start of a request and never complete it.
+// slowHeaders opens connections that send only the start of a request.
 func slowHeaders(e enemy, conn net.Conn) int {
 	return crowd(e, conn, "GET / HTTP/1.1\r\nHost: easel.test\r\nX: ")
 }
 
-// halfHandshakes opens connections that send the start of a TLS hello, and nothing more.
+// halfHandshakes opens connections that send only the start of a TLS handshake.
 func halfHandshakes(e enemy, conn net.Conn) int { return crowd(e, conn, "\x16\x03\x01\x02\x00\x01") }
 
 func crowd(e enemy, first net.Conn, begin string) int {
@@ -255,8 +255,8 @@ func crowd(e enemy, first net.Conn, begin string) int {
 	return done
 }
 
-// attacks lists the attacks for each kind of address. Package server tests cheaper attacks. least is the number of frames
-// and connections that the server must accept for a meaningful test.
+// attacks contains the attacks on each kind of address. Package server tests cheaper attacks. least is the minimum number
+// of frames and connections that the server must accept; with fewer, the test would prove nothing.
 var attacks = map[string][]struct {
 	name  string
 	run   func(enemy, net.Conn) int
@@ -282,14 +282,14 @@ func TestAttacksOnTheProtocolCostLittleMemoryAndOthersAreServed(t *testing.T) { 
 		for _, one := range attacks[on.kind] {
 			name := fmt.Sprintf("%s on %s%s", one.name, on.address, map[bool]string{true: " over TLS"}[on.encrypted])
 			t.Run(name, func(t *testing.T) {
-				server := startAttacked(t, on.encrypted) // a new server, whose memory no earlier attack has increased
+				server := startAttacked(t, on.encrypted) // a new server, because an earlier attack may have increased its memory
 				server.withstand(t, server.enemy(t, on.address, on.kind), one.run, one.least)
 			})
 		}
 	}
 }
 
-// withstand attacks the server, while a bystander sends calls. It checks the server's memory and the number of accepted
+// withstand attacks the server while a bystander sends calls. It checks the server's memory, and the number of accepted
 // frames and connections.
 func (a attacked) withstand(t *testing.T, e enemy, one func(enemy, net.Conn) int, least int) {
 	t.Helper()
@@ -304,7 +304,7 @@ func (a attacked) withstand(t *testing.T, e enemy, one func(enemy, net.Conn) int
 	done := e.attack(one)
 	took := time.Since(began)
 	for beside.calls.Load() == undisturbed && !t.Failed() {
-		time.Sleep(time.Millisecond) // wait for one more call, because an attack may be short
+		time.Sleep(time.Millisecond) // waits for at least one call, because an attack may be short
 	}
 	served := beside.calls.Load() - undisturbed
 	beside.stop()
@@ -319,7 +319,7 @@ func (a attacked) withstand(t *testing.T, e enemy, one func(enemy, net.Conn) int
 	}
 }
 
-// enemy returns an attacker who knows a valid call at an address.
+// enemy returns an attacker that knows a valid call at an address.
 func (a attacked) enemy(t *testing.T, address, kind string) enemy {
 	field := func(name, value string) hpack.HeaderField { return hpack.HeaderField{Name: name, Value: value} }
 	e := enemy{t: t, headers: []hpack.HeaderField{field(":scheme", "http"), field(":authority", "easel.test"), field("authorization", "Bearer key")}}

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// invoke sends a unary call with an encoded request, and drops the response.
+// invoke sends a unary call with an encoded request and discards the response.
 func invoke(ctx context.Context, conn *grpc.ClientConn, key, method string, body []byte) error {
 	return conn.Invoke(as(ctx, key), method, encoded(body), encoded(nil), grpc.ForceCodec(rawCodec{}))
 }
@@ -24,8 +24,8 @@ func field(number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), value)
 }
 
-// quotesAtOnce wraps a catalog so that it answers quotes without checking their inputs. The test measures only the cost
-// in Easel.
+// quotesAtOnce wraps a catalog so that it returns quotes without checking the inputs. The test then measures only the
+// cost in Easel.
 func quotesAtOnce(catalog http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/quote") {
@@ -66,7 +66,7 @@ func TestAttackByQueries(t *testing.T) { // fault D13
 	}
 }
 
-// get sends a REST GET request, and drops the response.
+// get sends a GET request over REST and discards the response.
 func (s *siege) get(ctx context.Context, client *http.Client, path, credential string) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.rest+path, nil)
 	if err != nil {

@@ -33,11 +33,11 @@ func TestMain(m *testing.M) {
 	os.Exit(proctest.Main(m))
 }
 
-// noiseFloor is a p99 of the neighbor's calls. Only a larger p99 is compared with the p99 before the attack. Smaller values
-// vary too much, because the attacker, the server, the catalog and the neighbor share one machine's processors.
+// noiseFloor is the smallest p99 of the neighbor's calls that is compared with the p99 before the attack. Smaller values
+// vary too much, because the attacker, the server, the catalog and the neighbor share the processors of one machine.
 const noiseFloor = 100 * time.Millisecond
 
-// chartLimits returns the Helm chart's settings for Go's garbage collector.
+// chartLimits returns the settings of Go's garbage collector in the Helm chart.
 func chartLimits(t *testing.T) map[string]string {
 	t.Helper()
 	values, err := os.ReadFile(filepath.Join("..", "..", "deploy", "helm", "easel", "values.yaml"))
@@ -49,10 +49,10 @@ func chartLimits(t *testing.T) map[string]string {
 	}
 }
 
-// inFull reports whether attacks run at full size and in isolation, so that times can be compared.
+// inFull reports whether attacks run at full size and one at a time, so that times can be compared.
 func inFull() bool { return os.Getenv("EASEL_TEST_ATTACKS") == "full" }
 
-// sizeOf returns the full size if attacks run at full size, and otherwise the short one.
+// sizeOf returns full if attacks run at full size, and short otherwise.
 func sizeOf[T any](full, short T) T {
 	if inFull() {
 		return full
@@ -60,12 +60,12 @@ func sizeOf[T any](full, short T) T {
 	return short
 }
 
-// as returns a context whose calls have a credential.
+// as returns a context whose calls carry a credential.
 func as(ctx context.Context, key string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
 }
 
-// bearing returns a context whose calls have a credential and a deadline.
+// bearing returns a context whose calls carry a credential and have a deadline.
 func bearing(t *testing.T, token string, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
@@ -73,18 +73,18 @@ func bearing(t *testing.T, token string, limit time.Duration) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 }
 
-// encoded is an encoded message. The attacker encodes its messages before the attack, because it shares the processors
-// with the server.
+// encoded is an encoded message. Messages are encoded before the attack, because the attacker and the server share the
+// processors.
 type encoded []byte
 
-// rawCodec sends [encoded] messages, and drops the responses.
+// rawCodec sends [encoded] messages and discards the responses.
 type rawCodec struct{}
 
 func (rawCodec) Marshal(message any) ([]byte, error) { return message.(encoded), nil }
 func (rawCodec) Unmarshal([]byte, any) error         { return nil }
 func (rawCodec) Name() string                        { return "proto" }
 
-// siege is a server in its own process with the chart's limits, a catalog in this process, and two clients: an
+// siege is a server in its own process with the limits in the chart, a catalog in this process, and two clients: an
 // attacker, and a neighbor at another address.
 type siege struct {
 	attacked
@@ -92,20 +92,20 @@ type siege struct {
 	box                 *sandbox.Sandbox
 	attacker, neighbour string // credentials
 	served              *proctest.Process
-	near                *grpc.ClientConn // the neighbor's connection
-	// call is the neighbor's call. It is sent at the interval every. A p99 below floor is not compared.
+	near                *grpc.ClientConn // connection of the neighbor
+	// call sends one of the neighbor's calls, at the interval every. If the p99 is below floor, it is not compared.
 	call         func(ctx context.Context) error
 	every, floor time.Duration
 }
 
 // siegeConfig configures a siege.
 type siegeConfig struct {
-	// before wraps the catalog. Nil means no wrapper.
+	// before wraps the catalog; may be nil.
 	before func(catalog http.Handler) http.Handler
-	// ledger is the ledger's URL for a shared API key. The attacker and the neighbor then belong to two teams. Empty
-	// means forwarded API keys.
+	// ledger is the URL of the ledger. If it is set, the API key is shared, and the attacker and the neighbor belong to two
+	// teams. Otherwise, both forward their API keys.
 	ledger string
-	// settings has additional settings of the server.
+	// settings contains additional settings of the server.
 	settings map[string]string
 }
 
@@ -145,7 +145,7 @@ func newSiege(t *testing.T, c siegeConfig) *siege {
 	return s
 }
 
-// twoTeams returns the settings for a shared API key and two teams. Each caller's token is its name.
+// twoTeams returns the settings for a shared API key and two teams. The token of each caller is its name.
 func twoTeams(t *testing.T, held string) map[string]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -171,7 +171,7 @@ func (s *siege) newKey() string {
 	return key
 }
 
-// dialFrom returns a gRPC connection to the server from one of this machine's addresses.
+// dialFrom connects to the server over gRPC from one of this machine's addresses.
 func (s *siege) dialFrom(address string, options ...grpc.DialOption) *grpc.ClientConn {
 	s.t.Helper()
 	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
@@ -184,8 +184,8 @@ func (s *siege) dialFrom(address string, options ...grpc.DialOption) *grpc.Clien
 	return conn
 }
 
-// measure sends the neighbor's calls at a constant rate, without waiting for responses. It returns the 99th percentile
-// of their durations. Every call must succeed.
+// measure sends the neighbor's calls at a constant rate without waiting for responses. It returns the 99th percentile of
+// their durations. All calls must succeed.
 func (s *siege) measure(length time.Duration) time.Duration {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(as(s.t.Context(), s.neighbour), length+time.Minute)
@@ -209,7 +209,7 @@ func (s *siege) measure(length time.Duration) time.Duration {
 	return took[len(took)*99/100]
 }
 
-// cpu returns the processor time that the server has used.
+// cpu returns the processor time that the server has used so far.
 func (s *siege) cpu() time.Duration {
 	s.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.pid))
@@ -228,28 +228,28 @@ func (s *siege) cpu() time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// assault is an attack with its limits.
+// assault is an attack and its limits.
 type assault struct {
-	// workers is the number of goroutines that call one in a loop. Each goroutine passes its number.
+	// workers is the number of goroutines that call one in a loop. worker is the number of the goroutine.
 	workers int
 	one     func(ctx context.Context, worker int) error
-	// hold starts an attack before the neighbor is measured. The attack lasts until ctx is done. hold returns the
-	// number of its successes.
+	// hold starts an attack that lasts until ctx is done, before the neighbor's calls are measured. It returns the number of
+	// successes.
 	hold func(ctx context.Context) int64
-	// least is the minimum number of successes for a meaningful test.
+	// least is the minimum number of successes. With fewer, the test would prove nothing.
 	least int64
-	// memory is the maximum increase of the server's memory, in bytes. cpu is the maximum processor time for each
-	// success. Zero means no limit.
+	// memory is the maximum growth of the server's memory, in bytes. cpu is the maximum processor time per success. Zero means
+	// no limit.
 	memory int
 	cpu    time.Duration
 }
 
-// alongside runs an attack while the neighbor sends calls. It checks the durations of these calls, and the server's
-// memory and processor time.
+// alongside runs an attack while the neighbor sends calls. It checks the durations of the calls, and the server's memory
+// and processor time.
 func (s *siege) alongside(a assault) {
 	s.t.Helper()
 	length := sizeOf(10*time.Second, time.Second)
-	s.measure(length / 4) // the first calls open the connections
+	s.measure(length / 4) // opens the connections
 	quiet := s.measure(length)
 	before := s.forgetPeak()
 	ctx, stop := context.WithCancel(s.t.Context())
@@ -270,7 +270,7 @@ func (s *siege) alongside(a assault) {
 	}
 	attacked := s.measure(length)
 	for late := time.Now().Add(time.Minute); through.Load() < a.least && a.workers > 0 && time.Now().Before(late); {
-		time.Sleep(10 * time.Millisecond) // a busy machine needs more time for a.least successes
+		time.Sleep(10 * time.Millisecond) // a busy machine may need more time
 	}
 	worked = s.cpu() - worked
 	stop()
@@ -298,7 +298,7 @@ func (s *siege) judge(a assault, quiet, worst time.Duration, through int64, more
 	}
 }
 
-// forgetPeak resets the server's peak memory, and returns its current memory.
+// forgetPeak resets the peak of the server's memory and returns its current memory.
 func (s *siege) forgetPeak() (now int) {
 	s.t.Helper()
 	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.pid), []byte("5"), 0o200); err != nil {

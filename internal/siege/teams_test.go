@@ -22,11 +22,11 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	_ "github.com/easel-grpc/easel/internal/ledger" // SQLite with the ledger's clock function
+	_ "github.com/easel-grpc/easel/internal/ledger" // registers SQLite with the ledger's clock function
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// spliced wraps a catalog so that it appends records to the list at path.
+// spliced wraps a catalog and appends records to its list at path.
 func spliced(catalog http.Handler, path, more string) http.Handler {
 	return changed(catalog, func(asked string) bool { return asked == path }, func(body []byte) []byte {
 		at := bytes.LastIndexByte(body, ']')
@@ -37,7 +37,7 @@ func spliced(catalog http.Handler, path, more string) http.Handler {
 	})
 }
 
-// changed wraps a catalog so that it modifies its responses to GET requests for some paths.
+// changed wraps a catalog and modifies its responses to GET requests for some paths.
 func changed(catalog http.Handler, paths func(path string) bool, change func(body []byte) []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || !paths(strings.TrimPrefix(r.URL.Path, sandbox.BasePath)) {
@@ -53,7 +53,7 @@ func changed(catalog http.Handler, paths func(path string) bool, change func(bod
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(answer.Code)
-		_, _ = w.Write(body) // the server may have disconnected
+		_, _ = w.Write(body) // fails if the server has disconnected
 	})
 }
 
@@ -62,7 +62,7 @@ func newLedger(t *testing.T) string {
 	return "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 }
 
-// order places an order for the caller whose credential is in ctx, and returns the generation ID.
+// order places an order as the caller in ctx and returns the generation ID.
 func (s *siege) order(ctx context.Context, conn *grpc.ClientConn, key, prompt string) (string, error) {
 	created, err := easelv1.NewGenerationServiceClient(conn).CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
 		ModelId: "studio/haiku", IdempotencyKey: key, InputsJson: fmt.Sprintf(`{"prompt":%q}`, prompt),
@@ -93,7 +93,8 @@ func (s *siege) placesOrders() {
 	}
 }
 
-// foreign returns catalog records of generations that Easel has not ordered, of about size bytes in total.
+// foreign returns the catalog's records of generations that were not ordered through Easel. Together, they have about
+// size bytes.
 func foreign(size int) string {
 	var all strings.Builder
 	for n := 0; all.Len() < size; n++ {
@@ -107,7 +108,7 @@ func TestAttackByLongPromptsOnTheWatchesOfOthers(t *testing.T) { // fault D8
 	long := []byte(`"prompt":"` + strings.Repeat("p", 900_000) + `"`)
 	s := newSiege(t, siegeConfig{ledger: newLedger(t), before: func(catalog http.Handler) http.Handler {
 		return changed(catalog, func(path string) bool { return strings.HasPrefix(path, "/generations") }, func(body []byte) []byte {
-			return bytes.ReplaceAll(body, []byte(`"prompt":"long"`), long) // the sandbox would reject such a long prompt
+			return bytes.ReplaceAll(body, []byte(`"prompt":"long"`), long) // longer than the sandbox allows
 		})
 	}})
 	conn := s.dialFrom("127.0.0.1")
@@ -194,7 +195,7 @@ func TestAttackByWatchesOfMadeUpIDsBehindASharedKey(t *testing.T) { // fault D7
 			for err == nil {
 				err = stream.RecvMsg(encoded(nil))
 			}
-			select { // without a pause, the processors would be the bottleneck instead of the ledger
+			select { // without a pause, the processors and not the ledger would be the bottleneck
 			case <-time.After(5 * time.Second):
 			case <-ctx.Done():
 			}
@@ -203,7 +204,7 @@ func TestAttackByWatchesOfMadeUpIDsBehindASharedKey(t *testing.T) { // fault D7
 	})
 }
 
-// madeUpWatches returns n encoded requests, each for a watch of 1,000 made-up IDs.
+// madeUpWatches returns n encoded requests. Each of them watches 1,000 made-up IDs.
 func madeUpWatches(t *testing.T, n int) [][]byte {
 	t.Helper()
 	requests := make([][]byte, n)
@@ -233,7 +234,7 @@ func TestAttackByWatchesOfManyMadeUpIDs(t *testing.T) { // fault A4
 	}
 }
 
-// watchMany opens a WatchGenerations stream for the attacker, with an encoded request.
+// watchMany opens a stream of WatchGenerations for the attacker with an encoded request.
 func (s *siege) watchMany(ctx context.Context, conn *grpc.ClientConn, request []byte) (grpc.ClientStream, error) {
 	stream, err := conn.NewStream(as(ctx, s.attacker), &grpc.StreamDesc{ServerStreams: true},
 		easelv1.GenerationService_WatchGenerations_FullMethodName, grpc.ForceCodec(rawCodec{}))
@@ -257,8 +258,8 @@ func TestAttackByWatchesOfEverythingOfATeamWithoutOrders(t *testing.T) { // faul
 	s.alongside(assault{least: 10, memory: 200 << 20, hold: s.watches(conn, requests)})
 }
 
-// watches returns a function that opens watches for the attacker and returns the number of open watches. The watches
-// end when ctx is done.
+// watches returns a function that opens watches for the attacker and returns the number of open watches. They end when
+// ctx is done.
 func (s *siege) watches(conn *grpc.ClientConn, requests [][]byte) func(ctx context.Context) int64 {
 	return func(ctx context.Context) (open int64) {
 		for _, request := range requests {
@@ -276,7 +277,7 @@ func (s *siege) watches(conn *grpc.ClientConn, requests [][]byte) func(ctx conte
 	}
 }
 
-// heartbeats keeps a watch of everything open for the neighbor, and checks that the watch's heartbeats arrive in time.
+// heartbeats keeps a watch of everything open for the neighbor. It checks that heartbeats arrive in time.
 func (s *siege) heartbeats() (stop func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(as(s.t.Context(), s.neighbour))
@@ -294,7 +295,7 @@ func (s *siege) heartbeats() (stop func()) {
 			case err != nil:
 				s.t.Errorf("a neighbour's watch: %v", err)
 				return
-			case silence > sizeOf(3*time.Second, 15*time.Second): // attacks that are not at full size run in parallel
+			case silence > sizeOf(3*time.Second, 15*time.Second): // at a smaller size, attacks run in parallel
 				s.t.Errorf("a neighbour's watch was silent for %v", silence)
 			}
 		}
