@@ -14,15 +14,16 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// secondJobs has commands by language that add a job to the journal of a service, in the directory of the service.
+// secondJobs contains, for each language, a command that adds a job to the journal of a service. It runs in the directory
+// of the service.
 var secondJobs = map[string][]string{
 	"python":     {root + "/.build/clients/python/bin/python", "-c", `import sqlite3; sqlite3.connect("jobs.db", isolation_level=None).execute("INSERT INTO jobs (key, prompt) VALUES ('sea', 'a calm sea')")`},
 	"typescript": {"node", "-e", `const fs = require("fs"); fs.writeFileSync("jobs.json", JSON.stringify({ sea: { prompt: "a calm sea" }, ...JSON.parse(fs.readFileSync("jobs.json", "utf8")) }))`},
 	"java":       {"sh", "-c", `echo "sea.prompt=a calm sea" >> jobs.properties`},
 }
 
-// TestServicesFetchPaidRendersAtASpentBudget runs each service of a page with two jobs in its journal: a paid render, and a
-// job that exceeds the budget of its team.
+// TestServicesFetchPaidRendersAtASpentBudget runs each service from the pages with two jobs in its journal: a paid render,
+// and a job that exceeds the team's budget.
 func TestServicesFetchPaidRendersAtASpentBudget(t *testing.T) {
 	t.Parallel() // the test mostly waits
 	for language, add := range secondJobs {
@@ -64,7 +65,7 @@ func spendBudget(t *testing.T, dir string, command, add []string) {
 	}
 	start().Kill()
 	build(t, dir, add)
-	run := start() // watches the paid render, although the budget rejects the other job
+	run := start() // the service watches the paid render, although the budget rejects the other job
 	s.admin(t, http.MethodDelete, "faults", "", nil)
 	code, err := run.Wait(patience)
 	said := run.Output.String()

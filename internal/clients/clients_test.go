@@ -22,7 +22,7 @@ var languages = flag.String("languages", "go", "the examples to run, of go, pyth
 // patience is the maximum duration of each step on a busy machine.
 const patience = 2 * time.Minute
 
-// commands maps each language to the command that runs its example in the root of the repository.
+// commands contains, for each language, the command that runs its example in the root of the repository.
 var commands = map[string][]string{
 	"python":     {".build/clients/python/bin/python", "clients/python/example/render.py"},
 	"asyncio":    {".build/clients/python/bin/python", "clients/python/example/render_asyncio.py"},
@@ -31,7 +31,7 @@ var commands = map[string][]string{
 	"rust":       {".build/clients/rust/debug/easel-example"},
 }
 
-// client is one example, with its own API key and its own proxy to the server.
+// client is an example program with its own API key and its own proxy to the server.
 type client struct {
 	language string
 	command  []string
@@ -39,7 +39,7 @@ type client struct {
 	file     string // path of the downloaded picture
 	wire     *wire
 	run      *proctest.Process
-	want     string // pattern of the line that run must print
+	want     string // pattern of a line that the program must print
 }
 
 func TestThePagesOfClientsRunTheExamplesAsTheTestsDo(t *testing.T) {
@@ -86,7 +86,7 @@ func TestTheClientsHaveTheStepsOfAService(t *testing.T) {
 	}
 }
 
-// pageOf returns the path of the page of a client library.
+// pageOf returns the path of a client library's page.
 func pageOf(language string) string {
 	return filepath.Join(proctest.Root, "clients", language, "README.md")
 }
@@ -125,7 +125,7 @@ func newClients(t *testing.T, s *stack) (clients []*client) {
 	return clients
 }
 
-// start starts the example. A test can call it again after a run has ended.
+// start starts the example. It can be called again after the program has ended.
 func (c *client) start(t *testing.T, arguments ...string) {
 	t.Helper()
 	env := append(os.Environ(), "EASEL_ADDR="+c.wire.addr, "EASEL_API_KEY="+c.key)
@@ -138,7 +138,7 @@ func (c *client) watching() error {
 	return err
 }
 
-// together calls do for all clients concurrently, because each call takes long.
+// together calls do for all clients concurrently.
 func together(t *testing.T, clients []*client, do func(*client) error) {
 	t.Helper()
 	var group sync.WaitGroup
@@ -166,7 +166,7 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 	together(t, clients, (*client).watching)
 	for _, c := range clients {
 		ids[c] = must(t)(c.run.Await(0, `(?m)^ordered: (\S+)`, patience))
-		c.run.Kill() // the next run finds the order only by its key
+		c.run.Kill() // the next run can find the order only by its idempotency key
 		c.start(t, "studio/landscape", "a calm sea at dusk", c.file)
 	}
 	together(t, clients, (*client).watching)
@@ -179,7 +179,7 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 	for _, end := range []func(*proctest.Process){func(p *proctest.Process) { p.Stop() }, (*proctest.Process).Kill} {
 		end(s.facade)
 		s.serve(t)
-		s.awaitWatches(t, len(clients)) // all clients have reconnected
+		s.awaitWatches(t, len(clients)) // until all clients have reconnected
 	}
 
 	for _, c := range clients {

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// keyFile is a file whose API key changes after each call. It has the key of the next call.
+// keyFile is a file with the API key for the next call. The key changes after each call.
 type keyFile struct {
 	t    *testing.T
 	path string
@@ -28,7 +28,8 @@ func newKeyFile(t *testing.T) *keyFile {
 	return k
 }
 
-// see checks the API key of a call and writes the next key. A call that started before the write may have the previous key.
+// see checks the API key of a call and writes the next key. If the call started before the last write, it may have the
+// previous key.
 func (k *keyFile) see(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -48,7 +49,7 @@ func (k *keyFile) write() {
 	if err := os.WriteFile(k.path+".new", []byte(text), 0o600); err != nil {
 		k.t.Error(err)
 	}
-	if err := os.Rename(k.path+".new", k.path); err != nil { // a kubelet replaces a token in the same way
+	if err := os.Rename(k.path+".new", k.path); err != nil { // the kubelet replaces tokens in the same way
 		k.t.Error(err)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// built describes the packages that make creates below .build, by language. holds has the required files of each package. It
-// maps a pattern for the path to a pattern for the content.
+// built describes the packages that make creates below .build, by language. holds maps patterns for the paths of required
+// files to patterns for their content.
 var built = map[string]struct {
 	files string
 	holds map[string]string
@@ -85,7 +85,7 @@ func onlyOne(t *testing.T, pattern string) (path string) {
 	return path
 }
 
-// unpack returns the contents of the files in an archive by name.
+// unpack returns the contents of the files in an archive, by name.
 func unpack(t *testing.T, path string) (files map[string]string) {
 	t.Helper()
 	data, files := readFile(t, path), map[string]string{}

@@ -13,10 +13,10 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// remedies maps the name of a reason or code to its entry in clients/reasons.json.
+// remedies contains entries from clients/reasons.json, by the name of the reason or code.
 type remedies map[string]remedy
 
-// remedy has the class of an error. Again states whether a retry helps.
+// remedy is the class of an error. Again states whether a retry helps.
 type remedy struct{ Class, Again string }
 
 // errorTable is the content of clients/reasons.json.
@@ -47,7 +47,7 @@ func TestTheTableOfErrorsHasEachReasonAndCode(t *testing.T) {
 	table.has(t, table.Codes, code.Code_name)
 }
 
-// has checks that rows has every name of an enum, except the name of 0, which is not an error.
+// has checks that rows contains each name of an enum except the zero value, which is not an error.
 func (table errorTable) has(t *testing.T, rows remedies, names map[int32]string) {
 	t.Helper()
 	if len(rows) != len(names)-1 {

@@ -18,8 +18,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// script has the responses of a server to the calls of one program, and the expected behavior of the program. In strings
-// of Requests and Prints, * matches any text.
+// script contains a server's responses to the calls of one program, and the expected behavior of the program. In the
+// strings of Requests and Prints, * matches any text.
 type script struct {
 	Name     string
 	Call     []string          // arguments of the program; FILE is replaced by the path of a file
@@ -27,7 +27,7 @@ type script struct {
 	Timeout  int               // timeout in seconds; zero means the default
 	Answers  []answer          // answers to consecutive calls; the last answer repeats
 	Requests []map[string]any  // fields of each call's message; null means that a field is not set
-	Most     int               // maximum number of calls, if it differs from their number
+	Most     int               // maximum number of calls, if it is not len(Requests)
 	Prints   []string          // expected lines, without repeated lines
 	Attempts int               // maximum number of attempts for the call; zero means the default
 	TLS      bool              // whether the server uses TLS, with its own certificate
@@ -37,13 +37,13 @@ type script struct {
 	Logs     []string          // expected parts of the output, which includes the log
 }
 
-// answer is the response to one call: messages, and then an end, which is OK by default.
+// answer is the response to a call: messages followed by an end, which is OK by default.
 type answer struct {
-	For      string // idempotency key or generation ID; only the first call with it gets this answer
+	For      string // idempotency key or generation ID; only the first call that has it gets this answer
 	Messages []json.RawMessage
 	Fails    *failure
 	Then     string // "silence", or "freeze" (the current connections no longer carry data)
-	Lasts    string // time after its first call in which this answer repeats; empty means one call
+	Lasts    string // time for which this answer is repeated, from its first call on; empty means a single call
 }
 
 // failure is an error with its details.
@@ -54,7 +54,7 @@ type failure struct {
 
 const playSource = root + "/internal/clients/testdata/play"
 
-// players maps each language to the commands that build and start its program.
+// players contains the commands that build and start the program of each language.
 var players = map[string]struct{ build, start []string }{
 	"go": {
 		[]string{"go", "build", "-C", root, "-o", "DIR/play", "./internal/clients/testdata/play"},
@@ -101,7 +101,7 @@ func TestEveryHelperPlaysTheScripts(t *testing.T) {
 	}
 }
 
-// everyError returns a script with one order for each reason and each code. The order's idempotency key contains its name.
+// everyError returns a script with one order for each reason and code, whose name is part of the order's idempotency key.
 func everyError(table errorTable) script {
 	s := script{Name: "every error has its class", Call: []string{"order"}}
 	add := func(name string, row remedy, fails failure) {
@@ -124,7 +124,7 @@ func everyError(table errorTable) script {
 	return s
 }
 
-// everyEnd returns a script with one watch for each code. The name of the code is the ID of the watched render.
+// everyEnd returns a script with one watch for each code. The ID of the watched render is the name of the code.
 func everyEnd(table errorTable) script {
 	s := script{Name: "every code ends a watch or does not", Call: []string{"watch"}}
 	for _, name := range sortedKeys(table.Codes) {
@@ -142,7 +142,7 @@ func everyEnd(table errorTable) script {
 	return s
 }
 
-// play runs the program, and compares its output and its requests with the script.
+// play runs the program and checks its output and its requests.
 func (s *script) play(t *testing.T, command []string) {
 	served := newScripted(t, s)
 	file := filepath.Join(t.TempDir(), "file")
@@ -194,7 +194,7 @@ func (s *script) play(t *testing.T, command []string) {
 	}
 }
 
-// prepare creates the files that exist before the call.
+// prepare creates the files that must exist before the call.
 func (s *script) prepare(t *testing.T, file string) {
 	t.Helper()
 	for name, kind := range s.Files {
@@ -227,7 +227,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// logged matches the lines that a language's logging library may add.
+// logged matches lines that the logging library of a language may add.
 var logged = regexp.MustCompile(`(?m)^(?:\w{3} \d\d?, .*|(?:WARNING|INFO|SEVERE): .*|\d{4}[-/]\d\d[-/]\d\d.*|.*call (?:still failing|recovered).*)\n`)
 
 func (s *script) comparePrints(t *testing.T, said string) {

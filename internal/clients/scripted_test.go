@@ -30,20 +30,20 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// scripted is a server for the entire contract that responds as a script specifies. wire is the proxy in front of it.
+// scripted is a server for the complete contract that responds as a script specifies. wire is a proxy in front of it.
 type scripted struct {
 	t      *testing.T
 	script *script
 	wire   *wire
 	key    *keyFile
 
-	certificate string // PEM file, empty without TLS
+	certificate string // path of the certificate; empty without TLS
 
 	mu     sync.Mutex
 	next   int       // index of the next answer
-	since  time.Time // time of the first call with the next answer
+	since  time.Time // time of the first call that got this answer
 	called []map[string]any
-	failed map[string]bool // keys and IDs whose own answer has been sent
+	failed map[string]bool // keys and IDs whose own answers were sent
 }
 
 func newScripted(t *testing.T, s *script) *scripted {
@@ -71,12 +71,12 @@ func newScripted(t *testing.T, s *script) *scripted {
 	t.Cleanup(server.Stop)
 	served.wire = newWire(t, listener.Addr().String())
 	if s.Dead {
-		_ = served.wire.listener.Close() // the listener has no connections yet
+		_ = served.wire.listener.Close() // the listener has not accepted a connection yet
 	}
 	return served
 }
 
-// addr returns the address for the program.
+// addr returns the address to which the program connects.
 func (s *scripted) addr() string {
 	if s.certificate != "" {
 		return "https://" + s.wire.addr
@@ -172,7 +172,7 @@ func (s *scripted) newest() answer {
 	return one
 }
 
-// err returns the error with its details.
+// err returns the failure as an error with details.
 func (f *failure) err() error {
 	var details []protoadapt.MessageV1
 	if f.Reason != "" {

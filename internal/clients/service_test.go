@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// services describes the programs in the pages of the client libraries, by the language of their code blocks. file is the
-// name of the program's file. build and start are commands that run in the program's directory.
+// services contains the programs on the pages of the client libraries, by the language of their code blocks. file is the
+// name of the program's file. build and start are commands that run in its directory.
 var services = map[string]struct {
 	file         string
 	build, start []string
@@ -33,7 +33,7 @@ var services = map[string]struct {
 // compile is the command that compiles a TypeScript program with the package.
 const compile = "ln -s " + root + "/.build/clients/typescript/node_modules && node_modules/.bin/tsc --strict --target es2022 --module nodenext --types node"
 
-// root is the placeholder for the root of the repository.
+// root is a placeholder for the root of the repository in commands.
 const root = "ROOT"
 
 // TestTheServicesOfThePagesGoOnThroughKillsAndSilence runs each service unchanged, outside the repository.
@@ -83,7 +83,7 @@ func placed(t *testing.T, dir string, words []string) (found []string) {
 	return found
 }
 
-// restartUnder runs a service. While it watches, the service and the server are killed and the connection is frozen.
+// restartUnder runs a service. While the service watches, the test kills it and the server, and freezes the connection.
 func restartUnder(t *testing.T, dir string, command []string) {
 	t.Helper()
 	s, key := startStack(t, "--ledger-url", "sqlite:"+filepath.Join(t.TempDir(), "ledger.db")), "sandbox_live_of_a_service"

@@ -13,17 +13,17 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// stack is a catalog with its administration API, and a facade: the Easel server in front of this catalog.
+// stack is a catalog with an administration API, and a facade, which is an Easel server for this catalog.
 type stack struct {
 	program string
 	catalog string // host and port
-	addr    string // address of the facade, unchanged by restarts
+	addr    string // address of the facade, which stays the same after a restart
 	facade  *proctest.Process
 	metrics string // host and port of the facade's metrics
 	flags   []string
 }
 
-// startStack starts the catalog and the facade, which gets the additional flags.
+// startStack starts the catalog and the facade. flags are additional flags of the facade.
 func startStack(t *testing.T, flags ...string) *stack {
 	t.Helper()
 	s := &stack{program: proctest.Easel(t), addr: "127.0.0.1:0", flags: flags}
@@ -33,7 +33,7 @@ func startStack(t *testing.T, flags ...string) *stack {
 	return s
 }
 
-// serve starts the facade. A restarted facade has the same address.
+// serve starts the facade. If it is started again, it uses the same address.
 func (s *stack) serve(t *testing.T) {
 	t.Helper()
 	s.facade = proctest.Start(t, nil, append([]string{
@@ -81,7 +81,7 @@ func (s *stack) measured(t *testing.T, name, label string) (sum int) {
 	return sum
 }
 
-// hold injects faults into the catalog, so that it reports all renders as queued.
+// hold injects faults that make the catalog report all renders as queued.
 func (s *stack) hold(t *testing.T) {
 	t.Helper()
 	for _, fault := range []string{
@@ -93,7 +93,7 @@ func (s *stack) hold(t *testing.T) {
 	}
 }
 
-// catalogAudit has the parts of the catalog's audit that the tests check.
+// catalogAudit contains the parts of the catalog's audit that the tests check.
 type catalogAudit struct {
 	Faults      []string `json:"faults"`
 	Generations []struct {
@@ -102,7 +102,7 @@ type catalogAudit struct {
 	} `json:"generations"`
 }
 
-// content reads the file of a render directly from the catalog, without the facade.
+// content returns the file of a render, which it reads directly from the catalog.
 func (s *stack) content(t *testing.T, key, id string) []byte {
 	t.Helper()
 	return s.get(t, "http://"+s.catalog+"/api/v1/api/catalog/generations/"+id+"/content", key)
@@ -127,7 +127,7 @@ func (s *stack) get(t *testing.T, url, key string) []byte {
 	return data
 }
 
-// admin calls the administration of the catalog.
+// admin calls the administration API of the catalog.
 func (s *stack) admin(t *testing.T, method, path, body string, into any) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+s.catalog+"/_sandbox/"+path, strings.NewReader(body))

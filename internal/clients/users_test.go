@@ -14,9 +14,9 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// usedElsewhere lists the names that neither a client library nor the command line uses. The values are files that use them.
+// usedElsewhere contains the names that neither a client library nor the command line uses, each with a file that uses it.
 var usedElsewhere = map[protoreflect.FullName]string{
-	"easel.v1.GenerationService.WaitGeneration":     "internal/server/scenario_test.go",   // for callers without a stream, such as a script with curl
+	"easel.v1.GenerationService.WaitGeneration":     "internal/server/scenario_test.go",   // for callers that cannot stream, such as scripts with curl
 	"easel.v1.DownloadGenerationRequest.read_limit": "internal/rest/download.go",          // limit of a Range request
 	"easel.v1.GenerationUpdate.initial":             "internal/simulation/caller_test.go", // distinguishes the initial state from a later change
 	"easel.v1.WatchGenerationResponse.emit_time":    "internal/server/reader_test.go",     // measures the delay of a message
@@ -75,7 +75,7 @@ func fieldNames(messages protoreflect.MessageDescriptors) (names []protoreflect.
 	return names
 }
 
-// sources returns the source code of all programs in the directories, without Go tests.
+// sources returns the source code of the programs in the directories, without Go tests.
 func sources(t *testing.T, directories ...string) string {
 	t.Helper()
 	var all strings.Builder
@@ -95,7 +95,8 @@ func sources(t *testing.T, directories ...string) string {
 	return all.String()
 }
 
-// named reports whether programs use a name in the style of any language: read_limit, readLimit, ReadLimit or getReadLimit.
+// named reports whether the programs use a name in the style of any language: read_limit, readLimit, ReadLimit or
+// getReadLimit.
 func named(programs, name string) bool {
 	letters := strings.Split(name, "_")
 	for i, word := range letters {

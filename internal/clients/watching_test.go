@@ -16,7 +16,7 @@ import (
 func TestEveryHelperWatchesAllThroughRestarts(t *testing.T) {
 	t.Parallel() // the test mostly waits
 	s := startStack(t)
-	clients := slices.DeleteFunc(newClients(t, s), func(c *client) bool { return c.language == "rust" }) // Rust has an example, but no client library
+	clients := slices.DeleteFunc(newClients(t, s), func(c *client) bool { return c.language == "rust" }) // Rust has an example but no client library
 	for _, c := range clients {
 		dir := t.TempDir()
 		build(t, dir, players[c.language].build)
@@ -27,7 +27,7 @@ func TestEveryHelperWatchesAllThroughRestarts(t *testing.T) {
 
 	s.facade.Stop()
 	s.serve(t)
-	s.awaitStreams(t, "WatchGenerations", len(clients)) // all clients have reconnected
+	s.awaitStreams(t, "WatchGenerations", len(clients)) // until all clients have reconnected
 	s.orderFor(t, clients)
 
 	for _, c := range clients {
@@ -38,7 +38,7 @@ func TestEveryHelperWatchesAllThroughRestarts(t *testing.T) {
 	together(t, clients, (*client).toldOnce)
 }
 
-// orderFor orders a render for each client, and waits until its program has printed the render.
+// orderFor orders a render for each client and waits until the client's program has printed it.
 func (s *stack) orderFor(t *testing.T, clients []*client) {
 	t.Helper()
 	together(t, clients, func(c *client) error {
@@ -46,7 +46,7 @@ func (s *stack) orderFor(t *testing.T, clients []*client) {
 	})
 }
 
-// order orders a render through another client, and waits until the render is finished.
+// order orders a render with another client and waits until it is finished.
 func (c *client) order(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -62,13 +62,14 @@ func (c *client) order(ctx context.Context, addr string) error {
 	return nil
 }
 
-// toldOfOrder waits until the program has printed the last order.
+// toldOfOrder waits until the program has printed the latest order.
 func (c *client) toldOfOrder() error {
 	_, err := c.run.Await(0, c.want, patience)
 	return err
 }
 
-// toldOnce waits for the end of a program whose API key was revoked, and checks that it printed nothing twice.
+// toldOnce waits for the end of a program whose API key was revoked. It checks that the program printed
+// nothing twice.
 func (c *client) toldOnce() error {
 	code, err := c.run.Wait(patience)
 	said := c.run.Output.String()

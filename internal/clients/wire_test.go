@@ -15,7 +15,7 @@ type wire struct {
 	target   string
 	listener net.Listener
 
-	cutAt atomic.Int64 // bytes to the client after which one connection is cut; zero means never
+	cutAt atomic.Int64 // number of bytes to the client after which a connection is cut once; zero means never
 	cuts  atomic.Int64 // number of connections that were cut
 
 	mu    sync.Mutex
@@ -25,7 +25,7 @@ type wire struct {
 // carried is one connection through the wire.
 type carried struct {
 	client, server net.Conn
-	frozen         chan struct{} // closed when the connection no longer carries data
+	frozen         chan struct{} // closed when the connection stops carrying data
 }
 
 func newWire(t *testing.T, target string) *wire {
@@ -81,7 +81,7 @@ func (w *wire) pass(c *carried, to, from net.Conn, passed func(total int64)) {
 		n, err := from.Read(buffer)
 		select {
 		case <-c.frozen:
-			_, _ = io.Copy(io.Discard, from) // received data is discarded
+			_, _ = io.Copy(io.Discard, from) // discards the data
 			return
 		default:
 		}
@@ -98,7 +98,8 @@ func (w *wire) pass(c *carried, to, from net.Conn, passed func(total int64)) {
 	}
 }
 
-// freeze stops the data of all current connections without closing them, and returns their number.
+// freeze stops the transfer of data on all open connections without closing them. It returns the number of
+// connections.
 func (w *wire) freeze() (stopped int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
