@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// counted connects to a SQLite file and counts the statements.
+// counted is a connector to a SQLite file that counts statements.
 type counted struct {
 	sqlite     driver.Driver
 	dsn        string
@@ -43,14 +43,14 @@ func (c countedConn) BeginTx(ctx context.Context, options driver.TxOptions) (dri
 	return c.Conn.(driver.ConnBeginTx).BeginTx(ctx, options)
 }
 
-// Prepare implements [driver.Conn]. Every statement is prepared, because the connection has no methods that execute a
-// statement directly.
+// Prepare implements [driver.Conn]. Each statement is prepared, because the connection has no methods that execute
+// statements directly.
 func (c countedConn) Prepare(query string) (driver.Stmt, error) {
 	c.of.statements.Add(1)
 	return c.Conn.Prepare(query)
 }
 
-// countedLedger opens the office's ledger as another process would, and counts its statements.
+// countedLedger opens the office's ledger as another process does, and counts the statements of this process.
 func (o *office) countedLedger() (*ledger.Ledger, *counted) {
 	o.Helper()
 	db, err := sql.Open("sqlite", ":memory:")
@@ -82,7 +82,7 @@ func TestOpenFeedsCostNoQueryEach(t *testing.T) {
 			all[n] = feed.Reader(&owners[n%2])
 			defer all[n].Close()
 			if n == 0 {
-				time.Sleep(time.Second) // the first reader starts the feed
+				time.Sleep(time.Second) // until the first reader has started the feed
 			}
 			if _, isCurrent, err := all[n].Next(ctx, 0); err != nil || !isCurrent {
 				o.Fatal(isCurrent, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// If a receiver never accepts an event, the event delays only later events of the same generation, for at most a day.
+// An event that a receiver never accepts delays only later events of the same generation, for at most a day.
 func TestWhatIsGivenUpReleasesTheNext(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.answer = func(_ string, p post) (int, error) {
@@ -23,7 +23,7 @@ func TestWhatIsGivenUpReleasesTheNext(t *testing.T) {
 		o.order("studio", "g1", lifecycle.Failed, lifecycle.Refunded)
 		o.order("studio", "g2", lifecycle.Failed, lifecycle.Refunded)
 		time.Sleep(time.Minute)
-		stop() // a day of failing attempts would take too long for a test
+		stop() // attempts continue for a day, which is too long for a test
 		time.Sleep(23*time.Hour + 48*time.Minute)
 		stop = o.run(o.sender)
 		time.Sleep(2 * time.Minute)
@@ -69,7 +69,7 @@ func TestATeamThatIsToldNoMoreIsToldNothing(t *testing.T) {
 	})
 }
 
-// If a metric first appears with a nonzero value, an alert can't detect its increase.
+// An alert cannot detect the increase of a metric that first appears with a value above zero.
 func TestGivenUpEventsAreCountedFromZero(t *testing.T) {
 	for name, teams := range map[string][]string{"another team is registered": {"print"}, "no team is registered": nil} {
 		t.Run(name, func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestGivenUpEventsAreCountedFromZero(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				stop()
 				o.register(teams...)
-				time.Sleep(23*time.Hour + 58*time.Minute) // a day of failing attempts would take too long for a test
+				time.Sleep(23*time.Hour + 58*time.Minute) // attempts continue for a day, which is too long for a test
 				defer o.run(o.sender)()
 				time.Sleep(time.Minute)
 				o.mu.Lock()

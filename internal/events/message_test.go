@@ -59,7 +59,7 @@ func TestADocumentIsACloudEvent(t *testing.T) {
 	}
 }
 
-// onEach runs a test with each database, in real time.
+// onEach runs a test with each kind of database, in real time.
 func onEach(t *testing.T, test func(*office)) {
 	t.Helper()
 	proctest.OnEach(t, func(t *testing.T, url string) { test(newOffice(t, url)) })

@@ -79,10 +79,10 @@ func (r *receivers) got(host string) []post {
 type office struct {
 	*testing.T
 	*receivers
-	url     string // ledger URL
+	url     string // URL of the ledger
 	ledger  *ledger.Ledger
 	teams   *events.Teams
-	secrets string // path of the secrets file
+	secrets string // path of the file with the secrets
 	sender  *events.Sender
 
 	mu     sync.Mutex
@@ -160,7 +160,7 @@ func (o *office) count(what string) int64 {
 	return o.counts[what]
 }
 
-// register registers teams, each with a receiver of the same name.
+// register registers teams, each with a receiver that has the name of the team.
 func (o *office) register(names ...string) {
 	teams := map[string]events.Team{}
 	for _, name := range names {

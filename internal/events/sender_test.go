@@ -50,7 +50,7 @@ func TestTheLogTellsOnceThatAReceiverFailsAndOnceThatItIsBack(t *testing.T) {
 			return http.StatusOK, nil
 		}
 		defer o.run(o.sender)()
-		for n := range 2 { // index of the outage
+		for n := range 2 { // number of the outage
 			down.Store(true)
 			for i := range 12 {
 				o.order("studio", fmt.Sprintf("g%d-%d", n, i), lifecycle.Failed)
@@ -146,7 +146,7 @@ func TestAProblemRepeatsNeitherAddressNorAnswer(t *testing.T) {
 	}
 }
 
-// Every attempt must send the same document, because the receiver may already have received the first one.
+// Each attempt must send the same document, because the receiver may have received an earlier one.
 func TestEveryAttemptSendsTheSameDocument(t *testing.T) {
 	inOffice(t, func(o *office) {
 		var bodies, stamps []string
@@ -231,7 +231,7 @@ func TestAfterAnOutageAFailureIsTriedAgainSoon(t *testing.T) {
 	})
 }
 
-// checkOrder checks that the first deliveries of each subject's events arrived in the right order.
+// checkOrder checks that the first deliveries of each subject's events arrived in order.
 func checkOrder(t *testing.T, all []post) {
 	t.Helper()
 	arrived := map[string]bool{}
@@ -276,11 +276,11 @@ func TestAtMostSixteenEventsAreInFlightToATeam(t *testing.T) {
 	})
 }
 
-// An event that was delivered but not recorded is sent again with the same ID, after the lease of its delivery has
+// If a delivery was not recorded, the event is sent again, with the same ID, when the lease of the delivery has
 // expired.
 func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
 	inOffice(t, func(o *office) {
-		jobs := func(statement string) { // executes the statement twice, once for each kind of change
+		jobs := func(statement string) { // executes a statement as an UPDATE and as a DELETE
 			for _, change := range []string{"UPDATE", "DELETE"} {
 				proctest.Exec(o, o.url, strings.ReplaceAll(statement, "CHANGE", change))
 			}
