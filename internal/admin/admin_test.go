@@ -30,7 +30,7 @@ func TestAttackOnTheAdminListenerByPages(t *testing.T) { // fault A17
 				{"GET", "/orders", "192.0.2.1:9464", "", elsewhere},
 				{"GET", "/orders", "[2001:db8::1]:9464", "", elsewhere},
 				{"GET", "/orders", "ops.example:9464", "", elsewhere},
-				{"GET", "/", "localhost:" + port, "Sec-Fetch-Site: cross-site\n" + link, true}, // a link from another site to the status page
+				{"GET", "/", "localhost:" + port, "Sec-Fetch-Site: cross-site\n" + link, true}, // a link from another site
 
 				{"GET", "/orders", "evil.example", "", false},
 				{"GET", "/orders", "evil.example", "Sec-Fetch-Site: same-origin\nOrigin: http://evil.example", false},
@@ -52,7 +52,7 @@ func TestAttackOnTheAdminListenerByPages(t *testing.T) { // fault A17
 				w := httptest.NewRecorder()
 				handler.ServeHTTP(w, r)
 				refused := w.Code == http.StatusForbidden || w.Code == http.StatusMisdirectedRequest
-				asked := w.Code == http.StatusOK || test.method == http.MethodPost && w.Code == http.StatusBadRequest // the handler has read the request
+				asked := w.Code == http.StatusOK || test.method == http.MethodPost && w.Code == http.StatusBadRequest // whether the handler has read the request
 				if test.served != asked || test.served == refused {
 					t.Errorf("%s %s of %s with %q returned %d: %s", test.method, test.path, test.host, test.headers, w.Code, w.Body)
 				}

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// labelled opens a ledger with a labeled order for each of the given generations, which are settled.
+// labelled opens a ledger with one labeled and settled order for each generation.
 func labelled(t *testing.T, generations ...string) *ledger.Ledger {
 	t.Helper()
 	led, err := ledger.Open(t.Context(), ledger.Config{URL: ledger.InMemory, Catalog: "c"})
@@ -32,13 +32,13 @@ func labelled(t *testing.T, generations ...string) *ledger.Ledger {
 	return led
 }
 
-// asAda returns a context for actions of the operator ada.
+// asAda returns a context in which the operator ada acts.
 func asAda(t *testing.T) context.Context {
 	t.Helper()
 	return withBy(t.Context(), ledger.By{Actor: "ada", Origin: "192.0.2.7"})
 }
 
-// order writes an order with the label customer=4711, and returns the order's ID.
+// order writes an order with the label customer=4711 and returns its ID.
 func order(t *testing.T, led *ledger.Ledger, key string) string {
 	t.Helper()
 	o, _, err := led.Write(t.Context(), ledger.Request{
@@ -51,7 +51,7 @@ func order(t *testing.T, led *ledger.Ledger, key string) string {
 	return o.ID
 }
 
-// ofCustomer returns the idempotency keys of the orders that still have the label customer=4711.
+// ofCustomer returns the idempotency keys of the orders that have the label customer=4711.
 func ofCustomer(t *testing.T, led *ledger.Ledger) (keys []string) {
 	t.Helper()
 	found, err := led.List(t.Context(), ledger.Filter{AnyState: true, Labels: map[string]string{"customer": "4711"}}, ledger.Position{}, 100)

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// proveAda accepts the token of the operator ada, and rejects a caller that is not an operator.
+// proveAda accepts the token of the operator ada and rejects the token of a caller that is not an operator.
 func proveAda(_ context.Context, authorization []string) (string, error) {
 	switch strings.Join(authorization, ",") {
 	case "Bearer ada-token":
@@ -115,7 +115,7 @@ func TestOnlyProbesMetricsAndThePageAreOpen(t *testing.T) {
 func TestAnErasureIsInTheAudit(t *testing.T) {
 	led := labelled(t, "gen_1")
 	served, erasure := Orders{Ledger: led}, Erasure{Generation: "gen_1"}
-	if done, err := served.erase(t.Context(), erasure); err == nil || done.Erased != 0 { // no route allows a call without an operator
+	if done, err := served.erase(t.Context(), erasure); err == nil || done.Erased != 0 { // routes never allow a call without an operator
 		t.Errorf("without an operator: %+v, %v", done, err)
 	}
 	if done, err := served.erase(asAda(t), erasure); err != nil || done.Erased != 1 {

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// quiet returns the status of a server without problems, and its watch snapshot, which a test can change.
+// quiet returns the status of a server without problems, and its snapshot of watches, which tests change.
 func quiet() (*watch.Snapshot, Status) {
 	hub := &watch.Snapshot{Time: time.Now()}
 	return hub, Status{
@@ -29,7 +29,8 @@ func quiet() (*watch.Snapshot, Status) {
 	}
 }
 
-// waiting returns a function that reports seven waiting orders, the oldest since the given time.
+// waiting returns a function that reports seven waiting orders, of which the oldest has waited since the
+// given time.
 func waiting(since time.Time) func() map[string]limiter.State {
 	return func() map[string]limiter.State {
 		return map[string]limiter.State{"aa": {Waiting: []limiter.Waiting{
@@ -38,7 +39,7 @@ func waiting(since time.Time) func() map[string]limiter.State {
 	}
 }
 
-// in adds an API key with its condition to the snapshot.
+// in adds an API key and its condition to a snapshot.
 func in(hub *watch.Snapshot, k watch.PolledCredential) {
 	hub.Credentials = append(hub.Credentials, k)
 	hub.Stats.Conditions[k.Condition]++
