@@ -19,14 +19,14 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
 
-// office is a ledger with jobs, and a record of their runs.
+// office is a ledger with jobs. It records the runs of the jobs.
 type office struct {
 	*testing.T
 	*ledger.Ledger
 	url string
 
 	mu   sync.Mutex
-	runs []string // refs of the jobs that ran, in the order of their runs
+	runs []string // refs of the jobs that ran, in order
 	more chan struct{}
 }
 
@@ -44,13 +44,13 @@ func newOffice(t *testing.T, url string) *office {
 	return &office{T: t, Ledger: led, url: url, more: make(chan struct{}, 10_000)}
 }
 
-// exec executes a statement on a separate connection.
+// exec executes a statement over a separate connection.
 func (o *office) exec(statement string) {
 	o.Helper()
 	proctest.Exec(o, o.url, statement)
 }
 
-// add writes an owner's jobs in a line.
+// add writes an owner's jobs, all in the same line.
 func (o *office) add(owner, line string, refs ...string) {
 	o.Helper()
 	for _, ref := range refs {
@@ -86,7 +86,7 @@ func (o *office) await(runs int) {
 	}
 }
 
-// kind returns the tests' kind of jobs, with the given function.
+// kind returns a kind of jobs that calls do.
 func (o *office) kind(do func(context.Context, ledger.Job) (ledger.Outcome, error)) jobs.Kind {
 	return jobs.Kind{Name: "test", Slots: 4, RetryShare: 2, MinRetry: 10 * time.Millisecond, MaxRetry: time.Second, Do: do}
 }
@@ -105,7 +105,7 @@ func (o *office) start(kinds ...jobs.Kind) (stop func()) {
 	}
 }
 
-// once records the run, and returns a final outcome.
+// once records a run and returns a final outcome.
 func (o *office) once(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
 	o.note(job.Ref)
 	return ledger.Outcome{}, nil
@@ -125,7 +125,7 @@ func TestEachJobRunsOnceInTwoProcesses(t *testing.T) {
 			defer o.start(o.kind(o.once))()
 		}
 		o.add("studio", "", refs...)
-		o.add("studio", "", refs[0]) // the job may or may not have run
+		o.add("studio", "", refs[0]) // the first job with this ref may have run already
 		o.await(len(refs))
 		got := o.ran()[:len(refs)]
 		if slices.Sort(got); len(slices.Compact(got)) < len(refs)-1 {
@@ -138,7 +138,7 @@ func TestFailedJobKeepsTheOrderOfItsLine(t *testing.T) {
 	onEach(t, func(o *office) {
 		o.add("studio", "g1", "a1", "a2", "a3")
 		o.add("studio", "g2", "b1")
-		o.add("print", "g1", "c1") // each owner has separate lines
+		o.add("print", "g1", "c1") // each owner has its own lines
 		defer o.start(o.kind(func(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
 			if job.Ref == "a1" && job.Attempts < 2 {
 				return ledger.Outcome{}, errors.New("try again")
@@ -364,7 +364,7 @@ func TestJobEndsBeforeALeaseThatCannotBeRenewed(t *testing.T) {
 		began, lasted := time.Time{}, time.Duration(0)
 		stop := o.start(o.kind(func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 			began = time.Now()
-			if err := o.Close(); err != nil { // so that the ledger no longer responds
+			if err := o.Close(); err != nil { // from now on, the ledger does not respond
 				o.Error(err)
 			}
 			<-ctx.Done()
