@@ -15,7 +15,7 @@ import (
 
 const key = "key"
 
-// acquire returns a permit. It fails the test if the request waits longer than an hour.
+// acquire returns a permit. The test fails if the request has to wait longer than an hour.
 func acquire(t *testing.T, l *limiter.Limiter, r limiter.Request) *limiter.Permit {
 	t.Helper()
 	p, err := tryFor(t, time.Hour, l, r)
@@ -25,7 +25,7 @@ func acquire(t *testing.T, l *limiter.Limiter, r limiter.Request) *limiter.Permi
 	return p
 }
 
-// tryFor waits for a permit with a timeout.
+// tryFor waits for a permit, but not longer than the timeout.
 func tryFor(t *testing.T, timeout time.Duration, l *limiter.Limiter, r limiter.Request) (*limiter.Permit, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -33,8 +33,8 @@ func tryFor(t *testing.T, timeout time.Duration, l *limiter.Limiter, r limiter.R
 	return l.Acquire(ctx, r)
 }
 
-// start enqueues requests in the given order. The returned channel receives the name of each request when it gets a
-// permit, which is released immediately.
+// start enqueues requests in order. The returned channel receives the name of each request that gets a permit,
+// which start then releases.
 func start(t *testing.T, l *limiter.Limiter, requests ...limiter.Request) <-chan string {
 	t.Helper()
 	started := make(chan string, len(requests))
@@ -62,7 +62,7 @@ func receive(n int, started <-chan string) (names []string) {
 
 func TestOneRequestGoesFirstAfterAPause(t *testing.T) {
 	for _, row := range []struct {
-		outcome limiter.Outcome // the first request's outcome
+		outcome limiter.Outcome // outcome of the first request
 		next    time.Duration   // time until the next request gets a permit
 	}{
 		{limiter.Passed, 0},
@@ -121,7 +121,7 @@ func TestALateThrottleDoesNotLengthenTheNextPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, late := limiter.New(8), limiter.Result{Outcome: limiter.Throttled}
 		first, second, third := acquire(t, l, limiter.Request{}), acquire(t, l, limiter.Request{}), acquire(t, l, limiter.Request{})
-		for _, p := range []*limiter.Permit{first, second, third} { // all started before the pause
+		for _, p := range []*limiter.Permit{first, second, third} { // all of them started before the pause
 			p.Release(late)
 		}
 		if got := time.Until(l.State().Paused); got != time.Second {
@@ -143,7 +143,7 @@ func TestRequestsAreRejectedWhenAPauseExceedsTheirDeadline(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		late.Release(limiter.Result{Outcome: limiter.Throttled, RetryAfter: 40 * time.Second})
-		for n := range 2 { // the first request is already waiting
+		for n := range 2 { // the first of these requests is already waiting
 			if n == 1 {
 				go func() { _, err := tryFor(t, 20*time.Second, l, limiter.Request{}); rejected <- err }()
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// catalog is a token bucket. It rejects a request with a 429 if the bucket is empty.
+// catalog is a token bucket. It rejects requests with 429 while the bucket is empty.
 type catalog struct {
 	rate, burst float64
 	retryAfter  time.Duration
@@ -20,12 +20,12 @@ type catalog struct {
 	mu          sync.Mutex
 	tokens      float64
 	filled      time.Time
-	pausedUntil time.Time // end of the latest pause that a response has reported to the limiter
+	pausedUntil time.Time // end of the latest pause that was reported to the limiter
 	passed      map[string]float64
-	lost        float64 // number of tokens lost outside a pause because the bucket was full
+	lost        float64 // number of tokens that were lost outside pauses, because the bucket was full
 }
 
-// send sends a request, and reports whether the catalog accepts it.
+// send sends a request and reports whether the catalog accepts it.
 func (c *catalog) send(owner string, p *limiter.Permit) bool {
 	time.Sleep(c.latency / 2)
 	passes := c.take(owner)
@@ -87,13 +87,13 @@ func (o *team) run(ctx context.Context, l *limiter.Limiter, c *catalog) {
 			o.mu.Lock()
 			o.rejected++
 			o.mu.Unlock()
-			time.Sleep(time.Second) // so that orders that fail immediately do not stop virtual time
+			time.Sleep(time.Second) // allows virtual time to advance if orders fail at once
 		}
 		cancel()
 	}
 }
 
-// order sends an order repeatedly until the catalog accepts it.
+// order sends an order until the catalog accepts it.
 func (o *team) order(ctx context.Context, l *limiter.Limiter, c *catalog) error {
 	arrived := time.Now()
 	for {
@@ -107,7 +107,7 @@ func (o *team) order(ctx context.Context, l *limiter.Limiter, c *catalog) error 
 	}
 }
 
-// teams returns ten teams. One team sends 100 times as many orders as each other team, and one team has a weight of 3.
+// teams returns ten teams. One sends 100 times as many orders as each of the others, and one has a weight of 3.
 func teams() []*team {
 	teams := make([]*team, 10)
 	for n := range teams {
@@ -152,7 +152,7 @@ func TestTeamsShareTheCatalogByWeight(t *testing.T) {
 	}
 }
 
-// share checks the teams' shares over five minutes, after one minute of adaptation.
+// share checks the shares of the teams over five minutes, after a minute in which the limiter adapts.
 func (c *catalog) share(t *testing.T, teams []*team) {
 	ctx, cancel := context.WithCancel(t.Context())
 	l := limiter.NewSet().Of("key")
