@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pair is a value that is parsed from two files. It counts how often the files are parsed.
+// pair is a value that is parsed from two files. It counts how many times it was parsed.
 type pair struct {
 	*Value[string]
 	files  []string
@@ -33,7 +33,7 @@ func parseBoth(contents ...[]byte) (string, error) {
 	return text, nil
 }
 
-// openPair runs a test in virtual time with two files. Their contents are "a" and "b".
+// openPair runs a test in virtual time with two files, which contain "a" and "b".
 func openPair(t *testing.T, test func(p *pair)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pair{files: []string{filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")}}
@@ -74,7 +74,7 @@ func (p *pair) wantLogged(t *testing.T, text string, n int) {
 
 func TestAChangeIsTakenAfterASecond(t *testing.T) {
 	openPair(t, func(p *pair) {
-		p.write(t, 1, "c") // same length as before, so only the content shows the change
+		p.write(t, 1, "c") // as long as before, so that only the content shows the change
 		time.Sleep(Interval - time.Nanosecond)
 		p.want(t, "within the second", "a+b")
 		time.Sleep(time.Nanosecond)
@@ -129,7 +129,7 @@ func TestTheOldValueStaysWhileFilesCannotBeRead(t *testing.T) {
 
 func TestManyCallersReadTheFilesOnceASecond(t *testing.T) {
 	openPair(t, func(p *pair) {
-		p.write(t, 0, "broken") // a broken file is parsed after each interval
+		p.write(t, 0, "broken") // a broken file is parsed again after each interval
 		for range 5 {
 			time.Sleep(Interval)
 			var callers sync.WaitGroup
@@ -162,7 +162,7 @@ func TestAProblemIsToldForAsLongAsItLasts(t *testing.T) {
 			t.Errorf("the initial problem is %v", err)
 		}
 		p.write(t, 0, "broken")
-		p.Reload() // without waiting for the interval
+		p.Reload() // reads the files before the interval has passed
 		if err := p.Problem(); err == nil || !strings.Contains(err.Error(), p.files[0]) {
 			t.Errorf("a broken file is reported as %v", err)
 		}
