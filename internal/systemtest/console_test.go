@@ -177,7 +177,6 @@ func TestTheConsoleOrdersARenderThatBecomesAPicture(t *testing.T) {
 }
 
 // TestTheConsoleOrdersWithAnAPIKey follows the README: there is no callers file, and easel dev has printed the API key.
-// prints.
 func TestTheConsoleOrdersWithAnAPIKey(t *testing.T) {
 	t.Parallel()
 	chromium(t)
