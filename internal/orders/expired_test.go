@@ -15,13 +15,13 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// expireIn sets an order's expire time.
+// expireIn returns a function that sets an order's expire time.
 func expireIn(left time.Duration) func(*orders.Request) {
 	at := time.Now().Add(left)
 	return func(r *orders.Request) { r.ExpireTime = at }
 }
 
-// wantExpired checks the error of an expired order.
+// wantExpired checks that an error reports an expired order with the given outcome.
 func wantExpired(t *testing.T, err error, want orders.Outcome) {
 	t.Helper()
 	failed, ok := errors.AsType[*orders.Error](err)
@@ -30,7 +30,7 @@ func wantExpired(t *testing.T, err error, want orders.Outcome) {
 	}
 }
 
-// The attempts of an order fail until its expire time, before its caller's deadline.
+// Every attempt fails. The order expires long before the caller's deadline.
 func TestAttemptsEndWithTheExpireTime(t *testing.T) { // fault M16
 	const left = 3 * time.Second
 	for name, test := range map[string]struct {
@@ -68,7 +68,8 @@ func TestAttemptsEndWithTheExpireTime(t *testing.T) { // fault M16
 	}
 }
 
-// After a pause of the catalog, one request goes first. While it has no response, all orders wait for a permit.
+// The catalog has requested a pause. The first request after the pause has no response, and all orders wait for
+// it.
 func TestAnOrderExpiresWhileItWaitsForAPermit(t *testing.T) { // fault M16
 	synctest.Test(t, func(t *testing.T) {
 		var requests, posts atomic.Int64
@@ -89,7 +90,7 @@ func TestAnOrderExpiresWhileItWaitsForAPermit(t *testing.T) { // fault M16
 				_, _ = c.Catalog.Quote(quoting, testCredential, "a/b", []byte(`{}`))
 			}
 		})
-		time.Sleep(5 * time.Second) // the second quote has no response for ten more seconds
+		time.Sleep(5 * time.Second) // the second quote stays without a response for another ten seconds
 		const left = 5 * time.Second
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -100,7 +101,7 @@ func TestAnOrderExpiresWhileItWaitsForAPermit(t *testing.T) { // fault M16
 		if took := time.Since(began); took != left || posts.Load() != 0 {
 			t.Errorf("after %v, %d orders were sent", took, posts.Load())
 		}
-		_, err = c.Place(ctx, testCredential, request) // a repeat has the same error
+		_, err = c.Place(ctx, testCredential, request) // a repeated order returns the same error
 		wantExpired(t, err, orders.NotPlacedByThisCall)
 		stop()
 		quotes.Wait()
@@ -122,7 +123,7 @@ func TestAnExpiredOrderStaysUnknownOnEveryReplica(t *testing.T) { // fault M16
 		if err := r.orders.Close(s.Context()); err != nil {
 			s.Error(err)
 		}
-		s.reopen(nil) // the process restarts
+		s.reopen(nil) // simulates a restart of the process
 		other := s.replica()
 		other.befores(func(req *http.Request) error {
 			if isOrder(req) {
@@ -139,7 +140,7 @@ func TestAnExpiredOrderStaysUnknownOnEveryReplica(t *testing.T) { // fault M16
 			return nil
 		})
 		other.recover(10 * time.Minute)
-		for _, change := range []func(*orders.Request){expiring, expireIn(time.Hour), func(*orders.Request) {}} { // the first expire time applies
+		for _, change := range []func(*orders.Request){expiring, expireIn(time.Hour), func(*orders.Request) {}} { // only the first request's expire time counts
 			_, err := other.place("studio", "k", "a harbour", limited, change)
 			wantExpired(s.T, err, orders.Unknown)
 		}
