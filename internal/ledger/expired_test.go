@@ -11,7 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// expiring returns a request whose expire time is the given time away, by the ledger's clock.
+// expiring returns the request with an expire time that is the given duration from now, by the ledger's
+// clock.
 func expiring(t *testing.T, l *ledger.Ledger, r ledger.Request, left time.Duration) ledger.Request {
 	t.Helper()
 	now, err := l.Now(t.Context())
@@ -22,7 +23,7 @@ func expiring(t *testing.T, l *ledger.Ledger, r ledger.Request, left time.Durati
 	return r
 }
 
-// pass sets all expire times to the past.
+// pass simulates that all expire times have passed.
 func pass(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	l.Exec(t, "UPDATE orders SET expire_time = order_time WHERE expire_time <> 0")
@@ -48,7 +49,7 @@ func TestExpiredOrderIsNotResent(t *testing.T) { // fault M16
 		if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
 			t.Errorf("the expired order is resumed: %v", err)
 		}
-		r.ExpireTime = time.Time{} // the first expire time applies
+		r.ExpireTime = time.Time{} // only the first request's expire time counts
 		if again, step := call(t, l, r); step.Answer != lifecycle.Unresolved || !again.IsPastExpireTime() {
 			t.Errorf("its caller is told %+v", step)
 		}
@@ -132,7 +133,7 @@ func TestNewOrderNeedsAFutureExpireTime(t *testing.T) {
 		conclude(t, l, first, lifecycle.TurnedAway, "")
 		pass(t, l)
 		repeated := request("k")
-		repeated.ExpireTime = first.Time // see pass
+		repeated.ExpireTime = first.Time // pass has set the expire time to the order time
 		if err := l.CheckExpireTime(t.Context(), repeated); !errors.Is(err, ledger.ErrOrderExpired) {
 			t.Errorf("the repeated request: %v", err)
 		}
@@ -143,7 +144,7 @@ func TestNewOrderNeedsAFutureExpireTime(t *testing.T) {
 	})
 }
 
-// The second replica runs in simulated time, so its clock is years behind.
+// The second replica runs in simulated time, so its own clock is years behind the database's clock.
 func TestTheDatabasesClockDecidesWhenAnOrderExpires(t *testing.T) { // fault M16
 	url := proctest.Database(t)
 	right := open(t, url)

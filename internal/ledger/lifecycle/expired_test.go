@@ -2,7 +2,7 @@ package lifecycle
 
 import "testing"
 
-// An expired order is never sent. It is refused only if no attempt can have been accepted.
+// An expired order is never sent. It is rejected only if the catalog cannot have accepted an attempt.
 func TestExpiredOrderIsNotSent(t *testing.T) { // fault M16
 	sending, left := Order{State: Open, Leases: 1, Leased: true, Expired: true}, Order{State: Open, Leases: 1, Expired: true}
 	resending := Order{State: Open, Leases: 2, Leased: true, Expired: true}
