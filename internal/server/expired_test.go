@@ -22,7 +22,7 @@ func TestAnOrderExpires(t *testing.T) { // fault M16
 			req.ExpireTime = timestamppb.New(time.Now().Add(left))
 			return as("poster").call(t.Context(), "GenerationService/CreateGeneration", req, &easelv1.CreateGenerationResponse{})
 		}
-		for _, left := range []time.Duration{-time.Second, -100 * 365 * 24 * time.Hour} { // the second one is before 1970
+		for _, left := range []time.Duration{-time.Second, -100 * 365 * 24 * time.Hour} { // the second time is before 1970
 			st := wantStatus(t, place("past", left), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
 			if wantFields(t, st, "expire_time"); !strings.HasPrefix(outcomeOf(t, st), "not_placed") {
 				t.Errorf("the outcome is %q", outcomeOf(t, st))
@@ -31,7 +31,7 @@ func TestAnOrderExpires(t *testing.T) { // fault M16
 		if err := place("placed", time.Hour); err != nil {
 			t.Fatal(err)
 		}
-		if err := place("placed", -time.Second); err != nil { // the first expire time applies
+		if err := place("placed", -time.Second); err != nil { // only the first request's expire time counts
 			t.Errorf("the repeated request of a placed order: %v", err)
 		}
 		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusServiceUnavailable})
@@ -42,10 +42,10 @@ func TestAnOrderExpires(t *testing.T) { // fault M16
 				t.Errorf("the outcome is %q, with RetryInfo: %v", outcomeOf(t, st), retry)
 			}
 		}
-		wantUnknown(place("k", 2*time.Second)) // until then, attempts fail
+		wantUnknown(place("k", 2*time.Second)) // attempts fail until the expire time
 		s.sandbox.ClearFaults()
 		posts := s.sandbox.Requests()["POST /generations"]
-		wantUnknown(place("k", time.Hour)) // the first expire time applies
+		wantUnknown(place("k", time.Hour)) // only the first request's expire time counts
 		if again := s.sandbox.Requests()["POST /generations"]; again != posts {
 			t.Errorf("%d attempts were sent after the expire time", again-posts)
 		}
