@@ -44,7 +44,7 @@ func init() {
 	}
 }
 
-// buyExpiring places an order that expires while the catalog asks for a pause.
+// buyExpiring places an order that expires during a pause that the catalog has requested.
 func buyExpiring(s *runningFault) {
 	const left = 5 * time.Second
 	w, h := s.world, s.c.helper(s.next("expiring"))
@@ -56,13 +56,13 @@ func buyExpiring(s *runningFault) {
 	h.buy(o, 20*time.Second)
 }
 
-// expiringKey is the idempotency key of an order with an expire time.
+// expiringKey is the idempotency key of an order with an expire time. at is that time.
 type expiringKey struct {
 	caller, key string
 	at          time.Duration
 }
 
-// nothingSentPastItsExpireTime checks that no attempt of an order was sent after its expire time.
+// nothingSentPastItsExpireTime checks that no order was sent after its expire time.
 func nothingSentPastItsExpireTime(o *outcome, say promises.Say) {
 	for _, e := range o.expiring {
 		key := o.UpstreamKey(promises.Event{Actor: e.caller}, e.key)
