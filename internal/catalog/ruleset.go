@@ -160,7 +160,7 @@ func (e *explanation) explain(v JSON) {
 		read = append(read, member.name)
 		f := Finding{Part: p.name, Where: clamp(member.name, maxName)}
 		if p.want == wantCents && inOtherUnits(r) {
-			f.Fault, f.Hint = "the amounts are not in euro cents; centUnits lists the recognized names of cents", !p.needed
+			f.Fault, f.Hint = "the amounts are in another currency or unit; centUnits lists the recognized names of cents", !p.needed
 		}
 		e.add(f)
 		if p.table == "statusNames" {
