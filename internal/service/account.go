@@ -14,7 +14,7 @@ type accounts struct {
 	easelv1.UnimplementedAccountServiceServer
 }
 
-// GetAccount returns the budgets of the owner from the ledger. If the caller may see the account, it also returns the
+// GetAccount returns the owner's budgets from the ledger. If the caller may see the account, it also returns the
 // balance from the catalog.
 func (s *accounts) GetAccount(ctx context.Context, _ *easelv1.GetAccountRequest) (*easelv1.GetAccountResponse, error) {
 	account := catalog.Account{ObserveTime: time.Now()}

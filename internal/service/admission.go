@@ -4,7 +4,8 @@ import "context"
 
 type orderIDKey struct{}
 
-// WithOrderID returns a context for a call that places an order. The handler stores the order's ledger ID in *id.
+// WithOrderID returns a context for a call that places an order. The handler stores the ID of the order in the ledger
+// in *id.
 func WithOrderID(ctx context.Context, id *string) context.Context {
 	return context.WithValue(ctx, orderIDKey{}, id)
 }

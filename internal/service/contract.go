@@ -8,7 +8,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Services returns the services of the contract.
+// Services returns the descriptors of the contract's services.
 func Services() []protoreflect.ServiceDescriptor {
 	return []protoreflect.ServiceDescriptor{
 		easelv1.File_easel_v1_account_service_proto.Services().Get(0),
@@ -26,7 +26,7 @@ func Methods(visit func(protoreflect.MethodDescriptor)) {
 	}
 }
 
-// FullMethod returns the gRPC name of a method, such as "/easel.v1.AccountService/GetAccount".
+// FullMethod returns the full gRPC name of a method, such as "/easel.v1.AccountService/GetAccount".
 func FullMethod(m protoreflect.MethodDescriptor) string {
 	return fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
 }

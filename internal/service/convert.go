@@ -14,13 +14,13 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Maximum sizes in responses.
+// Limits for the parts of a response. Longer names and descriptions are shortened. Longer lists are omitted.
 const (
-	maxName    = 1 << 10  // bytes of a name
-	maxProse   = 64 << 10 // bytes of a description
-	maxFields  = 1000     // input fields of a model
-	maxAllowed = 1000     // allowed values of an input field
-	fieldCost  = 8        // estimated overhead of an encoded field, in bytes
+	maxName    = 1 << 10  // maximum size of a name in bytes
+	maxProse   = 64 << 10 // maximum size of a description in bytes
+	maxFields  = 1000     // maximum number of input fields of a model
+	maxAllowed = 1000     // maximum number of allowed values of an input field
+	fieldCost  = 8        // not a limit: estimated overhead of an encoded field in bytes
 )
 
 func accountMessage(a catalog.Account) *easelv1.Account {
@@ -103,7 +103,7 @@ var states = map[catalog.State]easelv1.State{
 
 func generationMessage(g catalog.Generation, etag string) *easelv1.Generation {
 	if g.State.Terminal() && g.TerminalTime.IsZero() {
-		g.TerminalTime = g.ObserveTime // the catalog sent no time
+		g.TerminalTime = g.ObserveTime // the catalog did not send the time
 	}
 	out := &easelv1.Generation{
 		GenerationId:   g.ID,
@@ -170,8 +170,8 @@ var errorKinds = map[watch.Condition]catalog.Kind{
 	watch.ConditionCredentialRejected: catalog.KindCredentialRejected,
 }
 
-// lastError returns the last poll error in the form that the caller may see. If the poll read another owner's
-// generation, and the caller may not see the account, this is only the kind of the error.
+// lastError returns the error of the last poll. It returns only the kind of the error if the poll read another owner's
+// generation and the caller may not see the account.
 func lastError(c *auth.Identity, h watch.Heartbeat) string {
 	kind, failing := errorKinds[h.Condition]
 	if h.LastError == "" || h.Own || c.SeesAccount {
@@ -183,7 +183,7 @@ func lastError(c *auth.Identity, h watch.Heartbeat) string {
 	return kind.String()
 }
 
-// timestamp converts a time to a message. It returns nil for the zero time.
+// timestamp converts a time to a Timestamp message. It returns nil for the zero time.
 func timestamp(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil

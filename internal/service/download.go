@@ -26,7 +26,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // DownloadGeneration streams the bytes of a result.
 func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-	content, err := s.Content(stream.Context(), req) // a drain does not end a download; it can continue until the drain timeout
+	content, err := s.Content(stream.Context(), req) // not canceled by a drain: a download can continue until the drain timeout
 	if err != nil {
 		return err
 	}
@@ -36,20 +36,20 @@ func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest,
 	})
 }
 
-// Content is an open result or an open part of a result.
+// Content is an open result of a generation, or an open part of such a result.
 type Content struct {
 	Info *easelv1.ContentInfo
 	// Body reads the result from Offset. It returns io.EOF only after the last byte. The user of Content must close it,
-	// but never during a Read.
+	// but not while a Read is running.
 	Body          io.ReadCloser
-	Offset, Limit int64 // position of the first byte, and maximum number of bytes; zero Limit means all
+	Offset, Limit int64 // position of the first byte, and maximum number of bytes; a zero Limit means all bytes
 
 	id    string       // generation ID
 	known func() error // returns an error if the caller is no longer authorized; may be nil
 }
 
-// Content opens a result. If the request has a wait_timeout, it first waits for the result. The result stays open
-// until ctx is done.
+// Content opens the result of a generation. If the request has a wait_timeout and there is no copy of the result, it
+// first waits for the generation to finish. The result can be read until ctx is done.
 func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*Content, error) {
 	id := req.GetGenerationId()
 	seen, err := s.see(ctx, id)
@@ -64,7 +64,7 @@ func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRe
 	return s.open(ctx, req)
 }
 
-// open opens a result that already exists. It does not wait for one.
+// open opens the result of a generation. Unlike Content, it does not wait for the generation to finish.
 func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*Content, error) {
 	id := req.GetGenerationId()
 	content, err := s.cfg.Contents.Open(ctx, auth.Of(ctx).APIKey, id, req.GetReadOffset(), quoted(req.GetEtag()))
@@ -74,9 +74,9 @@ func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationReque
 	return &Content{Info: contentInfo(id, content), Body: content.Body, Offset: req.GetReadOffset(), Limit: req.GetReadLimit(), id: id, known: s.StillKnown(ctx)}, nil
 }
 
-// Copy passes the bytes to sink in chunks. A chunk is valid until sink returns. The first chunk describes the result.
-// If the complete result was read, the last chunk has its size. If the caller is no longer authorized, Copy stops
-// with an error.
+// Copy passes the bytes to sink in chunks. The data of a chunk is valid until sink returns. The first chunk describes
+// the result. If the complete result was read, the last chunk contains its size. If the caller is no longer authorized,
+// Copy stops with an error.
 func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 	body, buffer := io.Reader(c.Body), make([]byte, chunkSize)
 	if c.Limit > 0 {
@@ -97,8 +97,7 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 				return err
 			}
 		}
-		// If there is an error, the bytes before it are sent too, because next_offset in the error is the position
-		// after them.
+		// The bytes before an error are sent too, because next_offset in the error is the position after them.
 		if len(data) > 0 || chunk.Info != nil || chunk.Summary != nil {
 			if err := sink(chunk); err != nil {
 				return err
@@ -114,7 +113,8 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 	}
 }
 
-// whole reports whether the bytes before the position end are the complete result.
+// whole reports whether the bytes before the position end are the complete result. If the size of the result is
+// unknown, it may try to read another byte.
 func (c *Content) whole(end int64) bool {
 	switch {
 	case c.Offset > 0:
@@ -138,12 +138,13 @@ func fill(body io.Reader, data []byte) (n int, err error) {
 	return n, err
 }
 
-// summed returns a sink that adds checksums to the chunks and then calls sink. Only gRPC callers need checksums.
+// summed returns a sink that adds checksums to the chunks and then calls sink. REST responses have no checksums, so
+// only gRPC calls use it.
 func (c *Content) summed(sink func(*easelv1.ContentChunk) error) func(*easelv1.ContentChunk) error {
 	digest := sha256.New()
 	return func(chunk *easelv1.ContentChunk) error {
 		chunk.Crc32C = crc32.Checksum(chunk.GetData(), castagnoli)
-		if c.Offset == 0 { // a part has no summary
+		if c.Offset == 0 { // a download that starts later has no summary
 			digest.Write(chunk.GetData())
 		}
 		if chunk.Summary != nil {
@@ -153,8 +154,8 @@ func (c *Content) summed(sink func(*easelv1.ContentChunk) error) func(*easelv1.C
 	}
 }
 
-// noContent returns the error for a result that could not be opened. The catalog's response is the same for an
-// unfinished generation and for one without a file. So noContent reads the state of the generation.
+// noContent returns the error for a result that could not be opened. It reads the state of the generation, because the
+// catalog's response does not show whether the generation is unfinished or has no file.
 func (s *Service) noContent(ctx context.Context, id string, err error) error {
 	switch catalog.KindOf(err) {
 	case catalog.KindNotFound, catalog.KindContentNotReady, catalog.KindNoContent:
@@ -178,7 +179,7 @@ func (s *Service) noContent(ctx context.Context, id string, err error) error {
 		map[string]string{"state": states[g.State].String()}).Err()
 }
 
-// notReady returns the catalog's error as an error of kind [catalog.KindContentNotReady].
+// notReady returns a copy of the catalog's error with the kind [catalog.KindContentNotReady].
 func notReady(err error) error {
 	said, _ := errors.AsType[*catalog.Error](err) // always succeeds, because the error has a kind
 	later := *said
@@ -210,8 +211,8 @@ func quoted(etag string) string {
 	return `"` + etag + `"`
 }
 
-// extensions maps common media types of results to file extensions. The table of the operating system is not used,
-// because a name must be the same on every machine.
+// extensions maps common media types of results to file extensions. The operating system's table is not used, because
+// file names must be the same on every machine.
 var extensions = map[string]string{
 	"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif",
 	"image/svg+xml": ".svg", "image/tiff": ".tiff", "image/avif": ".avif",
@@ -220,8 +221,8 @@ var extensions = map[string]string{
 	"model/gltf-binary": ".glb",
 }
 
-// fileName returns a file name made of the ID and the media type. The name contains no characters that are special in a
-// path.
+// fileName returns a file name that consists of the generation ID and an extension for the media type. It contains no
+// characters that are special in a path.
 func fileName(id, contentType string) string {
 	safe := func(r rune) rune {
 		switch {

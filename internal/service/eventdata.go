@@ -13,18 +13,18 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// EventData encodes the data of events in the JSON form of the contract.
+// EventData encodes the data of events as JSON, in the form that the contract defines.
 type EventData struct {
-	// Catalog is the catalog's base URL, which is removed from events.
+	// Catalog is the catalog's base URL. Events must not contain it.
 	Catalog string
-	// Results is the base URL of this server's REST API, for links to results. Empty if unknown.
+	// Results is the base URL of this server's REST API, for links to results. Empty means that events contain no links.
 	Results string
 	// Texts reports whether text results can also be downloaded, because Easel keeps copies of them.
 	Texts bool
 }
 
-// Generation returns the event data for the generation of an order. It describes the recorded state, without the
-// inputs.
+// Generation returns the event data for an order's generation. The data describes the recorded state. It does not
+// contain the inputs.
 func (d EventData) Generation(o ledger.Order, text *string) string {
 	version, whose := orders.Published(o, text)
 	hide := d.hider()
@@ -35,7 +35,7 @@ func (d EventData) Generation(o ledger.Order, text *string) string {
 	return d.withResult(eventJSON(attributed(generationMessage(version.Generation, version.Etag), whose)), version.Generation)
 }
 
-// withResult adds the URL of the result if there is a result to download.
+// withResult adds the URL of the result if the result can be downloaded.
 func (d EventData) withResult(data string, g catalog.Generation) string {
 	if d.Results == "" || g.State != catalog.StateSucceeded || g.Text != nil && g.File == nil && !d.Texts {
 		return data
@@ -64,11 +64,11 @@ func (d EventData) hider() *strings.Replacer {
 // hiddenCatalog replaces the catalog's address in events.
 const hiddenCatalog = "[catalog]"
 
-// eventJSON encodes a message as the REST API does.
+// eventJSON encodes a message in the same way as the REST API.
 func eventJSON(m proto.Message) string {
 	text, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
 	if err != nil {
-		return "{}" // cannot happen, because its strings are valid UTF-8
+		return "{}" // cannot happen, because the strings in m are valid UTF-8
 	}
 	return string(text)
 }

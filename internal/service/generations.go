@@ -48,7 +48,8 @@ func (s *generations) QuoteGeneration(ctx context.Context, req *easelv1.QuoteGen
 	return &easelv1.QuoteGenerationResponse{Quote: out}, nil
 }
 
-// balance reads the balance concurrently. The result is nil if it can't be read or the caller may not see it.
+// balance reads the balance in the background and sends it on the returned channel. It sends nil if the balance can't
+// be read or the caller may not see it.
 func (s *generations) balance(ctx context.Context) <-chan *int64 {
 	out := make(chan *int64, 1)
 	if !auth.Of(ctx).SeesAccount {
@@ -108,8 +109,8 @@ func (s *generations) place(ctx context.Context, req *easelv1.CreateGenerationRe
 	})
 }
 
-// expireTime converts the expire time of an order. It is zero only if the order has none: a time before 1970 becomes the first
-// microsecond of 1970, which is in the past too.
+// expireTime converts the expire time of an order. It returns the zero time only if the order has no expire time. A time
+// before 1970 becomes the first microsecond of 1970, which is also in the past.
 func expireTime(sent *timestamppb.Timestamp) time.Time {
 	first := time.UnixMicro(1)
 	switch {
@@ -121,7 +122,8 @@ func expireTime(sent *timestamppb.Timestamp) time.Time {
 	return sent.AsTime()
 }
 
-// GetGeneration returns the state of a running watch if it is fresh enough. Otherwise it reads the catalog.
+// GetGeneration returns the state that a running watch has observed, if it is fresh enough. Otherwise it reads the
+// catalog.
 func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 	seen, err := s.see(ctx, req.GetGenerationId())
 	if err != nil {
@@ -139,8 +141,8 @@ func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerat
 	return &easelv1.GetGenerationResponse{Generation: s.message(update, seen.Attribution)}, nil
 }
 
-// stale reports whether a state is older than the limit. Without a limit, no state is stale. With a limit of 0, every
-// state is.
+// stale reports whether a state is older than the limit. Without a limit, no state is stale. If the limit is 0, every
+// state is stale.
 func stale(u watch.Update, limit *durationpb.Duration) bool {
 	return limit != nil && (limit.AsDuration() == 0 || time.Since(u.ObserveTime) > limit.AsDuration())
 }
@@ -170,14 +172,14 @@ func (s *Service) fallback(ctx context.Context, id string, err error) (watch.Upd
 	return watch.Update{}, aboutGeneration(err, id)
 }
 
-// recorded records that the catalog did not find a generation. It returns the recorded state, or false if there is
-// none or the generation counts as deleted.
+// recorded records that the catalog did not find a generation, and returns the generation's state from the ledger. It
+// returns false if the ledger has no state, or if the generation now counts as deleted.
 func (s *Service) recorded(ctx context.Context, id string, err error) (catalog.Version, bool) {
 	return s.cfg.Orders.NotFound(ctx, auth.Of(ctx).APIKey, viewer(ctx), id, err)
 }
 
-// DeleteGeneration deletes a generation. Only operators may delete another owner's render, and such a deletion is first
-// recorded in the audit log.
+// DeleteGeneration deletes a generation. Only an operator may delete another owner's generation. Such a deletion is
+// recorded in the audit log before it starts.
 func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteGenerationRequest) (*easelv1.DeleteGenerationResponse, error) {
 	id := req.GetGenerationId()
 	err := s.mayDelete(ctx, id)
@@ -190,8 +192,8 @@ func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteG
 	return &easelv1.DeleteGenerationResponse{}, nil
 }
 
-// deleteWithCopy deletes a generation and its copy. It deletes the copy even if the catalog no longer has the
-// generation. It does not check whether the caller may delete the generation.
+// deleteWithCopy deletes a generation and the copy of its result. It deletes the copy even if the catalog no longer has
+// the generation. It does not check whether the caller may delete the generation.
 func (s *generations) deleteWithCopy(ctx context.Context, id string, force bool) (err error) {
 	if !force {
 		err = s.finished(ctx, id)
@@ -205,7 +207,7 @@ func (s *generations) deleteWithCopy(ctx context.Context, id string, force bool)
 	if err == nil {
 		err = s.deleteInCatalog(ctx, id)
 	}
-	if missing(err) && auth.Of(ctx).SharesAPIKey() { // forwarded API keys have no copies
+	if missing(err) && auth.Of(ctx).SharesAPIKey() { // with forwarded API keys, Easel copies no results
 		if failed := s.cfg.Orders.Ledger.DiscardContent(ctx, viewer(ctx), id); failed != nil {
 			return failed
 		}
@@ -226,8 +228,8 @@ func (s *generations) deleteInCatalog(ctx context.Context, id string) error {
 	return nil
 }
 
-// finished returns an error if the price of a generation is not final yet, because a deletion would hide a refund. It
-// reads the state from the catalog instead of a watch, because a deletion can't be undone.
+// finished returns an error if a generation is not finished or may still be refunded, because Easel could not see a
+// refund after the deletion. It reads the state from the catalog, not from a watch, because a deletion can't be undone.
 func (s *generations) finished(ctx context.Context, id string) error {
 	update, err := s.read(ctx, id, order{ordered: true})
 	if err != nil {
@@ -246,16 +248,16 @@ func (s *generations) finished(ctx context.Context, id string) error {
 	return nil
 }
 
-// missing reports whether the catalog has no such record.
+// missing reports whether err means that the catalog has no such record.
 func missing(err error) bool { return catalog.KindOf(err) == catalog.KindNotFound }
 
-// LimitsOf returns the limits of a budget.
+// LimitsOf converts a budget from the callers file to the ledger's form.
 func LimitsOf(b auth.Budget) ledger.Limits {
 	return ledger.Limits{DailyCents: b.DailyCents, MonthlyCents: b.MonthlyCents}
 }
 
-// terms returns a function that looks up the caller's current limits for an order in the callers file. The function
-// returns an error if the caller was removed, or if the order lacks a label that the team requires.
+// terms returns a function that looks up the current limits for an order in the callers file. The function returns an
+// error if the caller was removed, or if the order lacks a label that the team requires.
 func (s *Service) terms(ctx context.Context, req *easelv1.CreateGenerationRequest) func() (orders.Terms, error) {
 	caller := auth.Of(ctx)
 	return func() (orders.Terms, error) {
@@ -274,12 +276,13 @@ func (s *Service) terms(ctx context.Context, req *easelv1.CreateGenerationReques
 	}
 }
 
-// missingLabels returns an error that names the required labels without a value, or nil.
+// missingLabels returns an error that names the required labels that have no value. It returns nil if all of them have
+// values.
 func missingLabels(required []string, labels map[string]string) error {
 	var missing []Violation
 	for _, name := range required {
 		if labels[name] == "" {
-			missing = append(missing, Violation{Field: "labels." + name, Description: "is required by your team; set this label to the value that the order is for"})
+			missing = append(missing, Violation{Field: "labels." + name, Description: "is required by your team; add this label to the order"})
 		}
 	}
 	if missing == nil {

@@ -29,7 +29,8 @@ const (
 	// LargestMaxInputs is the highest maximum that an operator can set, in bytes.
 	LargestMaxInputs = 16 << 20
 
-	// MaxValues is the maximum number of values in a Struct of a request. Each takes more than a hundred bytes of memory.
+	// MaxValues is the maximum number of values in a Struct of a request. Each value takes more than a hundred bytes of
+	// memory.
 	MaxValues = 20_000
 )
 
@@ -55,7 +56,7 @@ func (s *generations) inputs(req interface {
 },
 ) (json.RawMessage, error) {
 	limit := cmp.Or(s.cfg.MaxInputs, DefaultMaxInputs)
-	tooLarge := fmt.Sprintf("must have at most %d bytes as JSON (EASEL_MAX_INPUTS of this server); send less", limit)
+	tooLarge := fmt.Sprintf("must have at most %d bytes as JSON (EASEL_MAX_INPUTS of this server); send smaller inputs", limit)
 	if len(req.GetInputsJson()) > limit {
 		return nil, InvalidRequest(Violation{Field: "inputs_json", Description: tooLarge})
 	}
@@ -66,8 +67,8 @@ func (s *generations) inputs(req interface {
 	return inputs, err
 }
 
-// inputsBytes returns the inputs of a request as the JSON that is sent to the catalog. The bytes of equal requests
-// are equal, so that a repeated order is recognized.
+// inputsBytes returns the inputs of a request as the JSON that is sent to the catalog. Equal requests have equal bytes,
+// so that a repeated order is recognized.
 func inputsBytes(inputs *structpb.Struct, text string) (json.RawMessage, error) {
 	if inputs != nil {
 		if valuesIn(inputs) > MaxValues {
@@ -98,7 +99,7 @@ func valuesOf(v *structpb.Value) int {
 	return n
 }
 
-// position is the path of a value in the inputs. It is formatted only for an error, because the names in it can be
+// position is the path of a value in the inputs. It is formatted only if the value is invalid, because names can be
 // long.
 type position struct {
 	outer *position
@@ -117,7 +118,7 @@ func (p *position) refuse(why string) error {
 	return InvalidRequest(Violation{Field: p.String(), Description: why})
 }
 
-// appendValue appends a Value as JSON. It rejects a Value that JSON can't represent exactly.
+// appendValue appends a Value as JSON. It returns an error if JSON can't represent the Value exactly.
 func appendValue(dst []byte, v *structpb.Value, at *position, depth int) ([]byte, error) {
 	switch kind := v.GetKind().(type) {
 	case *structpb.Value_NullValue:
@@ -196,8 +197,8 @@ func appendText(dst []byte, text string) ([]byte, error) {
 	return append(dst, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...), err
 }
 
-// checkInputsJSON returns an error if text is not one JSON object that all parsers interpret alike. whole contains the
-// same bytes as text. It is a parameter, because converting a large text repeatedly would be slow.
+// checkInputsJSON returns an error unless text is a single JSON object that all parsers interpret alike. whole must
+// contain the same bytes as text, so that a large text is converted only once.
 func checkInputsJSON(text string, whole []byte) error {
 	switch {
 	case !utf8.ValidString(text):
@@ -218,8 +219,8 @@ func checkInputsJSON(text string, whole []byte) error {
 	return checkNames(gjson.Parse(text))
 }
 
-// hasLoneSurrogate reports whether valid JSON escapes half of a surrogate pair. Some parsers replace it with U+FFFD,
-// and different strings would become equal. Other parsers reject it.
+// hasLoneSurrogate reports whether valid JSON contains an escape for only half of a surrogate pair. Some parsers reject
+// such an escape. Others replace it with U+FFFD, so that different strings become equal.
 func hasLoneSurrogate(text []byte) bool {
 	for at := bytes.IndexByte(text, '\\'); at >= 0 && at < len(text); at++ { // only strings contain backslashes
 		if text[at] != '\\' {
@@ -246,7 +247,7 @@ func escaped(text []byte) rune {
 	return rune(number)
 }
 
-// checkNames returns an error if an object or a nested object has a duplicate name.
+// checkNames returns an error if an object, or an object nested in it, has two members with the same name.
 func checkNames(v gjson.Result) (err error) {
 	names := map[string]bool{}
 	v.ForEach(func(quoted, inner gjson.Result) bool {

@@ -19,11 +19,12 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// resultsTimeout is the maximum time that ListGenerations waits for the catalog's list, which has results and inputs.
+// resultsTimeout is the maximum time that ListGenerations waits for the catalog's list, from which it takes results and
+// inputs.
 const resultsTimeout = 5 * time.Second
 
 // ListGenerations lists the generations that have an order in the ledger. If the caller may see every generation, the
-// last pages list the catalog's generations without an order.
+// last pages list the generations in the catalog that have no order.
 func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
 	filter, err := ledgerFilter(ctx, req.GetFilter())
 	if err != nil {
@@ -61,7 +62,7 @@ func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGene
 	return out, nil
 }
 
-// listUnordered lists the catalog's generations without an order. It starts after the generation last, or at the
+// listUnordered lists the generations in the catalog that have no order. It starts after the generation last, or at the
 // start if last is empty.
 func (s *generations) listUnordered(ctx context.Context, req *easelv1.ListGenerationsRequest, kind, last string) (*easelv1.ListGenerationsResponse, error) {
 	listed, err := s.cfg.Catalog.List(ctx, auth.Of(ctx).APIKey, time.Time{})
@@ -102,14 +103,14 @@ func (s *generations) areUnordered(ctx context.Context, listed *catalog.List, fi
 	return err != nil || slices.ContainsFunc(listed.Records, chosen)
 }
 
-// chooses reports whether a generation of the catalog matches a filter.
+// chooses reports whether a generation from the catalog matches a filter.
 func chooses(filter *easelv1.GenerationFilter, g catalog.Generation) bool {
 	return (filter.GetModelId() == "" || filter.GetModelId() == g.ModelID) &&
 		(len(filter.GetStates()) == 0 || slices.Contains(filter.GetStates(), states[g.State]))
 }
 
-// recordedStates maps states of the contract to states of the ledger. A generation whose state was never recorded
-// counts as queued.
+// recordedStates maps the contract's states to the ledger's states. A generation whose state was never recorded counts
+// as queued.
 var recordedStates = map[easelv1.State][]lifecycle.Status{
 	easelv1.State_STATE_QUEUED:       {lifecycle.Unseen, lifecycle.Queued},
 	easelv1.State_STATE_RUNNING:      {lifecycle.Running},
@@ -119,7 +120,7 @@ var recordedStates = map[easelv1.State][]lifecycle.Status{
 	easelv1.State_STATE_UNRECOGNIZED: {-1}, // matches no row, because the ledger does not record this state
 }
 
-// ledgerFilter converts a filter of the contract to a filter of the ledger.
+// ledgerFilter converts the filter of a request to a ledger filter.
 func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger.Filter, error) {
 	f := ledger.Filter{Owner: viewer(ctx), ModelID: filter.GetModelId(), Labels: filter.GetLabels()}
 	if owner := filter.GetOwner(); owner != "" {
@@ -136,9 +137,9 @@ func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger
 	return f, nil
 }
 
-// withResults converts recorded generations to messages, as many as fit into a response. It takes inputs and results
-// from the catalog's list. A later state in that list is recorded but not returned, because the filter was applied to
-// the recorded state.
+// withResults converts as many recorded generations to messages as fit into a response. It takes inputs and results
+// from the catalog's list. If that list has a later state, the state is recorded but not returned, because the filter
+// was applied to the recorded state.
 func (s *generations) withResults(ctx context.Context, recorded []orders.Listed, listed *catalog.List) (all []*easelv1.Generation) {
 	s.cfg.Orders.ListedLater(ctx, auth.Of(ctx).APIKey, recorded, listed)
 	left := maxRecord
@@ -159,7 +160,7 @@ func (s *generations) withResults(ctx context.Context, recorded []orders.Listed,
 	return all
 }
 
-// listed returns the catalog's list. It returns nil if the catalog does not respond, or if wanted is 0.
+// listed returns the catalog's list. It returns nil if the list could not be read in time, or if wanted is 0.
 func (s *generations) listed(ctx context.Context, wanted int) *catalog.List {
 	if wanted == 0 {
 		return nil
@@ -173,8 +174,8 @@ func (s *generations) listed(ctx context.Context, wanted int) *catalog.List {
 	return listed
 }
 
-// listKind returns the name of a list in its page tokens. The name depends on all filters, so that a token is invalid
-// for every other list.
+// listKind returns the name of a list for its page tokens. The name depends on all filters, so that a token of another
+// list is invalid.
 func listKind(name string, owner *string, query proto.Message) string {
 	digest := sha256.New()
 	if owner != nil {

@@ -48,7 +48,7 @@ func (s *models) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*e
 	return &easelv1.GetModelResponse{Model: one[0].message()}, nil
 }
 
-// Limits for the copies of models, which are cached responses of the catalog. The contract documents the ages.
+// Limits for the copies of models, which are cached responses from the catalog. The contract documents the three ages.
 const (
 	copyFresh = time.Minute      // age below which a copy is returned without a read
 	copyGood  = 10 * time.Minute // age below which a copy is returned while a read runs in the background
@@ -60,7 +60,7 @@ const (
 	modelReadLimit = 30 * time.Second // timeout of a read
 )
 
-// modelCache stores the catalog's models for each API key, because models rarely change and every order form reads
+// modelCache caches the catalog's models for each API key, because models rarely change and every order form reads
 // them.
 type modelCache struct {
 	catalog  *catalog.Client
@@ -79,21 +79,22 @@ type copyKey struct {
 	id     string
 }
 
-// modelCopy is a cached response of the catalog.
+// modelCopy is a cached response from the catalog.
 type modelCopy struct {
 	models    []encodedModel
 	read      time.Time // time of the read
 	notBefore time.Time // earliest time of the next read
 }
 
-// serves reports whether the copy can be returned without a read: it is fresh, or the next read must wait.
+// serves reports whether the copy can be returned without a read. This is the case if the copy is fresh, or if the next
+// read must wait.
 func (c modelCopy) serves() bool {
 	now := time.Now()
 	return now.Sub(c.read) < copyFresh || now.Before(c.notBefore)
 }
 
-// encodedModel is an encoded Model message. Each use decodes a new message, so that the cached model can't be
-// changed.
+// encodedModel is an encoded Model message. Each call of message decodes a new message, so that callers can't change
+// the cached model.
 type encodedModel struct {
 	id   string
 	wire []byte
@@ -115,8 +116,8 @@ func newModelCache(client *catalog.Client, capacity int) *modelCache {
 // close cancels all reads.
 func (c *modelCache) close() { c.stop() }
 
-// get returns a model, or all models in the catalog's order if id is empty. It reads the catalog unless there is a
-// recent copy.
+// get returns a model, or all models in the catalog's order if id is empty. It does not read the catalog if the copy is
+// recent.
 func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string) ([]encodedModel, error) {
 	k := copyKey{cred.Tenant, id}
 	old, known := c.find(k)
@@ -124,7 +125,7 @@ func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string
 		return old.models, nil
 	}
 	read := c.reads.DoChan(string(k.tenant)+"\x00"+id, func() (any, error) {
-		if newer, known := c.find(k); known && newer.serves() { // another read has finished since
+		if newer, known := c.find(k); known && newer.serves() { // another read finished after the first check
 			return newer.models, nil
 		}
 		return c.read(ctx, cred, k)
@@ -160,7 +161,7 @@ func (c *modelCache) pause(k copyKey, pause time.Duration) {
 	}
 }
 
-// shortWait limits the wait for the catalog, so that there is time to respond with a copy.
+// shortWait returns a context that limits the wait for the catalog, so that there is time to respond with a copy.
 func shortWait(ctx context.Context) (context.Context, context.CancelFunc) {
 	wait := copyWait
 	if deadline, ok := ctx.Deadline(); ok {
@@ -176,7 +177,7 @@ func (c *modelCache) find(k copyKey) (modelCopy, bool) {
 	return found, known && time.Since(found.read) < copyKept
 }
 
-// read reads the catalog and stores the response.
+// read reads a model or all models from the catalog, and stores the response.
 func (c *modelCache) read(ctx context.Context, cred catalog.Credential, k copyKey) ([]encodedModel, error) {
 	if c.ctx.Err() != nil {
 		return nil, &closing{easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING, retryDelay}
@@ -206,9 +207,9 @@ func (c *modelCache) fetch(ctx context.Context, cred catalog.Credential, id stri
 	return all, err
 }
 
-// store applies the result of a read and returns the models for the callers. In an outage of the catalog, it keeps
-// and returns the copy. Any other error deletes the copy. If the catalog rejects the API key, all copies of the key
-// are deleted.
+// store applies the result of a read, and returns the models for the callers that wait for it. If the catalog is
+// unavailable, store keeps the copy and returns it. Any other error deletes the copy. If the catalog rejects the API
+// key, store deletes all copies for that key.
 func (c *modelCache) store(k copyKey, models []encodedModel, err error) ([]encodedModel, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -228,23 +229,24 @@ func (c *modelCache) store(k copyKey, models []encodedModel, err error) ([]encod
 	return models, err
 }
 
-// isRejection reports whether the catalog rejects an API key.
+// isRejection reports whether an error means that the catalog rejected the API key.
 func isRejection(err error) bool {
 	kind := catalog.KindOf(err)
 	return kind == catalog.KindCredentialRejected || kind == catalog.KindForbidden
 }
 
-// isOutage reports whether the catalog is unavailable, overloaded or unreadable, or did not respond in time.
+// isOutage reports whether an error means that the catalog was unavailable or overloaded, did not respond in time, or
+// sent an unreadable response.
 func isOutage(err error) bool {
 	_, responded := errors.AsType[*catalog.Error](err)
 	switch catalog.KindOf(err) {
 	case catalog.KindUnavailable, catalog.KindBusy, catalog.KindRateLimited, catalog.KindMalformed:
 		return true
 	}
-	return !responded // the read has timed out
+	return !responded // the read timed out
 }
 
-// retryAfter returns the delay that the catalog has requested, or zero.
+// retryAfter returns the delay that the catalog requested, or zero.
 func retryAfter(err error) time.Duration {
 	if failed, ok := errors.AsType[*catalog.Error](err); ok {
 		return failed.RetryAfter

@@ -20,14 +20,14 @@ func viewer(ctx context.Context) *string {
 	return orderer(ctx)
 }
 
-// orderer returns the owner of the orders that a call places. The call may change only orders of this owner, unless
-// its caller is an operator.
+// orderer returns the owner of the orders that a call places. Unless the caller is an operator, the call may change
+// only orders of this owner.
 func orderer(ctx context.Context) *string {
 	owner := auth.Of(ctx).Owner
 	return &owner
 }
 
-// order is the information that the ledger has about a generation.
+// order contains the ledger's information about a generation.
 type order struct {
 	ledger.Attribution
 	ordered bool // whether an order exists; also true if the ledger is unavailable
@@ -39,8 +39,8 @@ func (o order) exists() bool { return o.ordered && !o.Deleted }
 // lacks reports whether a version of the generation may be missing from the ledger.
 func (o order) lacks(v catalog.Version) bool { return o.ordered && o.Recorded != v.Etag }
 
-// see returns the order of a generation that the call may see. If only the ledger separates owners, it returns an
-// error for a generation of another owner. The error is the same as for a generation without an order.
+// see returns the order of a generation that the call may see. If only the ledger separates owners, see returns an
+// error for another owner's generation. It returns the same error for a generation without an order.
 func (s *Service) see(ctx context.Context, id string) (order, error) {
 	owner := viewer(ctx)
 	own, err := s.cfg.Orders.Owned(ctx, owner, id)
@@ -56,7 +56,7 @@ func (s *Service) see(ctx context.Context, id string) (order, error) {
 }
 
 // mayDelete returns an error if the caller may not delete a generation. An operator may delete every generation. With
-// forwarded API keys, the catalog decides.
+// forwarded API keys, the catalog decides whether a caller may.
 func (s *Service) mayDelete(ctx context.Context, id string) error {
 	owner := orderer(ctx)
 	if auth.Of(ctx).Operator || !hides(ctx, owner) {
@@ -69,8 +69,8 @@ func (s *Service) mayDelete(ctx context.Context, id string) error {
 	return err
 }
 
-// auditDeletion records in the audit log that an operator is about to delete another owner's generation. For other
-// deletions it does nothing.
+// auditDeletion records in the audit log that an operator is about to delete another owner's generation. It does
+// nothing if the caller is not an operator or owns the generation.
 func (s *Service) auditDeletion(ctx context.Context, id string) error {
 	c := auth.Of(ctx)
 	if !c.Operator {
@@ -92,7 +92,7 @@ func (s *Service) auditDeletion(ctx context.Context, id string) error {
 // owners.
 func hides(ctx context.Context, owner *string) bool { return owner != nil && auth.Of(ctx).IsIsolated() }
 
-// AddressKey is the context key of the network address of the caller. The value is a string.
+// AddressKey is the context key of the caller's network address. The value is a string.
 type AddressKey struct{}
 
 func addressOf(ctx context.Context) string {
@@ -101,8 +101,8 @@ func addressOf(ctx context.Context) string {
 }
 
 const (
-	askTimeout = time.Second // timeout of a ledger query by an open watch; short, because the query delays heartbeats
-	askPause   = time.Second // time after a failed query in which no open watch sends a query
+	askTimeout = time.Second // timeout of a ledger query for an open watch; short, because the query delays heartbeats
+	askPause   = time.Second // time after a failed query in which no query is sent for an open watch
 )
 
 // errNotAsked is the error of a query that was not sent, because the previous query failed less than [askPause] ago.
@@ -126,8 +126,8 @@ func (s *Service) attribution(ctx context.Context, id string) (ledger.Attributio
 	return own[id], err
 }
 
-// withoutLabels returns an earlier attribution for use while the ledger is unavailable. It omits the labels, because
-// they may have been erased since.
+// withoutLabels returns a known attribution for use while the ledger is unavailable. It omits the labels, because they
+// may have been erased since they were read.
 func withoutLabels(known ledger.Attribution) ledger.Attribution {
 	known.Labels = nil
 	return known
@@ -138,7 +138,8 @@ func (s *Service) message(u watch.Update, whose ledger.Attribution) *easelv1.Gen
 	return attributed(generationMessage(u.Generation, u.Etag), whose)
 }
 
-// attributed adds an attribution to a message. Without a caller, the owner is a digest of an API key and is omitted.
+// attributed adds an attribution to a message. If the attribution has no caller, its owner is a digest of an API key
+// and is omitted.
 func attributed(g *easelv1.Generation, whose ledger.Attribution) *easelv1.Generation {
 	if whose.Caller != "" {
 		g.Owner = whose.Owner

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// updateResponse returns the message that sends an update to one watcher. update is the encoded part of the message
-// that all watchers share. It is set as unknown fields, which are sent unchanged.
+// updateResponse returns the message that sends an update to one watcher. update is the encoded part that the messages
+// to all watchers share. It is set as unknown fields, which are sent unchanged.
 func updateResponse(update []byte, sent time.Time) *easelv1.WatchGenerationResponse {
 	message := &easelv1.WatchGenerationResponse{EmitTime: timestamppb.New(sent)}
 	message.ProtoReflect().SetUnknown(update)
@@ -30,8 +30,8 @@ func encodingsOf(u *watch.Update) *encodings {
 // attributionTTL is the time for which the watchers of an update share the result of one query for its attribution.
 const attributionTTL = 100 * time.Millisecond
 
-// encodings caches the encodings of one update by attribution. There are few different attributions, such as one with
-// labels and one without.
+// encodings caches the encodings of one update, one for each attribution. There are few different attributions, such as
+// one with labels and one without.
 type encodings struct {
 	asks singleflight.Group // concurrent watchers share one query for the attribution
 
@@ -41,8 +41,8 @@ type encodings struct {
 	askedAt time.Time          // start of the last query
 }
 
-// attribution returns the attribution of the update's generation. It calls ask, which queries the ledger, at most
-// once per attributionTTL.
+// attribution returns the attribution of the update's generation. It queries the ledger through ask, at most once per
+// attributionTTL.
 func (e *encodings) attribution(ask func() (ledger.Attribution, error)) (ledger.Attribution, error) {
 	e.mu.Lock()
 	whose, askedAt := e.whose, e.askedAt
@@ -68,7 +68,7 @@ type encoding struct {
 	update []byte
 }
 
-// of returns the encoding of an update with an attribution, or nil if the update can't be encoded.
+// of returns the encoding of an update with an attribution, or nil if they can't be encoded.
 func (e *encodings) of(u *watch.Update, whose ledger.Attribution) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -18,7 +18,7 @@ import (
 // domain is the domain of every ErrorInfo.
 const domain = "easel"
 
-// codesOf maps each reason to its code.
+// codesOf maps each reason to its gRPC code.
 var codesOf = map[easelv1.ErrorReason]codes.Code{
 	easelv1.ErrorReason_INVALID_REQUEST:        codes.InvalidArgument,
 	easelv1.ErrorReason_UPSTREAM_INVALID_INPUT: codes.InvalidArgument,
@@ -85,7 +85,7 @@ var codesOf = map[easelv1.ErrorReason]codes.Code{
 	easelv1.ErrorReason_UNAVAILABLE:        codes.Unavailable,
 }
 
-// libraryReasons maps codes to reasons, for errors from libraries, which have no reason.
+// libraryReasons maps gRPC codes to reasons. It is used for errors from libraries, which have no reason.
 var libraryReasons = map[codes.Code]easelv1.ErrorReason{
 	codes.Canceled:          easelv1.ErrorReason_CANCELLED,
 	codes.InvalidArgument:   easelv1.ErrorReason_INVALID_ARGUMENT,
@@ -97,7 +97,7 @@ var libraryReasons = map[codes.Code]easelv1.ErrorReason{
 	codes.Unavailable:       easelv1.ErrorReason_UNAVAILABLE,
 }
 
-// Fail returns a status error that contains an ErrorInfo with the reason, and the given details.
+// Fail returns a status error with the given details and an ErrorInfo that contains the reason.
 func Fail(reason easelv1.ErrorReason, text string, details ...protoadapt.MessageV1) error {
 	return NewStatus(reason, text, nil, details...).Err()
 }
@@ -126,8 +126,8 @@ func withDetails(st *status.Status, details ...protoadapt.MessageV1) *status.Sta
 	return full
 }
 
-// reasoned returns the status with a reason. If the status has none, it comes from a library, and its code determines
-// the reason. A status with an unexpected code becomes INTERNAL.
+// reasoned returns the status with a reason. A status without a reason comes from a library, and its code determines
+// the reason. If the code is unexpected, the status becomes INTERNAL.
 func reasoned(st *status.Status) *status.Status {
 	if st.Code() == codes.OK || Reason(st) != easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED {
 		return st
@@ -142,8 +142,8 @@ func reasoned(st *status.Status) *status.Status {
 	return withDetails(st, &errdetails.ErrorInfo{Domain: domain, Reason: reason.String()})
 }
 
-// WithRequestID adds the trace ID of a call to its error, unless the error has one. The call's log lines have the same
-// ID.
+// WithRequestID adds the trace ID of a call to its error, unless the error already has one. The call's log lines
+// contain the same ID.
 func WithRequestID(ctx context.Context, err error) error {
 	st, span := status.Convert(err), trace.SpanContextFromContext(ctx)
 	if !span.HasTraceID() || Detail[*errdetails.RequestInfo](st) != nil {
@@ -180,8 +180,8 @@ func Detail[M proto.Message](st *status.Status) (found M) {
 // metadataOrderOutcome is the metadata key for the order's outcome in the ErrorInfo of a failed CreateGeneration.
 const metadataOrderOutcome = "order_outcome"
 
-// OrderFailure adds the outcome of the order to the error of a failed order, unless the error has it. entered reports
-// whether the handler was called; otherwise nothing was sent.
+// OrderFailure adds the outcome of the order to the error of a CreateGeneration call, unless the error already has an
+// outcome. entered reports whether the handler was called. If it was not, nothing was sent to the catalog.
 func OrderFailure(err error, entered bool) error {
 	outcome := orders.NotPlacedByThisCall
 	if entered {
@@ -190,7 +190,8 @@ func OrderFailure(err error, entered bool) error {
 	return withOrderOutcome(Status(err), outcome).Err()
 }
 
-// withOrderOutcome adds the outcome of the order to the status of a failed order, unless the status has it.
+// withOrderOutcome adds the outcome of the order to the status of a failed order, unless the status already has an
+// outcome.
 func withOrderOutcome(st *status.Status, outcome orders.Outcome) *status.Status {
 	full := st.Proto()
 	for i, detail := range full.GetDetails() {

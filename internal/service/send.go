@@ -12,9 +12,9 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// deadlineSender sends messages on a stream, with a time limit for each message. A blocked Send can't be canceled.
-// Keepalive does not end it, because the peer is connected but does not read. So a separate goroutine sends the
-// messages. When the call ends, the blocked Send returns.
+// deadlineSender sends messages on a stream, with a time limit for each message. If the caller does not read, a Send
+// blocks: it can't be canceled, and keepalive does not end it, because the caller is still connected. Therefore a
+// separate goroutine sends the messages. The blocked Send returns when the call ends.
 type deadlineSender struct {
 	stream  grpc.ServerStream
 	timeout time.Duration
@@ -25,8 +25,8 @@ func (s *deadlineSender) send(m any) error {
 	return s.run(func(send func(any) error) error { return send(m) })
 }
 
-// content sends a result with checksums, one chunk per message, and closes the result. After a timeout, it closes the
-// result when the blocked Send has returned.
+// content sends a result with checksums, one chunk per message, and closes the result. After a timeout, content returns
+// immediately. The result is then closed when the blocked Send returns.
 func (s *deadlineSender) content(c *Content, message func(*easelv1.ContentChunk) proto.Message) error {
 	return s.run(func(send func(any) error) error {
 		defer c.Body.Close()
@@ -37,7 +37,7 @@ func (s *deadlineSender) content(c *Content, message func(*easelv1.ContentChunk)
 	})
 }
 
-// run calls do, which sends messages. If one of them times out, run returns an error without waiting for do.
+// run calls do, which sends messages. If a message times out, run returns an error without waiting for do.
 func (s *deadlineSender) run(do func(send func(any) error) error) error {
 	blocked := time.NewTimer(s.timeout)
 	blocked.Stop()

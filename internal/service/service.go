@@ -1,5 +1,5 @@
-// Package service implements the three services of the contract. It translates between the contract and the domain,
-// including errors.
+// Package service implements the three services of the contract. It converts requests, responses and errors between the
+// contract and the other packages.
 //
 // A handler parses the request, calls another package and converts the result. The hard parts are in other packages:
 // orders and money in orders, polling in watch, and results in content.
@@ -27,7 +27,7 @@ import (
 // Default time limits for a caller that does not read, over gRPC and REST.
 const (
 	DefaultSendTimeout     = 30 * time.Second
-	DefaultDownloadTimeout = 2 * time.Minute // longer for a result, because a caller may pause on purpose
+	DefaultDownloadTimeout = 2 * time.Minute // longer, because a caller may pause a download on purpose
 )
 
 // Config has the dependencies and limits of the services.
@@ -77,8 +77,8 @@ type Service struct {
 	random *rand.Rand // source of the jitter
 }
 
-// closing is the error of a stream that the server closes early, because of a shutdown, the age of the stream or the
-// expiry of the caller's credential.
+// closing is the error for a stream that the server closes early. The reason is a shutdown, the age of the stream, or
+// an expired credential of the caller.
 type closing struct {
 	reason easelv1.StreamClosingReason
 	delay  time.Duration // delay before the caller reconnects
@@ -128,15 +128,15 @@ func (s *Service) Register(r grpc.ServiceRegistrar) {
 	easelv1.RegisterGenerationServiceServer(r, &generations{Service: s})
 }
 
-// Drain notifies every open watch, wait and event stream of the shutdown and ends them. Downloads continue until the server's own
-// deadline.
+// Drain closes every open watch, wait and event stream, and notifies its caller of the shutdown. Downloads continue
+// until the server's drain timeout.
 func (s *Service) Drain() {
 	s.drain.Do(func() { close(s.draining) })
 	s.cfg.Hub.Drain()
 }
 
-// Close cancels the background reads of models. Call it after the server has stopped, because later calls that need
-// such a read fail.
+// Close cancels the background reads of models. Call it after the server has stopped, because a later call fails if it
+// needs such a read.
 func (s *Service) Close() { s.copies.close() }
 
 // until returns the time when a watch that starts now must end: at its maximum age, or when the caller's credential

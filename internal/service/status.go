@@ -42,7 +42,7 @@ type rule struct {
 var rules = map[catalog.Kind]rule{
 	catalog.KindInvalidInput:       {easelv1.ErrorReason_UPSTREAM_INVALID_INPUT, "the catalog rejects the input", false},
 	catalog.KindCredentialRejected: {easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED, "the catalog rejects this API key: it is wrong or was revoked; send a valid API key", false},
-	catalog.KindInsufficientFunds:  {easelv1.ErrorReason_INSUFFICIENT_BALANCE, "the balance does not cover the price; after a top-up send the same idempotency_key again", false},
+	catalog.KindInsufficientFunds:  {easelv1.ErrorReason_INSUFFICIENT_BALANCE, "the balance does not cover the price; after a top-up, send the same idempotency_key again", false},
 	catalog.KindForbidden:          {easelv1.ErrorReason_UPSTREAM_FORBIDDEN, "the catalog denies this request for this API key", false},
 	catalog.KindNotFound:           {easelv1.ErrorReason_NOT_FOUND, "the catalog has no such record", false},
 	catalog.KindPriceAboveLimit:    {easelv1.ErrorReason_PRICE_ABOVE_LIMIT, "price exceeds max_cost_cents", false},
@@ -52,21 +52,21 @@ var rules = map[catalog.Kind]rule{
 	catalog.KindInProgress:         {easelv1.ErrorReason_SUBMISSION_IN_PROGRESS, "the catalog is still processing this idempotency_key; send it again", true},
 	catalog.KindContentNotReady:    {easelv1.ErrorReason_CONTENT_NOT_READY, "the result is not available yet", true},
 	catalog.KindNoContent:          {easelv1.ErrorReason_NO_CONTENT, "this render has no file", false},
-	catalog.KindInputsTooLarge:     {easelv1.ErrorReason_INPUTS_TOO_LARGE, "the inputs exceed the limit of the catalog", false},
+	catalog.KindInputsTooLarge:     {easelv1.ErrorReason_INPUTS_TOO_LARGE, "the inputs exceed the catalog's limit", false},
 	catalog.KindOutOfRange:         {easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE, "read_offset is past the end of the result", false},
-	catalog.KindRateLimited:        {easelv1.ErrorReason_UPSTREAM_RATE_LIMITED, "the rate limit of the catalog is reached", true},
+	catalog.KindRateLimited:        {easelv1.ErrorReason_UPSTREAM_RATE_LIMITED, "the catalog's rate limit is reached", true},
 	catalog.KindBusy:               {easelv1.ErrorReason_OVERLOADED, "this server is overloaded and has sent no order; retry later", true},
 	catalog.KindUnavailable:        {easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, "the catalog does not respond", true},
 	catalog.KindOutcomeUnknown:     {easelv1.ErrorReason_SUBMISSION_OUTCOME_UNKNOWN, "the order may exist; send the same idempotency_key again", true},
 	catalog.KindRedirect:           {easelv1.ErrorReason_UPSTREAM_REDIRECT_REFUSED, "the catalog returned a redirect, which is not followed; check the base URL", false},
 	catalog.KindContract:           {easelv1.ErrorReason_UPSTREAM_CONTRACT_MISMATCH, "the catalog's response does not match its specification; check the base URL", false},
 	catalog.KindMalformed:          {easelv1.ErrorReason_UPSTREAM_MALFORMED_RESPONSE, "the catalog's response can't be read", false},
-	catalog.KindInterrupted:        {easelv1.ErrorReason_CONTENT_INTERRUPTED, "the result was interrupted; continue from next_offset", true},
+	catalog.KindInterrupted:        {easelv1.ErrorReason_CONTENT_INTERRUPTED, "the download was interrupted; continue from next_offset", true},
 	catalog.KindContentChanged:     {easelv1.ErrorReason_CONTENT_CHANGED, "the file has changed since the first read; start again from 0", false},
 }
 
-// sharedKeyRejected is the message if the catalog rejects the shared API key, which only the operator can replace. The
-// code is INTERNAL.
+// sharedKeyRejected is the message of the INTERNAL error that callers receive if the catalog rejects the shared API
+// key. Only the operator can replace that key.
 const sharedKeyRejected = "the catalog rejects this server's API key; the operator must replace it"
 
 // Violation is one invalid field of a request, with its path, such as "inputs.prompt".
@@ -94,7 +94,7 @@ func badRequest(violations []Violation) *errdetails.BadRequest {
 	return bad
 }
 
-// shorten removes violations beyond the maximum number or size. Then it adds a note that there are more.
+// shorten removes violations beyond the maximum number and size. If it removes any, it adds a note that there are more.
 func shorten(bad *errdetails.BadRequest) {
 	all := len(bad.FieldViolations)
 	bad.FieldViolations = bad.FieldViolations[:min(all, MostViolations)]
@@ -114,17 +114,17 @@ func clip(text string, n int) string {
 	return strings.ToValidUTF8(text, "")
 }
 
-// Status returns the status of an error for a caller that may see the account. It returns nil, which means OK, for a
-// nil error.
+// Status returns the status of an error for a caller that may see the account. For a nil error it returns nil, which
+// means OK.
 func Status(err error) *status.Status { return statusOf(err, true) }
 
-// StatusFor returns the status of an error for the caller in ctx. It omits the catalog's message about the balance if
-// the caller may not see the account, because the message may have amounts.
+// StatusFor returns the status of an error for the caller in ctx. If the caller may not see the account, it omits the
+// catalog's message about the balance, which may contain amounts.
 func StatusFor(ctx context.Context, err error) *status.Status {
 	return statusOf(err, auth.Of(ctx).SeesAccount)
 }
 
-// statusOf converts an error to a status. All errors are converted by this function.
+// statusOf converts any error to a status.
 func statusOf(err error, seesAccount bool) *status.Status {
 	if err == nil {
 		return nil
@@ -135,7 +135,7 @@ func statusOf(err error, seesAccount bool) *status.Status {
 	return ofReason(err, seesAccount)
 }
 
-// ofReason returns the status of an error without the outcome of an order.
+// ofReason converts an error to a status that does not contain the outcome of an order.
 func ofReason(err error, seesAccount bool) *status.Status {
 	if upstream, ok := errors.AsType[*catalog.Error](err); ok {
 		return fromCatalog(upstream, err, seesAccount || !ofBalance(upstream))
@@ -182,10 +182,10 @@ func fromLedger(err error) *status.Status {
 		return NewStatus(easelv1.ErrorReason_OVERLOADED, "the ledger is overloaded; retry later", nil, retry)
 	}
 	if _, ok := errors.AsType[*ledger.Doubt](err); ok {
-		return NewStatus(easelv1.ErrorReason_LEDGER_UNAVAILABLE, "it is unknown whether the ledger has recorded the call; retry later", nil, retry)
+		return NewStatus(easelv1.ErrorReason_LEDGER_UNAVAILABLE, "it is unknown whether the ledger has recorded this call; retry later", nil, retry)
 	}
 	if ledger.IsFault(err) {
-		return NewStatus(easelv1.ErrorReason_INTERNAL, "the ledger contradicts the catalog; an operator must check the log", nil)
+		return NewStatus(easelv1.ErrorReason_INTERNAL, "the call contradicts the ledger; an operator must check the log", nil)
 	}
 	if errors.Is(err, ledger.ErrExpireTimePast) {
 		return status.Convert(InvalidRequest(Violation{Field: "expire_time", Description: "must be in the future; to order now, send a later time or none"}))
@@ -206,11 +206,11 @@ func LedgerFailed(err error) bool {
 	return away || doubt || ledger.IsFault(err)
 }
 
-// budgetExceeded returns the status of an order that exceeds a budget. It has no RetryInfo, because the next day or
-// month is too far away for a retry.
+// budgetExceeded returns the status of an order that exceeds a budget. The status has no RetryInfo, because the next
+// day or month is too far away for an automatic retry.
 func budgetExceeded(e *ledger.BudgetError) *status.Status {
-	text := fmt.Sprintf("the budget of this %s has %d cents left, and the order costs %d; wait until %s, or ask the operator for a larger budget", e.Period, e.RemainingCents, e.PriceCents, e.Reset.UTC().Format(time.RFC3339))
-	subject, description := "team", "the team's budget of this "+e.Period
+	text := fmt.Sprintf("the budget for this %s has %d cents left, and the order costs %d; wait until %s, or ask the operator for a larger budget", e.Period, e.RemainingCents, e.PriceCents, e.Reset.UTC().Format(time.RFC3339))
+	subject, description := "team", "the team's budget for this "+e.Period
 	metadata := map[string]string{
 		"window":          e.Period,
 		"reset_time":      e.Reset.UTC().Format(time.RFC3339),
@@ -238,7 +238,7 @@ type ownStatus interface {
 	GRPCStatus() *status.Status
 }
 
-// status returns the status that follows the closing message.
+// status returns the status that ends the stream after the closing message.
 func (c *closing) status() *status.Status {
 	reason := easelv1.ErrorReason_SERVER_DRAINING
 	if c.reason == easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE {
@@ -247,13 +247,13 @@ func (c *closing) status() *status.Status {
 	return NewStatus(reason, c.Error()+"; connect again", nil, &errdetails.RetryInfo{RetryDelay: durationpb.New(c.delay)})
 }
 
-// ofBalance reports whether the message of an error is the catalog's message about an insufficient balance.
+// ofBalance reports whether an error contains the catalog's message about an insufficient balance.
 func ofBalance(e *catalog.Error) bool {
 	return e.Kind == catalog.KindInsufficientFunds || e.Withheld == catalog.KindInsufficientFunds
 }
 
-// upstreamCode matches the error codes that are passed from the catalog to callers. Any other value might be a message
-// instead of a code.
+// upstreamCode matches the catalog's error codes that callers receive. Any other value could be a message instead of a
+// code.
 var upstreamCode = regexp.MustCompile(`^[A-Z0-9_.-]{1,64}$`)
 
 func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
@@ -297,15 +297,15 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	return newStatus(code, r.reason, text+remedyOf(e.Violations), metadata, details...)
 }
 
-// repeats reports whether the catalog's message would only repeat Easel's own text. This is the case if the API key is
-// wrong, or if the record that the request names does not exist.
+// repeats reports whether the catalog's message would only repeat Easel's own message. This is the case if the API key
+// is wrong, or if the record that the request names does not exist.
 func repeats(e *catalog.Error, err error) bool {
 	_, named := errors.AsType[*aboutError](err)
 	return e.Kind == catalog.KindCredentialRejected || e.Kind == catalog.KindNotFound && named
 }
 
-// remedyOf returns advice about the fields that the catalog rejects: the method that lists their valid values. It
-// returns "" if no method lists them.
+// remedyOf returns advice about the fields that the catalog rejects. The advice names the method that lists the valid
+// values. It is empty if there is no such method.
 func remedyOf(violations []Violation) (remedy string) {
 	for _, v := range violations {
 		switch {
@@ -318,7 +318,7 @@ func remedyOf(violations []Violation) (remedy string) {
 	return remedy
 }
 
-// kindDetails returns the status details that depend on the kind of an error. It adds the corresponding metadata.
+// kindDetails returns the status details for the kind of an error, and adds the metadata for this kind to metadata.
 func kindDetails(e *catalog.Error, metadata map[string]string) []protoadapt.MessageV1 {
 	switch e.Kind {
 	case catalog.KindInvalidInput, catalog.KindInputsTooLarge:
@@ -346,7 +346,7 @@ func kindDetails(e *catalog.Error, metadata map[string]string) []protoadapt.Mess
 	return nil
 }
 
-// aboutError is a catalog error about the record that a request named. reason and text apply if the record does not
+// aboutError is a catalog error about a record that a request named. reason and text apply if the record does not
 // exist.
 type aboutError struct {
 	err                  error

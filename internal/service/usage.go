@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// ListUsage returns counts and costs of orders.
+// ListUsage returns the numbers and costs of orders, grouped by the requested dimensions.
 func (s *accounts) ListUsage(ctx context.Context, req *easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
 	query, kind, err := usageQuery(ctx, req)
 	if err != nil {
@@ -77,8 +77,8 @@ var dimensions = map[easelv1.UsageDimension]ledger.Dimension{
 	easelv1.UsageDimension_USAGE_DIMENSION_LABEL:  ledger.ByLabel,
 }
 
-// usageRow converts a row to a message. It omits the owner unless owners is set. With forwarded API keys, an owner
-// would be a digest of a key.
+// usageRow converts a row to a message. owners reports whether to include the owner. With forwarded API keys, the owner
+// is a digest of a key and must be omitted.
 func usageRow(u ledger.Usage, by []ledger.Dimension, owners bool) *easelv1.UsageRow {
 	row := &easelv1.UsageRow{
 		OrderCount: u.Orders, FailedCount: u.Failed, UnknownCount: u.Unknown,

@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	// maxRecord is the maximum size of a record in a response. With its envelope, the response stays below the 4 MiB
-	// limit of gRPC clients.
+	// maxRecord is the maximum size of a record in a response, in bytes. It leaves room for the envelope, so that the
+	// response stays below the 4 MiB limit of gRPC clients.
 	maxRecord = 4<<20 - 32<<10
-	// maxDecoded is the maximum number of values in a JSON field. Decoded, each takes more than a hundred bytes.
+	// maxDecoded is the maximum number of values in a JSON field. A decoded value takes more than a hundred bytes of
+	// memory.
 	maxDecoded = 100_000
 )
 
@@ -26,7 +27,7 @@ type room struct {
 	omitted []string // fields that did not fit
 }
 
-// roomIn returns the space that remains in a record.
+// roomIn returns the space that remains in a record for its JSON fields.
 func roomIn(record proto.Message) *room { return &room{left: maxRecord - proto.Size(record)} }
 
 // omit adds a field to the omitted fields.
@@ -70,8 +71,8 @@ func (r *room) object(path string, text catalog.Value) *structpb.Struct {
 	return r.value(path, text).GetStructValue()
 }
 
-// protoValue converts JSON to a Value. A number that a double can't represent becomes a string, because rounding would
-// change it.
+// protoValue converts JSON to a Value. A number that a double can't represent becomes a string, so that it is not
+// rounded.
 func protoValue(v catalog.JSON) *structpb.Value {
 	switch v.Kind() {
 	case '{':
@@ -83,7 +84,7 @@ func protoValue(v catalog.JSON) *structpb.Value {
 		v.EachItem(func(item catalog.JSON) bool { list.Values = append(list.Values, protoValue(item)); return true })
 		return structpb.NewListValue(list)
 	case '"':
-		text, _ := v.Text() // needs no copy, because it shares no memory with the catalog's response
+		text, _ := v.Text() // no copy needed, because the string shares no memory with the catalog's response
 		return structpb.NewStringValue(text)
 	case 't', 'f':
 		return structpb.NewBoolValue(v.Kind() == 't')
@@ -121,8 +122,9 @@ func measure(text []byte) (values, depth int) {
 	return values, depth
 }
 
-// exact reports whether a double represents a JSON number closely enough. An integer beyond 2^53 never counts as
-// exact. Another number from 2^53 on must keep its digits. A smaller fraction may be rounded, but not to zero.
+// exact reports whether f, the double nearest to a JSON number, may replace the number. An integer must not exceed
+// 2^53. A number with a fraction or an exponent must keep all digits if it is 2^53 or greater. Below 2^53 it may be
+// rounded, but not to zero.
 func exact(number string, f float64) bool {
 	switch isInteger := !strings.ContainsAny(number, ".eE"); {
 	case f == 0:

@@ -19,11 +19,11 @@ import (
 
 const (
 	defaultWait = time.Minute
-	// answerMargin is the time before the caller's deadline at which a wait responds, so that the response still
-	// arrives.
+	// answerMargin is the time before the caller's deadline at which a wait returns, so that the response arrives before
+	// the deadline.
 	answerMargin = 100 * time.Millisecond
-	// waitHeartbeat is the interval at which a wait checks whether its caller is still authorized. Callers do not
-	// notice it.
+	// waitHeartbeat is the interval at which a wait checks whether its caller is still authorized. The caller does not
+	// receive these heartbeats.
 	waitHeartbeat = 15 * time.Second
 )
 
@@ -58,8 +58,8 @@ func (s *generations) WatchGeneration(req *easelv1.WatchGenerationRequest, strea
 	}, w.deliver))
 }
 
-// knownEtag returns the etag of the state that the caller already has, by generation ID. It returns nil if there is
-// none.
+// knownEtag returns a map from the generation ID to the etag of the state that the caller already has. It returns nil
+// if the request has no such etag.
 func knownEtag(req *easelv1.WatchGenerationRequest) map[string]string {
 	if req.GetKnownEtag() == "" {
 		return nil
@@ -74,13 +74,13 @@ type watchOfOne struct {
 	known   func() error // checks whether the caller is still authorized
 	id      string
 	seen    order // the order when the watch started
-	content bool  // whether the caller wants the bytes
+	content bool  // whether the caller wants the bytes of the result
 	file    bool  // whether the last state has a file
 	begun   bool  // whether a message was sent
 }
 
-// watchOfOne prepares a watch. It is a separate function, because the stack frame of WatchGeneration remains until the
-// watch ends.
+// watchOfOne prepares a watch. It is a separate function to keep the stack frame of WatchGeneration small, because that
+// frame remains until the watch ends.
 func (s *generations) watchOfOne(ctx context.Context, req *easelv1.WatchGenerationRequest, out deadlineSender) (*watchOfOne, error) {
 	seen, err := s.see(ctx, req.GetGenerationId())
 	return &watchOfOne{
@@ -113,8 +113,8 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 	return err
 }
 
-// attribution returns the attribution to send with an update. After the initial update, it rereads an attribution that
-// is empty or has labels, because labels may have been erased.
+// attribution returns the attribution to send with an update. After the initial update, it reads the attribution again
+// if it was empty, or if it has labels, because labels may have been erased.
 func (w *watchOfOne) attribution(u *watch.Update) ledger.Attribution {
 	if u.Initial || w.seen.Owner != "" && len(w.seen.Labels) == 0 {
 		return w.seen.Attribution
@@ -126,8 +126,8 @@ func (w *watchOfOne) attribution(u *watch.Update) ledger.Attribution {
 	return whose
 }
 
-// finish sends the last messages of the stream after the hub's watch has returned err. They are the closing message or,
-// on request, the bytes of the result.
+// finish sends the last messages of the stream after the hub's watch has returned err. If the server closes the stream
+// early, this is the closing message. Otherwise, on request, these are the bytes of the result.
 func (w *watchOfOne) finish(err error) error {
 	err = w.service.closes(err)
 	if closing := closingMessage(err); closing != nil {
@@ -161,8 +161,8 @@ func closingMessage(err error) *easelv1.StreamClosing {
 	return &easelv1.StreamClosing{Reason: end.reason, RetryDelay: durationpb.New(end.delay)}
 }
 
-// WaitGeneration waits until the generation is terminal or settled, as the request specifies. After the timeout, it
-// returns the current state.
+// WaitGeneration waits until the generation is terminal or settled, as the request specifies. If the timeout expires
+// first, it returns the current state.
 func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGenerationRequest) (*easelv1.WaitGenerationResponse, error) {
 	timeout := defaultWait
 	if req.GetTimeout() != nil {
@@ -176,7 +176,7 @@ func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGener
 	if err != nil {
 		return nil, err
 	}
-	if len(seen.Labels) > 0 { // the labels may have been erased since
+	if len(seen.Labels) > 0 { // the labels may have been erased during the wait
 		whose, err := s.attribution(ctx, req.GetGenerationId())
 		if err != nil {
 			whose = withoutLabels(seen.Attribution)
@@ -186,11 +186,11 @@ func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGener
 	return &easelv1.WaitGenerationResponse{Generation: s.message(update, seen.Attribution)}, nil
 }
 
-// errWaited is the cancellation cause after the timeout of a wait.
+// errWaited is the cancellation cause of a wait whose timeout has expired.
 var errWaited = errors.New("wait timeout expired")
 
-// await waits until the generation is terminal or settled, as until specifies. It returns that state or, after the
-// timeout, the current state.
+// await waits until the generation is terminal or settled, as until specifies, and returns that state. If the timeout
+// expires first, it returns the current state.
 func (s *Service) await(ctx context.Context, id string, seen order, until watch.Goal, timeout time.Duration) (watch.Update, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline)-answerMargin)

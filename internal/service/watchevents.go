@@ -25,8 +25,8 @@ import (
 
 const defaultEventHeartbeat = 15 * time.Second
 
-// WatchEvents sends the events of the caller's owner. An operator receives the events of all owners, or of one owner
-// that it selects.
+// WatchEvents sends the events of the caller's owner. For an operator, it sends the events of all owners, or of the
+// owner that the request selects.
 func (s *generations) WatchEvents(req *easelv1.WatchEventsRequest, stream grpc.ServerStreamingServer[easelv1.WatchEventsResponse]) error {
 	ctx := stream.Context()
 	if !auth.Of(ctx).SharesAPIKey() {
@@ -93,7 +93,7 @@ func (w *watchOfEvents) begin(ctx context.Context, req *easelv1.WatchEventsReque
 	return err
 }
 
-// resume sets the position to that in a resume token. It returns an error if events after this position may have been
+// resume sets the position from a resume token. It returns an error if events after this position may have been
 // deleted.
 func (w *watchOfEvents) resume(token string, state ledger.FeedState) error {
 	text, _ := base64.RawURLEncoding.DecodeString(token)
@@ -108,13 +108,13 @@ func (w *watchOfEvents) resume(token string, state ledger.FeedState) error {
 		if !state.Oldest.IsZero() {
 			metadata["oldest_time"] = state.Oldest.Format(time.RFC3339Nano)
 		}
-		return NewStatus(easelv1.ErrorReason_RESUME_TOKEN_EXPIRED, "events after the resume_token may be deleted; start again without it", metadata).Err()
+		return NewStatus(easelv1.ErrorReason_RESUME_TOKEN_EXPIRED, "events after the resume_token may have been deleted; start again without it", metadata).Err()
 	}
 	w.position = position
 	return nil
 }
 
-// token returns the resume token for a position. The digest in it binds the token to the owner.
+// token returns the resume token for a position. A digest in the token binds it to the owner.
 func (w *watchOfEvents) token(feed string, position int64) string {
 	owner := "all"
 	if w.owner != nil {
@@ -172,7 +172,7 @@ func (w *watchOfEvents) next(ctx context.Context, reader *events.FeedReader) (se
 	}
 	for _, e := range all {
 		if e.Position <= w.position {
-			continue // read twice
+			continue // already read
 		}
 		w.position = e.Position
 		if len(w.types) > 0 && !slices.Contains(w.types, e.Type) {
@@ -194,7 +194,7 @@ func (w *watchOfEvents) next(ctx context.Context, reader *events.FeedReader) (se
 const ledgerPause = time.Second
 
 // wait waits before the next read of an unavailable ledger, so that the stream can continue. It returns an error if the
-// stream must end.
+// stream can't continue.
 func (w *watchOfEvents) wait(ctx context.Context, failed error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -222,7 +222,7 @@ func (w *watchOfEvents) send(m *easelv1.WatchEventsResponse) error {
 	return w.out.send(m)
 }
 
-// eventMessage returns an event with the render or the budget that its data describes.
+// eventMessage converts an event to a message. The data of the event describes a render or a budget.
 func eventMessage(e ledger.FeedEvent) *easelv1.Event {
 	m := &easelv1.Event{EventId: e.ID, Type: e.Type, CreateTime: timestamppb.New(e.Time), Owner: e.Owner}
 	decode := protojson.UnmarshalOptions{DiscardUnknown: true}

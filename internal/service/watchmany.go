@@ -45,10 +45,10 @@ type watchOfMany struct {
 	filter      *easelv1.GenerationFilter
 	named       bool                          // whether the request names the generations; otherwise it watches all generations
 	owner       *string                       // owner of the generations; nil means any owner
-	needsLedger bool                          // whether the watch covers only orders, so that the ledger must be available
+	needsLedger bool                          // whether the watch covers only orders in the ledger, so that the ledger must be available
 	whose       map[string]ledger.Attribution // attributions when the watch started; nil after the caller has caught up
 	ordered     map[string]bool               // generations of the request that have or may have an order
-	covered     map[string]bool               // generations whose state the caller has; nil after it has caught up
+	covered     map[string]bool               // generations whose state the caller has; nil after the caller has caught up
 }
 
 // request returns the request for the hub. For each named generation that the caller may not see, it sends
@@ -87,8 +87,8 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 	return request, err
 }
 
-// choose returns the IDs that the caller may see and the filter does not exclude. It sends STATE_DELETED for each ID
-// that the caller may not see. It also reads the attributions of the IDs in more.
+// choose returns the IDs that the caller may see and the filter does not exclude. For each ID that the caller may not
+// see, it sends STATE_DELETED. It also reads the attributions of the IDs in more.
 func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string]string, more ...[]string) (chosen []string, err error) {
 	all := slices.Concat(append(more, ids)...)
 	w.ordered = make(map[string]bool, len(all))
@@ -127,8 +127,8 @@ func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attri
 	return filter.GetOwner() != "" && filter.GetOwner() != whose.Owner || filter.GetModelId() != "" && model != "" && filter.GetModelId() != model
 }
 
-// everything adds the ledger's unsettled orders to the request of a watch that names no generations. If the watch
-// covers only orders, these orders replace the generations that the catalog lists.
+// everything prepares the request of a watch that names no generations. It adds the ledger's unsettled orders. If the
+// watch covers only orders, it also limits the watch to the orders that the filter selects.
 func (w *watchOfMany) everything(ctx context.Context, filter ledger.Filter, request *watch.Request) (err error) {
 	if !w.needsLedger && !auth.Of(ctx).SharesAPIKey() {
 		return nil
@@ -146,7 +146,7 @@ func (w *watchOfMany) Covers(whose ledger.Attribution) bool {
 	return (w.owner == nil || whose.Owner == *w.owner) && !excludes(w.filter, whose.Model, whose)
 }
 
-// hasWork reports whether there is anything to watch. If there is nothing, it sends caught_up.
+// hasWork reports whether the request has generations to watch. If it has none, hasWork sends caught_up.
 func (w *watchOfMany) hasWork(request watch.Request) bool {
 	if request.Everything || len(request.IDs) > 0 {
 		return true
@@ -180,14 +180,14 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 }
 
 // wants reports whether the filter selects the model of an update. It accepts a deleted generation whose model is
-// unknown. Labels and owners were checked before the subscription.
+// unknown. The labels and the owner were checked before the hub subscribed the watch to the generation.
 func (w *watchOfMany) wants(u *watch.Update) bool {
 	model := cmp.Or(u.ModelID, w.whose[u.ID].Model)
 	return w.filter.GetModelId() == "" || model == w.filter.GetModelId() || model == "" && u.State == catalog.StateDeleted
 }
 
-// attribution returns the attribution to send with an update. It is empty while the ledger is unavailable, because a
-// watch of many generations does not store their attributions.
+// attribution returns the attribution to send with an update. After the initial update, it is empty while the ledger is
+// unavailable, because a watch of many generations does not store their attributions.
 func (w *watchOfMany) attribution(u *watch.Update) ledger.Attribution {
 	if whose, ok := w.whose[u.ID]; ok && u.Initial {
 		return whose
@@ -196,8 +196,7 @@ func (w *watchOfMany) attribution(u *watch.Update) ledger.Attribution {
 	return whose
 }
 
-// sendUpdate sends an update. It sends nothing if known is the etag of the update, because the caller then has the
-// state.
+// sendUpdate sends an update, unless known is the etag of the update. In that case the caller already has the state.
 func (w *watchOfMany) sendUpdate(u *watch.Update, whose ledger.Attribution, known string) error {
 	w.cover(u)
 	if u.Etag == known {
