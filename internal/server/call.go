@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// call holds the data of one call for its span and its log line.
+// call contains the data of one call for its span and its log line.
 type call struct {
 	*chain
 	method string
@@ -37,7 +37,7 @@ type call struct {
 
 type callKey struct{}
 
-// callOf returns the call of a context, or nil if its method is unknown.
+// callOf returns the call in a context, or nil if the call's method is unknown.
 func callOf(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey{}).(*call)
 	return c
@@ -96,7 +96,7 @@ func (c *call) fail(cause error) error {
 	return service.WithRequestID(c.ctx, err)
 }
 
-// errPanicked is the error of a call that panicked. It omits the value of the panic, which may be a secret.
+// errPanicked is the error of a call that panicked. It omits the panic value, which may contain a secret.
 var errPanicked = service.Fail(easelv1.ErrorReason_INTERNAL, "internal error")
 
 // errUndecodable is recorded for a request that the gRPC library can't decode. It replaces the library's INTERNAL, which alerts
@@ -135,7 +135,7 @@ func (c *call) log(err error) {
 		if cause != errPanicked { //nolint:errorlint // the panic was logged already
 			attrs = append(attrs, slog.String("error", cause.Error()))
 		}
-	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // probes and cancelled calls can be frequent
+	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // probes and canceled calls can be frequent
 		level = slog.LevelDebug
 	}
 	c.logger.LogAttrs(c.ctx, level, "call", attrs...)

@@ -17,7 +17,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// longLived has the methods whose calls may stay open for a long time. They count as streams, although WaitGeneration is unary.
+// longLived contains the methods whose calls may stay open for a long time. They count as streams, although WaitGeneration is
+// unary.
 var longLived = map[string]bool{
 	easelv1.GenerationService_WatchGeneration_FullMethodName:    true,
 	easelv1.GenerationService_WatchGenerations_FullMethodName:   true,
@@ -121,7 +122,7 @@ func (c *call) run(ctx context.Context, handle func(context.Context) error) erro
 func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 	switch {
 	case ctx.Err() != nil:
-		return nil, ctx.Err() // a cancelled call must not cause work
+		return nil, ctx.Err() // a canceled call must not cause work
 	case public(c.method):
 		return ctx, nil
 	case !c.stillVerified(c.origin.tls):
@@ -138,8 +139,8 @@ func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-// count counts a call until release is called. Health and reflection streams are counted for each connection, so that one client
-// can't use up the limit for all others. Other calls without a credential are counted as the calls of a single caller.
+// count counts a call until release is called. Health and reflection streams are counted per connection, so that one client can't
+// use up the limit for all clients. Other calls without a credential are counted together, as if they had the same caller.
 func (c *call) count() (release func(), err error) {
 	if public(c.method) && c.methods[c.method].IsServerStream {
 		return c.probes.acquire(c.origin.peer, 1)
@@ -183,7 +184,7 @@ func (s *checkedStream) RecvMsg(message any) error {
 	return s.call.watch(message)
 }
 
-// watch counts the renders that a WatchGenerations request names, until the call ends.
+// watch counts the renders that a WatchGenerations request names. They count until the call ends.
 func (c *call) watch(request any) error {
 	many, ok := request.(*easelv1.WatchGenerationsRequest)
 	if !ok {

@@ -23,13 +23,13 @@ type Service interface {
 	// Register adds the services of the contract to a gRPC server. It is called once for the public server and once for the
 	// in-memory server.
 	Register(grpc.ServiceRegistrar)
-	// Admit rejects a call without a plausible credential. It must be fast, so it may only read maps. Its parameters are the same
-	// as those of Authenticate.
+	// Admit rejects a call without a plausible credential. It must be fast, so it may only read maps. It has the same parameters as
+	// Authenticate.
 	Admit(ctx context.Context, certificate *auth.Certificate) error
-	// Authenticate adds the identity of the caller to the context of a call, or rejects the call. It reads the credential from
-	// the metadata "authorization". certificate is the verified certificate of the caller, or nil.
+	// Authenticate adds the caller's identity to the context of a call, or rejects the call. It reads the credential from the
+	// "authorization" metadata. certificate is the caller's verified certificate, or nil.
 	Authenticate(ctx context.Context, certificate *auth.Certificate) (context.Context, error)
-	// Drain ends every open watch and wait. Downloads continue until the drain timeout.
+	// Drain ends every open watch, wait and event stream. Downloads continue until the drain timeout.
 	Drain()
 }
 
@@ -44,8 +44,8 @@ type Config struct {
 	TLS         TLS       // configuration of the gRPC and HTTP listeners
 	Service     Service
 	Logger      *slog.Logger // nil means no logging
-	// REST and Admin create the handlers of the HTTP and of the admin listener after the addresses are bound. Metrics creates the
-	// handler of the fourth listener, and is required if MetricsAddr is set.
+	// REST and Admin create the handlers of the HTTP listener and the admin listener, after the addresses are bound. Metrics creates
+	// the handler of the fourth listener. It is required if MetricsAddr is set.
 	REST           func(*Server, *Local) (http.Handler, error)
 	Admin, Metrics func(*Server) http.Handler
 	// DrainTimeout is the time that a shutdown waits for calls to end before it aborts them. Zero means 10 s.
@@ -53,23 +53,23 @@ type Config struct {
 	Limits       Limits
 }
 
-// Listeners are listeners that are already open. For a nil listener, the server binds its address.
+// Listeners contains listeners that are already open. If a listener is nil, the server binds its address instead.
 type Listeners struct {
 	GRPC, HTTP, Admin net.Listener
 }
 
-// Limits limits the load by each caller and by all callers together. A zero field means its default.
+// Limits limits the load from each caller and from all callers together. For a zero field, the default applies.
 type Limits struct {
-	// CallerStreams and Streams are the maximum numbers of open watches, waits and downloads of one caller and of all callers
+	// CallerStreams and Streams are the maximum numbers of open watches, waits and downloads for one caller and for all callers
 	// together. Zero means 1,000 and 50,000.
 	CallerStreams, Streams int
-	// CallerCalls and Calls are the maximum numbers of other calls of one caller and of all callers together. Zero means 320 and
-	// 480.
+	// CallerCalls and Calls are the maximum numbers of other concurrent calls for one caller and for all callers together. Zero
+	// means 320 and 480.
 	CallerCalls, Calls int
 	// Conns is the maximum number of connections for each of the gRPC and HTTP listeners. Further connections wait.
 	// Zero means 10,000.
 	Conns int
-	// MaxInputs is the maximum size of the inputs of a request, in bytes. Zero means [service.DefaultMaxInputs].
+	// MaxInputs is the maximum size of a request's inputs, in bytes. Zero means [service.DefaultMaxInputs].
 	MaxInputs int
 	// ConnAge is the age at which a client must replace a gRPC connection, so that load spreads to new replicas. Open calls
 	// continue on the old connection. Zero means 30 minutes.
@@ -79,20 +79,20 @@ type Limits struct {
 // Limits that no setting can change.
 const (
 	// After keepaliveIdle without traffic, the server pings a client. It closes the connection if it receives nothing for another
-	// keepaliveTimeout. A client that has vanished is therefore detected within 45 s.
+	// keepaliveTimeout. The server therefore detects a vanished client within 45 s.
 	keepaliveIdle    = 30 * time.Second
 	keepaliveTimeout = 15 * time.Second
-	// keepaliveMinimum is the minimum time between two pings from a client. Clients usually ping every 10 s. Half of that allows
-	// for jitter.
+	// keepaliveMinimum is the minimum time between two pings from a client. Clients usually ping every 10 s. The minimum is half of
+	// that interval, to allow for jitter.
 	keepaliveMinimum = 5 * time.Second
 	// handshakeTimeout and headerTimeout limit the time until a new connection has sent a request.
 	handshakeTimeout = 10 * time.Second
 	headerTimeout    = 10 * time.Second
 	messageMargin    = 256 << 10       // maximum size of a request in addition to its inputs, in bytes
-	headerBytes      = 32 << 10        // maximum size of the headers of a request
+	headerBytes      = 32 << 10        // maximum size of the headers of a request, in bytes
 	idleTimeout      = 2 * time.Minute // time that an HTTP connection is kept for the next request
-	streamWindow     = 64 << 10        // maximum number of unread bytes of a call
-	readBuffer       = 4 << 10         // size of the read buffer of a connection in bytes; small, because idle connections have one too
+	streamWindow     = 64 << 10        // maximum number of bytes of a call that the receiver has not read yet
+	readBuffer       = 4 << 10         // size of a connection's read buffer in bytes; small, because idle connections also have a buffer
 	// connWindow is the maximum number of bytes in flight on one gRPC connection, for all its calls together. streamWindow limits
 	// each call.
 	connWindow = 4 << 20
@@ -127,8 +127,8 @@ func (l Limits) message() int { return cmp.Or(l.MaxInputs, service.DefaultMaxInp
 
 func (l Limits) connAge() time.Duration { return cmp.Or(l.ConnAge, 30*time.Minute) }
 
-// streamsPerConn returns the maximum number of calls on one connection. At this limit the client's library delays further calls
-// and reports no error.
+// streamsPerConn returns the maximum number of calls on one connection. If a client reaches it, the client's library delays
+// further calls without an error.
 func (l Limits) streamsPerConn() uint32 {
 	return uint32(min(l.callerStreams()+callsPerConn, math.MaxUint32))
 }
@@ -136,7 +136,7 @@ func (l Limits) streamsPerConn() uint32 {
 // listener is the configuration of one listener.
 type listener struct {
 	name, addr string
-	ready      net.Listener // nil if the server has to bind the address
+	ready      net.Listener // nil if the server must bind the address
 }
 
 func (c Config) listeners() []listener {

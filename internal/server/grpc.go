@@ -53,7 +53,7 @@ func newRESTGRPC(config Config, chain *chain) *grpc.Server {
 	return server
 }
 
-// healthServer is the standard health service, except that a watch ends after it has sent NOT_SERVING. Otherwise open watches
+// healthServer is the standard health service, except that it ends a watch after it has sent NOT_SERVING. Otherwise, open watches
 // would block a graceful stop.
 type healthServer struct{ *health.Server }
 

@@ -17,7 +17,7 @@ import (
 type origin struct {
 	peer            string               // network address
 	tls             *tls.ConnectionState // nil without TLS
-	idempotencyKeys []string             // the Idempotency-Key headers of a REST request
+	idempotencyKeys []string             // values of the Idempotency-Key headers of a REST request
 	disconnect      func()               // closes the connection
 }
 
@@ -36,16 +36,16 @@ func originOfPeer(ctx context.Context) origin {
 	return from
 }
 
-// refusalTime is the delay before the connection of a rejected call is closed. It allows the client to receive the rejection.
+// refusalTime is the delay before the connection of a rejected call is closed, so that the client can receive the error.
 const refusalTime = time.Second
 
-// handshakes wraps transport credentials. It logs failed handshakes, and allows calls to close their TLS connections.
+// handshakes wraps transport credentials. It logs failed handshakes and enables calls to close their TLS connections.
 type handshakes struct {
 	credentials.TransportCredentials
 	chain *chain
 }
 
-// closable is the TLS information of a connection, with the connection itself, so that it can be closed.
+// closable contains the TLS information of a connection, and the connection itself so that a call can close it.
 type closable struct {
 	credentials.TLSInfo
 	raw net.Conn
@@ -54,7 +54,7 @@ type closable struct {
 // ServerHandshake implements credentials.TransportCredentials.
 func (h handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := h.TransportCredentials.ServerHandshake(raw)
-	if err != nil && !errors.Is(err, io.EOF) && h.chain.refusals.Allow() { // port probes cause EOF
+	if err != nil && !errors.Is(err, io.EOF) && h.chain.refusals.Allow() { // port probes cause EOF and are not logged
 		h.chain.logger.Warn("TLS handshake failed", slog.String("peer", raw.RemoteAddr().String()), slog.Any("error", err))
 	}
 	if encrypted, ok := info.(credentials.TLSInfo); ok {

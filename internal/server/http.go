@@ -6,8 +6,8 @@ import (
 	"net/http"
 )
 
-// newHTTPServer returns an HTTP server without timeouts for complete requests and responses, because such timeouts would abort
-// streams. Package rest sets a deadline for each read and write instead.
+// newHTTPServer returns an HTTP server. It sets no timeouts for complete requests and responses, because such timeouts would
+// abort streams. Instead, package rest sets a deadline for each read and write.
 func newHTTPServer(config Config, handler http.Handler) *http.Server {
 	return &http.Server{
 		Handler:           handler,

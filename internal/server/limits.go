@@ -23,7 +23,7 @@ type counts struct {
 	remedy    string              // advice to that caller
 
 	mu    sync.Mutex
-	used  map[string]int // current number by caller; a caller with none has no entry
+	used  map[string]int // current number by caller; without an entry, the number is zero
 	total int            // sum of the current numbers of all callers
 }
 
@@ -32,7 +32,7 @@ func newCounts(kind string, each, all int, reason easelv1.ErrorReason, remedy st
 }
 
 // acquire adds n to the caller's current number, and returns a function that subtracts n again. It returns an error if the caller
-// or the server would exceed its maximum. It never waits.
+// or the server would exceed its maximum. It does not wait.
 func (c *counts) acquire(caller string, n int) (release func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,7 +24,7 @@ func closeAll(listeners map[string]net.Listener) {
 	}
 }
 
-// bind listens on a TCP address. The kernel closes a connection within 45 s after its peer has vanished.
+// bind listens on a TCP address. The kernel closes an accepted connection within 45 s after its peer has vanished.
 func bind(addr string) (net.Listener, error) {
 	config := net.ListenConfig{
 		Control:         limitUnacknowledged,

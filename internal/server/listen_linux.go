@@ -8,8 +8,8 @@ import (
 )
 
 // limitUnacknowledged sets TCP_USER_TIMEOUT. The kernel then closes a connection if its peer does not acknowledge sent bytes
-// within 45 s. Keepalive does not detect such a peer, because the kernel sends no probes while bytes are unacknowledged. By
-// default it retransmits for 15 minutes. Accepted connections inherit the option from the listener.
+// within 45 s. Keepalive does not detect such a peer, because the kernel sends no probes while bytes are unacknowledged. Without
+// the option, the kernel retransmits for 15 minutes. Accepted connections inherit the option from the listener.
 func limitUnacknowledged(_, _ string, conn syscall.RawConn) error {
 	limit := int((keepaliveIdle + keepaliveTimeout).Milliseconds())
 	var failed error

@@ -18,11 +18,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Sizes in bytes of the in-memory connection, which all REST calls share.
+// Sizes in bytes for the in-memory connection, which all REST calls share.
 const (
-	localPipe         = 256 << 10 // buffer of the pipe
-	localStreamWindow = 128 << 10 // unread bytes of one REST call; without a fixed size, the window can grow to several MiB
-	localConnWindow   = 16 << 20  // unread bytes of all REST calls
+	localPipe         = 256 << 10 // size of the pipe's buffer
+	localStreamWindow = 128 << 10 // maximum number of unread bytes of one REST call; without a fixed size, the window can grow to several MiB
+	localConnWindow   = 16 << 20  // maximum number of unread bytes of all REST calls
 	localResponse     = 4 << 20   // maximum size of a response
 )
 
@@ -46,7 +46,7 @@ func newLocal(pipe *bufconn.Listener, chain *chain) (*Local, error) {
 		grpc.WithStaticStreamWindowSize(localStreamWindow),
 		grpc.WithStaticConnWindowSize(localConnWindow),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(localResponse)),
-		grpc.WithDisableRetry(), // callers retry, not this connection
+		grpc.WithDisableRetry(), // callers decide whether to retry
 		grpc.WithIdleTimeout(0),
 	)
 	return &Local{conn, chain}, err
@@ -102,8 +102,8 @@ func (c *chain) verified(raw []string) *tls.ConnectionState {
 	return state
 }
 
-// Call runs a call through the chain without using the in-memory connection. handle replaces the gRPC handler. For each message,
-// handle must call sent with the number of result bytes in the message. ctx is the context that a gRPC client would use.
+// Call runs a call through the chain without using the in-memory connection. handle replaces the gRPC handler. It must call sent
+// for each message, with the number of result bytes in the message. ctx is the context that a gRPC client would use.
 func (l *Local) Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	measured := statsHandler{l.chain, l.chain.originOfRequest}
@@ -119,5 +119,5 @@ func (l *Local) Call(ctx context.Context, method string, req proto.Message, hand
 	return err
 }
 
-// MaxBody returns the maximum size of the body of a request, in bytes.
+// MaxBody returns the maximum size of a request body, in bytes.
 func (l *Local) MaxBody() int64 { return int64(l.chain.maxMessage) }

@@ -42,7 +42,7 @@ func namesOf(message any) (n names) {
 	return n
 }
 
-// nameAttrs returns the caller of a call, and the names in its request and response, as attributes for the log line.
+// nameAttrs returns the caller of a call, and the names in its request and response, as log attributes.
 func (c *call) nameAttrs() (all []slog.Attr) {
 	caller, answer := auth.Of(c.ctx), namesOf(c.answer)
 	for _, one := range [][2]string{
@@ -63,7 +63,7 @@ func (c *call) nameAttrs() (all []slog.Attr) {
 	return all
 }
 
-// attributes returns the names in a request or a response as attributes for the span.
+// attributes returns the names in a request or a response as span attributes.
 func (n names) attributes() []attribute.KeyValue {
 	all, state := make([]attribute.KeyValue, 0, 5), ""
 	if n.answered != nil {

@@ -33,8 +33,8 @@ var newRules = sync.OnceValues(func() (rules, error) {
 	return rules{validator: validator}, nil
 })
 
-// check validates a request. It first copies the idempotency key of an order from the REST headers. The error lists the
-// violations, up to a maximum number.
+// check validates a request. It first copies an order's idempotency key from the REST headers. The error lists the violations, up
+// to a maximum number.
 func (r rules) check(idempotencyKeys []string, req any) error {
 	message, ok := req.(proto.Message)
 	if !ok {
@@ -61,8 +61,8 @@ func (r rules) check(idempotencyKeys []string, req any) error {
 	return fmt.Errorf("evaluate contract rules: %w", err)
 }
 
-// longList returns a violation if a list or a map has more items than its rule allows, otherwise nil. It runs before the
-// validator, which would check and report every single item.
+// longList returns a violation if a list or a map has more items than its rule allows. Otherwise it returns nil. It runs before
+// the validator, which would check and report every single item.
 func longList(message protoreflect.Message, path string) (long *service.Violation) {
 	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		name, items := path+string(field.Name()), 0
@@ -108,8 +108,8 @@ func fieldOf(message proto.Message, rule string) string {
 	return ""
 }
 
-// alternative returns the first field of a rule that requires exactly one of several fields, or "". The validator reports no
-// field for such a rule.
+// alternative returns the first field of a rule that requires exactly one of several fields, or "". The validator does not report
+// a field for such a rule.
 func alternative(message proto.Message) string {
 	rules, _ := proto.GetExtension(message.ProtoReflect().Descriptor().Options(), validate.E_Message).(*validate.MessageRules)
 	for _, rule := range rules.GetOneof() {
@@ -118,8 +118,8 @@ func alternative(message proto.Message) string {
 	return ""
 }
 
-// setIdempotencyKey sets the idempotency key of an order from the Idempotency-Key headers of a REST request. It returns an error
-// if the headers and the order contain different keys.
+// setIdempotencyKey copies the idempotency key from the Idempotency-Key headers of a REST request to the order. It returns an
+// error if the headers and the order contain different keys.
 func setIdempotencyKey(keys []string, order *easelv1.CreateGenerationRequest) error {
 	for _, key := range keys {
 		if order.GetIdempotencyKey() == "" {

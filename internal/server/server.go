@@ -40,7 +40,7 @@ type Server struct {
 	bound        map[string]net.Listener    // listeners by name; nil before Listen
 }
 
-// New checks the configuration and reads its files. It starts nothing.
+// New checks the configuration and reads its files. It does not start the server.
 func New(config Config) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func New(config Config) (*Server, error) {
 	return s, err
 }
 
-// Listen binds the addresses and logs each of them. After an error, which is a *ListenError, no address is bound.
+// Listen binds the addresses and logs each of them. If it fails, it returns a *ListenError, and no address remains bound.
 func (s *Server) Listen() error {
 	bound := map[string]net.Listener{}
 	for _, l := range s.config.listeners() {
@@ -95,7 +95,7 @@ func (s *Server) HTTPAddr() string { return s.addr("http") }
 // AdminAddr returns the address of the admin listener, or "" before Listen.
 func (s *Server) AdminAddr() string { return s.addr("admin") }
 
-// MetricsAddr returns the address of the metrics listener. It returns "" before Listen, or if there is no such listener.
+// MetricsAddr returns the address of the metrics listener. It returns "" before Listen and if there is no such listener.
 func (s *Server) MetricsAddr() string { return s.addr("metrics") }
 
 func (s *Server) addr(name string) string {
@@ -105,15 +105,15 @@ func (s *Server) addr(name string) string {
 	return ""
 }
 
-// Serve serves until ctx is done or a listener fails, then stops the servers. It returns nil if ctx was done. Listen must have
-// been called.
+// Serve serves until ctx is done or a listener fails. Then it stops the servers. It returns nil if ctx was done. Call Listen
+// first.
 func (s *Server) Serve(ctx context.Context) error {
 	run, err := s.assemble()
 	if err != nil {
 		closeAll(s.bound)
 		return err
 	}
-	defer func() { _ = run.local.Close() }() // all of its calls have ended
+	defer func() { _ = run.local.Close() }() // all its calls have ended
 	group, ctx := errgroup.WithContext(ctx)
 	for name, serve := range s.serving(run) {
 		group.Go(func() error {
@@ -132,7 +132,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// serving returns a blocking function for each server, by name. The function serves until the server stops.
+// serving returns a function for each server, by name. The function serves and blocks until the server stops.
 func (s *Server) serving(run *servers) map[string]func() error {
 	limited := func(name string, limit int) net.Listener { return netutil.LimitListener(s.bound[name], limit) }
 	conns := s.config.Limits.conns()
@@ -178,19 +178,19 @@ type Usage struct {
 	Used, Max int
 }
 
-// Usage returns the current usage of each such limit.
+// Usage returns the current usage of the limits on streams and calls.
 func (s *Server) Usage() []Usage {
 	calls, streams := s.chain.calls, s.chain.streams
 	return []Usage{{"streams", streams.inUse(), streams.all}, {"calls", calls.inUse(), calls.all}}
 }
 
-// Certificates returns the certificates of the listeners, or nil without TLS. They are reloaded when their files change.
+// Certificates returns the certificates of the listeners, or nil without TLS. The value reloads them when their files change.
 func (s *Server) Certificates() *reload.Value[*tls.Config] { return s.certificates }
 
 // Serving reports whether this server accepts new calls. It returns false before Serve and during a drain.
 func (s *Server) Serving(ctx context.Context) bool { return s.health.serving(ctx) }
 
-// servers are the servers of one run of Serve.
+// servers contains the servers of one run of Serve.
 type servers struct {
 	public, rest *grpc.Server
 	http, admin  *http.Server
@@ -200,9 +200,9 @@ type servers struct {
 }
 
 // stop stops the servers. First, the health check starts to fail, and open watches and waits end. Other calls can continue until
-// the drain timeout. The listeners for operators stop last.
+// the drain timeout. The admin and metrics servers stop last.
 func (s *Server) stop(run *servers) {
-	// The context of Serve is already done, but calls must have time to complete.
+	// The context of Serve is already done, but open calls need time to complete.
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.drainTimeout())
 	defer cancel()
 	s.logger.Info("draining", "timeout_ms", s.config.drainTimeout().Milliseconds())

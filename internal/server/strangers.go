@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// refusalLines is the maximum number of log lines per second about rejected calls and failed TLS handshakes of unauthenticated
-// clients.
+// refusalLines is the maximum number of log lines per second about unauthenticated clients. They report rejected calls and failed
+// TLS handshakes.
 const refusalLines = 100
 
 var errUnknownMethod = service.Fail(easelv1.ErrorReason_UNIMPLEMENTED, "unknown method; the server is older than the caller's stubs, or the name is wrong")
@@ -57,7 +57,7 @@ func (c *chain) admit(ctx context.Context, method string, from origin) error {
 	return refusal
 }
 
-// Admit rejects a REST request without a plausible credential. It is called before the body is read.
+// Admit rejects a REST request without a plausible credential. It must be called before the body is read.
 func (l *Local) Admit(r *http.Request, method string) error {
 	ctx := metadata.NewIncomingContext(r.Context(), metadata.MD{"authorization": r.Header.Values("Authorization")})
 	return l.chain.admit(ctx, method, origin{peer: r.RemoteAddr, tls: r.TLS, disconnect: func() {}})

@@ -16,11 +16,11 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// TLS has the paths of PEM files and the rule for client certificates. Files are reloaded when they change. If a file is invalid
-// or can't be read, the previous certificates stay in use.
+// TLS contains the paths of PEM files and the rule for client certificates. Files are reloaded when they change. If a file is
+// invalid or can't be read, the previous certificates remain in use.
 type TLS struct {
 	CertFile, KeyFile string // the server's certificate chain and its key; empty means plaintext
-	ClientCAFile      string // CAs of client certificates; empty means that no certificates are requested
+	ClientCAFile      string // CAs of client certificates; empty means that no client certificates are requested
 	ClientAuth        ClientAuth
 }
 
@@ -60,8 +60,8 @@ func loadCertificates(files TLS, logger *slog.Logger) (*reload.Value[*tls.Config
 	return certificates, err
 }
 
-// parse returns the TLS configuration for the contents of the files. These are a certificate chain and its key. If client
-// certificates are requested, their CAs follow.
+// parse returns the TLS configuration for the contents of the files: the certificate chain, its key and, if client certificates
+// are requested, the client CAs.
 func (t TLS) parse(contents ...[]byte) (*tls.Config, error) {
 	pair, err := tls.X509KeyPair(contents[0], contents[1])
 	if err != nil {
@@ -84,7 +84,7 @@ func (t TLS) parse(contents ...[]byte) (*tls.Config, error) {
 	return config, nil
 }
 
-// certificate returns the verified certificate of a client, or nil.
+// certificate returns a client's verified certificate, or nil.
 func (c *chain) certificate(state *tls.ConnectionState) *auth.Certificate {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return nil
@@ -108,8 +108,8 @@ func endOf(chain []*x509.Certificate) time.Time {
 	return slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
 }
 
-// stillVerified reports whether a handshake would still accept the certificate of a client. The certificate needs a chain that
-// has not expired and whose CA is still configured. It returns true for a client without a certificate.
+// stillVerified reports whether a handshake would still accept a client's certificate. The certificate needs a chain that has not
+// expired and whose CA is still configured. stillVerified returns true for a client without a certificate.
 func (c *chain) stillVerified(state *tls.ConnectionState) bool {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return true
@@ -125,7 +125,7 @@ func (c *chain) stillVerified(state *tls.ConnectionState) bool {
 	})
 }
 
-// certified wraps a handler. It closes the connections of clients whose certificates are no longer accepted.
+// certified wraps a handler. It closes the connection after the response if the client's certificate is no longer accepted.
 func (c *chain) certified(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !c.stillVerified(r.TLS) {

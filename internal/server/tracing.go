@@ -29,8 +29,8 @@ type tracing struct {
 	open     metric.Int64UpDownCounter
 	closures metric.Int64Counter
 	sent     metric.Int64Counter // result bytes
-	// streams contains the metric labels of the long-lived methods. They are created in advance, because creating them during a
-	// call would enlarge its stack for as long as the call is open.
+	// streams contains the metric labels of the long-lived methods. They are created in advance. If a call created them, its stack
+	// would be larger for as long as the call is open.
 	streams map[string]metric.MeasurementOption
 }
 
@@ -71,7 +71,7 @@ func (c *call) sent(bytes int) {
 	}
 }
 
-// conclude records the end of a call in its span and in the metrics for streams.
+// conclude records the end of a call in the call's span and in the metrics for streams.
 func (c *call) conclude(st *status.Status) {
 	labels := c.tracing.streams[c.method]
 	if c.entered && labels != nil {
@@ -94,7 +94,7 @@ func (c *call) conclude(st *status.Status) {
 	}
 }
 
-// closureOf returns the reason for the end of a stream as a metric label. The table of package telemetry lists all reasons.
+// closureOf returns the reason for the end of a stream, as a metric label. The table in package telemetry lists all reasons.
 func closureOf(st *status.Status) string {
 	switch st.Code() {
 	case codes.OK:

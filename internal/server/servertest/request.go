@@ -82,7 +82,7 @@ func WantError(t *testing.T, err error, code codes.Code, reason string) *status.
 	return st
 }
 
-// WithKey returns a context that makes gRPC calls send a valid API key.
+// WithKey returns a context whose outgoing metadata contains a valid API key.
 func WithKey(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer key")
 }

@@ -29,7 +29,7 @@ type Site struct {
 	Stop                          func() error // stops the server, waits for it, and returns the error of serve
 }
 
-// Start starts the server that build returns. The server must use the pipes of the Site, and should log to Logs.
+// Start starts the server that build returns. The server must use the pipes of the Site. It should log to Logs.
 func Start(t testing.TB, studio *Studio, build func(*Site) (serve func(context.Context) error, err error)) *Site {
 	t.Helper()
 	s := &Site{Studio: studio, Logs: &Buffer{}, GRPCPipe: Pipe(), HTTPPipe: Pipe(), AdminPipe: Pipe()}
@@ -78,13 +78,13 @@ func (s *Site) Lines(t *testing.T, message string) (found []map[string]any) {
 // Pipe returns an in-memory listener.
 func Pipe() *proctest.Pipe { return proctest.NewPipe(1 << 16) }
 
-// PipeDialer returns a dial function for an HTTP client. It connects to the pipe, whatever the address.
+// PipeDialer returns a dial function for an HTTP client. The function ignores the address and connects to the pipe.
 func PipeDialer(pipe *proctest.Pipe) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
 }
 
-// HTTPClient returns a client that opens a new connection for each request. A deadline of an earlier request could otherwise
-// fail a read on a reused in-memory connection.
+// HTTPClient returns a client that opens a new connection for each request. On a reused in-memory connection, the deadline of
+// an earlier request could fail a read.
 func HTTPClient(pipe *proctest.Pipe) *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: PipeDialer(pipe), DisableCompression: true, DisableKeepAlives: true}}
 }
@@ -103,7 +103,7 @@ func Dial(t testing.TB, pipe *proctest.Pipe, options ...grpc.DialOption) *grpc.C
 	return conn
 }
 
-// GRPCDialer returns a dial function for a gRPC client. It connects to the pipe, whatever the address.
+// GRPCDialer returns a dial function for a gRPC client. The function ignores the address and connects to the pipe.
 func GRPCDialer(pipe *proctest.Pipe) func(context.Context, string) (net.Conn, error) {
 	return func(ctx context.Context, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
 }

@@ -32,7 +32,8 @@ type Studio struct {
 	easelv1.UnimplementedModelServiceServer
 	easelv1.UnimplementedGenerationServiceServer
 
-	// Handlers of the methods. Get and List have defaults. A test must set every other handler whose method it calls.
+	// Handlers of the methods. GetGeneration and ListGenerations also work without a handler. A test must set the handler of
+	// every other method that it calls.
 	Create      func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error)
 	Get         func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error)
 	List        func(context.Context, *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error)
@@ -155,7 +156,7 @@ func UpdateEvent(id, etag string) *easelv1.WatchGenerationResponse {
 	}}
 }
 
-// ClosingEvent returns the last message of a watch when the server shuts down. delay is the reconnect delay.
+// ClosingEvent returns the last message of a watch that the server closes because of a shutdown. delay is the reconnect delay.
 func ClosingEvent(delay time.Duration) *easelv1.WatchGenerationResponse {
 	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Closing{Closing: &easelv1.StreamClosing{
 		Reason: easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING, RetryDelay: durationpb.New(delay),
