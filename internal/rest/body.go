@@ -38,7 +38,7 @@ func readable(next http.Handler) http.Handler {
 	})
 }
 
-// checkText rejects a path or a query that is not valid UTF-8, because a message field can't hold it.
+// checkText returns an error if the path or the query is not valid UTF-8, because a message field can't contain it.
 func checkText(u *url.URL) error {
 	query, err := url.QueryUnescape(u.RawQuery)
 	if err != nil || !utf8.ValidString(query) || !utf8.ValidString(u.Path) {
@@ -47,7 +47,7 @@ func checkText(u *url.URL) error {
 	return nil
 }
 
-// entrance checks the credential of each request to a method of the contract. Then it reads the complete body, within limits for
+// entrance checks the credential of each request to a method of the contract. Then it reads the complete body, with limits on
 // size and time.
 type entrance struct {
 	calls   Calls
@@ -103,7 +103,7 @@ func (e entrance) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 const RequestTimeout = 10 * time.Second
 
 // limitReads sets a deadline for reading the body of each request. It runs before all checks, so that the deadline also applies
-// to requests that are rejected.
+// to rejected requests.
 func limitReads(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
@@ -114,7 +114,7 @@ func limitReads(next http.Handler) http.Handler {
 	})
 }
 
-// readWhole reads a complete body and then removes the read deadline, so that the response may take longer. After an error the
+// readWhole reads a complete body. It then removes the read deadline, so that the response may take longer. After an error, the
 // deadline remains, because the standard library may read the rest of the body to reuse the connection.
 func readWhole(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
@@ -140,13 +140,13 @@ func decodeBody(r *http.Request, req proto.Message) error {
 	return nil
 }
 
-// wholeJSON is the JSON marshaler of the gateway, except that it rejects a body with data after the request.
+// wholeJSON is the gateway's JSON marshaler, except that it rejects a body with data after the request.
 type wholeJSON struct{ *runtime.JSONPb }
 
 // NewDecoder returns a decoder for one request. For an empty or blank body, it returns io.EOF, which the gateway accepts.
 func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(into any) error {
-		body, err := io.ReadAll(r) // the body is in memory
+		body, err := io.ReadAll(r) // fast, because readBody has already read the body into memory
 		switch {
 		case err != nil:
 			return err
@@ -166,8 +166,8 @@ func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 // placeOfParser matches the line and the column in an error of the JSON parser.
 var placeOfParser = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
 
-// faultyMember returns the path of the member that caused an error of the JSON parser, or "" if it is unknown. said is the text
-// of the error.
+// faultyMember returns the path of the member that caused an error from the JSON parser, or "" if the member is unknown. said is
+// the parser's message.
 func faultyMember(body []byte, said string) string {
 	place := placeOfParser.FindStringSubmatch(said)
 	switch {
@@ -184,7 +184,7 @@ func faultyMember(body []byte, said string) string {
 	return memberAt(gjson.ParseBytes(body), len(body)-len(rest)+len(string(before)))
 }
 
-// memberAt returns the path of the innermost object member at a position of the body, or "".
+// memberAt returns the path of the innermost object member at a position in the body, or "".
 func memberAt(v gjson.Result, at int) (path string) {
 	if v.IsObject() {
 		v.ForEach(func(name, value gjson.Result) bool {

@@ -13,10 +13,10 @@ import (
 const deadlineChunk = 32 << 10
 
 // errNotRead is the error for a chunk that the client did not read in time.
-var errNotRead = errors.New("the client read no byte in time")
+var errNotRead = errors.New("the client read nothing in time")
 
-// deadlineWriter aborts a response if the client reads nothing for too long. It sets a deadline for each chunk. It removes the
-// deadline after the chunk, because over HTTP/2 the deadline would also end an idle stream.
+// deadlineWriter aborts a response if the client reads nothing for too long. It sets a deadline before each chunk and removes it
+// afterwards. Over HTTP/2, a remaining deadline would also end an idle stream.
 type deadlineWriter struct {
 	http.ResponseWriter
 	connection *http.ResponseController
@@ -56,7 +56,7 @@ func (w *deadlineWriter) Write(p []byte) (written int, err error) {
 		n, err := w.ResponseWriter.Write(chunk)
 		w.liftDeadline()
 		if err != nil && time.Since(began) >= w.timeout {
-			err = errNotRead // the error of HTTP/2 is less specific
+			err = errNotRead // HTTP/2 returns a less specific error
 		}
 		written += n
 		if err != nil || written == len(p) {
@@ -68,7 +68,7 @@ func (w *deadlineWriter) Write(p []byte) (written int, err error) {
 // Flush implements http.Flusher.
 func (w *deadlineWriter) Flush() { _ = w.FlushError() }
 
-// FlushError implements the interface of http.ResponseController.
+// FlushError flushes the response with a write deadline. http.ResponseController calls it.
 func (w *deadlineWriter) FlushError() error {
 	w.setDeadline()
 	defer w.liftDeadline()

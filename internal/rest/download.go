@@ -26,18 +26,18 @@ const downloadMethod = easelv1.GenerationService_DownloadGeneration_FullMethodNa
 // openContent opens the result of a generation.
 type openContent func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
 
-// downloads serves the bytes of results, which do not pass through the in-memory connection.
+// downloads serves the bytes of results. They do not pass through the in-memory connection.
 type downloads struct {
 	mux     *runtime.ServeMux
 	calls   Calls // server whose chain the calls use
 	content openContent
 }
 
-// serve serves the bytes of a result as a plain file, with ranges and ETags. The call runs through the same chain as any other
+// serve serves a result as a plain file, with ranges and ETags. The call runs through the same chain as any other
 // DownloadGeneration call, but the bytes are copied directly from the service to the response.
 //
-// The query parameters readOffset and readLimit also select a part. HTTP clients see that part as the complete file, and a Range
-// header is ignored.
+// The query parameters readOffset and readLimit also select a part. That part is then served as if it were the complete file, and
+// a Range header is ignored.
 func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	req := &easelv1.DownloadGenerationRequest{GenerationId: params["generation_id"]}
 	a := &fileAnswer{open: d.content, request: r, code: http.StatusOK, length: unbounded}
@@ -53,7 +53,7 @@ func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[stri
 	case !a.begun:
 		refuse(w, r, err)
 	default:
-		// The headers were sent, so that only an aborted connection can report the error to the client.
+		// The headers were already sent. Only an aborted connection can now report the error to the client.
 		trace.SpanFromContext(ctx).SetStatus(codes.Error, "the content was cut off")
 		panic(http.ErrAbortHandler)
 	}
@@ -86,7 +86,7 @@ func (a *fileAnswer) serve(ctx context.Context, w http.ResponseWriter, req *ease
 	return a.writeBody(w, sent)
 }
 
-// reopen opens a result and closes the one that was open.
+// reopen closes the open result, if there is one, and opens the result or part that req selects.
 func (a *fileAnswer) reopen(ctx context.Context, req *easelv1.DownloadGenerationRequest) (err error) {
 	a.close()
 	a.content, err = a.open(ctx, req)
@@ -100,7 +100,7 @@ func (a *fileAnswer) close() {
 	a.content = nil
 }
 
-// plan opens the requested part, usually in one step. It sets the status code and the length of the response.
+// plan opens the requested part. It usually opens the result only once. It sets the status code and the length of the response.
 func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRequest) error {
 	window := req.GetReadOffset() != 0 || req.GetReadLimit() != 0
 	if want, ranged := parseRange(a.request.Header.Get("Range")); ranged && !window && a.request.Method != http.MethodHead {
@@ -121,7 +121,8 @@ func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRe
 }
 
 // planRange opens the part that a Range header requests. It returns false if the complete file must be sent instead. This is the
-// case if the client has another version of the file, or if the size is unknown, so that HTTP can't describe the part.
+// case if the client has another version of the file. It is also the case if the size is unknown, because HTTP then can't
+// describe a part.
 func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerationRequest, want byteRange) (planned bool, err error) {
 	ifRange := a.request.Header.Get("If-Range")
 	part := proto.CloneOf(req)
@@ -156,7 +157,8 @@ func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerat
 	return true, nil
 }
 
-// fit returns the part of a file of size bytes that the range selects. If it selects no byte, the error has the size.
+// fit returns the part of a file of size bytes that the range selects. If the range selects no byte, fit returns an error that
+// contains the size.
 func (r byteRange) fit(size int64) (byteRange, error) {
 	part, ok := r.within(size)
 	if ok {
@@ -171,7 +173,7 @@ func sameFile(ifRange string, info *easelv1.ContentInfo) bool {
 	return ifRange == "" || (info.GetEtag() != "" && ifRange == quoteEtag(info.GetEtag()))
 }
 
-// precondition evaluates If-Match and If-None-Match. It returns an error if If-Match fails, and sets the code 304 if
+// precondition evaluates If-Match and If-None-Match. It returns an error if If-Match fails. It sets the status code 304 if
 // If-None-Match fails.
 func (a *fileAnswer) precondition() error {
 	header, quoted := a.request.Header, quoteEtag(a.content.Info.GetEtag())
@@ -211,7 +213,7 @@ func (a *fileAnswer) writeHeader(w http.ResponseWriter) {
 	w.WriteHeader(a.code)
 }
 
-// sourceNames has the values of the header Easel-Content-Source.
+// sourceNames contains the values of the header Easel-Content-Source.
 var sourceNames = map[easelv1.ContentSource]string{easelv1.ContentSource_CONTENT_SOURCE_CATALOG: "catalog", easelv1.ContentSource_CONTENT_SOURCE_COPY: "copy"}
 
 // writeBody copies the bytes. It returns an error unless all bytes were written.
@@ -233,12 +235,12 @@ func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
 	return err
 }
 
-// failedWrite converts the error of a write to the error of a download.
+// failedWrite converts a write error to the error of the download.
 func failedWrite(err error) error {
 	if !errors.Is(err, errNotRead) {
 		return context.Canceled // the client disconnected
 	}
-	return service.Fail(easelv1.ErrorReason_READER_TOO_SLOW, fmt.Sprintf("the client read no byte for %v; download again and read faster", service.DefaultDownloadTimeout))
+	return service.Fail(easelv1.ErrorReason_READER_TOO_SLOW, fmt.Sprintf("the client read nothing for %v; download again and read faster", service.DefaultDownloadTimeout))
 }
 
 // contentType returns media if it is a valid media type, and otherwise application/octet-stream.
@@ -259,17 +261,17 @@ func disposition(fileName string) string {
 
 // byteRange is a part of a file, as requested by a Range header.
 type byteRange struct {
-	first int64 // position of the first byte; for a suffix, number of bytes
-	last  int64 // position of the last byte; unbounded means the end
+	first int64 // position of the first byte; for a suffix, the number of bytes
+	last  int64 // position of the last byte; unbounded means the end of the file
 	// suffix means that the range consists of the last bytes of the file.
 	suffix bool
 }
 
-// unbounded is an unknown end or length.
+// unbounded means that an end or a length is unknown.
 const unbounded = -1
 
 // parseRange parses a Range header. Only one range of bytes is supported. A header with several ranges, another unit or invalid
-// syntax is ignored, as RFC 9110 allows. The response then has the complete file.
+// syntax is ignored, as RFC 9110 allows. The response then contains the complete file.
 func parseRange(header string) (r byteRange, ok bool) {
 	spec, ok := cutPrefixFold(header, "bytes=")
 	if !ok || strings.Contains(spec, ",") {
@@ -300,7 +302,7 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// position parses digits. A number that is too large for an int64 becomes the maximum.
+// position parses the digits of a position. A number that is too large for an int64 becomes the maximum int64.
 func position(digits string) (int64, bool) {
 	n, err := strconv.ParseUint(digits, 10, 63)
 	return int64(n), err == nil || errors.Is(err, strconv.ErrRange)
@@ -323,8 +325,8 @@ func (r byteRange) contentRange(size int64) string {
 	return fmt.Sprintf("bytes %d-%d/%d", r.first, r.last, size)
 }
 
-// quoteEtag returns an ETag in the syntax of HTTP. It escapes characters that are not allowed in the quotes, so that different
-// ETags stay different.
+// quoteEtag returns an ETag in HTTP syntax. It escapes characters that are not allowed between the quotes, so that different
+// ETags remain different.
 func quoteEtag(etag string) string {
 	if etag == "" {
 		return ""

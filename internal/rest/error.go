@@ -25,7 +25,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// httpCodes maps reasons to HTTP codes. These are more specific than the HTTP codes for the reasons' gRPC codes.
+// httpCodes maps reasons to HTTP status codes. For any other reason, the gRPC code determines the HTTP status code.
 var httpCodes = map[easelv1.ErrorReason]int{
 	easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE: http.StatusRequestedRangeNotSatisfiable,
 	easelv1.ErrorReason_METHOD_NOT_ALLOWED:       http.StatusMethodNotAllowed,
@@ -46,12 +46,12 @@ func httpCode(st *status.Status) int {
 	return runtime.HTTPStatusFromCode(st.Code())
 }
 
-// handleError writes an error of the gateway.
+// handleError writes the response for an error from the gateway.
 func handleError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, err error) {
 	refuse(w, r, err)
 }
 
-// refuse writes the error response, for an error from the call or from the gateway before the call.
+// refuse writes the response for an error from a call, or for an error from the gateway before the call.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var bad *runtime.HTTPStatusError // set if the path can't be unescaped
 	st, ok := status.FromError(err)
@@ -73,8 +73,8 @@ func isOrder(r *http.Request) bool {
 	return r.Method == http.MethodPost && path.Clean(r.URL.Path) == ordersPath
 }
 
-// writeError writes an error: the HTTP code, headers, and the status as JSON. If the error of an order has no outcome, the order
-// was not sent.
+// writeError writes the response for an error: the HTTP status code, the headers, and the status as JSON. If the error of an
+// order has no outcome yet, writeError adds the outcome of an order that was not sent.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if isOrder(r) {
 		err = service.OrderFailure(err, false)
@@ -99,7 +99,7 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	_, _ = w.Write(body) //nolint:gosec // JSON with nosniff; a disconnected client needs no error
 }
 
-// retryAfter returns the retry delay of the status in whole seconds, rounded up. It returns false if there is no delay.
+// retryAfter returns the retry delay of a status in whole seconds, rounded up. It returns false if the status has no delay.
 func retryAfter(st *status.Status) (string, bool) {
 	info := service.Detail[*errdetails.RetryInfo](st)
 	if info.GetRetryDelay() == nil {
@@ -109,8 +109,8 @@ func retryAfter(st *status.Status) (string, bool) {
 	return strconv.FormatInt(int64((delay+time.Second-1)/time.Second), 10), true
 }
 
-// statusJSON returns the status as JSON, with the JSON names of fields. If this program does not know the type of a detail, it
-// omits all details.
+// statusJSON returns a status as JSON, with the JSON names of fields. If this program does not know the type of a detail, the
+// JSON contains no details.
 func statusJSON(st *status.Status) []byte {
 	body, err := protojson.Marshal(inJSON(st).Proto())
 	if err != nil {
@@ -122,8 +122,8 @@ func statusJSON(st *status.Status) []byte {
 	return body
 }
 
-// unreadable returns the violation for a request that the gateway can't parse. said is the message of the parser. It is cut at
-// 256 bytes, because it may quote the request.
+// unreadable returns the violation for a request that the gateway can't parse. said is the parser's message. It is cut at 256
+// bytes, because it may quote the request.
 func unreadable(said string) service.Violation {
 	said = strings.TrimPrefix(strings.ReplaceAll(said, "\u00a0", " "), "proto: ") // protojson randomly uses no-break spaces
 	said = strings.ToValidUTF8(said[:min(len(said), 256)], "")
@@ -143,7 +143,7 @@ func unreadable(said string) service.Violation {
 // tooDeep is the part of the JSON parser's error that reports excessive nesting of the body.
 const tooDeep = "exceeded max recursion depth"
 
-// fieldOfParser matches the name of the field in the error of a JSON parser.
+// fieldOfParser matches the name of the field in an error from a JSON parser.
 var fieldOfParser = regexp.MustCompile(`(?:field|list|field value:) "?([A-Za-z_][\w.]*)`)
 
 // requestFields returns the fields of all requests, by their names in the contract. It includes the fields of nested messages.
@@ -163,8 +163,8 @@ var requestFields = sync.OnceValue(func() map[string]protoreflect.FieldDescripto
 	return fields
 })
 
-// jsonPath returns the path of a field with JSON names, such as maxCostCents. It leaves names in maps and inputs unchanged,
-// because the caller chose them. It also leaves unknown names unchanged.
+// jsonPath returns a field path with JSON names, such as maxCostCents. It does not change unknown names, or names in maps and
+// inputs, because the caller chose them.
 func jsonPath(path string) string {
 	parts := strings.Split(path, ".")
 	for n, part := range parts {
@@ -181,7 +181,7 @@ func jsonPath(path string) string {
 	return strings.Join(parts, ".")
 }
 
-// inJSON returns a status with the JSON names of fields in its violations.
+// inJSON returns a status whose violations and message use the JSON names of fields.
 func inJSON(st *status.Status) *status.Status {
 	if service.Detail[*errdetails.BadRequest](st) == nil {
 		return st

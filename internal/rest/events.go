@@ -21,7 +21,7 @@ import (
 )
 
 // firstMessageWait is the time that an event stream waits for its first message before it sends the headers. An error within this
-// time becomes an HTTP status, which makes curl -f fail and an EventSource stop permanently.
+// time becomes an HTTP status. Such a status makes curl -f fail and an EventSource stop permanently.
 const firstMessageWait = 500 * time.Millisecond
 
 // eventStreams serves watches as streams of events.
@@ -49,8 +49,8 @@ func (s eventStreams) watchGeneration(w http.ResponseWriter, r *http.Request, pa
 }
 
 // watchGenerations serves the watch of many generations as a stream of events. The request can be the body of a POST, because
-// many etags do not fit into a URL. The events have no IDs, so that an EventSource receives every state again after it has
-// reconnected.
+// many etags do not fit into a URL. The events have no IDs. After a reconnect, an EventSource therefore receives every state
+// again.
 func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	req := &easelv1.WatchGenerationsRequest{}
 	follow(s.mux, w, r, watchAllPath, easelv1.GenerationService_WatchGenerations_FullMethodName,
@@ -69,8 +69,8 @@ func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _
 		})
 }
 
-// watchEvents serves the events of the caller's owner as a stream of events. The ID of each event is its resume_token. An
-// EventSource that reconnects therefore continues after the last event.
+// watchEvents serves the events of the caller's owner as a stream of events. The ID of each event is its resume_token, so that an
+// EventSource continues after the last event when it reconnects.
 func (s eventStreams) watchEvents(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	req := &easelv1.WatchEventsRequest{}
 	follow(s.mux, w, r, eventsPath, easelv1.GenerationService_WatchEvents_FullMethodName,
@@ -165,7 +165,8 @@ func accepts(r *http.Request, want string) bool {
 	return false
 }
 
-// start sends the headers and, for server-sent events, a first line, so that proxies and browsers do not wait for a body.
+// start sends the headers. For server-sent events, it also sends a first line, so that proxies and browsers do not wait for a
+// body.
 func (e *eventWriter) start() error {
 	e.opened = true
 	header := e.w.Header()
@@ -207,8 +208,7 @@ func (e *eventWriter) message(m proto.Message) error {
 	return e.write(event.Bytes())
 }
 
-// end writes the end of the stream. err is io.EOF if the call has ended with OK. After a disconnect, the writes fail without
-// effect.
+// end writes the end of the stream. err is io.EOF if the call ended with OK. After a disconnect, the writes have no effect.
 func (e *eventWriter) end(err error) {
 	if !e.opened {
 		_ = e.start()
@@ -231,7 +231,7 @@ func (e *eventWriter) write(p []byte) error {
 	return e.flush()
 }
 
-// eventName returns the kind of a message, which is the JSON name of the field that is set in its only oneof.
+// eventName returns the kind of a message: the JSON name of the field that is set in the message's only oneof.
 func eventName(m proto.Message) string {
 	message := m.ProtoReflect()
 	if kinds := message.Descriptor().Oneofs(); kinds.Len() > 0 {
@@ -242,8 +242,8 @@ func eventName(m proto.Message) string {
 	return "message" // this build does not know the kind
 }
 
-// eventID returns the value that a client sends as Last-Event-ID when it reconnects. It is the etag of an update or, for
-// WatchEvents, the resume token. The messages of WatchGenerations have no IDs.
+// eventID returns the value that a client sends as Last-Event-ID when it reconnects. For WatchGeneration, it is the etag of an
+// update. For WatchEvents, it is the resume token. The messages of WatchGenerations have no IDs.
 func eventID(m proto.Message) string {
 	id := ""
 	switch one := m.(type) {
@@ -260,8 +260,8 @@ func eventID(m proto.Message) string {
 	}, id)
 }
 
-// closingDelay returns the time that a client should wait before it reconnects. It returns false unless the message closes the
-// stream.
+// closingDelay returns the time that a client should wait before it reconnects. It returns false if the message does not close
+// the stream.
 func closingDelay(m proto.Message) (time.Duration, bool) {
 	closing, ok := m.(interface{ GetClosing() *easelv1.StreamClosing })
 	if !ok || closing.GetClosing().GetRetryDelay() == nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// newGateway returns the router for REST requests. Unary calls have generated handlers, and streaming calls have handlers of this
+// newGateway returns the router for REST requests. Unary calls have generated handlers. Streaming calls have handlers in this
 // package.
 func newGateway(config Config) (*runtime.ServeMux, error) {
 	entrance := newEntrance(config.Calls)
@@ -76,7 +76,7 @@ func handleStreams(mux *runtime.ServeMux, streams eventStreams, files downloads)
 	return nil
 }
 
-// noHeader forwards no headers, because [Calls] sets the metadata itself.
+// noHeader forwards no header, because [Calls] sets the metadata.
 func noHeader(string) (string, bool) { return "", false }
 
 // Routes that have handlers in this package.
@@ -127,6 +127,6 @@ func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
 // jsonOut writes every scalar field, including false, 0 and "". Field names are in camelCase.
 var jsonOut = protojson.MarshalOptions{EmitDefaultValues: true}
 
-// jsonIn rejects unknown fields, because a misspelled option would change the order. Its nesting limit is well below that of the
-// protobuf wire format, which needs several levels for one level of JSON.
+// jsonIn rejects unknown fields, because a misspelled option would change the order. Its nesting limit is well below the limit of
+// the protobuf wire format, which needs several levels for one level of JSON.
 var jsonIn = protojson.UnmarshalOptions{DiscardUnknown: false, RecursionLimit: 2000}

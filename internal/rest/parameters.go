@@ -16,10 +16,10 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// parameters maps each route, such as "GET /v1/generations", to its query parameters. A parameter has a JSON name and a name in
-// the contract, and the gateway accepts both. The parameters of a route are the fields of its request that are not in the path. A
-// route whose request is in the body has no parameters. Easel checks the names, because the gateway ignores unknown ones, such as
-// a misspelled limit.
+// parameters maps each route, such as "GET /v1/generations", to its query parameters. They are the fields of the request that are
+// not in the path. A route whose request is in the body has none. Each parameter has a JSON name and a name in the contract, and
+// the gateway accepts both. Easel checks the names, because the gateway would ignore an unknown parameter, such as a misspelled
+// limit.
 type parameters map[string]map[string]string
 
 func newParameters() parameters {
@@ -35,8 +35,8 @@ func newParameters() parameters {
 	return known
 }
 
-// addNames adds the names of the fields of a message. A field of a nested message has the name of the outer field, a dot and its
-// own name. A map field has a key in brackets, such as labels[job].
+// addNames adds the names of a message's fields. The name of a nested field consists of the outer field's name, a dot and the
+// field's own name. A map field has a key in brackets, such as labels[job].
 func addNames(names map[string]string, message protoreflect.MessageDescriptor, inJSON, inProto string, without func(protoreflect.Name) bool) {
 	for n := range message.Fields().Len() {
 		field := message.Fields().Get(n)
@@ -53,10 +53,10 @@ func addNames(names map[string]string, message protoreflect.MessageDescriptor, i
 	}
 }
 
-// keyed replaces the key of a map field in the name of a parameter.
+// keyed is the placeholder for the key of a map field in a parameter name.
 const keyed = "[name]"
 
-// check rejects a query that has a parameter unknown to its route. Pages accept all parameters.
+// check rejects a query with a parameter that its route does not have. Pages accept all parameters.
 func (p parameters) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		names, ours := p[r.Method+" "+bareTemplate(routeTemplate(r))]
@@ -72,7 +72,7 @@ func (p parameters) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// checkQuery rejects a query that is malformed or has unknown parameters. It stops when it has enough violations.
+// checkQuery returns an error if a query is malformed or has unknown parameters. It stops when it has enough violations.
 func checkQuery(raw string, names map[string]string) error {
 	var unknown []string
 	for parameter := range strings.SplitSeq(raw, "&") {
@@ -117,9 +117,9 @@ func unknownParameter(names map[string]string) string {
 	return fmt.Sprintf("is not a query parameter of this request; the parameters are %s", strings.Join(slices.Sorted(maps.Keys(names)), ", "))
 }
 
-const malformedQuery = "the query can't be read: & divides its parameters, a semicolon is written as %3B, and % begins an escape of two hex digits"
+const malformedQuery = "the query can't be read; separate parameters with &, write a semicolon as %3B, and write two hex digits after each %"
 
-// query decodes the query parameters into a request. It ignores the fields that the path has set.
+// query decodes the query parameters into a request. It ignores the fields in fromPath, which the path has set.
 func query(r *http.Request, req proto.Message, fromPath ...string) error {
 	if err := r.ParseForm(); err != nil {
 		return service.InvalidRequest(service.Violation{Description: malformedQuery})

@@ -1,9 +1,9 @@
 // Package rest serves the contract over HTTP: unary calls as JSON, watches as event streams, and results as files with ranges. It
-// also serves pages.
+// also serves the web pages.
 //
-// A request becomes a call of an in-memory gRPC server, which has the same chain as the public server. The generated gateway
-// sends the unary calls, and handlers of this package send the watches. The bytes of a download do not use the in-memory
-// connection. Its handler runs the chain itself and copies the bytes from the service.
+// A request becomes a call to an in-memory gRPC server, which has the same chain as the public server. The generated gateway
+// sends the unary calls, and handlers in this package send the watches. Downloads do not use the in-memory connection. Their
+// handler runs the chain itself and copies the bytes directly from the service.
 package rest
 
 import (
@@ -35,23 +35,23 @@ type Calls interface {
 	MaxBody() int64
 	// Metadata returns the gRPC metadata of the call for a REST request.
 	Metadata(ctx context.Context, r *http.Request) metadata.MD
-	// Call runs a call without using the in-memory connection. handle replaces the handler of the gRPC call. For each message,
-	// handle must call sent with the number of result bytes in the message.
+	// Call runs a call without using the in-memory connection. handle replaces the handler of the gRPC call. It must call sent for
+	// each message, with the number of result bytes in the message.
 	Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error
 }
 
 // Config is the configuration of the REST API. Calls and Content are required.
 type Config struct {
 	Calls Calls
-	// Content opens the result of a generation as DownloadGeneration does.
+	// Content opens the result of a generation, as DownloadGeneration does.
 	Content func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
-	// OpenAPI is the document at /openapi.json. Nil means none.
+	// OpenAPI is the document at /openapi.json. Nil means that there is no such document.
 	OpenAPI []byte
 	// Pages are the handlers of web pages, by path. They serve GET and HEAD without a credential.
 	Pages map[string]http.Handler
-	// Addr is the address of the HTTP listener. AllowedHosts are the accepted host names, in addition to localhost and loopback
-	// addresses. If AllowedHosts is empty, a listener on a loopback address accepts no other host, and any other listener accepts
-	// all.
+	// Addr is the address of the HTTP listener. AllowedHosts contains the accepted host names, in addition to localhost and loopback
+	// addresses. If AllowedHosts is empty, the address decides: a listener on a loopback address accepts no other host, and any
+	// other listener accepts all hosts.
 	Addr         string
 	AllowedHosts []string
 }
@@ -94,7 +94,7 @@ func handlePages(gateway *runtime.ServeMux, config Config) error {
 	for path, page := range pages {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			handler := func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-				if strings.Contains(r.Header.Get("Range"), ",") { // if a request asks for several ranges, it gets the complete page, as for a download
+				if strings.Contains(r.Header.Get("Range"), ",") { // a request for several ranges receives the complete page, as in a download
 					r.Header.Del("Range")
 				}
 				page.ServeHTTP(w, r)

@@ -83,8 +83,8 @@ func allowed(mux *runtime.ServeMux, r *http.Request) (methods []string) {
 	return methods
 }
 
-// annotate returns the context for a gRPC call by a handler of this package. The context contains the credential, the origin and
-// the deadline of the request.
+// annotate returns the context for a gRPC call that a handler in this package sends. The context contains the credential, the
+// origin and the deadline of the request.
 func annotate(ctx context.Context, mux *runtime.ServeMux, r *http.Request, method, path string) (context.Context, error) {
 	return runtime.AnnotateContext(ctx, mux, r, method, runtime.WithHTTPPathPattern(path))
 }
@@ -111,7 +111,7 @@ func matchedOf(ctx context.Context) *matched {
 	return m
 }
 
-// name names the span of a request after the template of its route. It does not use the path, because that contains IDs.
+// name names the span of a request after the template of the route. It does not use the path, because the path contains IDs.
 func (m *matched) name(r *http.Request, template string) {
 	m.request.Pattern = r.Method + " " + template // read by OpenTelemetry's handler
 	span := trace.SpanFromContext(r.Context())

@@ -1,6 +1,6 @@
 // Package console serves the web console at /console: the gallery of renders, the order form, single renders, and money. The
-// console consists of static files, and its scripts use only the public REST API and its event streams. The caller's token stays
-// in the sessionStorage of the browser tab.
+// console consists of static files. Its scripts use only the public REST API and its event streams. The caller's token is kept in
+// the sessionStorage of the browser tab.
 package console
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Path is the path of the console's page. Its files are below it.
+// Path is the path of the console's page. The paths of its files begin with Path.
 const Path = "/console"
 
 // Policy is the Content-Security-Policy of the console. Scripts download pictures and show them as blob: URLs, because an img
@@ -42,8 +42,7 @@ func Handlers() map[string]http.Handler {
 	return handlers
 }
 
-// serve returns a handler that serves a fixed file. A browser may cache the file, but must check before each use that it has not
-// changed.
+// serve returns a handler that serves a fixed file. A browser may cache the file, but must revalidate it before each use.
 func serve(mediaType string, body []byte) http.Handler {
 	tag := fmt.Sprintf(`"%x"`, sha256.Sum256(body))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

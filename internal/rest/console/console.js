@@ -58,7 +58,7 @@ function signIn(problem) {
   h('h1', {}, 'Sign in'),
   problem && problemBox(problem),
   h('div.field', {}, h('label', { for: 'token' }, 'Token or API key'), field,
-    h('p.note', { id: 'token-note' }, 'You get it from the operator of this server. It is kept only until this tab is closed.')),
+    h('p.note', { id: 'token-note' }, 'The operator of this server provides the token or key. The console keeps it until you close this tab.')),
   h('button.primary', { type: 'submit' }, 'Sign in'));
   document.title = 'Sign in – Easel';
   $('#main').replaceChildren(form);

@@ -187,7 +187,7 @@ export function order(signal, live, wanted) {
       clearInterval(ticking);
       bar.remove();
       result.replaceChildren(preview(g));
-      say(`The render has ${stateName(g.state)}`);
+      say(`Render ${stateName(g.state)}`);
     };
     watch(path, signal, received, live).then(() => live()).catch((problem) => outcome.append(problemBox(problem)));
   };

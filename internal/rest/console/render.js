@@ -43,7 +43,7 @@ function example(g) {
 function result(g) {
   if (g.text) return h('blockquote.large', { dir: 'auto' }, g.text.text);
   if (g.failureMessage) return h('p.hint.bad', { dir: 'auto' }, g.failureMessage);
-  if (!g.file) return h('p.hint', {}, g.terminal ? `This render has ${stateName(g.state)} and has no result.` : h('span.busy', { 'aria-hidden': 'true' }), g.terminal ? '' : 'The result appears here.');
+  if (!g.file) return h('p.hint', {}, g.terminal ? `This render has no result. Its state is ${stateName(g.state)}.` : h('span.busy', { 'aria-hidden': 'true' }), g.terminal ? '' : 'The result appears here.');
   if (!isPicture(g)) return h('p.hint', {}, g.file.contentType ?? 'A file');
   const image = h('img', { alt: promptOf(g) });
   image.onload = () => image.classList.add('drawn');

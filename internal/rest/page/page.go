@@ -1,5 +1,5 @@
-// Package page serves the web page at the root of the REST address. It has a quick start for each language and an API reference
-// that can send calls. It loads nothing from other servers, and its security policy forbids that.
+// Package page serves the web page at the root of the REST address. The page contains a quick start for each language and an API
+// reference that can send calls. It loads nothing from other servers, and its security policy forbids that.
 package page
 
 import (
@@ -23,8 +23,8 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Start is the first part of the page in Markdown, with a quick start for each language. Its examples use localhost:50051 (gRPC)
-// and localhost:8080 (REST). Handlers replaces the gRPC port with the real one, and the browser replaces the host with that of
-// the page.
+// and localhost:8080 (REST). Handlers replaces the gRPC port with the actual port. The page's script replaces the host with the
+// host of the page.
 //
 //go:embed start.md
 var Start string
@@ -62,8 +62,7 @@ func Handlers(grpcAddr string) map[string]http.Handler {
 	}
 }
 
-// serve returns a handler that serves a fixed file. A browser may cache the file, but must check before each use that it has not
-// changed.
+// serve returns a handler that serves a fixed file. A browser may cache the file, but must revalidate it before each use.
 func serve(mediaType string, body []byte) http.Handler {
 	tag := fmt.Sprintf(`"%x"`, sha256.Sum256(body))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -76,8 +75,8 @@ func serve(mediaType string, body []byte) http.Handler {
 	})
 }
 
-// serveCompressed returns a handler that serves gzip data. It sends the data unchanged to clients that accept gzip, as all
-// browsers do. For other clients, it decompresses the data once and keeps the result.
+// serveCompressed returns a handler that serves gzip data. All browsers accept gzip and receive the data unchanged. For other
+// clients, the handler decompresses the data once and keeps the result.
 func serveCompressed(mediaType string, compressed []byte) http.Handler {
 	asTheyAre := serve(mediaType, compressed)
 	unpacked := sync.OnceValue(func() http.Handler { return serve(mediaType, unpack(compressed)) })
@@ -99,6 +98,6 @@ func unpack(compressed []byte) []byte {
 	if err != nil {
 		return nil
 	}
-	whole, _ := io.ReadAll(reader) // can't fail, because the data is embedded and complete
+	whole, _ := io.ReadAll(reader) // cannot fail, because the data is embedded and complete
 	return whole
 }

@@ -7,12 +7,12 @@ const fetched = (path) => fetch(path).then((answer) => {
   return answer;
 });
 
-// Returns a text of start.md in which the host of this page replaces localhost. The server has already set the gRPC port.
+// here returns text from start.md, with the host of this page instead of localhost. The server has already set the gRPC port.
 const here = (text) => text
   .replaceAll('http://localhost:8080', location.origin)
   .replaceAll(/\blocalhost:(\d+)/g, `${location.hostname}:$1`);
 
-// The reference collapses the introduction in its table of contents, and has no setting to expand it.
+// openStart expands the introduction in the table of contents. The reference collapses it and has no setting for this.
 function openStart() {
   for (const label of document.querySelectorAll('aside .sr-only')) {
     if (label.textContent.trim() === 'Open Group - Introduction') label.closest('button')?.click();
