@@ -7,7 +7,7 @@ const fetched = (path) => fetch(path).then((answer) => {
   return answer;
 });
 
-// here returns text from start.md, with the host of this page instead of localhost. The server has already set the gRPC port.
+// Returns the text with the host of this page instead of localhost. The server has already set the gRPC port.
 const here = (text) => text
   .replaceAll('http://localhost:8080', location.origin)
   .replaceAll(/\blocalhost:(\d+)/g, `${location.hostname}:$1`);
