@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	maxAPIKey = 4 << 10 // bytes
-	maxToken  = 8 << 10 // bytes; larger than maxAPIKey, because a JWT may contain claims for other services
+	maxAPIKey = 4 << 10 // maximum size in bytes
+	maxToken  = 8 << 10 // maximum size in bytes; larger than maxAPIKey, because a JWT may contain claims for other services
 )
 
 // visibleForm matches a credential that consists of visible ASCII characters without spaces.
@@ -27,9 +27,9 @@ type Config struct {
 	Catalog *catalog.Client
 	// SharedKey is the shared API key. If it is nil, each caller forwards its own API key.
 	SharedKey *catalog.Credential
-	// Callers are the callers that may use the shared API key. Nil means no callers file.
+	// Callers contains the callers that may use the shared API key. Nil means that there is no callers file.
 	Callers *Callers
-	// Certificates allows client certificates without a callers file. The name in a certificate is then the name of the caller.
+	// Certificates allows client certificates without a callers file. The caller's name is then the name in its certificate.
 	Certificates bool
 	// AllowAnonymous allows callers without a token or a certificate to use the shared API key.
 	AllowAnonymous bool
@@ -65,8 +65,8 @@ var (
 
 func unknown(text string) *Error { return &Error{easelv1.ErrorReason_CALLER_UNKNOWN, text, 0} }
 
-// Authenticate identifies the caller by its forwarded API key, its token or its certificate, and adds its identity to the context
-// of the call. It never sends a token to the catalog.
+// Authenticate identifies the caller by its forwarded API key, its token or its certificate, and adds the caller's identity to
+// the context of the call. It never sends a token to the catalog.
 func (a *Authenticator) Authenticate(ctx context.Context, certificate *Certificate) (context.Context, error) {
 	token, err := a.bearer(ctx)
 	if err != nil {
@@ -80,8 +80,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, certificate *Certifica
 	return WithIdentity(ctx, identity), nil
 }
 
-// Admit rejects most of the calls that Authenticate would reject. It is fast, because it only reads maps. It does not verify
-// JWTs, and it checks only the syntax of a forwarded API key.
+// Admit rejects most calls that Authenticate would reject. It is fast, because it only reads maps. It does not verify JWTs, and
+// it checks only the syntax of a forwarded API key.
 func (a *Authenticator) Admit(ctx context.Context, certificate *Certificate) error {
 	token, err := a.bearer(ctx)
 	if err != nil {
@@ -95,7 +95,7 @@ func (a *Authenticator) Admit(ctx context.Context, certificate *Certificate) err
 	return err
 }
 
-// bearer returns the bearer token from the authorization metadata, or "" if it has no token.
+// bearer returns the bearer token in the authorization metadata. It returns "" if there is no such metadata.
 func (a *Authenticator) bearer(ctx context.Context) (string, error) {
 	limit := maxToken
 	if a.cfg.SharedKey == nil {
@@ -143,7 +143,7 @@ func (a *Authenticator) forwarded(token string) (*Identity, error) {
 	return &Identity{Owner: key.APIKeySum(), APIKey: key, SeesAccount: true}, nil
 }
 
-// byToken returns the identity of the caller with a service token or a JWT.
+// byToken returns the identity of the caller that a service token or a JWT belongs to.
 func (a *Authenticator) byToken(token string) (*Identity, error) {
 	list, hash := a.cfg.Callers.List(), hashOf(token)
 	if list.tokens[hash] != nil || len(list.Issuers) == 0 {
@@ -156,9 +156,9 @@ func (a *Authenticator) byToken(token string) (*Identity, error) {
 	return a.listed(func(l *List) *Caller { return l.subjects[subject] }, errSubjectUnknown, until)
 }
 
-// listed returns the identity of the caller that find returns for the current list, or the error missing if find returns nil. The
-// identity stores find, so that it can be renewed after the list has changed. until is the time at which the caller's JWT
-// expires.
+// listed returns the identity of the caller that find returns for the current list. If find returns nil, listed returns the error
+// missing. The identity stores find, so that it can be renewed after the list has changed. until is the time at which the
+// caller's JWT expires, zero without a JWT.
 func (a *Authenticator) listed(find func(*List) *Caller, missing error, until time.Time) (*Identity, error) {
 	list := a.cfg.Callers.List()
 	c := find(list)
@@ -171,8 +171,8 @@ func (a *Authenticator) listed(find func(*List) *Caller, missing error, until ti
 	}, nil
 }
 
-// anonymous returns the identity of a caller without a token or certificate. It returns an error unless such callers are
-// allowed.
+// anonymous returns the identity of a caller without a token or certificate. It returns an error if the configuration does not
+// allow such callers.
 func (a *Authenticator) anonymous() (*Identity, error) {
 	if !a.cfg.AllowAnonymous {
 		return nil, errNoProof
@@ -194,8 +194,8 @@ func (a *Authenticator) shared(owner string, weight float64) catalog.Credential 
 }
 
 // StillKnown returns a function that checks again whether the caller of an open stream is authorized. The function returns an
-// error if the caller, its token, its rights or the CA of its certificate was removed after the call started. An expired
-// certificate is not an error.
+// error if the caller, its token, its rights or the CA of its certificate was removed after the call started. It returns no error
+// only because the certificate has expired.
 func (a *Authenticator) StillKnown(ctx context.Context) func() error {
 	latest := Of(ctx)
 	return func() error {

@@ -23,11 +23,11 @@ type Team struct {
 	Budget `yaml:"budget"`
 	// Labels contains the rules for the labels of the team's orders.
 	Labels Labels
-	// Models are patterns of the models that the team may list, read, quote and order. Nil means every model.
+	// Models contains patterns for the models that the team may list, read, quote and order. Nil means every model.
 	Models []string
 	// RetentionDays is the number of days after which the content of settled orders is erased. Zero means never.
 	RetentionDays int `yaml:"retention_days"`
-	// KeepDeleted means that the copy of a result is kept after the team has deleted the result.
+	// KeepDeleted means that Easel keeps the copy of a result after the team has deleted the result.
 	KeepDeleted bool `yaml:"keep_deleted"`
 	// Events is the receiver of the team's events. Nil means no receiver.
 	Events *Events
@@ -37,7 +37,8 @@ type Team struct {
 type Budget struct {
 	DailyCents   *int64 `yaml:"daily_cents"`
 	MonthlyCents *int64 `yaml:"monthly_cents"`
-	// Thresholds are the percentages of a limit at which an event is sent, in the order of the file. Nil means the default.
+	// Thresholds are the percentages of a limit at which events are sent, in the order of the file. Nil means the default
+	// percentages.
 	Thresholds []int64
 }
 
@@ -60,7 +61,7 @@ type Events struct {
 	SecretFile string `yaml:"secret_file"`
 }
 
-// Allows reports whether the team may use a model. The patterns have the syntax of [path.Match]. The schema has ensured that they
+// Allows reports whether the team may use a model. The patterns have the syntax of [path.Match]. The schema guarantees that they
 // are valid.
 func (t Team) Allows(model string) bool {
 	return t.Models == nil || slices.ContainsFunc(t.Models, func(pattern string) bool {
@@ -86,7 +87,7 @@ type Subject struct{ Issuer, Name string }
 
 // List contains the entries of a callers file.
 type List struct {
-	// Callers is in the order of the file. Issuers and Teams have names as keys.
+	// Callers has the order of the file. Issuers and Teams have names as keys.
 	Callers []*Caller
 	Issuers map[string]*Issuer
 	Teams   map[string]Team
@@ -100,7 +101,7 @@ type List struct {
 	digest       string // SHA-256 of the file, in hex
 }
 
-// tokenHash is the SHA-256 of a token. Tokens are looked up by hash, so the duration of a look-up reveals nothing about them.
+// tokenHash is the SHA-256 of a token. Tokens are looked up by hash, so that the duration of a lookup reveals nothing about them.
 type tokenHash [sha256.Size]byte
 
 // Owners returns the sorted names of all teams and of the callers without a team.

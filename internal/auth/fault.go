@@ -53,7 +53,7 @@ var (
 	quotation = regexp.MustCompile("(?s)['\"`].*['\"`]") // matches the part of a YAML error that quotes the file
 )
 
-// reject adds the faults for an error that [parser.read] has returned.
+// reject adds the faults for an error from [parser.read].
 func (p *parser) reject(err error) {
 	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		p.rejectValue(invalid)
@@ -64,7 +64,7 @@ func (p *parser) reject(err error) {
 	p.faults = append(p.faults, Fault{max(1, line), "invalid YAML: " + quotation.ReplaceAllString(parts[2], "…")})
 }
 
-// rejectValue adds a fault for each value that does not match the schema. Its text is the description of that value in the
+// rejectValue adds a fault for each value that does not match the schema. The fault's text is the description of the value in the
 // schema.
 func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 	path := strings.Join(invalid.InstanceLocation, "/")
@@ -91,7 +91,7 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 }
 
 // described returns the schema of the value at a path, and a message for an invalid value. The message contains the description
-// of the value or, if it has none, of its nearest parent with a description.
+// of the value. If the value has none, it contains the description of the nearest parent that has one.
 func described(path []string) (s *jsonschema.Schema, rule string) {
 	s = schema()
 	name, text := "file", s.Description

@@ -7,8 +7,8 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// Callers holds the contents of the callers file. Authentication uses the contents in memory, and only Reload rereads the file.
-// If a changed file lists no callers, no credential is accepted.
+// Callers holds the contents of the callers file. Authentication uses the contents in memory. Only Reload rereads the file. If a
+// changed file lists no callers, no credential is accepted.
 type Callers struct {
 	*reload.Value[*List]
 	logger *slog.Logger
@@ -30,9 +30,9 @@ func (c *Callers) Weight(owner string) float64 {
 	return c.List().owners[owner].Weight
 }
 
-// LoadCallers reads the callers file. If applied is not nil, it is called with the contents now and after each valid change. A
-// reload logs that the file has changed. If the changed file is invalid, the reload logs the error, and the previous list stays
-// in use. Errors never quote the file.
+// LoadCallers reads the callers file. If applied is not nil, it is called with the contents now and after each valid change. Each
+// change is logged. If the changed file is invalid, the error is logged instead, and the previous list remains in use. Errors
+// never quote the file.
 func LoadCallers(path string, logger *slog.Logger, applied func(*List)) (*Callers, error) {
 	current := &List{}
 	parse := func(contents ...[]byte) (*List, error) {

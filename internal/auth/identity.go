@@ -27,8 +27,8 @@ type Identity struct {
 
 	list        *List                     // list in which the caller was found; nil without a callers file
 	renew       func() (*Identity, error) // identifies the caller again with the current list of callers
-	certificate *Certificate              // client certificate; nil without one
-	until       time.Time                 // time at which a JWT expires; zero without one
+	certificate *Certificate              // client certificate; nil if the caller has no certificate
+	until       time.Time                 // time at which the caller's JWT expires; zero without a JWT
 	nameless    bool                      // whether the callers of this server have no names
 }
 
@@ -38,12 +38,12 @@ var unauthenticated = &Identity{Owner: catalog.Credential{}.OrderOwner()}
 
 type identityKey struct{}
 
-// WithIdentity returns a context with the identity of the caller of a call.
+// WithIdentity returns a context with the identity of a call's caller.
 func WithIdentity(ctx context.Context, i *Identity) context.Context {
 	return context.WithValue(ctx, identityKey{}, i)
 }
 
-// Of returns the identity of the caller of a call. Before authentication it returns an identity without an API key.
+// Of returns the identity of a call's caller. Before authentication, it returns an identity without an API key.
 func Of(ctx context.Context) *Identity {
 	if i, ok := ctx.Value(identityKey{}).(*Identity); ok {
 		return i
@@ -51,8 +51,8 @@ func Of(ctx context.Context) *Identity {
 	return unauthenticated
 }
 
-// Subject returns the key under which the server counts the concurrent calls of the caller. This is the name of the caller or, if
-// it has none, the tenant of its API key.
+// Subject returns the key under which the server counts the caller's concurrent calls. This is the caller's name. If the caller
+// has no name, it is the tenant of the API key.
 func (i *Identity) Subject() string { return cmp.Or(i.Caller, string(i.APIKey.Tenant)) }
 
 // SeesAll reports whether the caller sees the orders of every owner. This is true for operators, and for every caller if
@@ -83,19 +83,19 @@ func (i *Identity) Until() (end time.Time) {
 
 // Certificate is the verified client certificate of a connection.
 type Certificate struct {
-	// Names are the URIs of the certificate, followed by its DNS names.
+	// Names contains the URIs of the certificate, followed by its DNS names.
 	Names []string
 	// CommonName is the common name of the subject.
 	CommonName string
-	// Until is the earliest expiry time of the certificates in its chain. If there are several chains, Until is the latest of
-	// their times.
+	// Until is the earliest expiry time in the certificate's chain. If there are several chains, it is the latest of their earliest
+	// expiry times.
 	Until time.Time
 	// Counts reports whether a handshake would still accept the certificate. For example, it returns false if the CA was removed.
 	Counts func() bool
 }
 
-// Name returns the first URI, such as a SPIFFE ID. Without a URI, it returns the first DNS name, otherwise the common name. It
-// returns "" if c is nil.
+// Name returns the certificate's first URI, such as a SPIFFE ID. Without a URI, it returns the first DNS name. Without a DNS
+// name, it returns the common name. It returns "" if c is nil.
 func (c *Certificate) Name() string {
 	switch {
 	case c == nil:

@@ -15,7 +15,7 @@ import (
 const (
 	// keysFileInterval and keysURLInterval are the intervals at which keys are read from a file and from a URL.
 	keysFileInterval, keysURLInterval = time.Second, 5 * time.Minute
-	// keysRetryInterval replaces keysURLInterval after a failed read, and after a token with an unknown key was received.
+	// keysRetryInterval replaces keysURLInterval after a failed read and after a token with an unknown key.
 	keysRetryInterval = 10 * time.Second
 	// keysTTL is the time for which keys stay valid after the last successful read.
 	keysTTL = 24 * time.Hour
@@ -37,18 +37,18 @@ type Issuer struct {
 	keys *keys
 }
 
-// keys holds the current keys of an issuer. They are retained when the callers file changes, unless the key file or the URL of
-// the issuer has changed.
+// keys holds the current keys of an issuer. When the callers file changes, the keys are retained, unless the issuer's key file or
+// URL has changed.
 type keys struct {
 	begin  time.Time   // start of the last read; only [Callers.ReadKeys] uses it
-	wanted atomic.Bool // whether a token with an unknown key was received since the start of the last read
+	wanted atomic.Bool // whether a token with an unknown key arrived after the start of the last read
 	known  atomic.Pointer[knownKeys]
 }
 
 // knownKeys is the result of the last read of an issuer's keys.
 type knownKeys struct {
-	set     []jose.JSONWebKey // keys of the last read that succeeded
-	time    time.Time         // start of the last read that succeeded
+	set     []jose.JSONWebKey // keys from the last successful read
+	time    time.Time         // start of the last successful read
 	problem error             // error of the last read
 }
 
@@ -111,7 +111,7 @@ func (i *Issuer) interval() time.Duration {
 	return keysURLInterval
 }
 
-// refresh reads the keys. After a failure the old keys remain valid.
+// refresh reads the keys and logs changes and new errors. After a failure, the old keys remain valid.
 func (i *Issuer) refresh(ctx context.Context, logger *slog.Logger) {
 	set, err := i.readKeys(ctx)
 	if ctx.Err() != nil {

@@ -46,7 +46,7 @@ func parseKeys(text []byte) (keys []jose.JSONWebKey, err error) {
 	return keys, nil
 }
 
-// verifies reports whether a key is a public key that may verify tokens. In SPIFFE key sets, its use is jwt-svid.
+// verifies reports whether a key is a public key that may verify tokens. SPIFFE key sets use jwt-svid as the key's use.
 func verifies(key jose.JSONWebKey) bool {
 	if !slices.Contains([]string{"", "sig", "jwt-svid"}, key.Use) {
 		return false

@@ -46,8 +46,8 @@ type caller struct {
 	Tokens, Certificates, Subjects []string
 }
 
-// Parse parses a callers file. Its error has type [Faults] and lists the values that do not match the schema. If all values match
-// the schema, the error lists repeated names and credentials, unknown teams and issuers, and invalid label names.
+// Parse parses a callers file. Its error has type [Faults]. The error lists the values that do not match the schema. If all
+// values match, it lists repeated names and credentials, unknown teams and issuers, and invalid label names.
 func Parse(text []byte) (*List, error) {
 	p := &parser{names: map[string]*Caller{}, list: &List{
 		Issuers: map[string]*Issuer{}, Teams: map[string]Team{},
@@ -66,7 +66,7 @@ func Parse(text []byte) (*List, error) {
 	return p.list, nil
 }
 
-// read decodes the file. Its error is a [*jsonschema.ValidationError] or comes from the YAML library.
+// read decodes and validates the file. Its error is a [*jsonschema.ValidationError] or comes from the YAML library.
 func (p *parser) read(text []byte) error {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	err := decoder.Decode(&p.root)
@@ -156,7 +156,7 @@ func (p *parser) addCredentials(path string, entry caller, c *Caller) {
 	}
 }
 
-// claim assigns a name or a credential to a caller. It adds a fault if another caller already has it.
+// claim assigns a name or a credential to a caller. It adds a fault if the name or the credential already belongs to a caller.
 func claim[K comparable](p *parser, callers map[K]*Caller, key K, c *Caller, path string) {
 	if callers[key] != nil {
 		p.fault(path, "this %s is listed twice; remove one of the two", strings.TrimSuffix(strings.Split(path, "/")[2], "s"))

@@ -19,17 +19,17 @@ const (
 // Reasons for rejecting a token.
 var (
 	errNoKeys      = &Error{easelv1.ErrorReason_ISSUER_UNAVAILABLE, "the keys of the token's issuer are not loaded yet; retry later", keysDelay}
-	errNoToken     = unknown("unknown service token; send the token that the operator issued, or a JWT of an issuer that this server lists")
+	errNoToken     = unknown("unknown service token; send the token that the operator issued, or a JWT from an issuer that this server lists")
 	errIssuer      = unknown("the issuer (iss) of the token is unknown; get a token from an issuer that this server lists")
-	errAudience    = unknown("the token is for another audience; get one for the audience of this server")
+	errAudience    = unknown("the token is for another audience; get a token for this server's audience")
 	errExpired     = unknown("the token has expired; get a new one")
 	errEndless     = unknown("the token has no expiry (exp)")
 	errNotYet      = unknown("the token is not yet valid")
 	errNoSubject   = unknown("the token has no subject (sub)")
 	errKind        = unknown("the type (typ) of the token is not accepted")
-	errUnknownKey  = unknown("the issuer has no key with the kid and the algorithm of the token; get a new token, or retry after the issuer has published the key")
+	errUnknownKey  = unknown("the issuer has no key with the token's kid and algorithm; get a new token, or retry after the issuer has published the key")
 	errOldKeys     = unknown("issuer keys unreadable for a day; ask the operator of this server")
-	errWrongSigned = unknown("the signature of the token is wrong; get a new token")
+	errWrongSigned = unknown("the signature of the token is invalid; get a new token")
 )
 
 // algorithms are the accepted algorithms, all asymmetric. ES512 is excluded, because verifying a forged token would take
@@ -41,8 +41,8 @@ var algorithms = []jose.SignatureAlgorithm{
 // kinds are the accepted types (typ) of tokens.
 var kinds = []any{nil, "JWT", "jwt", "JOSE", "at+jwt", "application/at+jwt"}
 
-// verify returns the subject of a JWT, and the time at which the token expires. It does not wait until the keys of the issuer are
-// loaded. Its error has type [*Error].
+// verify returns the subject of a JWT and the time at which the token expires. If the issuer's keys are not loaded, it returns an
+// error immediately. Its error has type [*Error].
 func (l *List) verify(token string) (subject Subject, until time.Time, err error) {
 	now := time.Now()
 	parsed, err := jwt.ParseSigned(token, algorithms)
