@@ -16,10 +16,10 @@ import (
 // Deny responds to a rejected request.
 type Deny func(w http.ResponseWriter, r *http.Request, why error)
 
-// Hosts contains the Host headers that a listener accepts, in addition to localhost and loopback addresses. It protects
-// against DNS rebinding: a web page can make its own name resolve to the address of this server. The browser then
-// treats the server as the page's own origin. The Host header still contains the name of the page, so its requests can
-// be recognized.
+// Hosts contains the hosts that a listener accepts in Host headers, in addition to localhost and loopback addresses. It
+// protects against DNS rebinding: a web page can make its own name resolve to the address of this server. The browser
+// then treats the server as part of the page's origin. The Host header still contains the name of the page, so the
+// request can be rejected.
 type Hosts struct {
 	any       bool     // accepts every host
 	addresses bool     // accepts every IP address, because DNS rebinding needs a name
@@ -42,7 +42,7 @@ func AdminHosts(allowed []string, configured, addr string) Hosts {
 	return Hosts{addresses: true, names: append(slices.Clone(allowed), withoutPort(configured))}
 }
 
-// RefuseOthers returns a handler that denies each request whose Host header is not one of these hosts.
+// RefuseOthers returns a handler that denies each request whose Host header names another host.
 func (h Hosts) RefuseOthers(next http.Handler, deny Deny) http.Handler {
 	if h.any {
 		return next
@@ -50,7 +50,7 @@ func (h Hosts) RefuseOthers(next http.Handler, deny Deny) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !h.contain(r.Host) {
 			deny(w, r, service.Fail(easelv1.ErrorReason_HOST_NOT_ALLOWED,
-				"the Host of this request is not allowed; use localhost on the machine of the server, "+
+				"the Host of this request is not allowed; use localhost on the server's machine, "+
 					"or ask the operator to add the host to EASEL_HTTP_ALLOWED_HOSTS"))
 			return
 		}
