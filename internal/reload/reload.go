@@ -14,7 +14,7 @@ import (
 // Interval is the minimum time between two reads of the files.
 const Interval = time.Second
 
-// Value is a value that is parsed from files. While the files can't be read or parsed, the previous value remains.
+// Value is a value that is parsed from files. If the files can't be read or parsed, it keeps the previous value.
 type Value[T any] struct {
 	what   string // name of the value in log messages
 	files  []string
@@ -33,8 +33,9 @@ type Value[T any] struct {
 	problem error     // error of the last read, which was logged
 }
 
-// Open reads the files and parses their contents. Later reads log each change and each new error once. what is the name
-// of the value in these log lines. The log and errors do not contain the contents, unless the errors of parse do.
+// Open reads the files and parses their contents. Later reads log each change, and each new error once. what is the
+// name of the value in these log lines. Logs and errors do not contain the contents, unless the errors of parse contain
+// them.
 func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte) (T, error), files ...string) (*Value[T], error) {
 	v := &Value[T]{what: what, files: files, parse: parse, logger: logger, checked: time.Now()}
 	var err error
@@ -42,8 +43,8 @@ func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte
 	return v, err
 }
 
-// Get returns the value. It reloads the files if Interval has passed since the last read. Only one caller reads;
-// concurrent callers get the previous value.
+// Get returns the value. It reloads the files if Interval has passed since the last read. Only one caller reads them.
+// Concurrent callers receive the previous value.
 func (v *Value[T]) Get() T {
 	v.readAfter(Interval)
 	return v.Known()
@@ -66,7 +67,7 @@ func (v *Value[T]) Problem() error {
 	return v.problem
 }
 
-// readAfter reads the files, unless the last read started less than an interval ago or is still running.
+// readAfter reads the files. It does nothing if the last read started less than interval ago or is still running.
 func (v *Value[T]) readAfter(interval time.Duration) {
 	current, mine := v.begin(interval)
 	if !mine {
@@ -107,7 +108,7 @@ func (v *Value[T]) read(current string) (value T, sums string, err error) {
 	return value, sums, err
 }
 
-// end stores the result of a read, and returns a function that logs it, or nil.
+// end stores the result of a read. It returns a function that logs the result, or nil if there is nothing to log.
 func (v *Value[T]) end(value T, sums string, err error) (note func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
