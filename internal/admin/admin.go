@@ -1,5 +1,5 @@
-// Package admin serves operators, not callers: probes, metrics, the status page, orders and profiles. Every client that can
-// connect may read the probes, the metrics without names and the page's files. All other routes require an operator.
+// Package admin serves operators, not callers: probes, metrics, the status page, orders and profiles. The probes, the
+// nameless metrics and the page's files are open to every client that can connect. All other routes require an operator.
 package admin
 
 import (
@@ -13,18 +13,18 @@ import (
 
 // Config is the configuration of the admin listener.
 type Config struct {
-	// Status is the source of the probes and of the status page.
+	// Status provides the data for the probes and the status page.
 	Status Status
-	// Metrics is served at /metrics to operators. Nameless omits the names of owners and callers, and is
-	// served to all other clients.
+	// Metrics is served at /metrics to operators. Nameless is served to all other clients. It omits the names of owners and
+	// callers.
 	Metrics, Nameless http.Handler
-	// Prove authenticates an operator by the authorization headers of a request, and returns the operator's name. Its errors
-	// are gRPC statuses. If Prove is nil, every client on this machine is an operator.
+	// Prove authenticates an operator by the authorization headers of a request, and returns the operator's name. Its errors are
+	// gRPC statuses. If Prove is nil, every client on this machine is an operator.
 	Prove func(ctx context.Context, authorization []string) (name string, err error)
-	// Orders serves the orders of the ledger.
+	// Orders serves the ledger's orders.
 	Orders Orders
-	// Addr is the listener's bound address, and ConfiguredAddr the address in the settings. Together with AllowedHosts, they
-	// determine the hosts that requests may have: see crossorigin.AdminHosts.
+	// Addr is the listener's bound address. ConfiguredAddr is the address in the settings. Together with AllowedHosts, they
+	// determine the Host headers that are accepted; see crossorigin.AdminHosts.
 	Addr, ConfiguredAddr string
 	AllowedHosts         []string
 }
@@ -42,7 +42,8 @@ func New(config Config) http.Handler {
 	return config.guard(mux)
 }
 
-// NewScraped returns the handler of the metrics listener: the probes, and the metrics with the names of owners and callers.
+// NewScraped returns the handler of the metrics listener. It serves the probes, and the metrics with the names of owners and
+// callers.
 func NewScraped(config Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", alive)
@@ -101,7 +102,7 @@ func (c Config) metrics(w http.ResponseWriter, r *http.Request) {
 	shown.ServeHTTP(w, r)
 }
 
-// alive responds while the process runs.
+// alive serves GET /healthz. It responds for as long as the process runs.
 func alive(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") }
 
 func writeText(w http.ResponseWriter, code int, text string) {

@@ -20,7 +20,7 @@ type AuditLine struct {
 	After   json.RawMessage `json:"after,omitempty"`
 }
 
-// AuditLineOf converts a line to the form that operators and the log see.
+// AuditLineOf converts a line from the ledger to the form for operators and the log.
 func AuditLineOf(a ledger.AuditLine) AuditLine {
 	return AuditLine{
 		ID: a.ID, Time: a.Time, Actor: a.Actor, From: a.Origin, Action: string(a.Action), Subject: a.Subject,

@@ -11,11 +11,11 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Thresholds of the warnings.
+// Thresholds for warnings.
 const (
-	crowded      = 0.8              // used share of a limit or of a budget
-	stale        = 60 * time.Second // age of the last response, if nothing else fails
-	persistent   = 3                // number of consecutive failed polls of an API key after which the failure is not brief
+	crowded      = 0.8              // used fraction of a limit or a budget
+	stale        = 60 * time.Second // age of the last response for a render, while all API keys are healthy
+	persistent   = 3                // number of consecutive failed polls of an API key from which the warning is grave
 	longWaiting  = 10 * time.Second // time that a request has waited for a permit
 	unknownLong  = 10 * time.Minute // age of an order whose outcome is unknown
 	silentLong   = 30 * time.Minute // age of an undelivered event
@@ -68,8 +68,8 @@ func graveFirst(a, b concern) int {
 	return 1
 }
 
-// addKeys adds a warning for each unhealthy condition that API keys have. An occasional failed poll or a caller's invalid API
-// key is not grave.
+// addKeys adds a warning for each unhealthy condition of API keys. An occasional failed poll is not grave, and neither is a
+// caller's invalid API key.
 func (c *concerns) addKeys(r *report) {
 	troubled := 0
 	for _, row := range []struct {
@@ -149,7 +149,7 @@ func (c *concerns) addLedger(r *report) {
 	}
 	c.add(len(silent) > 0, false, "The receivers of these teams do not accept events (see easel events list): %s.", some(silent))
 	c.add(len(abandoned) > 0, false, "The delivery of events to these teams was abandoned (send them again with easel events replay): %s.", some(abandoned))
-	c.add(len(poor) > 0, false, "At most a fifth of a budget is left to these owners: %s.", some(poor))
+	c.add(len(poor) > 0, false, "These owners have at most a fifth of a budget left: %s.", some(poor))
 	copied := known.Contents
 	c.add(r.Copies && copied.Waiting > 0 && copied.Oldest >= uncopiedLong, false,
 		"Results that wait to be copied: %d, the oldest for %s. The log has the reason. Results are read from the catalog.", copied.Waiting, copied.Oldest.Round(time.Minute))

@@ -18,7 +18,7 @@ type FetchedContent struct {
 	Problem     string `json:"problem,omitempty"` // error of the last attempt
 }
 
-// fetchTime is the maximum time that an operator waits for a copy.
+// fetchTime is the maximum time that an operator's request waits for a copy.
 const fetchTime = 10 * time.Second
 
 // fetchContent serves POST /contents:fetch.

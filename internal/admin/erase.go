@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// Erasure selects the orders whose content one step of an erasure removes from the ledger.
+// Erasure selects orders. One step of an erasure removes their content from the ledger.
 type Erasure struct {
 	// Owner, LabelName with LabelValue, and Generation are conditions. At least one must be set. An order must match all
 	// conditions that are set.
@@ -18,7 +18,7 @@ type Erasure struct {
 	LabelName  string `json:"label_name,omitempty"`
 	LabelValue string `json:"label_value,omitempty"`
 	Generation string `json:"generation,omitempty"`
-	// After is [Erased.Next] of the previous step.
+	// After is [Erased.Next] from the previous step.
 	After *ledger.Position `json:"after,omitempty"`
 }
 
@@ -26,7 +26,7 @@ type Erasure struct {
 type Erased struct {
 	// Erased is the number of orders that this step has erased.
 	Erased int64 `json:"erased"`
-	// Left maps everything that was not erased to the reason. The keys are orders whose outcome is unknown, and the store of
+	// Left maps each item that was not erased to the reason. An item is an order whose outcome is unknown, or the store of
 	// results if copies remain in it.
 	Left map[string]string `json:"left,omitempty"`
 	// Next is the position of the next step; nil after the last step.
@@ -65,10 +65,10 @@ func (o Orders) erase(ctx context.Context, asked Erasure) (Erased, error) {
 	return done, nil
 }
 
-// deleteTime is the maximum time for which an operator's request waits until copies are deleted.
+// deleteTime is the maximum time that an operator's request waits for the deletion of copies.
 const deleteTime = 10 * time.Second
 
-// forgetContents waits until the copies of erased results are deleted, for at most [deleteTime].
+// forgetContents waits for the deletion of the copies of erased results, for at most [deleteTime].
 func (o Orders) forgetContents(ctx context.Context, done *Erased) {
 	if o.Contents == nil {
 		return
@@ -87,7 +87,7 @@ func (o Orders) forgetContents(ctx context.Context, done *Erased) {
 	}
 }
 
-// chosen returns the orders of one step.
+// chosen returns the orders for one step.
 func (o Orders) chosen(ctx context.Context, asked Erasure) ([]ledger.Order, error) {
 	filter, after := ledger.Filter{AnyState: true, Generation: asked.Generation}, ledger.Position{}
 	if asked.Owner != "" {

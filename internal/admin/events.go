@@ -7,7 +7,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// EventQuery selects events of teams.
+// EventQuery selects teams' events.
 type EventQuery struct {
 	Team    string    `json:"team,omitempty"`
 	Since   time.Time `json:"since,omitzero"`

@@ -14,7 +14,7 @@ import (
 // maxRequestBytes is the maximum size of a request body.
 const maxRequestBytes = 64 << 10
 
-// problem is the reason why a request is rejected. The response has the problem's HTTP status and text.
+// problem is the reason for rejecting a request. The response has the problem's HTTP status and text.
 type problem struct {
 	status int
 	text   string
@@ -31,8 +31,8 @@ func conflict(format string, args ...any) error {
 	return &problem{http.StatusConflict, fmt.Sprintf(format, args...)}
 }
 
-// answers returns a handler that decodes a request, and sends the result of do as JSON. It reports an error that is not a
-// problem as an unavailable ledger.
+// answers returns a handler that decodes a request, calls do, and sends the result as JSON. For an error that is not a
+// problem, it responds with status 503.
 func answers[Q, A any](do func(context.Context, Q) (A, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var asked Q
@@ -58,8 +58,8 @@ func writeJSON(w http.ResponseWriter, value any) {
 	_ = json.NewEncoder(w).Encode(value) // the client may have disconnected
 }
 
-// decode decodes a request: the body of a POST, or the query parameter of a GET. A GET without the parameter selects
-// everything.
+// decode decodes a request from the body of a POST, or from the parameter "query" of a GET. A GET without this parameter
+// selects everything.
 func decode(w http.ResponseWriter, r *http.Request, asked any) error {
 	var from io.Reader = http.MaxBytesReader(w, r.Body, maxRequestBytes)
 	if r.Method == http.MethodGet {
@@ -74,7 +74,7 @@ func decode(w http.ResponseWriter, r *http.Request, asked any) error {
 	return invalid("invalid request: " + err.Error())
 }
 
-// Address returns the path of a list with the query parameter.
+// Address returns the path of a list with the query as its parameter.
 func Address(path string, query any) string {
 	text, _ := json.Marshal(query) // cannot fail for strings, numbers and times
 	return path + "?query=" + url.QueryEscape(string(text))

@@ -13,7 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Routes maps the pattern of each route to whether the route is open, that is, does not require an operator.
+// Routes returns the patterns of all routes. The value of a pattern is true if the route is open, so that it does not require
+// an operator.
 func Routes() map[string]bool {
 	all := map[string]bool{}
 	for _, r := range (Config{}).routes() {
@@ -22,8 +23,8 @@ func Routes() map[string]bool {
 	return all
 }
 
-// forOperators rejects requests from clients that are not operators. It stores the operator in the request's context, for
-// the audit log.
+// forOperators rejects requests from clients that are not operators. For the audit log, it stores the operator in the
+// request's context.
 func (c Config) forOperators(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by, err := c.operator(r)
@@ -53,13 +54,13 @@ func (c Config) operator(r *http.Request) (by ledger.By, err error) {
 	return by, err
 }
 
-// isLocal reports whether a request comes from this machine, and did not come through a proxy on this machine.
+// isLocal reports whether a request comes from this machine and not through a proxy on this machine.
 func isLocal(r *http.Request) bool {
 	return crossorigin.IsLoopback(r.RemoteAddr) && r.Header.Get("X-Forwarded-For") == "" && r.Header.Get("Forwarded") == ""
 }
 
-// authorization returns the authorization headers of a request. If the request has a password, which an operator enters in a
-// browser, authorization returns it as a bearer token.
+// authorization returns the authorization headers of a request. An operator can enter a token as the password in a browser.
+// authorization returns such a password as a bearer token.
 func authorization(r *http.Request) []string {
 	if _, token, ok := r.BasicAuth(); ok {
 		return []string{"Bearer " + token}
@@ -67,7 +68,7 @@ func authorization(r *http.Request) []string {
 	return r.Header.Values("Authorization")
 }
 
-// refuse rejects a request that is not from an operator, or that a web page of another origin has sent.
+// refuse writes the response for a request that is not from an operator, or that a web page of another origin sent.
 func refuse(w http.ResponseWriter, why error) {
 	st, code := status.Convert(why), http.StatusServiceUnavailable
 	switch {

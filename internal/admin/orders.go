@@ -17,19 +17,19 @@ import (
 // listed is the maximum number of orders, events or audit lines in one response.
 const listed = 1000
 
-// Orders serves the orders of the ledger to operators.
+// Orders serves the ledger's orders to operators.
 type Orders struct {
 	Ledger *ledger.Ledger
-	// Catalog reads the generation that an operator records, with the shared API key.
+	// Catalog reads the generation that an operator records as the outcome of an order. It uses the shared API key.
 	Catalog *catalog.Client
-	// SharedKey is the shared API key; nil if callers use their own. Without it, only the age of an order shows that it will not
-	// be resent: the order must be older than the resend window.
+	// SharedKey is the shared API key; nil if callers use their own. Without a shared API key, an order is known not to be
+	// resent only if it is older than the resend window.
 	SharedKey *catalog.Credential
 	// Contents stores copies of results, which are deleted with erased orders. Nil means that there are no copies.
 	Contents *content.Results
 }
 
-// Order is an order of the ledger.
+// Order is an order in the ledger.
 type Order struct {
 	ID               string            `json:"id"`
 	OrderTime        time.Time         `json:"order_time"`
@@ -66,7 +66,7 @@ type Movement struct {
 	Actor string    `json:"actor,omitempty"` // operator; empty if Easel recorded the line
 }
 
-// apiKey returns the SHA-256 of the shared API key, or "" without a shared API key.
+// apiKey returns the SHA-256 of the shared API key, or "" if there is no shared API key.
 func (o Orders) apiKey() string {
 	if o.SharedKey == nil {
 		return ""
@@ -86,7 +86,7 @@ func (o Orders) order(from ledger.Order) Order {
 	return one
 }
 
-// stateOf returns the state of the order's generation, or of the order if it has none.
+// stateOf returns the state of the order's generation. If the order has no generation, it returns the state of the order.
 func stateOf(o ledger.Order) string {
 	switch {
 	case o.IsDeleted():
@@ -99,10 +99,10 @@ func stateOf(o ledger.Order) string {
 
 // OrderQuery selects orders.
 type OrderQuery struct {
-	// Name is the name of an order, a generation or an idempotency key. If it is set, it is the only condition.
+	// Name is an order ID, a generation ID or an idempotency key. If it is set, it is the only condition.
 	Name string `json:"name,omitempty"`
 	// Unknown selects orders whose outcome is unknown. Reserved selects orders with reserved money. Held selects orders that
-	// have waited for their callers since the ledger was copied or restored.
+	// have been waiting for their callers since the ledger was copied or restored.
 	Unknown  bool `json:"unknown,omitempty"`
 	Reserved bool `json:"reserved,omitempty"`
 	Held     bool `json:"held,omitempty"`
@@ -110,7 +110,7 @@ type OrderQuery struct {
 	Owner string `json:"owner,omitempty"`
 	// State is an element of [OrderStates]. Empty means every state.
 	State string `json:"state,omitempty"`
-	// Since is the earliest time of an order. Zero means every time.
+	// Since is the earliest order time. Zero means any time.
 	Since time.Time `json:"since,omitzero"`
 	// Labels are the labels that an order must have.
 	Labels map[string]string `json:"labels,omitempty"`
@@ -132,8 +132,8 @@ func (q OrderQuery) check() error {
 	return nil
 }
 
-// list serves GET /orders: the orders that a query selects or, if the query has a name, the orders with that name and their
-// movements.
+// list serves GET /orders. It returns the orders that a query selects. If the query has a name, it returns the orders with
+// that name and their movements.
 func (o Orders) list(ctx context.Context, asked OrderQuery) (map[string][]Order, error) {
 	if err := asked.check(); err != nil {
 		return nil, err
@@ -171,7 +171,8 @@ func (q OrderQuery) filter() ledger.Filter {
 	return f
 }
 
-// maxNamed is the maximum number of orders in a response for a name, because each order is returned with its movements.
+// maxNamed is the maximum number of orders in a response to a query with a name. It is small, because each order is returned
+// with its movements.
 const maxNamed = 20
 
 // named returns the orders with the name in the query, and their movements.

@@ -14,7 +14,7 @@ var (
 	style []byte
 )
 
-// policy is the Content-Security-Policy, which allows the page only to load its files and to query this server.
+// policy is the page's Content-Security-Policy. The page may only load its own files and query this server.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

@@ -41,14 +41,14 @@ func (o Orders) resolve(ctx context.Context, asked Resolution) (Resolution, erro
 	case errors.Is(err, ledger.ErrGenerationTaken):
 		err = conflict("another order has placed %s", asked.Placed)
 	case errors.Is(err, ledger.ErrKeyTaken):
-		err = conflict("its idempotency key has been used for another order since")
+		err = conflict("its idempotency key was used for another order in the meantime")
 	case err == nil && !possible:
 		err = isImpossible(order)
 	}
 	return asked, err
 }
 
-// only returns the order with a name. It returns a problem if there is no such order, or more than one.
+// only returns the order with a name. It returns a problem if there is no such order, or if there are several.
 func (o Orders) only(ctx context.Context, name string) (order ledger.Order, err error) {
 	found, err := o.Ledger.Find(ctx, name, maxNamed)
 	if err != nil {
@@ -63,7 +63,7 @@ func (o Orders) only(ctx context.Context, name string) (order ledger.Order, err 
 	}
 	switch len(found) {
 	case 0:
-		return order, conflict("the ledger has no order, render or idempotency key %s: easel orders list shows the newest", name)
+		return order, conflict("the ledger has no order, render or idempotency key %s: easel orders list shows the newest orders", name)
 	case 1:
 		return found[0], nil
 	}
@@ -71,7 +71,7 @@ func (o Orders) only(ctx context.Context, name string) (order ledger.Order, err 
 }
 
 // check returns a problem if the catalog shows that the order can't have placed the generation, or if the catalog can't be
-// asked.
+// queried.
 func (o Orders) check(ctx context.Context, order ledger.Order, asked Resolution) error {
 	switch {
 	case !catalog.CanBeNamed(asked.Placed):
@@ -93,7 +93,7 @@ func (o Orders) check(ctx context.Context, order ledger.Order, asked Resolution)
 	return nil
 }
 
-// isImpossible returns the reason why an operator can't set an order's outcome.
+// isImpossible returns the problem that explains why an operator can't set an order's outcome.
 func isImpossible(order ledger.Order) error {
 	switch {
 	case order.Generation != "":

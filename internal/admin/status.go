@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Status provides the data of the status page, which shows operators the server's state and problems. All fields are
+// Status provides the data of the status page, which shows the server's state and problems to operators. All fields are
 // required.
 type Status struct {
 	Version, Revision string    // version of the program
@@ -25,7 +25,7 @@ type Status struct {
 	Problems          func() map[string][]error  // errors of the last reload by setting; issuers' key errors are under [Issuers]
 }
 
-// Issuers is the key in [Status.Problems] for errors of reading the issuers' keys.
+// Issuers is the key in [Status.Problems] for errors from reading issuers' keys.
 const Issuers = "issuers"
 
 // Usage is the current use of a limit for all callers together.
@@ -35,7 +35,7 @@ type Usage struct {
 	Max   int    `json:"max"`
 }
 
-// ready reports whether the server should receive calls.
+// ready serves GET /readyz. It reports whether the server should receive calls.
 func (s Status) ready(w http.ResponseWriter, r *http.Request) {
 	if s.Serving(r.Context()) {
 		writeText(w, http.StatusOK, "ready\n")
@@ -44,7 +44,7 @@ func (s Status) ready(w http.ResponseWriter, r *http.Request) {
 	writeText(w, http.StatusServiceUnavailable, "not ready\n")
 }
 
-// report is the body of /status.json. Members are camelCase, times are RFC 3339, and durations have nanoseconds.
+// report is the body of /status.json. Members are camelCase, times are RFC 3339, and durations are in nanoseconds.
 type report struct {
 	Time        time.Time                `json:"time"`
 	Version     string                   `json:"version"`
@@ -62,7 +62,8 @@ type report struct {
 	Generations []watch.PolledGeneration `json:"generations"` // at most 100, longest time since the last response first
 }
 
-// limiters contains the limiters that grant no permits, or for which requests wait. Their keys are fingerprints of API keys.
+// limiters contains the limiters that grant no permits and the limiters that requests wait for. The keys are fingerprints of
+// API keys.
 type limiters map[string]limiter.State
 
 // report returns the current report.
