@@ -24,7 +24,7 @@ type Readings struct {
 	Limiters func() map[string]limiter.State // limiter states by [catalog.Tenant]
 	Ledger   func() ledger.Reading
 	Copies   func() CopyCounts         // copies of results; requires Ledger
-	Settings func() map[string][]error // errors of files and issuer keys that can't be loaded, by setting
+	Settings func() map[string][]error // errors from loading files and issuer keys, by setting
 }
 
 // Measure registers the metrics that are read at each collection. The returned function unregisters them.
@@ -98,10 +98,10 @@ func readOwner(o ledger.OwnerSummary, value observe) {
 type CopyCounts struct {
 	Copied, Failures int64 // numbers of successful and failed attempts to copy a result
 	Bytes            int64 // bytes of successful copies
-	Reads, Rescued   int64 // reads of copies; number of these reads that fell back to the catalog
+	Reads, Rescued   int64 // number of reads of copies; number of these reads that fell back to the catalog
 }
 
-// readContents records the metrics of copies: the counts of this process, and the state in the ledger.
+// readContents records the metrics of copies. They are the counts of this process and the state in the ledger.
 func readContents(done CopyCounts, known ledger.ContentSummary, value observe) {
 	value("easel.content.waiting", float64(known.Waiting))
 	value("easel.content.failed", float64(known.Failed))
@@ -119,7 +119,7 @@ func readSettings(problems map[string][]error, value observe) {
 	}
 }
 
-// register creates the instruments of the sources, and registers a callback that reads the sources at each collection.
+// register creates the instruments for the sources, and registers a callback that reads the sources at each collection.
 func register(reads map[Source]func(observe)) (stop func(), err error) {
 	meter, made, all := otel.Meter(scope), map[string]metric.Float64Observable{}, []metric.Observable{}
 	for _, row := range Table {

@@ -33,7 +33,8 @@ const (
 // otlpSettings is the prefix of the OTLP exporter's variables.
 const otlpSettings = "OTEL_EXPORTER_OTLP_"
 
-// exported reports whether the environment enables the export of a signal: it names an exporter, or a collector's endpoint.
+// exported reports whether the environment enables the export of a signal. This is the case if it names an exporter or a
+// collector's endpoint.
 func (s signal) exported() bool {
 	exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER")
 	_, endpoint := s.setting("ENDPOINT")
@@ -43,7 +44,7 @@ func (s signal) exported() bool {
 	case exporter == "":
 		return endpoint != ""
 	}
-	return s != metricSignal || exporter != "prometheus" // Prometheus metrics always exist, on a separate listener
+	return s != metricSignal || exporter != "prometheus" // Prometheus metrics are always served, so this setting exports nothing
 }
 
 // Exported returns the signals whose export the environment enables.
@@ -59,8 +60,8 @@ func Exported() (names []string) {
 // disabled reports whether the environment disables traces and metrics.
 func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") }
 
-// setting returns the name and the value of an OTLP exporter setting. The signal's own variable has priority over the common
-// variable.
+// setting returns the name and the value of an OTLP exporter setting. The signal's own variable takes precedence over the
+// common variable.
 func (s signal) setting(of string) (name, value string) {
 	name = otlpSettings + string(s) + "_" + of
 	if value = strings.TrimSpace(os.Getenv(name)); value == "" {
@@ -70,8 +71,9 @@ func (s signal) setting(of string) (name, value string) {
 	return name, value
 }
 
-// endpointFault rejects an endpoint that the standard client would silently replace with another address. For gRPC, any
-// gRPC target is valid, and is used with TLS if it has no scheme. The error omits the endpoint, which may contain a password.
+// endpointFault returns an error for an endpoint that the standard client would silently replace with another address. For
+// gRPC, any gRPC target is valid. A gRPC target without a scheme is used with TLS. The error omits the endpoint, which may
+// contain a password.
 func (s signal) endpointFault() error {
 	if exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER"); !s.exported() || exporter != "" && exporter != "otlp" {
 		return nil
@@ -90,7 +92,7 @@ func (s signal) endpointFault() error {
 }
 
 // newTracerProvider returns the provider of spans, which samples as OTEL_TRACES_SAMPLER specifies. Without an exporter, it
-// still creates trace IDs for logs and for the catalog. A span is then sampled only if the caller's span is sampled.
+// still creates trace IDs for logs and for the catalog. In that case, a span is sampled only if the caller's span is sampled.
 func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.TracerProvider, error) {
 	if !traceSignal.exported() {
 		return trace.NewTracerProvider(
@@ -108,11 +110,12 @@ func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.Tr
 	), nil
 }
 
-// maxSeries is the maximum number of series of a metric, so that callers cannot create series without limit. All further
-// series are counted in one series with the label otel_metric_overflow.
+// maxSeries is the maximum number of series of a metric, so that callers can't create series without limit. All further
+// series are merged into one series with the label otel_metric_overflow.
 const maxSeries = 2000
 
-// newMeterProvider returns a provider of metrics for a registry and, if the environment enables the export, an exporter.
+// newMeterProvider returns a provider of metrics. It exports to a registry and, if the environment enables the export, to an
+// exporter.
 func newMeterProvider(ctx context.Context, about *resource.Resource, build string, registry prometheus.Registerer) (*metric.MeterProvider, error) {
 	reader, err := promexporter.New(promexporter.WithRegisterer(registry), promexporter.WithoutScopeInfo())
 	if err != nil {
@@ -136,8 +139,8 @@ func newMeterProvider(ctx context.Context, about *resource.Resource, build strin
 	return provider, nil
 }
 
-// newRegistry creates a private registry, without the metrics that libraries register globally. It measures file descriptors
-// and resident memory, which the Go runtime does not measure.
+// newRegistry creates a registry without the metrics that libraries register globally. It measures file descriptors and
+// resident memory, which the Go runtime does not measure.
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

@@ -58,7 +58,7 @@ func (h tracedHandler) WithGroup(name string) slog.Handler {
 // Limits on lines about repeated failures.
 const (
 	limitedInterval = 10 * time.Second // minimum mean interval between lines
-	limitedBurst    = 10               // maximum number of lines at once
+	limitedBurst    = 10               // maximum number of lines in a burst
 )
 
 // limitedLog logs repeated failures, and drops lines above a limit. The next line contains the number of dropped lines.
@@ -80,8 +80,7 @@ func (l *limitedLog) warn(ctx context.Context, message string, attributes ...any
 	}
 }
 
-// Handle implements otel.ErrorHandler. It limits the lines, because there is an error for each batch while a collector is
-// down.
+// Handle implements otel.ErrorHandler. It limits the lines, because every batch causes an error while a collector is down.
 func (l *limitedLog) Handle(err error) {
 	l.warn(context.Background(), "OpenTelemetry reports an error", "error", err)
 }

@@ -11,9 +11,10 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// cleanExporter cleans spans before export. It makes each string valid UTF-8, because the exporter drops a whole batch if
-// one string is invalid, and a caller's path or header could then drop other callers' spans. It also removes the text of
-// upstream errors, which may repeat a received text with the API key. The error's kind remains as an attribute.
+// cleanExporter cleans spans before export. It makes each string valid UTF-8, because the exporter drops a complete batch if
+// one string is invalid. Otherwise, one caller's path or header could drop other callers' spans. It also removes the text of
+// upstream errors, because the text may repeat received data that contains the API key. The error's kind remains as an
+// attribute.
 type cleanExporter struct{ trace.SpanExporter }
 
 // ExportSpans implements trace.SpanExporter.

@@ -5,8 +5,8 @@ type Kind string
 
 // The kinds.
 const (
-	Counter   Kind = "counter"   // value that only rises; Prometheus adds _total to the name
-	UpDown    Kind = "updown"    // current number, which events raise and lower
+	Counter   Kind = "counter"   // value that only increases; Prometheus adds _total to the name
+	UpDown    Kind = "updown"    // current number, which events increase and decrease
 	Gauge     Kind = "gauge"     // current value, read at each collection
 	Histogram Kind = "histogram" // distribution; Prometheus has the suffixes _bucket, _sum and _count
 )
@@ -20,7 +20,7 @@ type Metric struct {
 	Text    string    // meaning, in a sentence or two
 	Buckets []float64 // buckets of a histogram
 	Scraped bool      // whether the metric exists only in the Prometheus format
-	From    Source    // source that is read at each collection; empty if events are counted when they happen
+	From    Source    // source that is read at each collection; empty if the metric is updated when events happen
 }
 
 // Source is a source of metrics that is read at each collection.
@@ -35,8 +35,8 @@ const (
 	Contents Source = "contents"
 )
 
-// Label is a dimension of a metric. Its values are a closed set, or a limited number of values and one value for the rest.
-// Values are never IDs, API keys or strings that callers choose.
+// Label is a dimension of a metric. Its set of values is closed, or it has a limited number of values and one value for all
+// others. Values are never IDs, API keys or strings that callers choose.
 type Label struct {
 	Name   string
 	Values []string // all values; nil if Of describes the values
@@ -75,8 +75,8 @@ var (
 	goVersion       = Label{Name: "process.runtime.version", Of: "version of Go"}
 )
 
-// Table contains every metric of the program. No other metrics are exported. Only the last part of a name may be plural, if it
-// names things that are counted (easel.orders, but easel.order.charged). No name is a prefix of another name.
+// Table contains every metric of the program. No other metrics are exported. No name is a prefix of another name. Only the
+// last part of a name may be plural, and only if it names things that are counted: easel.orders, but easel.order.charged.
 var Table = []Metric{
 	{
 		Name: "rpc.server.call.duration", Kind: Histogram, Unit: "s", Buckets: seconds,
@@ -151,7 +151,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.limiter.opens", Kind: Gauge, Unit: "s", From: Limiters,
-		Text: "Time until the end of the latest pause that the catalog asked for (0 for none).",
+		Text: "Time until the end of the latest pause that the catalog requested (0 if there is no pause).",
 	},
 	{
 		Name: "easel.poll.ready", Kind: Gauge, Unit: "{request}", From: Hub,
@@ -169,11 +169,11 @@ var Table = []Metric{
 	{
 		Name: "easel.changes", Kind: Counter, Unit: "{change}",
 		Labels: []Label{generationState},
-		Text:   "New states of generations that polls have found.",
+		Text:   "New states of generations that polls found.",
 	},
 	{
 		Name: "easel.detection.delay", Kind: Histogram, Unit: "s", Buckets: delays,
-		Text: "Time from a new state to its detection, as the schedule estimates it. A test compares it with the times of the sandbox.",
+		Text: "Time from a new state to its detection, as estimated by the poll schedule. A test compares the estimates with the sandbox's times.",
 	},
 	{
 		Name: "easel.update.conflated", Kind: Counter, Unit: "{update}", From: Hub,
@@ -181,7 +181,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.update.regressed", Kind: Counter, Unit: "{update}", From: Hub,
-		Text: "Responses of the catalog that were dropped because their state was older than the known one.",
+		Text: "Responses from the catalog that were dropped, because their state was older than the known state.",
 	},
 	{
 		Name: "easel.orders", Kind: Counter, Unit: "{order}",
@@ -238,7 +238,7 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.events", Kind: Counter, Unit: "{event}", Labels: []Label{owner, eventOutcome},
-		Text: "Attempts of this process to send an event to a team's receiver. sent: accepted; failed: sent again later; given_up: sent again only by easel events replay.",
+		Text: "Attempts by this process to send an event to a team's receiver. sent: accepted; failed: sent again later; given_up: sent again only by easel events replay.",
 	},
 	{
 		Name: "easel.event.pending", Kind: Gauge, Unit: "{event}", From: Ledger, Labels: []Label{owner},
@@ -246,15 +246,15 @@ var Table = []Metric{
 	},
 	{
 		Name: "easel.event.oldest", Kind: Gauge, Unit: "s", From: Ledger, Labels: []Label{owner},
-		Text: "Age of the oldest event that the receiver of a team has not accepted yet.",
+		Text: "Age of the oldest event that a team's receiver has not accepted yet.",
 	},
 	{
 		Name: "easel.content.copies", Kind: Counter, Unit: "{copy}", From: Contents, Labels: []Label{copyOutcome},
-		Text: "Attempts of this process to copy a result into the store of EASEL_CONTENT_URL. failed: the result is copied later, unless easel.content.failed counts it.",
+		Text: "Attempts by this process to copy a result into the store at EASEL_CONTENT_URL. failed: the result is copied later, unless easel.content.failed counts it.",
 	},
 	{
 		Name: "easel.content.copied", Kind: Counter, Unit: "By", From: Contents,
-		Text: "Bytes of the copies that this process has made.",
+		Text: "Bytes that this process has copied into the store.",
 	},
 	{
 		Name: "easel.content.reads", Kind: Counter, Unit: "{read}", From: Contents, Labels: []Label{contentSource},
@@ -274,8 +274,8 @@ var Table = []Metric{
 	},
 	{
 		Name: "db.client.operation.duration", Kind: Histogram, Unit: "s", Buckets: attempts,
-		Labels: []Label{{Name: "db.system.name", Values: []string{"sqlite", "postgresql"}}, {Name: "db.operation.name", Of: "statements: those of one round trip; commit"}, {Name: "error.type", Of: "Go error types, if the operation failed"}},
-		Text:   "Operations of the ledger's database.",
+		Labels: []Label{{Name: "db.system.name", Values: []string{"sqlite", "postgresql"}}, {Name: "db.operation.name", Of: "the statements of one round trip, or commit"}, {Name: "error.type", Of: "Go error types, if the operation failed"}},
+		Text:   "Operations on the ledger's database.",
 	},
 	{
 		Name: "easel.setting.broken", Kind: UpDown, Unit: "{file}", From: Settings, Labels: []Label{setting},

@@ -1,7 +1,7 @@
 // Package telemetry sets up logs, traces and metrics.
 //
-// It reads OpenTelemetry's settings (OTEL_*) and adds one rule: nothing is sent unless a setting enables the export. So a
-// server without a collector opens no connections. Metrics are always available at Telemetry.Metrics.
+// It reads OpenTelemetry's settings (OTEL_*) and adds one rule: nothing is sent unless a setting enables the export. A server
+// without a collector therefore opens no connections. Metrics are always available at Telemetry.Metrics.
 package telemetry
 
 import (
@@ -24,8 +24,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// shutdownLimit is the maximum time for the last export of spans and metrics. An unavailable collector must not delay the
-// exit for longer.
+// shutdownLimit is the maximum time for the last export of spans and metrics. An unavailable collector can't delay the exit
+// any longer.
 const shutdownLimit = 5 * time.Second
 
 // Config contains the program's version and the log settings.
@@ -75,8 +75,9 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 	return t, end, nil
 }
 
-// begin enables traces and metrics, unless the environment disables them. The returned function ends the export. If traces
-// and metrics are disabled, a caller's trace IDs are forwarded to the catalog unchanged, and only process metrics are served.
+// begin enables traces and metrics, unless the environment disables them. The returned function exports the remaining data
+// and stops the export. If traces and metrics are disabled, a caller's trace IDs are forwarded to the catalog unchanged, and
+// only process metrics are served.
 func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.Context) error, err error) {
 	registry := newRegistry()
 	t.Metrics, t.Nameless = scrapes(registry), scrapes(nameless(registry))
@@ -92,7 +93,7 @@ func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.
 	}
 	about, err := describe(ctx, config)
 	if err != nil {
-		t.Logger.Warn("OpenTelemetry's resource settings can't be read in full", "error", err)
+		t.Logger.Warn("OpenTelemetry resource settings partly unreadable", "error", err)
 	}
 	traces, err := newTracerProvider(ctx, about)
 	if err != nil {
@@ -114,7 +115,7 @@ func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.
 	}, nil
 }
 
-// Limits on scrapes: the maximum number of concurrent scrapes, and the maximum time to send a response.
+// Limits on scrapes: the maximum number of concurrent scrapes, and the maximum time for sending a response.
 const (
 	scrapesAtOnce = 4
 	scrapeTime    = 30 * time.Second

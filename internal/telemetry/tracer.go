@@ -19,12 +19,12 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Tracer traces and measures the hub's polls and deliveries, and the cost of orders. Create a tracer after Start, which
-// sets the providers that the tracer uses.
+// Tracer traces and measures the hub's polls and deliveries, and the cost of orders. Create a tracer after Start, because
+// Start sets the providers that the tracer uses.
 //
-// A poll is a root span, linked to the watches that it serves and to the calls that placed the orders. A push is a span
-// in the trace of its watch, linked to the poll or the call that found the change. If a span is not recorded, the only cost
-// is to read a context.
+// A poll is a root span. It is linked to the watches that it serves, and to the calls that placed the orders. A push is a
+// span in the trace of its watch. It is linked to the poll or the call that found the change. If spans are not recorded, the
+// only cost is a context lookup.
 type Tracer struct {
 	tracer   trace.Tracer
 	pushes   *rate.Limiter // limits the number of pushes with a span
@@ -36,7 +36,7 @@ type Tracer struct {
 
 var _ watch.Tracer = (*Tracer)(nil)
 
-// Labels of delivered events, created once because ten thousand deliveries may be concurrent.
+// Labels of delivered events. They are created once, because there may be ten thousand concurrent deliveries.
 var (
 	updateEvent    = labelled(pushed.is("update"))
 	heartbeatEvent = labelled(pushed.is("heartbeat"))
@@ -44,7 +44,7 @@ var (
 )
 
 // maxPushSpans is the maximum number of pushes per second that have a span. The exporter's queue holds 2,048 spans and drops
-// all others. Without a limit, the push of one change to ten thousand watches would displace the spans of calls and polls.
+// all further spans. Without a limit, pushing one change to ten thousand watches would displace the spans of calls and polls.
 const maxPushSpans = 1000
 
 // NewTracer creates a tracer on the global providers.
@@ -95,7 +95,7 @@ func (t *Tracer) PollBegins(ctx context.Context, p watch.Poll) (context.Context,
 // pollNames maps kinds of polls to the names of their spans.
 var pollNames = map[string]string{"read": "poll", "sweep": "sweep", "account": "poll account"}
 
-// Values of the link attribute that states the kind of a link's target.
+// Values of the link attribute that specifies the kind of a link's target.
 var (
 	linkOrder = attribute.String("easel.link", "order")
 	linkWatch = attribute.String("easel.link", "watch")

@@ -22,10 +22,10 @@ import (
 const scope = "github.com/easel-grpc/easel/internal/telemetry"
 
 // UpstreamTransport returns a transport that traces and measures every request that base sends, and propagates the trace to
-// the catalog. A span ends when the response body has been read. Its name is the request's Pattern, such as
-// "GET /generations/{id}", because a name with IDs would differ for each generation.
+// the catalog. A span ends when the response body has been read. Its name is the request's Pattern, such as "GET
+// /generations/{id}", because a name with an ID would be different for each generation.
 //
-// Headers never become attributes, so traces do not contain the API key. Each request is also a debug line in the log.
+// Headers never become attributes, so traces do not contain the API key. Each request is also logged at the debug level.
 func UpstreamTransport(base http.RoundTripper, logger *slog.Logger) http.RoundTripper {
 	return otelhttp.NewTransport(describedTransport{base, logger},
 		otelhttp.WithTracerProvider(otel.GetTracerProvider()),
@@ -60,7 +60,7 @@ func (t describedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// log logs the result of an attempt. It omits an error's text, which may repeat received data.
+// log logs the result of an attempt. It omits the text of an error, because the text may repeat received data.
 func (t describedTransport) log(r *http.Request, answer *http.Response, err error, took time.Duration) {
 	if ctx := r.Context(); t.logger.Enabled(ctx, slog.LevelDebug) {
 		about := []slog.Attr{slog.String("request", r.Pattern), slog.String("path", r.URL.Path), slog.Int("attempt", max(1, catalog.Attempt(ctx))), slog.Float64("duration_ms", milliseconds(took))}
@@ -75,8 +75,8 @@ func (t describedTransport) log(r *http.Request, answer *http.Response, err erro
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// traceIDsOnly sends only the trace IDs to the catalog. It omits baggage and tracestate, which are for the caller's own systems
-// and may contain, for example, a customer's name.
+// traceIDsOnly sends only the trace IDs to the catalog. It omits baggage and tracestate. They are for the caller's own
+// systems and may contain, for example, a customer's name.
 type traceIDsOnly struct{ propagation.TraceContext }
 
 // Inject implements propagation.TextMapPropagator.
