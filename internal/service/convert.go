@@ -20,7 +20,7 @@ const (
 	maxProse   = 64 << 10 // maximum size of a description in bytes
 	maxFields  = 1000     // maximum number of input fields of a model
 	maxAllowed = 1000     // maximum number of allowed values of an input field
-	fieldCost  = 8        // not a limit: estimated overhead of an encoded field in bytes
+	fieldCost  = 8        // estimated overhead of an encoded field in bytes; not a limit
 )
 
 func accountMessage(a catalog.Account) *easelv1.Account {

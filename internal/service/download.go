@@ -36,7 +36,7 @@ func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest,
 	})
 }
 
-// Content is an open result of a generation, or an open part of such a result.
+// Content is the open result of a generation. It can be limited to a part of the result.
 type Content struct {
 	Info *easelv1.ContentInfo
 	// Body reads the result from Offset. It returns io.EOF only after the last byte. The user of Content must close it,
@@ -75,8 +75,8 @@ func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationReque
 }
 
 // Copy passes the bytes to sink in chunks. The data of a chunk is valid until sink returns. The first chunk describes
-// the result. If the complete result was read, the last chunk contains its size. If the caller is no longer authorized,
-// Copy stops with an error.
+// the result. If the complete result was read, the last chunk contains the result's size. If the caller is no longer
+// authorized, Copy stops with an error.
 func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 	body, buffer := io.Reader(c.Body), make([]byte, chunkSize)
 	if c.Limit > 0 {
@@ -144,7 +144,7 @@ func (c *Content) summed(sink func(*easelv1.ContentChunk) error) func(*easelv1.C
 	digest := sha256.New()
 	return func(chunk *easelv1.ContentChunk) error {
 		chunk.Crc32C = crc32.Checksum(chunk.GetData(), castagnoli)
-		if c.Offset == 0 { // a download that starts later has no summary
+		if c.Offset == 0 { // a download from a later offset has no summary
 			digest.Write(chunk.GetData())
 		}
 		if chunk.Summary != nil {
@@ -203,7 +203,7 @@ func contentInfo(id string, c *content.Content) *easelv1.ContentInfo {
 	}
 }
 
-// quoted puts an etag of the contract in quotation marks, as HTTP requires.
+// quoted puts an etag from a request in quotation marks, as HTTP requires.
 func quoted(etag string) string {
 	if etag == "" || strings.HasPrefix(etag, `"`) {
 		return etag

@@ -48,8 +48,8 @@ func CheckBody(body []byte) error {
 	return nil
 }
 
-// inputs returns the inputs of a request as the JSON that is sent to the catalog. It rejects inputs above the limit
-// of this server.
+// inputs returns the inputs of a request as the JSON that is sent to the catalog. It rejects inputs that exceed this
+// server's limit.
 func (s *generations) inputs(req interface {
 	GetInputs() *structpb.Struct
 	GetInputsJson() string

@@ -68,7 +68,7 @@ type encoding struct {
 	update []byte
 }
 
-// of returns the encoding of an update with an attribution, or nil if they can't be encoded.
+// of returns the encoding of an update with an attribution, or nil if the encoding fails.
 func (e *encodings) of(u *watch.Update, whose ledger.Attribution) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -139,9 +139,9 @@ func (s *Service) Drain() {
 // needs such a read.
 func (s *Service) Close() { s.copies.close() }
 
-// until returns the time when a watch that starts now must end: at its maximum age, or when the caller's credential
-// expires. Zero means never. The age is reduced by up to a tenth, so that streams that started together do not end
-// together.
+// until returns the time when a watch that starts now must end. This is its maximum age or the expiry of the caller's
+// credential, whichever is earlier. Zero means never. The age is reduced by up to a tenth, so that streams that started
+// together do not end together.
 func (s *Service) until(ctx context.Context) (end time.Time) {
 	if s.cfg.MaxStreamAge > 0 {
 		end = time.Now().Add(s.cfg.MaxStreamAge - s.below(s.cfg.MaxStreamAge/10))

@@ -72,7 +72,7 @@ type watchOfEvents struct {
 	types     []string     // empty means all types
 	heartbeat time.Duration
 
-	feed     string // ID of the feed
+	feed     string // ID of the feed; see [ledger.FeedState]
 	position int64  // position of the last event that was sent or filtered out
 	caughtUp bool
 }

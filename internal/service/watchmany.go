@@ -47,7 +47,7 @@ type watchOfMany struct {
 	owner       *string                       // owner of the generations; nil means any owner
 	needsLedger bool                          // whether the watch covers only orders in the ledger, so that the ledger must be available
 	whose       map[string]ledger.Attribution // attributions when the watch started; nil after the caller has caught up
-	ordered     map[string]bool               // generations of the request that have or may have an order
+	ordered     map[string]bool               // generations in the request that have or may have an order
 	covered     map[string]bool               // generations whose state the caller has; nil after the caller has caught up
 }
 
@@ -151,7 +151,7 @@ func (w *watchOfMany) hasWork(request watch.Request) bool {
 	if request.Everything || len(request.IDs) > 0 {
 		return true
 	}
-	_ = w.sendCaughtUp() // the stream ends, with or without an error
+	_ = w.sendCaughtUp() // the error does not matter, because the stream ends anyway
 	return false
 }
 
