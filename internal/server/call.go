@@ -82,8 +82,8 @@ func (h statsHandler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	h.tracing.calls.HandleRPC(ctx, event)
 }
 
-// fail converts the error of a call to a status that contains the trace ID. If the call was to place an order, the status also
-// contains the outcome of the order.
+// fail converts the error of a call to a status that contains the trace ID. For CreateGeneration, the status also contains the
+// outcome of the order.
 func (c *call) fail(cause error) error {
 	if cause == nil {
 		return nil

@@ -184,7 +184,7 @@ func (s *checkedStream) RecvMsg(message any) error {
 	return s.call.watch(message)
 }
 
-// watch counts the renders that a WatchGenerations request names. They count until the call ends.
+// watch counts the renders that a WatchGenerations request names. The renders count until the call ends.
 func (c *call) watch(request any) error {
 	many, ok := request.(*easelv1.WatchGenerationsRequest)
 	if !ok {

@@ -38,7 +38,7 @@ type Config struct {
 	// GRPCAddr, HTTPAddr and AdminAddr are the addresses "host:port" of the three listeners. An empty host means all local
 	// addresses, and port 0 means a free port. An address is required unless Listeners has an open listener for it.
 	GRPCAddr, HTTPAddr, AdminAddr string
-	// MetricsAddr is the address of a fourth listener, which serves metrics and probes. Empty means no such listener.
+	// MetricsAddr is the address of a fourth listener, which serves metrics and probes. Empty means that there is no such listener.
 	MetricsAddr string
 	Listeners   Listeners // open listeners that replace addresses; the server closes them
 	TLS         TLS       // configuration of the gRPC and HTTP listeners

@@ -18,7 +18,7 @@ type origin struct {
 	peer            string               // network address
 	tls             *tls.ConnectionState // nil without TLS
 	idempotencyKeys []string             // values of the Idempotency-Key headers of a REST request
-	disconnect      func()               // closes the connection
+	disconnect      func()               // closes the connection after refusalTime
 }
 
 // originOfPeer returns the origin of a call to the public server.

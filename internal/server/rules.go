@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// rules validates requests against the rules of the contract.
+// rules validates requests against the contract's rules.
 type rules struct{ validator protovalidate.Validator }
 
 // ofContract reports whether a message type belongs to the contract.

@@ -8,7 +8,8 @@
 //	                                                     ├─▶ chain ─▶ service
 //	HTTP client ── TLS ──▶ rest ──▶ in-memory gRPC server ┘
 //
-// A shutdown ends open watches and waits, waits for the other calls, and aborts the calls that remain after the drain timeout.
+// During a shutdown, open watches and waits end first. Other calls can continue until the drain timeout. Calls that are still open
+// then are aborted.
 package server
 
 import (

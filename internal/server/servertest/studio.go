@@ -51,7 +51,7 @@ type Studio struct {
 	seen         []metadata.MD
 }
 
-// NewStudio returns a Studio that handles GetGeneration.
+// NewStudio returns a Studio that has no handlers yet.
 func NewStudio() *Studio { return &Studio{Draining: make(chan struct{})} }
 
 // Register registers the service's methods.
