@@ -163,7 +163,7 @@ func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
-// placeOfParser matches the line and the column in an error of the JSON parser.
+// placeOfParser matches the line and the column in an error from the JSON parser.
 var placeOfParser = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
 
 // faultyMember returns the path of the member that caused an error from the JSON parser, or "" if the member is unknown. said is

@@ -96,7 +96,7 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	body := statusJSON(st)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	_, _ = w.Write(body) //nolint:gosec // JSON with nosniff; a disconnected client needs no error
+	_, _ = w.Write(body) //nolint:gosec // safe, because it is JSON with nosniff; it fails only if the client has disconnected
 }
 
 // retryAfter returns the retry delay of a status in whole seconds, rounded up. It returns false if the status has no delay.

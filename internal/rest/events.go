@@ -110,7 +110,7 @@ func follow[M any](mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request
 	}
 	for ; err == nil; message, err = stream.Recv() {
 		if err = events.message(any(message).(proto.Message)); err != nil {
-			break // the client disconnected or is too slow; the stream must not end like a completed one
+			break // the client disconnected or is too slow; the stream must not end like a completed stream
 		}
 	}
 	events.end(err)
