@@ -194,8 +194,8 @@ func (a *Authenticator) shared(owner string, weight float64) catalog.Credential 
 }
 
 // StillKnown returns a function that checks again whether the caller of an open stream is authorized. The function returns an
-// error if the caller, its token, its rights or the CA of its certificate was removed after the call started. It returns no error
-// only because the certificate has expired.
+// error if the caller, its token, its rights or the CA of its certificate was removed after the call started. An expired
+// certificate is not an error.
 func (a *Authenticator) StillKnown(ctx context.Context) func() error {
 	latest := Of(ctx)
 	return func() error {
