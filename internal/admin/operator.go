@@ -13,8 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Routes returns the patterns of all routes. The value of a pattern is true if the route is open, so that it does not require
-// an operator.
+// Routes returns the patterns of all routes. The value of a pattern is true if its route is open. An open route does not
+// require an operator.
 func Routes() map[string]bool {
 	all := map[string]bool{}
 	for _, r := range (Config{}).routes() {

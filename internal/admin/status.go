@@ -28,7 +28,7 @@ type Status struct {
 // Issuers is the key in [Status.Problems] for errors from reading issuers' keys.
 const Issuers = "issuers"
 
-// Usage is the current use of a limit for all callers together.
+// Usage is the current usage of a limit for all callers together.
 type Usage struct {
 	Limit string `json:"name"` // "streams" or "calls"
 	Used  int    `json:"used"`
