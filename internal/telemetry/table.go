@@ -18,7 +18,7 @@ type Metric struct {
 	Unit    string // UCUM unit: "s", "By", "{call}"
 	Labels  []Label
 	Text    string    // meaning, in a sentence or two
-	Buckets []float64 // buckets of a histogram
+	Buckets []float64 // bucket boundaries of a histogram, in the metric's unit
 	Scraped bool      // whether the metric exists only in the Prometheus format
 	From    Source    // source that is read at each collection; empty if the metric is updated when events happen
 }
