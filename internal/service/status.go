@@ -46,7 +46,7 @@ var rules = map[catalog.Kind]rule{
 	catalog.KindForbidden:          {easelv1.ErrorReason_UPSTREAM_FORBIDDEN, "the catalog denies this request for this API key", false},
 	catalog.KindNotFound:           {easelv1.ErrorReason_NOT_FOUND, "the catalog has no such record", false},
 	catalog.KindPriceAboveLimit:    {easelv1.ErrorReason_PRICE_ABOVE_LIMIT, "price exceeds max_cost_cents", false},
-	catalog.KindOrderExpired:       {easelv1.ErrorReason_ORDER_EXPIRED, "the expire_time of the order has passed; if order_outcome is unknown, an operator must check the account before you order again", false},
+	catalog.KindOrderExpired:       {easelv1.ErrorReason_ORDER_EXPIRED, "the order's expire_time has passed; if order_outcome is unknown, an operator must check the account before you order again", false},
 	catalog.KindDailyCap:           {easelv1.ErrorReason_API_KEY_DAILY_CAP, "the API key has reached its daily cap", false},
 	catalog.KindKeyReused:          {easelv1.ErrorReason_IDEMPOTENCY_KEY_REUSED, "this idempotency_key was used for another order; to read that order, send its model and inputs", false},
 	catalog.KindInProgress:         {easelv1.ErrorReason_SUBMISSION_IN_PROGRESS, "the catalog is still processing this idempotency_key; send it again", true},
@@ -188,10 +188,10 @@ func fromLedger(err error) *status.Status {
 		return NewStatus(easelv1.ErrorReason_INTERNAL, "the call contradicts the ledger; an operator must check the log", nil)
 	}
 	if errors.Is(err, ledger.ErrExpireTimePast) {
-		return status.Convert(InvalidRequest(Violation{Field: "expire_time", Description: "must be in the future; to order now, send a later time or none"}))
+		return status.Convert(InvalidRequest(Violation{Field: "expire_time", Description: "must be in the future; to order now, send a later time or no expire_time"}))
 	}
 	if errors.Is(err, orders.ErrAccountUnknown) {
-		return NewStatus(easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, "this server has not checked yet whether its API key belongs to the account of its ledger; retry later", nil, retry)
+		return NewStatus(easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, "this server has not checked yet whether its API key belongs to its ledger's account; retry later", nil, retry)
 	}
 	if errors.Is(err, orders.ErrModelNotAllowed) {
 		return NewStatus(easelv1.ErrorReason_MODEL_NOT_ALLOWED, "your team may not use this model; ask the operator of this server", nil)
