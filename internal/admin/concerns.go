@@ -47,8 +47,8 @@ func (r *report) concerns(problems map[string][]error) []concern {
 	all.addLedger(r)
 	for _, setting := range slices.Sorted(maps.Keys(problems)) {
 		for _, err := range problems[setting] {
-			all.add(setting != Issuers, true, "A changed settings file can't be applied; its previous content stays in effect, and the next start of the server fails: %v.", err)
-			all.add(setting == Issuers, true, "The keys of an issuer can't be read; its tokens are accepted for a day with the previous keys, if there are any: %v.", err)
+			all.add(setting != Issuers, true, "A changed settings file can't be applied: %v. Its previous content stays in effect, but the next start of the server fails.", err)
+			all.add(setting == Issuers, true, "The keys of an issuer can't be read: %v. Its tokens are accepted with the previous keys, if there are any, for a day.", err)
 		}
 	}
 	for _, u := range r.Usage {

@@ -41,7 +41,7 @@ func (o Orders) resolve(ctx context.Context, asked Resolution) (Resolution, erro
 	case errors.Is(err, ledger.ErrGenerationTaken):
 		err = conflict("another order has placed %s", asked.Placed)
 	case errors.Is(err, ledger.ErrKeyTaken):
-		err = conflict("its idempotency key was used for another order in the meantime")
+		err = conflict("the order's idempotency key was used for another order in the meantime")
 	case err == nil && !possible:
 		err = isImpossible(order)
 	}
@@ -67,7 +67,7 @@ func (o Orders) only(ctx context.Context, name string) (order ledger.Order, err 
 	case 1:
 		return found[0], nil
 	}
-	return order, conflict("%s is the name of several orders; use the ID of one of them: %s", name, strings.Join(names, ", "))
+	return order, conflict("%s identifies several orders; use the ID of one order: %s", name, strings.Join(names, ", "))
 }
 
 // check returns a problem if the catalog shows that the order can't have placed the generation, or if the catalog can't be
@@ -79,16 +79,16 @@ func (o Orders) check(ctx context.Context, order ledger.Order, asked Resolution)
 	case asked.Force:
 		return nil
 	case o.SharedKey == nil:
-		return conflict("callers use their own API keys, so the catalog can't be asked for %s: --force records it anyway", asked.Placed)
+		return conflict("callers use their own API keys, so %s can't be checked in the catalog; use --force to record it anyway", asked.Placed)
 	}
 	read, err := o.Catalog.Generation(ctx, *o.SharedKey, asked.Placed)
 	switch {
 	case catalog.IsAbsent(err):
-		return conflict("the catalog has no %s: --force records it anyway", asked.Placed)
+		return conflict("the catalog has no render %s; use --force to record it anyway", asked.Placed)
 	case err != nil:
-		return conflict("the catalog can't be asked for %s: try again, or --force records it anyway (%v)", asked.Placed, err)
+		return conflict("%s can't be checked in the catalog; retry, or use --force to record it anyway (%v)", asked.Placed, err)
 	case read.ModelID != "" && read.ModelID != order.ModelID:
-		return conflict("%s has the model %s, but the order has %s: --force records it anyway", asked.Placed, read.ModelID, order.ModelID)
+		return conflict("%s has the model %s, but the order has %s; use --force to record it anyway", asked.Placed, read.ModelID, order.ModelID)
 	}
 	return nil
 }
@@ -97,9 +97,9 @@ func (o Orders) check(ctx context.Context, order ledger.Order, asked Resolution)
 func isImpossible(order ledger.Order) error {
 	switch {
 	case order.Generation != "":
-		return conflict("its outcome is known: it placed %s", order.Generation)
+		return conflict("the outcome is known: the order placed %s", order.Generation)
 	case order.State == lifecycle.Refused:
-		return conflict("its outcome is known: the catalog rejected it")
+		return conflict("the outcome is known: the catalog rejected the order")
 	}
-	return conflict("it may still be sent again: wait until EASEL_RESEND_WINDOW has passed since %s", order.Time.Format(time.RFC3339))
+	return conflict("the order may still be sent again; wait until EASEL_RESEND_WINDOW has passed since %s", order.Time.Format(time.RFC3339))
 }

@@ -86,7 +86,7 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 			s.Problems = func() map[string][]error {
 				return map[string][]error{Issuers: {errors.New("https://issuer.example: jwks_url: unexpected status 503")}}
 			}
-		}, "if there are any: https://issuer.example: jwks_url", true},
+		}, "can't be read: https://issuer.example: jwks_url", true},
 		"a drain": {func(_ *watch.Snapshot, s *Status) { s.Serving = func(context.Context) bool { return false } }, "accepts no calls", true},
 	} {
 		hub, source := quiet()
