@@ -32,7 +32,7 @@ func TestWhatIsWrongWithTheLedgerIsSaidInASentence(t *testing.T) {
 		"an event of this moment":          {pending(0), "", false},
 		"an event that waits":              {pending(31 * time.Minute), "do not accept events (see easel events list): studio", false},
 		"an order that stays open":         {unknown(11 * time.Minute), "Orders whose outcome is unknown: 1, the oldest for 11m0s", false},
-		"a budget that is used up":         {owning(ledger.Budget{Period: "day", LimitCents: 100, SpentCents: 70, ReservedCents: 10}), "is left to these owners: studio.", false},
+		"a budget that is used up":         {owning(ledger.Budget{Period: "day", LimitCents: 100, SpentCents: 70, ReservedCents: 10}), "a fifth of a budget left: studio.", false},
 		"a ledger that is away":            {ledger.Reading{}, "does not answer", true},
 		"contradicting states of an order": {ledger.Reading{Up: true, Faults: 2}, "since the start: 2", true},
 	} {
