@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -102,6 +103,40 @@ func TestOpenFeedsCostNoQueryEach(t *testing.T) {
 		}
 		if statements := counted.statements.Load() - before; statements > 200 {
 			o.Errorf("%d readers cost %d statements in 10 s", readers, statements)
+		}
+	})
+}
+
+// In virtual time, a query takes no time. So this test covers the intervals, but not the speed of a database.
+func TestAnEventReachesTheFeedOfAnotherProcess(t *testing.T) {
+	inOffice(t, func(o *office) {
+		book, _ := o.countedLedger()
+		defer book.Close()
+		feed := events.NewFeed(book, slog.New(slog.DiscardHandler))
+		ctx, stop := context.WithCancel(o.Context())
+		stopped := make(chan struct{})
+		go func() { defer close(stopped); feed.Run(ctx) }()
+		defer func() { stop(); <-stopped }()
+		reader := feed.Reader(nil)
+		defer reader.Close()
+		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test repeats its choices
+		var position int64
+		for n := range 200 {
+			time.Sleep(time.Duration(random.IntN(1700)) * time.Millisecond)
+			written := time.Now()
+			o.order("studio", fmt.Sprint("g", n), lifecycle.Failed)
+			var next []ledger.FeedEvent
+			for len(next) == 0 {
+				<-reader.Ready
+				var err error
+				if next, _, err = reader.Next(ctx, position); err != nil {
+					o.Fatal(err)
+				}
+			}
+			position = next[0].Position
+			if delay := time.Since(written); len(next) != 1 || delay > time.Second {
+				o.Fatalf("event %d: %d events after %v", n, len(next), delay)
+			}
 		}
 	})
 }
