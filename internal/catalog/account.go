@@ -42,7 +42,8 @@ func accountID(v JSON, r *Record) string {
 	return ""
 }
 
-// readQuote reads a price. It rejects an ambiguous price, because orders depend on it.
+// readQuote reads the price in a quote. It rejects an ambiguous price, because Easel compares the price with limits and
+// budgets.
 func readQuote(a answer) (Quote, error) {
 	value, err := a.value()
 	if err != nil {
@@ -72,8 +73,8 @@ func readPrice(v JSON) (cents int64, ok bool) {
 	return 0, false
 }
 
-// agreedAmount reads an amount that may be in several members of a record, under any of the names. found is false if the record
-// has none of the members. ok is false if one of the amounts is unreadable, or if two of them differ.
+// agreedAmount reads the amount in the members of a record that have one of the names. found is false if the record has no such
+// member. ok is false if an amount is unreadable, or if two amounts differ.
 func agreedAmount(r *Record, names []string) (cents int64, found, ok bool) {
 	ok = true
 	for _, name := range names {

@@ -19,14 +19,14 @@ const CurrencyCode = "EUR"
 // State is the state of a generation.
 type State uint8
 
-// The states. The zero value is never a state.
+// The states of a generation. The zero value is not a state.
 const (
 	StateQueued       State = iota + 1 // ordered and paid, not finished
 	StateRunning                       // in progress; not in the specification, but sent by some catalogs
 	StateSucceeded                     // finished with a result
 	StateFailed                        // finished without a result; a refund may follow
 	StateRefunded                      // finished without a result; the price was refunded
-	StateDeleted                       // deleted from the catalog; never read from a record
+	StateDeleted                       // deleted from the catalog; no record contains this state
 	StateUnrecognized                  // the status is unknown to this version of Easel
 )
 
@@ -41,8 +41,9 @@ func (s State) Terminal() bool {
 
 // Account is the catalog's record of an account.
 //
-// In each type of this package, Extra is a JSON object with the members of the record for which the type has no field. Its nesting
-// depth is at most 24. It contains no API keys and no URLs of results. It is nil if the record has no other members.
+// The Extra field of each type in this package is a JSON object. It contains the members of the record for which the type has
+// no field, and is nil if the record has no other members. It contains no API keys and no URLs of results. Its nesting depth is
+// at most 24.
 type Account struct {
 	ID           string // empty if the catalog does not report it
 	BalanceCents *int64 // nil if it could not be read
@@ -105,11 +106,11 @@ type Quote struct {
 	ObserveTime time.Time
 }
 
-// Generation is one paid job in the catalog. Callers share values, so do not modify them. A succeeded generation has a File, a Text
-// or both. If it was read from a list, it may have neither.
+// Generation is one paid job in the catalog. Callers share values of this type and must not modify them. A succeeded generation
+// has a File, a Text or both. A generation that was read from a list may have neither.
 type Generation struct {
 	ID             string
-	ModelID        string // empty if missing in the record
+	ModelID        string // empty if missing from the record
 	State          State
 	Status         string  // status as the catalog sent it
 	Inputs         Value   `json:",omitempty"` // an object; nil if the record has none
@@ -117,8 +118,8 @@ type Generation struct {
 	File           *File   // file of a succeeded generation
 	Text           *string // text of a succeeded generation
 	FailureMessage string
-	CreateTime     time.Time // zero if missing in the record
-	TerminalTime   time.Time // zero if missing in the record
+	CreateTime     time.Time // zero if missing from the record
+	TerminalTime   time.Time // zero if missing from the record
 	ObserveTime    time.Time // time of the catalog's response
 	Omitted        []string  `json:",omitempty"` // names of large fields that List removed
 	Extra          Value     `json:",omitempty"`
@@ -146,15 +147,15 @@ func (g Generation) Version() Version { return Version{Generation: g, Etag: g.Et
 
 // File describes a result file. Requests for the file use the base URL and not the address in the record.
 type File struct {
-	ContentType string // empty if missing in the record
-	SizeBytes   *int64 // nil if missing in the record
+	ContentType string // empty if missing from the record
+	SizeBytes   *int64 // nil if missing from the record
 }
 
-// Content is the result file of a generation, starting at an offset. Body returns io.EOF only after the last byte.
+// Content is a generation's result file, opened at an offset. Body returns io.EOF only after the last byte.
 type Content struct {
 	Body        io.ReadCloser
 	ContentType string
-	Offset      int64  // position of the first byte of Body
+	Offset      int64  // position of Body's first byte in the file
 	Size        *int64 // size of the complete file; nil if the catalog does not report it
 	Etag        string // empty if the catalog sends no strong ETag
 }

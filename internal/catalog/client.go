@@ -19,7 +19,7 @@ import (
 type Config struct {
 	// BaseURL is the address of the catalog in a form that [ParseBaseURL] accepts. Required.
 	BaseURL string
-	// AllowInsecure allows http to hosts other than loopback, which sends API keys in plaintext.
+	// AllowInsecure allows http to hosts other than loopback. API keys are then sent in plaintext.
 	AllowInsecure bool
 	// Transport sends the requests. The Pattern field of each request contains the route. The transport must not repeat a POST.
 	// Nil means [NewTransportPools] with [NewTransport].
@@ -35,9 +35,9 @@ type Config struct {
 
 // Client sends requests to one catalog for any number of credentials. It is safe for concurrent use.
 //
-// Every error is an [*Error] or the error of the caller's context. Each request waits for a permit from its API key's limiter. If
-// the catalog is unavailable, a read has at most three attempts. After several consecutive failures under its API key, a read has
-// only one attempt.
+// Every error is an [*Error] or the error of the caller's context. Each request waits for a permit from its API key's limiter.
+// If the catalog is unavailable, a read is attempted up to three times. After several consecutive failures under the same API
+// key, it is attempted only once.
 type Client struct {
 	upstream requester
 	lists    *lists
@@ -64,16 +64,16 @@ func New(cfg Config) (*Client, error) {
 	return &Client{upstream: upstream, lists: &lists{all: map[Tenant]listRead{}}}, nil
 }
 
-// Polls returns a copy of the client for polls. In the limiter, polls have the lowest priority. They are not retried.
+// Polls returns a copy of the client that sends polls. Polls have the lowest priority in the limiter, and are not retried.
 func (c *Client) Polls() *Client {
 	polls := *c
 	polls.upstream.attempts, polls.upstream.class = 1, limiter.Poll
 	return &polls
 }
 
-// Reporting returns a copy of the client that calls a function after each attempt that was sent. err is nil if the response header
-// reports success. Otherwise it is the attempt's [*Error], or the context's error if the caller canceled first. The request waits
-// until the function returns. The client holds no lock while it calls the function, and may call it concurrently.
+// Reporting returns a copy of the client that calls a function after each attempt that it sends. err is nil if the response
+// header reports success. Otherwise it is the attempt's [*Error], or the context's error if the caller canceled first. The
+// request waits until the function returns. The client holds no lock while it calls the function, and may call it concurrently.
 func (c *Client) Reporting(called func(ctx context.Context, cred Credential, err error)) *Client {
 	reporting := *c
 	reporting.upstream.called = called
@@ -131,9 +131,9 @@ func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Ve
 //
 // The body resumes after a connection failure, and returns [io.EOF] only after every byte of the file. It can also fail with
 // [KindInterrupted] or [KindContentChanged]. If the file has a strong ETag, a resumed body checks that the ETag is the same.
-// Otherwise it reads the file again from its start and compares checksums. A response counts as interrupted if no range, length or
-// framing marks its end. One error can't be detected: a server that does not support ranges sends a Content-Length that is too
-// small.
+// Otherwise it reads the file again from its start and compares checksums. If no range, length or framing marks the end of a
+// response, the response counts as interrupted. One error can't be detected: a server that does not support ranges sends a
+// Content-Length that is too small.
 func (c *Client) Content(ctx context.Context, cred Credential, id string, offset int64, etag string) (*Content, error) {
 	if err := checkID(opContent, "generation_id", id); err != nil {
 		return nil, err

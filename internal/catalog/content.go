@@ -61,10 +61,10 @@ type contentStream struct {
 	ctx    context.Context // context of this response
 	body   io.ReadCloser
 	cancel context.CancelCauseFunc
-	idle   *time.Timer // runs during a read
+	idle   *time.Timer // cancels the response if a read exceeds idleTimeout
 	at     int64       // offset of the next byte of the stream; initially at most contentBody.at
 	end    int64       // position after the last byte of the response, or -1 if unknown
-	framed bool        // whether a clean end of the stream is the end of the file
+	framed bool        // whether EOF marks the end of a file of unknown size
 	sum    uint32      // checksum of the bytes that were read a second time, starting at contentBody.start
 }
 
@@ -95,7 +95,8 @@ func (b *contentBody) Close() error {
 	return nil
 }
 
-// read reads once from the stream and returns the number of new bytes. It only compares bytes that the caller already has.
+// read reads once from the stream, and returns the number of bytes that are new to the caller. Bytes that the caller already
+// has are only compared.
 func (b *contentBody) read(p []byte) int {
 	s := b.stream
 	delivered := s.at < b.at
@@ -262,7 +263,7 @@ func (b *contentBody) connect(ctx context.Context) error {
 		cancel(err)
 		return err
 	}
-	b.upstream.release(permit, b.cred, nil) // before the body is read: reading may take long, but needs little memory
+	b.upstream.release(permit, b.cred, nil) // released before the body is read, because reading can take long but needs little memory
 	s := &contentStream{ctx: timed, body: resp.Body, cancel: cancel, idle: timer}
 	if err := b.accept(s, resp, from); err != nil {
 		cancel(err)
@@ -305,7 +306,7 @@ func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) 
 	return nil
 }
 
-// readRange reads the range of a response. It returns the size of the complete file, or -1 if it is unknown.
+// readRange stores the range of a response in s. It returns the size of the complete file, or -1 if the size is unknown.
 func (b *contentBody) readRange(s *contentStream, resp *http.Response, from int64) (total int64, err error) {
 	broken := func(kind Kind, why string) (int64, error) {
 		return -1, &Error{Kind: kind, Op: opContent, Status: resp.StatusCode, Message: why}

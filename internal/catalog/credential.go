@@ -45,14 +45,14 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 // as a map key. All calls with the same tenant share polls and caches.
 type Tenant string
 
-// Fingerprint returns the first eight digits for display, or "held" for the shared API key. It distinguishes API keys only
-// within one process.
+// Fingerprint returns the first eight hex digits of a tenant for display, or "held" for the shared API key. It distinguishes
+// API keys only within one process.
 func (t Tenant) Fingerprint() string { return string(t[:min(len(t), 8)]) }
 
 // MarshalText returns the fingerprint, so that JSON reveals no more than the status page and the logs.
 func (t Tenant) MarshalText() ([]byte, error) { return []byte(t.Fingerprint()), nil }
 
-// tenantKey is the random key of the hashes. It makes tenants unpredictable.
+// tenantKey is the random key of the keyed hash in a tenant. It makes tenants unpredictable.
 var tenantKey = func() (key [32]byte) {
 	_, _ = rand.Read(key[:]) // documented never to fail
 	return key

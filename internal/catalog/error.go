@@ -9,9 +9,9 @@ import (
 // Kind classifies errors by the way in which a caller can handle them. Package service maps each kind to one gRPC status.
 type Kind uint8
 
-// The kinds. The zero value is never a kind.
+// The kinds of errors. The zero value is not a kind.
 const (
-	KindInvalidInput       Kind = iota + 1 // 400, 422: Violations name the fields
+	KindInvalidInput       Kind = iota + 1 // 400 or 422; Violations contains the invalid fields
 	KindCredentialRejected                 // 401
 	KindInsufficientFunds                  // 402
 	KindForbidden                          // 403
@@ -22,12 +22,12 @@ const (
 	KindKeyReused                          // the idempotency key belongs to another order
 	KindInProgress                         // 409 for an order: the catalog is still processing this idempotency key
 	KindContentNotReady                    // the result is not available yet
-	KindNoContent                          // no result file exists or will exist
+	KindNoContent                          // no result file exists, and none will exist later
 	KindInputsTooLarge                     // 413
 	KindOutOfRange                         // 416, or an offset beyond the end of the file
 	KindRateLimited                        // 429
-	KindBusy                               // a limit of this server: nothing was sent, or a large response was not read
-	KindUnavailable                        // 5xx, no connection or no response, for a read
+	KindBusy                               // this server reached a limit: it sent nothing, or did not read a large response
+	KindUnavailable                        // 5xx, no connection or no response; not used for orders
 	KindOutcomeUnknown                     // an order that the catalog may have accepted
 	KindRedirect                           // 3xx, never followed
 	KindContract                           // a response that the specification does not allow
@@ -53,12 +53,12 @@ type Error struct {
 	Own        bool   // whether the response has the format of the catalog's own errors, and so does not come from a proxy
 	AboutKey   bool   // whether the response to an order mentions the idempotency key; an order with this key may then exist
 	Violations []Violation
-	Withheld   Kind          // for KindOutcomeUnknown: original kind of an error that package orders converted; otherwise 0
+	Withheld   Kind          // for KindOutcomeUnknown: original kind of an error that package orders has converted; otherwise 0
 	SharedKey  bool          // whether the API key was shared; if the catalog rejected it, the operator must fix it
 	RetryAfter time.Duration // delay that the catalog requested; 0 if none
 	NextOffset int64         // for KindInterrupted: the first missing byte
 	PriceCents int64         // for KindPriceAboveLimit: the price of the order
-	MaxCents   int64         // for KindPriceAboveLimit: the limit of the call
+	MaxCents   int64         // for KindPriceAboveLimit: the caller's limit
 	Err        error         // cause, such as a network or JSON error
 }
 

@@ -54,7 +54,7 @@ func (e *errorBody) readJSON(v JSON) {
 		return
 	}
 	if data, ok := r.object(dataWrapper); ok {
-		e.readMessage(data) // data may echo the order, so no code is read from it
+		e.readMessage(data) // this object may echo the order, so no code is read from it
 	}
 	e.readRecord(r)
 	for _, name := range errorWrappers {
@@ -118,12 +118,12 @@ func sentence(v JSON) (string, bool) {
 
 const (
 	maxViolations     = 16
-	maxViolationText  = 200 // maximum bytes of a field or its description
+	maxViolationText  = 200 // maximum length of a field name or a description, in bytes
 	maxViolationDepth = 4
 )
 
-// readViolations collects the invalid fields in an error, in the forms that rules.go describes. list is the folded name of the
-// member that contains the value, or "" for the error itself.
+// readViolations collects the invalid fields in an error. Their possible forms are listed in rules.go. list is the folded name
+// of the member that contains the value, or "" for the error itself.
 func (e *errorBody) readViolations(v JSON, list string, depth int) {
 	if depth > maxViolationDepth {
 		return

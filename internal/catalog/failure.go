@@ -25,7 +25,7 @@ var statuses = map[int]Kind{
 	http.StatusTooManyRequests:     KindRateLimited,
 }
 
-// routeStatuses maps the HTTP statuses of each route to kinds. It has priority over statuses.
+// routeStatuses maps the HTTP statuses of each route to kinds. It takes precedence over statuses.
 var routeStatuses = map[string]map[int]Kind{
 	opModel:      {http.StatusNotFound: KindNotFound, http.StatusGone: KindNotFound},
 	opGeneration: {http.StatusNotFound: KindNotFound, http.StatusGone: KindNotFound},
@@ -98,8 +98,8 @@ func kindOf(op string, status int, code string) Kind {
 	return KindContract
 }
 
-// codeDecides reports whether the code of a response may determine its kind. A 408 or 425 never rejects the request, whatever
-// its body contains.
+// codeDecides reports whether the code in a response with this HTTP status may determine the kind of the error. A 408 or 425 is
+// never treated as a rejection, whatever its body contains.
 func codeDecides(status int) bool {
 	return status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooEarly
 }

@@ -83,7 +83,7 @@ type candidate struct {
 var (
 	generationNames = set(names("generation", "render", "generationId", "renderId"))
 	ownIDNames      = names("generationId", "renderId")
-	looseMembers    = set(names("job", "result", "item")) // may be a part of a generation, or a wrapper around it
+	looseMembers    = set(names("job", "result", "item")) // can be a part of a generation, or contain one
 )
 
 // findGeneration finds the record of a generation in a value. A wrapped object has priority, because a wrapper can have its
@@ -105,7 +105,7 @@ func findGeneration(v JSON, requestedID string) (r *Record, certain, ok bool) {
 	return r, certain && !twoIDs(r), true
 }
 
-// candidates appends r and its nested objects that have an ID to found, outermost first.
+// candidates appends r and the objects nested in it to found, outermost first. It skips objects without an ID.
 func candidates(found []candidate, r *Record, wrapper string, depth int) []candidate {
 	if id, by, ok := find(r, generationIDNames, asID); ok {
 		found = append(found, candidate{r, id, depth, wrapper, generationNames[wrapper] || generationNames[by.key]})
@@ -118,8 +118,8 @@ func candidates(found []candidate, r *Record, wrapper string, depth int) []candi
 	return found
 }
 
-// choose returns the candidate that is the generation, if there is exactly one. It prefers a candidate with the requested ID, then
-// a candidate whose names indicate a generation, and then a nested candidate with the status of a generation.
+// choose returns the candidate that is the generation, if there is exactly one. It prefers a candidate with the requested ID,
+// then a candidate whose names indicate a generation, and then a nested candidate with a status that a generation can have.
 func choose(found []candidate, requestedID string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {
@@ -140,7 +140,8 @@ func choose(found []candidate, requestedID string) (candidate, bool) {
 	return best, ok && !best.partOf(outer)
 }
 
-// pick returns a candidate that fits accepts, if all accepted candidates have the same ID.
+// pick returns a candidate for which fits returns true. It fails if no candidate fits, or if two candidates that fit have
+// different IDs.
 func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool) {
 	for _, c := range found {
 		switch {
@@ -161,7 +162,7 @@ func (c candidate) partOf(whole candidate) bool {
 	return hasKnownStatus(whole.Record) && looseMembers[c.wrapper]
 }
 
-// hasKnownStatus reports whether a record has the status of a generation.
+// hasKnownStatus reports whether a record has a status that a generation can have.
 func hasKnownStatus(r *Record) bool {
 	status, _, _ := find(r, statusNames, AsText)
 	return StateOf(status) != StateUnrecognized

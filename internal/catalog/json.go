@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	maxExact = 1 << 53 // largest integer that a double represents exactly
+	maxExact = 1 << 53 // a double represents each integer up to this one exactly
 	// maxDepth is the maximum nesting depth of Extra. Some protobuf runtimes reject messages with much deeper nesting.
 	maxDepth = 24
 )
@@ -131,7 +131,7 @@ func asID(v JSON) (string, bool) {
 	return s, strings.TrimSpace(s) != ""
 }
 
-// asInteger reads a number of cents or bytes, written as an integer of at most 2^53. It rejects strings, because their unit may
+// asInteger reads an integer of at most 2^53, such as a number of cents or bytes. It rejects strings, because their unit may
 // differ.
 func asInteger(v JSON) (int64, bool) {
 	n, err := strconv.ParseUint(string(v), 10, 64)

@@ -21,7 +21,7 @@ func (c *Client) Limiters() *limiter.Set { return c.upstream.limiters }
 
 func (q *requester) limiter(t Tenant) *limiter.Limiter { return q.limiters.Of(string(t)) }
 
-// acquire waits for a permit for a request. Without a deadline in ctx, it waits for at most the timeout of an attempt.
+// acquire waits for a permit for a request. If ctx has no deadline, it waits at most for the timeout of one attempt.
 func (q *requester) acquire(ctx context.Context, cred Credential, op string) (*limiter.Permit, error) {
 	if err := mayAcquire(ctx, cred, op); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func IsWanted(ctx context.Context) bool {
 	return !ok || isWanted()
 }
 
-// mayAcquire returns an error if the request cannot be sent, so that it needs no permit.
+// mayAcquire returns an error if a request can't be sent. Such a request needs no permit.
 func mayAcquire(ctx context.Context, cred Credential, op string) error {
 	if !printable(cred.APIKey().Reveal()) {
 		return &Error{

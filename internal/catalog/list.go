@@ -13,7 +13,7 @@ const (
 	// bytes is never omitted.
 	partOfRoom = 128
 	shortPart  = 1 << 10
-	// recordSize is the approximate size of a record without its inputs, text and other fields, in bytes.
+	// recordSize is the approximate size of a record in bytes, excluding its Inputs, Text and Extra.
 	recordSize = 128
 	// maxEnvelope is the maximum nesting depth of a list in its body.
 	maxEnvelope = 3
@@ -52,9 +52,9 @@ func (l *List) Find(id string) (v Version, ok bool) {
 	return v, ok
 }
 
-// List returns the API key's recent generations. The catalog does not document how far back its list goes. The client reads only
-// one list for each API key at a time, and shares the list among all callers for one second. List never returns a list that was
-// requested before since.
+// List returns the API key's recent generations. The catalog does not document how far back its list goes. The client reads
+// only one list for each API key at a time, and shares the list among all callers for one second. List never returns a list
+// that was requested before the time since.
 //
 // A record may omit large fields. If the records need too much memory, the last ones are missing and Cut is set.
 func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*List, error) {
@@ -131,7 +131,7 @@ func (g *Generation) size() int {
 	return size
 }
 
-// shorten removes inputs, text and other fields that are longer than limit bytes. It adds their names to Omitted.
+// shorten removes Inputs, Text and Extra if they are longer than limit bytes. It adds the names of removed fields to Omitted.
 func (g *Generation) shorten(limit int) {
 	if len(g.Inputs) > limit {
 		g.Inputs, g.Omitted = nil, append(g.Omitted, "inputs")

@@ -27,15 +27,15 @@ type listRead struct {
 	err   error
 }
 
-// serves reports whether this read can serve a caller that needs a request sent at since or later. A read that ended because the
-// context of another caller was done serves no caller.
+// serves reports whether this result can be returned to a caller that needs a list requested no earlier than since. If the read
+// ended because its own caller's context was done, the result can't be returned to other callers.
 func (r listRead) serves(since time.Time) bool {
 	_, responded := errors.AsType[*Error](r.err)
 	return !r.start.IsZero() && !r.start.Before(since) && (r.list != nil || responded)
 }
 
-// get returns a list that was requested at since or later, and within the last second. A read is canceled with the context of
-// the caller that started it. Then another waiting caller starts a new read.
+// get returns a list that was requested no earlier than since, and within the last second. A read is canceled with the context
+// of the caller that started it. Then another waiting caller starts a new read.
 func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.Time) (*List, error) {
 	now := time.Now()
 	if oldest := now.Add(-listAge); since.Before(oldest) {
@@ -77,7 +77,7 @@ func (l *lists) read(ctx context.Context, c *Client, cred Credential, since time
 	return next
 }
 
-// store stores a list until a second after its request, unless a later list is stored.
+// store stores a list for one second after its request. It does nothing if the stored list was requested later.
 func (l *lists) store(tenant Tenant, r listRead) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -171,7 +171,7 @@ func newField(r *Record, name string) InputField {
 	f.Required = takeRequired(r)
 	f.Default, _ = take(r, defaultNames, asValue)
 	f.Allowed = takeAllowed(r)
-	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // for other types the bounds limit the length
+	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // for other types, these members limit the length
 		f.Minimum = optional(take(r, minimumNames, asFloat))
 		f.Maximum = optional(take(r, maximumNames, asFloat))
 	}
@@ -231,7 +231,8 @@ func takeAllowed(r *Record) []Value {
 	return values
 }
 
-// valuesBy returns a function that reads a non-empty list, and calls read for each item. It fails if read fails for one item.
+// valuesBy returns a function that reads a non-empty list by calling read for each item. The function fails if read fails for
+// one of the items.
 func valuesBy(read func(JSON) (Value, bool)) func(JSON) ([]Value, bool) {
 	return func(v JSON) (values []Value, ok bool) {
 		items, _ := v.Items()

@@ -14,14 +14,14 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// pool contains the connections for one group of requests, such as orders. Each API key has its own connections. If a catalog or a
-// proxy sends two responses to one request, a request with another API key can't receive the second response.
+// pool contains the connections for one group of requests, such as orders. API keys never share a connection. So if a catalog
+// or a proxy sends two responses to one request, the second response can't reach a request with another API key.
 type pool struct {
-	base    *http.Transport  // template; each API key has a copy
+	base    *http.Transport  // template for the transport of each API key
 	limiter *limiter.Limiter // limits the requests in flight
 
 	mu   sync.Mutex
-	keys map[[sha256.Size]byte]*keyTransport // key: digest of the Authorization header
+	keys map[[sha256.Size]byte]*keyTransport // keys are SHA-256 digests of the Authorization header
 }
 
 // keyTransport contains the connections of one API key.

@@ -8,7 +8,7 @@ import (
 // Record is a JSON object. It is parsed once: members with a name in the tables are indexed, and all others remain text.
 type Record struct {
 	sent   JSON
-	picked []picked // one for each key
+	picked []picked // members that have a key, at most one for each key
 }
 
 // picked is a member whose name is in the tables.
@@ -29,8 +29,9 @@ func NewRecord(v JSON) (*Record, bool) {
 	return r, true
 }
 
-// pick indexes a member. If two members have the same name, the last one counts. If two members have the same key, the
-// member with the alphabetically first name counts, so the result does not depend on their order.
+// pick indexes a member by its key, which is its name in the spelling of the tables. If two members have the same name, the
+// last one counts. If two members have the same key, the member with the alphabetically first name counts, so the result does
+// not depend on their order.
 func (r *Record) pick(m Member) {
 	key := keyOf(m.Name)
 	if key == "" {
@@ -108,11 +109,11 @@ func optional[T any](value T, ok bool) *T {
 	return new(value)
 }
 
-// weight is the score for an object that has one of several members. Scores distinguish records from their wrappers.
+// weight is the score that an object gets if it has one of the named members. Scores distinguish records from their wrappers.
 type weight struct {
 	names  []string
 	score  int
-	nested bool // whether the member may be an object
+	nested bool // whether the member counts even if it is an object
 }
 
 func (r *Record) score(weights []weight) (sum int) {
@@ -156,8 +157,8 @@ func (r *Record) inside(wrappers []string, weights []weight, depth int) *Record 
 	return best
 }
 
-// findList finds the list in a body: an array, a member with a known name, the only array of an object, or an object of
-// records. Null is an empty list. depth limits the nesting.
+// findList finds the list in a body: an array, a member with one of the names, the only array of an object, or an object that
+// contains records by ID. Null is an empty list. depth limits the nesting.
 func findList(v JSON, names []string, weights []weight, depth int) ([]JSON, bool) {
 	if items, ok := v.Items(); ok || v.IsNull() {
 		return items, true

@@ -61,8 +61,8 @@ func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.
 	return nil, false
 }
 
-// get reads a result from another host. authorization is not sent; it only identifies the API key. A rejection by that host
-// does not come from the catalog, so it may be retried. Errors omit the URL, which may contain a secret.
+// get reads a result from another host. authorization is not sent; it only identifies the API key. A rejection by the other
+// host may be retried, because it does not come from the catalog. Errors omit the URL, which may contain a secret.
 func (e *elsewhere) get(ctx context.Context, authorization string, r *request, to *url.URL) (*http.Response, error) {
 	for range maxHops {
 		resp, err := e.send(ctx, authorization, r, to)

@@ -27,7 +27,7 @@ const (
 
 const (
 	smallBody      = 256 << 10 // bytes
-	maxLargeBodies = 4         // maximum number of larger bodies in memory; they are decoded one at a time
+	maxLargeBodies = 4         // maximum number of bodies above smallBody in memory; they are decoded one at a time
 )
 
 // OpCreate is the route of an order, as in Error.Op and http.Request.Pattern.
@@ -79,7 +79,7 @@ func (b timelyBody) Read(p []byte) (int, error) {
 	return b.body.Read(p)
 }
 
-// requester sends requests to one catalog. It retries requests that may be sent twice.
+// requester sends requests to one catalog. It retries requests that are safe to repeat.
 type requester struct {
 	base *url.URL
 	// transport must not follow redirects. Go's client would send the API key to another port of the host, or from https to
@@ -91,7 +91,7 @@ type requester struct {
 	elsewhere  *elsewhere
 	limiters   *limiter.Set
 	large      *semaphore.Weighted // limits large bodies in memory to maxLargeBodies
-	decoding   *semaphore.Weighted // allows one large body to be decoded at a time, so that other calls have a processor
+	decoding   *semaphore.Weighted // allows only one large body to be decoded at a time, to leave processors for other calls
 	class      limiter.Class       // class of all requests except orders
 	attempts   int                 // maximum number of attempts for one call
 	jitter     *jitter
@@ -133,10 +133,10 @@ func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cre
 	return read(answer{op: r.op, status: resp.StatusCode, body: body, time: time.Now(), redactor: redact})
 }
 
-// send sends a request. It returns a 2xx response with an unread body. For content, it also returns a 416, which can mean that no
-// bytes remain. All other responses are errors. timed is the context of the attempt. Its parent, ctx, is the context of the
-// caller. Every request needs a permit. send releases the permit if it returns an error or follows a redirect. It also calls the
-// function of [Client.Reporting].
+// send sends a request. It returns a 2xx response with an unread body. For content, it also returns a 416, which can mean that
+// no bytes remain. All other responses are errors. timed is the context of the attempt. Its parent, ctx, is the context of the
+// caller. Every request needs a permit. send releases the permit if it returns an error or follows a redirect. It also calls
+// the function that was passed to [Client.Reporting].
 func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cred Credential, r *request) (*http.Response, *redactor, error) {
 	key := cred.APIKey().Reveal()
 	redact := newRedactor(key)
@@ -290,7 +290,7 @@ func contextError(ctx context.Context) error {
 	return nil
 }
 
-// redactedError is a network error with redacted text, because the text may contain parts of a response.
+// redactedError is a network error with redacted text. The original text may contain parts of a response.
 type redactedError struct {
 	text string
 	err  error

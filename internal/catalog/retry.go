@@ -23,8 +23,8 @@ func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request,
 	return value, err
 }
 
-// retry calls once until it succeeds, fails permanently, or has no attempts or time left. After several consecutive failures,
-// the limiter of the API key allows no retries.
+// retry runs attempts until one succeeds or fails permanently, or until no attempts or time are left. After several consecutive
+// failures, the limiter of the API key allows no retries.
 func (q *requester) retry(ctx context.Context, cred Credential, once func(context.Context) error) error {
 	for n := 1; ; n++ {
 		err := once(withAttempt(ctx, n))
@@ -78,7 +78,8 @@ func Attempt(ctx context.Context) int {
 	return max(attempt, 1)
 }
 
-// temporary reports whether a retry may help, because the catalog was unavailable. A rejected request would be rejected again.
+// temporary reports whether an attempt failed because the catalog was unavailable, so that a retry may help. A rejected request
+// would be rejected again.
 func temporary(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Kind == KindUnavailable && (e.Status == 0 || e.Status >= 500)

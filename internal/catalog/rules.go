@@ -127,8 +127,8 @@ var fieldTypes = map[string]FieldType{
 	"array": FieldArray, "list": FieldArray, "multiselect": FieldArray,
 }
 
-// Times are in RFC 3339, in UTC if they have no zone, or in the format of HTTP. Unix times in seconds or milliseconds are read too,
-// as a number or a string.
+// Times are in the format of RFC 3339 or of HTTP. A time without a zone is in UTC. A Unix time may be in seconds or
+// milliseconds, as a number or a string.
 var timeLayouts = []string{
 	"2006-01-02T15:04:05.999999999Z07:00",
 	"2006-01-02T15:04:05.999999999",

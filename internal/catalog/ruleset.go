@@ -13,7 +13,7 @@ const RulesFile = "internal/catalog/rules.go"
 // the response.
 type Finding struct {
 	Part  string `json:"part"`            // part of the response, such as "price"
-	Where string `json:"where,omitempty"` // name of the member that has the part; empty if no member has it
+	Where string `json:"where,omitempty"` // name of the member that contains the part; empty if no member contains it
 	Fault string `json:"fault,omitempty"` // reason why the part can't be read, and the table to extend; empty if it can be read
 	Hint  bool   `json:"hint,omitempty"`  // whether Easel works without the part, because the specification does not promise it
 	Count int    `json:"count"`           // number of records with this finding
@@ -21,14 +21,14 @@ type Finding struct {
 
 // part describes a part of a record, such as the price. The first readable member with one of the names contains the part.
 type part struct {
-	name, table string // table is the variable in [RulesFile] with the names
+	name, table string // table is the name of the variable in [RulesFile] that contains the names
 	names       []string
 	want        string // description of a readable value
 	reads       func(JSON) bool
 	needed      bool // whether Easel requires the part
 }
 
-// find returns the member that has the part.
+// find returns the member that contains the part.
 func (p part) find(r *Record) (*picked, bool) {
 	_, member, ok := find(r, p.names, func(v JSON) (bool, bool) { return true, !v.IsNull() && p.reads(v) })
 	return member, ok
@@ -42,7 +42,7 @@ func readable[T any](read func(JSON) (T, bool)) func(JSON) bool {
 // reading contains the rules for reading the response body of a route.
 type reading struct {
 	name             string // name of the record, or of the list
-	wrappers, lists  string // variables in [RulesFile] with the names of wrappers and lists; lists is empty for a single record
+	wrappers, lists  string // names of the variables in [RulesFile] for wrappers and lists; lists is empty for a single record
 	list             func(JSON) ([]JSON, bool)
 	record           func(JSON) (*Record, bool)
 	parts            []part
@@ -63,7 +63,7 @@ var modelParts = []part{
 	{"input fields", "fieldListNames", fieldListNames, wantFields, hasFields, true},
 }
 
-// readings maps the routes that cost nothing to the rules for reading their responses.
+// readings maps the routes whose requests are free of charge to the rules for reading their responses.
 var readings = map[string]reading{
 	opAccount: {name: "account", wrappers: "accountWrappers", record: wrapped(accountWrappers, accountWeights), parts: []part{
 		{"balance", "balanceNames", balanceNames, wantCents, readable(asInteger), true},
@@ -170,7 +170,7 @@ func (e *explanation) explain(v JSON) {
 	e.addMissing(missing, others(r.sent, read))
 }
 
-// memberOf returns the member of a record that has a part. Input fields may be outside the record, in the body.
+// memberOf returns the member that contains a part of a record. Input fields may be outside the record, in the body.
 func (e *explanation) memberOf(p part, r *Record) (*picked, bool) {
 	member, ok := p.find(r)
 	if !ok && e.fieldsAreOutside && p.want == wantFields {
@@ -219,7 +219,7 @@ func (e *explanation) add(f Finding) {
 }
 
 const (
-	maxName   = 64 // maximum bytes of a name in a finding
+	maxName   = 64 // maximum length of a name in a finding, in bytes
 	maxOthers = 20 // maximum number of names in a finding
 )
 

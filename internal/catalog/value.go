@@ -28,8 +28,8 @@ func extraOf(r *Record) Value {
 	return extra
 }
 
-// writer writes values in canonical form. If keep is true, it omits members that are secrets, contain secrets, or are nested
-// too deeply. An array with a secret counts as a secret. If redactor is set, the API key is redacted.
+// writer writes values in canonical form. If keep is true, the output is for Extra: members that are secrets, contain secrets,
+// or are nested too deeply are omitted. An array with a secret counts as a secret. If redactor is set, the API key is redacted.
 type writer struct {
 	keep     bool
 	redactor *redactor
