@@ -1,13 +1,14 @@
 // Package content opens the results of generations and keeps copies of them. A copy can still be read after the catalog has
 // deleted the result.
 //
-//	content   opens a result: its copy, or the catalog's file if there is no copy
-//	upstream  opens a result in the catalog
-//	copy      the jobs that copy results into the store
-//	download  opens a result in the catalog for a copy job, and rejects responses that can't be the result
-//	delete    the jobs that delete copies
+//	content   opens results: the copy, or the catalog's file if there is no copy
+//	upstream  opens results in the catalog
+//	copy      runs the jobs that copy results into the store
+//	download  opens results for copy jobs, and rejects responses that can't be the result
+//	delete    runs the jobs that delete copies
 //	verify    compares the ledger with the store
-//	store, dir, s3  the interface of a store, and the stores in a directory and in S3
+//	store     defines the interface of a store
+//	dir, s3   implement stores in a directory and in S3
 package content
 
 import (

@@ -65,8 +65,8 @@ func (r *Results) copy(ctx context.Context, job ledger.Job) (ledger.Outcome, err
 	return ledger.Outcome{}, err
 }
 
-// transfer copies a result and records the copy. Then it deletes the objects of earlier copies. If the ledger certainly did not
-// record the copy, it deletes the new object instead.
+// transfer copies a result and records the copy. Then it deletes the objects of earlier copies. If the copy was certainly not
+// recorded, it deletes the new object instead.
 func (r *Results) transfer(ctx context.Context, job ledger.Job, row ledger.Content) error {
 	made, err := r.write(ctx, row, fmt.Sprintf("%s%d-%d-%s", objectPrefix(r.Name, row.Generation), job.ID, job.Fence, rand.Text()))
 	if err == nil {

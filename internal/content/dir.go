@@ -86,8 +86,8 @@ func (d dir) Size(_ context.Context, name string) (int64, error) {
 	return info.Size(), nil
 }
 
-// Delete implements [Store]. An aborted write leaves a file with the suffix .part. List returns that file, and Delete deletes
-// it by this name.
+// Delete implements [Store]. An aborted write leaves a file whose name ends with .part. List returns this name, and Delete
+// accepts it.
 func (d dir) Delete(_ context.Context, name string) error { return ignoreMissing(d.root.Remove(name)) }
 
 // List implements [Store]. It skips files that are deleted while it runs.

@@ -37,8 +37,8 @@ const s3Retries = 3
 // s3Form matches an S3 address. Its groups are the bucket, the prefix of the names, and the parameters.
 var s3Form = regexp.MustCompile(`^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9._-]+)*)/?(?:\?([^#]*))?$`)
 
-// openS3 opens the store in a bucket. It sends no requests. The host name of a request contains the bucket only for Amazon's
-// servers.
+// openS3 opens the store in a bucket. It sends no requests. Only requests to Amazon's servers have the bucket in their host
+// name.
 func openS3(address string, insecure bool) (Store, error) {
 	form := s3Form.FindStringSubmatch(address)
 	if form == nil {

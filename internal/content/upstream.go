@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// fromCatalog opens a result in the catalog. If there is a store, it also serves text results, which are part of the
-// generation's record.
+// fromCatalog opens a result in the catalog. If there is a store, it can also open a text that is part of the generation's
+// record.
 func (r *Results) fromCatalog(ctx context.Context, cred catalog.Credential, row ledger.Content, id string, offset int64, etag string) (*Content, error) {
 	c, err := r.Catalog.Content(ctx, cred, id, offset, ofCatalog(row, etag))
 	switch kind := catalog.KindOf(err); {
