@@ -23,9 +23,9 @@ type Feed struct {
 
 	mu       sync.Mutex
 	readers  map[*FeedReader]struct{}
-	follows  bool  // position is set
+	follows  bool  // whether position is set
 	position int64 // position of the last event that was passed to the readers
-	failing  bool  // the last read failed
+	failing  bool  // whether the last read failed
 }
 
 // NewFeed returns a feed. It passes no events until [Feed.Run] is called.
@@ -103,7 +103,7 @@ type FeedReader struct {
 	Ready chan struct{}
 
 	waiting []ledger.FeedEvent
-	behind  bool // waiting lacks some of the next events
+	behind  bool // whether some of the next events are not in waiting
 }
 
 // Reader returns a reader of an owner's events, or of all events if owner is nil. The caller must close it.
@@ -124,7 +124,7 @@ func (r *FeedReader) Close() {
 }
 
 // Next returns the next events after a position, without waiting for new ones. The first call may use any position. Later calls
-// must use the position of the last event that Next returned. isCurrent reports whether these are all events so far.
+// must use the position of the last event that Next returned. isCurrent is true if there are no later events yet.
 func (r *FeedReader) Next(ctx context.Context, position int64) (next []ledger.FeedEvent, isCurrent bool, err error) {
 	r.feed.mu.Lock()
 	behind := r.behind

@@ -12,8 +12,8 @@ const (
 // receiver is the state of a team's receiver. While the receiver fails, it is sent only one event at a time.
 type receiver struct {
 	failures int       // number of consecutive failures
-	rest     time.Time // nothing is sent before this time
-	logged   bool      // the failure was logged
+	rest     time.Time // time before which nothing is sent
+	logged   bool      // whether the failure was logged
 }
 
 // room returns the maximum number of events that may be in flight.

@@ -143,8 +143,8 @@ func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
 	}
 }
 
-// abandon runs the job that abandons old events, and requests the delivery of kept events. It first adds zero to the counter of
-// each owner with due deliveries, so that the metric exists before an event is abandoned.
+// abandon runs the job that requests the delivery of kept events and abandons old ones. Before it abandons an owner's events,
+// it adds zero to the owner's counter, so that the metric exists from the start.
 func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 	err := s.deliverKept(ctx)
 	owners, failed := s.cfg.Ledger.OwnersOfJobs(ctx, ledger.DeliverJob)
