@@ -32,7 +32,8 @@ type Kind struct {
 	Interval time.Duration
 	// Slots is the maximum number of concurrent jobs of the kind in this process.
 	Slots int
-	// Catalog is set if the jobs send requests under the shared API key. These jobs start only while [MayAsk] returns true.
+	// Catalog is the client of jobs that send requests under the shared API key. These jobs start only while [MayAsk] returns
+	// true. Nil means that the jobs send no such requests.
 	Catalog *catalog.Client
 	// Room returns the current maximum number of an owner's concurrent jobs in this process. Nil means half of the slots that
 	// other owners do not use, but at least one.
@@ -58,15 +59,15 @@ type Jobs struct {
 	kinds  []*kind
 	wake   chan struct{}
 	work   sync.WaitGroup
-	mu     sync.Mutex // guards the counts of the kinds
+	mu     sync.Mutex // guards the counts of running jobs in kinds
 }
 
 // kind is a [Kind] with its state in this process. all and owners count the running jobs.
 type kind struct {
 	Kind
 
-	written bool   // the ledger has the periodic job
-	last    string // owner whose jobs were started last
+	written bool   // whether the ledger has the periodic job
+	last    string // last owner whose jobs were started
 	all     int
 	owners  map[string]int
 }
