@@ -2,7 +2,7 @@ package ledger
 
 import "time"
 
-// Action is the name of an audited action, which an operator performs on the ledger or a server. Callers' orders are not
+// Action is the name of an audited action. Operators perform these actions on the ledger or a server. Callers' orders are not
 // audited.
 type Action string
 

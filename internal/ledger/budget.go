@@ -9,7 +9,7 @@ import (
 )
 
 // reserve reserves the price of a new order in the budgets of its owner and its label values. It returns a [*BudgetError] if
-// the price exceeds one of these budgets or the total budget. It counts the amounts of an owner without a limit too, because a
+// the price exceeds one of these budgets or the total budget. It also counts the amounts of an owner without a limit, because a
 // limit may be set later in the period.
 func reserve(tx *transaction, o Order, r Request) error {
 	if o.ReservedCents == 0 && r.Limits == (Limits{}) && len(r.LabelLimits) == 0 {
@@ -35,9 +35,9 @@ func reserve(tx *transaction, o Order, r Request) error {
 }
 
 // reserveTotal checks whether the total budget of all owners has room for an order whose price is already reserved. If there is
-// a total budget, each transaction that writes an order waits here until the previous one has committed. So it sees all earlier
-// reservations. The check comes last, because the transactions of all owners wait here. The query starts after the lock is
-// acquired, so that its snapshot includes all orders committed before.
+// a total budget, transactions that write orders pass this check one at a time, and each sees all earlier reservations. The
+// check comes last, because the transactions of all owners wait here. The query starts after the lock is acquired, so that its
+// snapshot includes all orders that were committed before.
 func reserveTotal(tx *transaction, o Order, total Limits) error {
 	if total == (Limits{}) {
 		return nil
@@ -65,8 +65,8 @@ func reserveTotal(tx *transaction, o Order, total Limits) error {
 const usedByAll = `SELECT '` + AllOwners + `', '', period, CAST(SUM(spent_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), MAX(CASE owner WHEN '` + AllOwners + `' THEN told_percent ELSE 0 END)
 	FROM budgets WHERE label = '' AND (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) GROUP BY period`
 
-// exceeded returns e with the amounts of a budget if the used cents exceed the limit, and otherwise nil. The used cents include
-// the price of the order.
+// exceeded returns e, completed with the amounts of a budget, if the used cents exceed the limit. Otherwise it returns nil. The
+// used cents include the price of the order.
 func exceeded(o Order, b Budget, used int64, e BudgetError) error {
 	if used <= b.LimitCents {
 		return nil
@@ -75,12 +75,12 @@ func exceeded(o Order, b Budget, used int64, e BudgetError) error {
 	return &e
 }
 
-// move is a change to an order's money. It updates the order's row, and then the budgets for the order's day and month. The
-// budgets come last, because transactions for other orders wait for the same rows.
+// move describes a change to an order's money. The change updates the order's row, and then the budgets for the order's day and
+// month. The budgets come last, because transactions for other orders may wait for the same rows.
 type move struct {
 	order  Order
 	to     lifecycle.Money
-	actor  string // operator who caused the change; empty for Easel
+	actor  string // operator who caused the change; empty if Easel caused it
 	placed int    // change in the number of placed orders in the budgets
 
 	changes    string // assignments to further columns; each %s is a placeholder for one of args
@@ -140,7 +140,7 @@ const addToBudgets = `INSERT INTO budgets (owner, label, period, start_time, ord
 	refunded_cents = budgets.refunded_cents + excluded.refunded_cents
 	RETURNING ` + usageColumns
 
-// count adds amounts to the budgets for an order's month and day. It returns the changed budgets with their usage.
+// count adds amounts to the budgets for an order's month and day. It returns the new usage of these budgets.
 func count(tx *transaction, id string, by lifecycle.Money, spent int64, placed int) ([]usage, error) {
 	return collect(tx, scanUsage, addToBudgets, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents, id)
 }

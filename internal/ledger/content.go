@@ -46,8 +46,8 @@ type StoredCopy struct {
 	Size   int64
 	// SHA256 is the digest of the copy in hex.
 	SHA256 string
-	// ContentType is the type that the catalog returned. Etag is the etag that the catalog returned, or an etag from Easel if
-	// the catalog returned none.
+	// ContentType is the type that the catalog returned. Etag is the catalog's etag, or an etag that Easel assigned if the
+	// catalog returned none.
 	ContentType, Etag string
 	Time              time.Time
 }
@@ -153,7 +153,7 @@ func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (ha
 		if has = rows > 0; err != nil || !has {
 			return err
 		}
-		// The new fence takes the lease from an attempt in progress, so that the attempt can't complete this request.
+		// The new fence ends the lease of an attempt in progress, so that the attempt can't complete this request.
 		if _, err := tx.exec(addCopies+`generation_id = $1 ON CONFLICT (kind, ref) DO UPDATE SET begin_time = {now}, run_time = {now}, fence = jobs.fence + 1, attempts = 0, problem = '' WHERE jobs.attempts > 0`, generation); err != nil {
 			return err
 		}

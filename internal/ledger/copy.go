@@ -25,7 +25,7 @@ type Copied struct {
 // Copy copies a ledger to a new ledger in the same or another kind of database. No other process may use either ledger. Copy
 // writes the copy in one transaction and verifies it in another one. It then seals the old ledger, so that servers no longer
 // open it. It calls differs for each difference, and does not seal the old ledger if there are differences. It calls done
-// repeatedly with the number of rows that were copied from a table so far. The audit logs of both ledgers name by as the actor.
+// repeatedly with the number of rows that were copied from a table so far. by is the actor in the audit logs of both ledgers.
 func Copy(ctx context.Context, from, to string, by By, done func(table string, rows int64), differs func(Difference)) (copied Copied, err error) {
 	source, err := openUnused(ctx, from)
 	if err != nil {
@@ -58,7 +58,7 @@ func Copy(ctx context.Context, from, to string, by By, done func(table string, r
 	return copied, nil
 }
 
-// named replaces the name of the setting at the start of an error with part, such as FROM or TO.
+// named formats an error with part, such as FROM or TO, in place of the name of the setting.
 func named(part string, err error) error {
 	return fmt.Errorf("%s: %s", part, strings.TrimPrefix(unusable(err).Error(), "EASEL_LEDGER_URL: "))
 }

@@ -10,8 +10,8 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// refusal is a database error that is formatted as one line, with the name of the setting and a remedy. The messages of both
-// databases contain no passwords.
+// refusal formats a database error as one line, with the name of the setting and a remedy. The messages of both databases
+// contain no passwords.
 type refusal struct {
 	cure string
 	err  error

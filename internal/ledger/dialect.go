@@ -31,8 +31,8 @@ type dialect struct {
 	conns  int
 	words  *strings.Replacer // placeholders in statements, with their replacements: see words.go
 
-	snapshot *sql.TxOptions // options of a transaction that reads the complete ledger
-	still    *sql.TxOptions // options of the transaction that copies the ledger
+	snapshot *sql.TxOptions // options of the transaction in which [Ledger.Verify] reads
+	still    *sql.TxOptions // options of the transaction in which [Copy] reads and seals the old ledger
 
 	hasFacts      string // query that reports whether the database has a ledger
 	migrationLock string // statement that waits for a migration by another replica, without the timeouts of the session; may be empty
@@ -77,7 +77,7 @@ func init() {
 // is overwritten with zeros.
 const sqliteOptions = "?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=journal_size_limit(67108864)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)&_pragma=secure_delete(ON)"
 
-// The options and the number of SQLite's read-only connections.
+// sqliteReading contains the options of SQLite's read-only connections. sqliteReaders is their number.
 const (
 	sqliteReading = "?_pragma=busy_timeout(5000)&_pragma=query_only(ON)"
 	sqliteReaders = 4

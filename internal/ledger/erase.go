@@ -103,7 +103,7 @@ func eraseEvents(tx *transaction, ids string, placed map[string]Order) error {
 	return err
 }
 
-// asErased returns the order for an event of the given type, without the erased content.
+// asErased returns the order as it appears in an event of the given type, without the erased content.
 func (o Order) asErased(eventType string) Order {
 	o = o.as(eventType)
 	o.Labels, o.Record, o.Erased = nil, "", true

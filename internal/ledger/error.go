@@ -28,8 +28,8 @@ func (e *Doubt) Error() string {
 // Unwrap returns the error of the database.
 func (e *Doubt) Unwrap() error { return e.Err }
 
-// Contradiction reports that a change violates a constraint of the database. Nothing was recorded. The stored data or Easel has
-// a defect.
+// Contradiction reports that a change violates a constraint of the database. Nothing was recorded. The cause is a defect in the
+// stored data or in Easel.
 type Contradiction struct{ Err error }
 
 func (e *Contradiction) Error() string { return "change contradicts the ledger: " + e.Err.Error() }
@@ -58,10 +58,10 @@ var ErrGenerationTaken = errors.New("generation belongs to another order")
 // recorded as rejected.
 var ErrKeyTaken = errors.New("idempotency key was used again after the order was declared rejected")
 
-// ErrTooManyOpen means that [MostOpen] orders of an owner have no outcome yet.
+// ErrTooManyOpen means that an owner already has [MostOpen] orders without an outcome.
 var ErrTooManyOpen = errors.New("too many of this owner's orders have no outcome; retry later")
 
-// ErrTooManyRefused means that [MostRefused] orders of an owner were rejected within [RefusedTime].
+// ErrTooManyRefused means that [MostRefused] of an owner's orders were rejected within [RefusedTime].
 var ErrTooManyRefused = errors.New("too many of this owner's recent orders were rejected; retry later")
 
 // ErrOrderExpired means that the expire time of an order has passed, so that no process sends the order any longer.

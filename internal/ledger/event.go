@@ -108,8 +108,8 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	return nil
 }
 
-// as returns the order as an event of the given type shows it. The state in the event may differ from the state in the row,
-// because a state may be recorded after a deletion.
+// as returns the order as it appears in an event of the given type. The state in the event may differ from the state in the
+// row, because a state may be recorded after a deletion.
 func (o Order) as(eventType string) Order {
 	if o.DeletedByCall = eventType == EventDeleted; o.DeletedByCall {
 		return o

@@ -19,7 +19,7 @@ type EventConfig struct {
 type Team struct {
 	Limits     Limits
 	Thresholds []int64       // percentages of the limits at which the owner is notified, ascending; nil means [DefaultThresholds]
-	Subscribed bool          // the owner has an event receiver
+	Subscribed bool          // whether the owner has an event receiver
 	Retention  time.Duration // time after which the content of orders is erased; zero means never
 	// KeepDeleted means that the copy of a result remains when the owner deletes the generation in the catalog.
 	KeepDeleted bool

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Facts about copying a ledger.
+// Names of the facts about copying a ledger. A fact is a row of the table facts.
 const (
 	copiedFact = "copied_time" // time when the ledger became a copy
 	sealedFact = "sealed_time" // time when the ledger was copied into another one
 )
 
-// Facts about the store that contains copies of results.
+// Names of the facts about the store that contains copies of results.
 const (
 	storeFact   = "store"        // name of this ledger in the store
-	formerFact  = "store until " // prefix of the facts that contain earlier names; followed by the time when the name was replaced
+	formerFact  = "store until " // prefix of the facts that contain earlier names; the time when the name was replaced follows
 	adoptedFact = "adopted_time" // time when an operator adopted the results that were copied under earlier names
 )
 

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Facts about the event feed, and constants for assigning positions.
+// Names of the facts about the event feed, and constants for assigning positions.
 const (
 	feedFact        = "feed"          // ID of the feed
 	positionFact    = "feed_position" // highest assigned position
 	deletedFact     = "feed_deleted"  // highest position of a deleted event
-	numberedAtOnce  = 500             // maximum number of events that get their positions in one transaction
+	numberedAtOnce  = 500             // maximum number of events that get a position in one transaction
 	unnumberedEvent = `SELECT EXISTS (SELECT 1 FROM events WHERE feed_position IS NULL), COALESCE((SELECT CAST(value AS BIGINT) FROM facts WHERE name = '` + positionFact + `'), 0)`
 )
 
@@ -77,7 +77,7 @@ func (l *Ledger) Feed(ctx context.Context, owner *string, after int64, most int)
 	}, `SELECT id, owner, type, data, event_time, feed_position FROM events WHERE `+c.String(), c.args...)
 }
 
-// FeedStart returns the position before the first event that was written at or after since. If there is no such event, it
+// FeedStart returns the position before the first event that was written no earlier than since. If there is no such event, it
 // returns the last position. It considers the events of one owner, or of all owners if owner is nil.
 func (l *Ledger) FeedStart(ctx context.Context, owner *string, since time.Time) (position int64, err error) {
 	last, err := l.NumberEvents(ctx)

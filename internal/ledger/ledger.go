@@ -24,21 +24,21 @@ type Ledger struct {
 	events   *EventConfig
 	audited  func(context.Context, AuditLine) // see [Config.Audited]
 	jobAdded chan struct{}                    // signals that a job was written; capacity 1
-	contents bool                             // this process copies results
+	contents bool                             // whether this process copies results
 	copied   time.Time                        // see [Ledger.CopyTime]
 
 	statements, commits operation
 
 	available availability
 
-	// Counts has the counters of this process since its start.
+	// Counts contains the counters of this process since its start.
 	Counts Counts
 	// AccountUnknown is true until Easel has verified that the shared API key belongs to the ledger's account; see
 	// [Ledger.BelongsTo]. No order is sent while it is true.
 	AccountUnknown atomic.Bool
 }
 
-// Counts has counters for operators.
+// Counts contains counters for operators.
 type Counts struct {
 	Faults atomic.Int64 // contradictions between the catalog and the ledger
 	Dearer atomic.Int64 // charges above the quote
@@ -93,7 +93,8 @@ func (l *Ledger) keeps(owner string) bool {
 }
 
 // wantsCopy reports whether a change to an order requires a copy of the result. This is the case if the generation has just
-// succeeded and this process has a store.
+// succeeded and this process copies results. There is no copy for an erased order, for an order under a forwarded API key, or
+// for a deleted generation whose owner does not keep copies.
 func (l *Ledger) wantsCopy(before, after Order) bool {
 	ended := before.Status != lifecycle.Succeeded && after.Status == lifecycle.Succeeded
 	return l.contents && ended && !after.isForwarded() && !after.Erased && (!after.DeletedByCall || l.keeps(after.Owner))

@@ -54,7 +54,7 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 		if err != nil {
 			return err
 		}
-		for _, o := range all { // several orders can have one generation only under forwarded API keys
+		for _, o := range all { // only orders under forwarded API keys can share a generation
 			one := seen[o.Generation]
 			if one.APIKey != "" && one.APIKey != o.Owner {
 				continue
@@ -73,7 +73,7 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 	return effects, nil
 }
 
-// exceededBy returns the reserved price if a charge is the first one above it, and otherwise zero.
+// exceededBy returns the reserved price if cents is the first charge above it, and otherwise zero.
 func exceededBy(o Order, cents *int64) int64 {
 	if cents == nil || *cents <= o.PriceCents || o.ChargedCents != nil && *o.ChargedCents > o.PriceCents {
 		return 0
@@ -119,8 +119,8 @@ type Due struct {
 	Last bool
 }
 
-// doubtFor is the maximum age of settled orders that are still checked daily. They are checked if they have unconfirmed money
-// or if their generation is missing, because a refund can arrive late and a generation can reappear.
+// doubtFor is the age up to which some settled orders are still checked daily: orders with unconfirmed money, because a refund
+// can arrive late, and orders whose generation is missing, because it can reappear.
 const doubtFor = 30 * 24 * time.Hour
 
 // Due returns at most the given number of generations that are due for a check, least recently observed first. A generation is

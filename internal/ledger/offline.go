@@ -94,7 +94,7 @@ func changeUnused(ctx context.Context, url string, change func(*transaction) err
 	return unusable(err)
 }
 
-// idleWithin is the maximum time to wait until the sessions of a stopped server are closed. idleAgain is the interval between
+// idleWithin is the maximum time to wait for the sessions of a stopped server to close. idleAgain is the interval between
 // checks.
 const idleWithin, idleAgain = 3 * time.Second, 100 * time.Millisecond
 
@@ -122,8 +122,8 @@ func (l *Ledger) idle(ctx context.Context) error {
 }
 
 // Migrate updates the schema of a ledger. It is for servers whose database user must not change tables. Replicas may use the
-// ledger concurrently. Migrate returns the schema number and the names of the applied migrations. The audit log names by as the
-// actor.
+// ledger concurrently. Migrate returns the schema number and the names of the applied migrations. by is the actor in the audit
+// log.
 func Migrate(ctx context.Context, url string, by By) (version int64, applied []string, err error) {
 	at, err := durable(url)
 	if err != nil {
@@ -148,7 +148,7 @@ func Migrate(ctx context.Context, url string, by By) (version int64, applied []s
 	return version, applied, err
 }
 
-// schema is a schema number in a line of the audit log.
+// schema is the JSON form of a schema number in the audit log.
 type schema struct {
 	Schema int64 `json:"schema"`
 }
@@ -199,7 +199,7 @@ func vacuumInto(ctx context.Context, at location, part string) error {
 		return unusable(err)
 	}
 	defer func() { _ = db.Close() }()                                        // the connection only reads
-	if _, err := db.ExecContext(ctx, `PRAGMA query_only(OFF)`); err != nil { // query_only forbids writing the new file
+	if _, err := db.ExecContext(ctx, `PRAGMA query_only(OFF)`); err != nil { // query_only would prevent writing the new file
 		return unusable(err)
 	}
 	_, err = db.ExecContext(ctx, `VACUUM INTO $1`, part)

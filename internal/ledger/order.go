@@ -75,7 +75,7 @@ const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND 
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {refused} AND order_time > {now} - $6 LIMIT {most refused}) AS refused)`
 
 // lookUp reports whether the idempotency key has an order. It uses a single statement outside a transaction, because most keys
-// have no order. If there is no order, step is the step for a free key. A key that the caller used in another team is not free.
+// have no order. If there is no order, the step is to write one, or to reject a key that the caller has used in another team.
 // The transaction that writes the order repeats this check.
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
 	elsewhere, open, refused := false, 0, 0
@@ -252,7 +252,7 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 		found = false
 		var all []Order
 		var err error
-		for _, owners := range []string{"owner > $1", "owner <= $1"} { // the first owner follows the last one
+		for _, owners := range []string{"owner > $1", "owner <= $1"} { // starts with the owner after last
 			all, err = l.orders(tx, apiKey, owners+` AND state = {open} AND held = 0 AND {same database} AND inputs IS NOT NULL AND api_key = $2 AND order_time > {now} - $3
 				AND (expire_time = 0 OR expire_time > {now}) AND `+retries+` AND `+lapsed+` ORDER BY owner, retry_time LIMIT 1 {take}`, last, apiKey, l.window.Microseconds())
 			if err != nil || len(all) > 0 {
@@ -301,7 +301,7 @@ type Conclusion struct {
 	Written *Order
 
 	actor  string // operator who decided the outcome, or empty
-	unread bool   // the row was not read, so the update must check whether another order has the generation
+	unread bool   // whether the row was not read; the update then checks whether another order has the generation
 }
 
 // Conclude records the outcome of the attempts under a lease, and returns the step with the answer for the caller.
@@ -432,7 +432,7 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 		return err
 	}
 	placed := number(next.State == lifecycle.Placed) - number(o.State == lifecycle.Placed) // change in the number of placed orders
-	if next.State == lifecycle.Refused && !next.Resolved && next.Leases == 1 {             // only budgets read the labels of a rejected order
+	if next.State == lifecycle.Refused && !next.Resolved && next.Leases == 1 {             // a rejected order needs only the labels that have budgets
 		if _, err := tx.exec(`DELETE FROM labels WHERE order_id = $1 AND budgeted = 0`, o.ID); err != nil {
 			return err
 		}

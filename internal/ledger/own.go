@@ -29,8 +29,8 @@ func (a Attribution) Equal(b Attribution) bool {
 	return a.Owner == b.Owner && a.Caller == b.Caller && a.Model == b.Model && a.Deleted == b.Deleted && maps.Equal(a.Labels, b.Labels)
 }
 
-// whoseOwner compares an expression instead of a column, so that the database does not use the index on owners and read all
-// orders of the owner. The IDs of the generations select the rows.
+// whoseOwner compares an expression instead of a column, so that the database selects the rows by generation. With the index on
+// owners, it would read all of the owner's orders.
 const (
 	ofGeneration  = `generation_id = $1`
 	ofGenerations = `generation_id {in ids}`

@@ -14,7 +14,7 @@ import (
 //go:embed migrations
 var migrationFiles embed.FS
 
-// Facts about the schema of a ledger.
+// Names of the facts about the schema of a ledger.
 const (
 	schemaFact = "schema"        // number of the latest migration
 	neededFact = "needed_schema" // minimum schema number that a program must support to use the ledger

@@ -10,7 +10,7 @@ import (
 
 // Difference is an amount in the ledger that differs from the sum of journal lines or orders.
 type Difference struct {
-	// Order and Owner identify the order, or Owner identifies the owner of the budget or report.
+	// Order and Owner identify an order. For a budget or a report, Order is empty and Owner is its owner.
 	Order, Owner string
 	// Period and Start identify the period of a budget or report. Period is empty for an order.
 	Period string

@@ -56,7 +56,7 @@ type Observed struct {
 	FailedTime time.Time
 	// DeletedByCall means that a call to Easel deleted the generation. It is never reset.
 	DeletedByCall bool
-	// Absence contains the evidence of reads that did not find the generation.
+	// Absence records the reads that did not find the generation.
 	Absence Absence
 	// Settled means that no further change of the money is expected.
 	Settled bool
@@ -68,10 +68,10 @@ type Observation struct {
 	Status Status
 	// CostCents is the charge, or nil if it is unknown.
 	CostCents *int64
-	// Whole means that a later read would return no further details about the charge. A list may omit the charge.
+	// Whole means that no later read is expected to report more about the charge. A list may omit the charge.
 	Whole bool
-	// Deleted means that a call to Easel deleted the generation. If NotFound is also set, no call deleted it, but the observing
-	// process already counts the generation as deleted.
+	// Deleted means that a call to Easel deleted the generation. If NotFound is also set, Deleted means instead that the
+	// observing process already treats the generation as deleted.
 	Deleted bool
 	// NotFound means that the catalog itself, not a proxy, has responded that the generation does not exist.
 	NotFound bool
@@ -123,7 +123,8 @@ func (g Observed) isSettled(whole bool, now time.Time, refundWindow time.Duratio
 // IsDeleted reports whether the catalog no longer has the generation.
 func (g Observed) IsDeleted() bool { return g.DeletedByCall || g.Absence.Lasting }
 
-// isCharged reports whether no further charge is expected. A price of zero means that the order has no quote.
+// isCharged reports whether the observed charge is complete: it is final, or it has reached the price. A price of zero means
+// that the order has no quote.
 func (g Observed) isCharged() bool {
 	return g.ChargedCents != nil && (g.Final || g.PriceCents > 0 && *g.ChargedCents >= g.PriceCents)
 }
@@ -148,7 +149,8 @@ func (g Observed) Money() Money {
 	return m
 }
 
-// Money contains the amounts that an order reserves and costs. The budgets for the order's day and month count all of them.
+// Money contains the reserved, charged and refunded amounts of an order. They all count in the budgets for the order's day and
+// month.
 type Money struct {
 	// ReservedCents is the price, less the charge, while the generation is not settled.
 	ReservedCents int64
@@ -173,7 +175,7 @@ func (m Money) SpentCents() int64 {
 // AbsentFor is the time for which reads must fail to find a generation before Easel treats it as deleted.
 const AbsentFor = time.Minute
 
-// Absence is the evidence of reads that did not find a generation. One such read proves nothing, because a proxy may have
+// Absence records consecutive reads that did not find a generation. One such read proves nothing, because a proxy may have
 // responded, or the read may have used another API key. Watchers and the ledger share this rule.
 type Absence struct {
 	// Since is the time of the first of the consecutive reads that did not find the generation. Zero means that the latest read

@@ -142,7 +142,7 @@ func (o Order) Resume() Step {
 	return o.resend()
 }
 
-// resend returns the step for a call or the recovery that could resend an order whose outcome is unknown.
+// resend returns the step of a call or of the recovery for an order whose outcome is unknown. If possible, the order is resent.
 func (o Order) resend() Step {
 	switch {
 	case o.State != Open || o.Leased:
@@ -202,8 +202,8 @@ func (o Order) named(generation string) Step {
 }
 
 // Resolve applies an operator's decision about an order whose outcome is unknown. generation is the generation that the order
-// started, or "" if it started none. possible is false while the order may still be sent without its caller. A known outcome
-// can be changed only if an operator decided it.
+// started, or "" if it started none. possible is false while an attempt may be in progress, or while the recovery may still
+// resend the order. A known outcome can be changed only if an operator decided it.
 func (o Order) Resolve(generation string) (next Order, possible bool) {
 	if !o.Resolved && (o.State != Open || o.Leased || o.sendable() && !o.Held) {
 		return o, false
