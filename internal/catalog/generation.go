@@ -157,7 +157,8 @@ func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool
 	return best, ok
 }
 
-// partOf reports whether the candidate may be only a part of whole, because whole looks like a generation itself.
+// partOf reports whether c may be only a part of the candidate whole: whole has a known status, and c is in one of the
+// looseMembers.
 func (c candidate) partOf(whole candidate) bool {
 	return hasKnownStatus(whole.Record) && looseMembers[c.wrapper]
 }

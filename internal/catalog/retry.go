@@ -41,9 +41,9 @@ func (q *requester) retry(ctx context.Context, cred Credential, once func(contex
 	}
 }
 
-// wait returns the delay before the next attempt. n is the number of attempts so far, and err is the error from the last attempt.
-// wait returns false if the delay exceeds the caller's deadline or the timeout of one attempt. The caller then gets the error and
-// may wait itself.
+// wait returns the delay before the next attempt. n is the number of attempts so far, and err is the error from the last
+// attempt. wait returns false if the delay would end after the caller's deadline, or if it is longer than the timeout of one
+// attempt. The caller then gets the error and may wait itself.
 func (q *requester) wait(ctx context.Context, n int, err error) (time.Duration, bool) {
 	wait := q.jitter.below(backoffBase << (n - 1)) // random, so that requests that failed together are not retried together
 	if e, ok := errors.AsType[*Error](err); ok {
