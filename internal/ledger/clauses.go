@@ -38,8 +38,8 @@ func (c *clauses) take() string {
 	return list
 }
 
-// asList encodes a list as a JSON array, so that it is one argument of a statement. The placeholders {ids} and {in ids} read
-// strings from argument 1, and {in times} reads numbers from argument 2.
+// asList encodes a list as a JSON array, so that the list can be passed as one argument of a statement. The placeholders {ids}
+// and {in ids} read strings from argument 1, and {in times} reads numbers from argument 2.
 func asList[T any](all []T) string {
 	if all == nil { // JSON would encode nil as null
 		return "[]"

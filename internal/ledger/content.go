@@ -163,8 +163,8 @@ func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (ha
 	return has && err == nil, err
 }
 
-// addCopies and addDeletions are the starts of statements that write copy jobs and delete jobs. Callers append a condition on
-// the table contents.
+// addCopies and addDeletions are the starts of statements that write jobs of the kinds [CopyJob] and [DeleteJob]. Callers
+// append a condition on the table contents.
 var (
 	addCopies = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + CopyJob + `', generation_id, owner, '', {now}, {now} FROM contents WHERE `
 	// A process may still be copying the result, so the deletion waits until that process's lease has ended.
@@ -233,7 +233,7 @@ type ContentSummary struct {
 	Oldest  time.Duration `json:"oldest"`  // age of the oldest result that is not copied yet
 }
 
-// Queries for the totals of copies. Each query only counts the entries of an index.
+// Queries for the totals of copies. Each query reads only an index.
 const (
 	waitingCopies = `SELECT COUNT(*), COALESCE({now} - MIN(begin_time), 0) FROM jobs WHERE kind = '` + CopyJob + `'`
 	failedCount   = `SELECT COUNT(*) FROM contents WHERE state = {not copied}`

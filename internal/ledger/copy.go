@@ -99,7 +99,7 @@ func (t *transaction) keepOut() error {
 	return err
 }
 
-// copyFrom writes the copy of a ledger, and returns the number of rows. The journal and the sums are copied like other tables,
+// copyFrom copies the rows of the old ledger, and returns their number. The journal and the sums are copied like other tables,
 // so the triggers that write them are disabled.
 func (l *Ledger) copyFrom(old *transaction, by By, done func(table string, rows int64)) (rows int64, err error) {
 	err = l.once(old.ctx, l.writes, nil, func(tx *transaction) error {

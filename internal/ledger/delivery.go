@@ -91,7 +91,8 @@ func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) ([]Event, 
 	return ask(ctx, l, scanEvent, selectEvents+c.String(), c.args...)
 }
 
-// EventPosition is a position in an owner's events, sorted by subject and position. The zero value is before the first event.
+// EventPosition is a position in the list of an owner's events. The list is sorted by subject, and then by the position within
+// the subject. The zero value is before the first event.
 type EventPosition struct {
 	Subject  string `json:"subject"`
 	Position int64  `json:"position"`

@@ -16,8 +16,8 @@ func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err err
 	return l.EraseFor(ctx, nil, all...)
 }
 
-// EraseFor erases orders like [Ledger.Erase], and audits the given act with the ids of the erased orders. A nil act is not
-// audited.
+// EraseFor erases orders like [Ledger.Erase], and audits the given act with the ids of the erased orders. If the act is nil,
+// nothing is audited.
 func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erased int64, err error) {
 	if len(all) == 0 {
 		return 0, nil

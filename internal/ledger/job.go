@@ -67,8 +67,9 @@ func (l *Ledger) AddJob(ctx context.Context, j Job) error {
 // JobAdded returns a channel that signals that this process has written a job.
 func (l *Ledger) JobAdded() <-chan struct{} { return l.jobAdded }
 
-// dueJobs returns the condition for an owner's due jobs. If a job of the owner is due later than maxJobDelay, all of the
-// owner's jobs count as due, because the clock was wrong. The condition has a single bound, so that an index can be used.
+// dueJobs returns the condition for an owner's due jobs. If a job of the owner is due more than maxJobDelay from now, all of
+// the owner's jobs count as due, because the clock must have been wrong. The condition is a single upper bound, so that the
+// database can use an index.
 func dueJobs(owner string) string {
 	return `run_time <= (SELECT CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND owner = ` + owner + ` AND run_time > (SELECT {now}) + ` + micro(maxJobDelay) + `)
 		THEN ` + strconv.FormatInt(math.MaxInt64, 10) + ` ELSE {now} END)`

@@ -45,7 +45,7 @@ func (t *transaction) compareDatabase() error {
 }
 
 // mark records that the ledger is a copy. It puts open orders on hold and returns their number. New copies of results get a new
-// name in the store, so that they do not replace copies of the original ledger.
+// name in the store, so that they do not replace the results that the original ledger has stored.
 func (t *transaction) mark() (held int64, err error) {
 	if err := t.execAll(
 		`UPDATE facts SET name = '`+formerFact+`' || CAST({now} AS TEXT) WHERE name = '`+storeFact+`'`,

@@ -42,8 +42,8 @@ type comparison struct {
 	recorded, journal string
 }
 
-// SQL expressions for the reserved and spent cents of an order. They use CASE, because the databases have different functions
-// for the maximum of two values.
+// SQL expressions for the reserved and spent cents of an order. The reserved cents include unconfirmed cents above the charge.
+// The expressions use CASE, because the databases have different functions for the maximum of two values.
 const (
 	heldCents  = `reserved_cents + CASE WHEN unconfirmed_cents > COALESCE(cost_cents, 0) THEN unconfirmed_cents - COALESCE(cost_cents, 0) ELSE 0 END`
 	spentCents = `CASE WHEN COALESCE(cost_cents, 0) - refunded_cents > unconfirmed_cents THEN COALESCE(cost_cents, 0) - refunded_cents ELSE unconfirmed_cents END`
