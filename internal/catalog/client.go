@@ -132,7 +132,7 @@ func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Ve
 // The body resumes after a connection failure, and returns [io.EOF] only after every byte of the file. It can also fail with
 // [KindInterrupted] or [KindContentChanged]. If the file has a strong ETag, a resumed body checks that the ETag is the same.
 // Otherwise it reads the file again from its start and compares checksums. If no range, length or framing marks the end of a
-// response, the response counts as interrupted. One error can't be detected: a server that does not support ranges sends a
+// response, the response counts as interrupted. Missing bytes can't be detected if a server does not support ranges and sends a
 // Content-Length that is too small.
 func (c *Client) Content(ctx context.Context, cred Credential, id string, offset int64, etag string) (*Content, error) {
 	if err := checkID(opContent, "generation_id", id); err != nil {

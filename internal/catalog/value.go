@@ -35,9 +35,9 @@ type writer struct {
 	redactor *redactor
 }
 
-// value appends a value if its nesting depth is at most depth. If it fails, it appends nothing. ofKey is true inside an object that
-// describes an API key, for example its daily cap. If keep is true, members of this object that may be the API key itself are
-// omitted.
+// value appends a value. It appends nothing and returns false if the value is nested more deeply than depth, or if it must be
+// omitted. ofKey is true inside an object that describes an API key, for example its daily cap. If keep is true, members of
+// this object that may be the API key itself are omitted.
 func (w writer) value(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bool) {
 	switch v.Kind() {
 	case '"':

@@ -93,8 +93,8 @@ func (l *Ledger) keeps(owner string) bool {
 }
 
 // wantsCopy reports whether a change to an order requires a copy of the result. This is the case if the generation has just
-// succeeded and this process copies results. There is no copy for an erased order, for an order under a forwarded API key, or
-// for a deleted generation whose owner does not keep copies.
+// succeeded and this process copies results. It returns false for erased orders, for orders under forwarded API keys, and for
+// deleted generations whose owner does not keep copies.
 func (l *Ledger) wantsCopy(before, after Order) bool {
 	ended := before.Status != lifecycle.Succeeded && after.Status == lifecycle.Succeeded
 	return l.contents && ended && !after.isForwarded() && !after.Erased && (!after.DeletedByCall || l.keeps(after.Owner))

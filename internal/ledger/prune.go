@@ -16,10 +16,11 @@ const (
 		ORDER BY order_time LIMIT $2`
 )
 
-// Prune deletes orders with an outcome from a ledger in memory, in steps. It deletes orders that are older than a day, and the
-// oldest orders if there are more than kept. It returns the number of deleted orders. Orders with an unknown outcome are kept.
-// Otherwise their callers could send the idempotency keys again after the catalog has forgotten them. The amounts in the
-// budgets remain. Prune does nothing in a durable ledger, from which only [Ledger.ForgetRefused] deletes orders.
+// Prune deletes old orders from a ledger in memory, in steps. It deletes orders with an outcome that are older than a day. If
+// the number of remaining orders with an outcome exceeds kept, it also deletes the oldest ones. It returns the number of
+// deleted orders. Orders with an unknown outcome are not deleted. Otherwise their callers could send the idempotency keys again
+// after the catalog has forgotten them. The amounts in the budgets remain. Prune does nothing in a durable ledger, from which
+// only [Ledger.ForgetRefused] deletes orders.
 func (l *Ledger) Prune(ctx context.Context, kept int) (forgotten int, err error) {
 	if l.IsDurable() {
 		return 0, nil
