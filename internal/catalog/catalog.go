@@ -145,7 +145,7 @@ type Version struct {
 // Version returns the generation with its ETag.
 func (g Generation) Version() Version { return Version{Generation: g, Etag: g.Etag()} }
 
-// File describes a result file. Requests for the file use the base URL and not the address in the record.
+// File describes a result file. The client requests the file under the base URL, and ignores the address in the record.
 type File struct {
 	ContentType string // empty if missing from the record
 	SizeBytes   *int64 // nil if missing from the record

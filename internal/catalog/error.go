@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Kind classifies errors by the way in which a caller can handle them. Package service maps each kind to one gRPC status.
+// Kind is the class of an error. It determines how a caller can handle the error. Package service maps each kind to one gRPC
+// status.
 type Kind uint8
 
 // The kinds of errors. The zero value is not a kind.
@@ -42,8 +43,8 @@ type Violation struct {
 	Description string
 }
 
-// Error is the type of every error that this package returns, except the errors of the caller's context, which are returned
-// unchanged. Strings from the catalog are shortened, and anything that looks like an API key is redacted.
+// Error is the type of all errors from this package, except the errors of the caller's context, which are returned unchanged.
+// Strings from the catalog are shortened, and anything that looks like an API key is redacted.
 type Error struct {
 	Kind       Kind
 	Op         string // route, such as "GET /generations/{id}"

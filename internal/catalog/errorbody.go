@@ -122,8 +122,8 @@ const (
 	maxViolationDepth = 4
 )
 
-// readViolations collects the invalid fields in an error. Their possible forms are listed in rules.go. list is the folded name
-// of the member that contains the value, or "" for the error itself.
+// readViolations collects the invalid fields in an error. rules.go describes the forms in which an error can contain them. list
+// is the folded name of the member that contains the value, or "" for the error itself.
 func (e *errorBody) readViolations(v JSON, list string, depth int) {
 	if depth > maxViolationDepth {
 		return

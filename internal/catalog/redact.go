@@ -27,8 +27,8 @@ type redactor struct {
 	spelled []string // spellings of the API key in lower case; computed on first use
 }
 
-// shortestKey is the minimum length of an API key that is redacted. A shorter one is probably an ordinary word, which may occur
-// in other text.
+// shortestKey is the minimum length of an API key that is redacted, in bytes. A shorter key is probably an ordinary word, which
+// may occur in other text.
 const shortestKey = 8
 
 func newRedactor(key string) *redactor {

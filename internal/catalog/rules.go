@@ -18,8 +18,9 @@ var (
 	quoteWrappers      = names("quote", "price", "cost", "data", "result", "response", "payload")
 )
 
-// An account's ID is in a member in accountIDNames, or in a member in ownerIDNames of an object in accountHolders. A user is not an
-// account, because several users of an organization can have API keys for the same account.
+// An account's ID is in a member whose name is in accountIDNames. It can also be in a member whose name is in ownerIDNames,
+// inside an object whose name is in accountHolders. A user is not an account, because several users of an organization can have
+// API keys for the same account.
 var (
 	accountIDNames = names("accountId", "organizationId", "workspaceId", "customerId")
 	accountHolders = names("account", "organization", "workspace", "customer")
@@ -179,8 +180,8 @@ var contentCodes = map[string]Kind{
 	"contentnotready": KindContentNotReady, "notready": KindContentNotReady, "generationnotready": KindContentNotReady,
 }
 
-// secretNames contains the names of members that are never stored. The exception is an object whose name is in keyNames. It
-// describes an API key, and is stored without its members in keySecretNames.
+// secretNames contains the names of members that are never stored. The exception is an object whose name is in keyNames. Such
+// an object describes an API key, and is stored without its members in keySecretNames.
 var (
 	secretNames = set(append(names("apiKey", "key", "keyValue", "rawKey", "token", "accessToken", "apiToken", "bearer",
 		"secret", "clientSecret", "authorization", "password", "credential", "credentials"), contentURLNames...))
