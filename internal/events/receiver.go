@@ -27,8 +27,8 @@ func (r *receiver) room(now time.Time) int {
 	return maxInFlight
 }
 
-// done records the result of an attempt. fails and recovers report whether a failure or a recovery must be logged. The failure
-// of a retry is not logged.
+// done records the result of an attempt. fails reports whether a failure must be logged, and recovers whether a recovery must
+// be logged. The failure of a retry is not logged.
 func (r *receiver) done(delivered, retried bool, now time.Time) (fails, recovers bool) {
 	fails, recovers = !delivered && !retried && !r.logged, delivered && r.logged
 	r.logged = r.logged && !delivered || fails
