@@ -100,8 +100,8 @@ func (l *Ledger) ContentCopied(ctx context.Context, j Job, made StoredCopy) erro
 	})
 }
 
-// CopyAbandoned returns a change that records that copying a result was abandoned. If the ledger has an earlier copy, that copy
-// remains in use.
+// CopyAbandoned returns a change that abandons the request for a copy. If the ledger has an earlier copy, that copy remains in
+// use.
 func CopyAbandoned(j Job, problem string) Change {
 	return func(tx *transaction) error {
 		return tx.endContent(j, `state = CASE WHEN object <> '' THEN {copied} ELSE {not copied} END, problem = $2`, storable(problem))

@@ -122,7 +122,7 @@ func ofOwner(owner *string, generations []string) *clauses {
 	return c
 }
 
-// attributions stores the attributions of the orders that match a condition in the map own. The key is the generation.
+// attributions fills own with the attributions of the orders that match a condition. The key of own is the generation.
 func attributions(tx *transaction, own map[string]Attribution, condition string, args ...any) error {
 	return tx.query(func(row scanner) error {
 		one, generation, record := Attribution{}, "", ""

@@ -32,7 +32,7 @@ func (l *Ledger) Prune(ctx context.Context, kept int) (forgotten int, err error)
 	return forgotten + surplus, err
 }
 
-// ForgetRefused deletes, in steps, rejected orders that are older than a day and than the resend window. It returns their
+// ForgetRefused deletes, in steps, rejected orders that are older than both a day and the resend window. It returns their
 // number. Orders that an operator declared rejected are kept, because the decision can be corrected.
 func (l *Ledger) ForgetRefused(ctx context.Context) (forgotten int, err error) {
 	owners, err := ask(ctx, l, scanText, eachOwner("orders", "state = {refused}"))

@@ -35,8 +35,8 @@ func (d Difference) String() string {
 // Verified is the result of a verification.
 type Verified struct{ Orders, Budgets, Differences int }
 
-// comparison compares recorded amounts with sums over other rows. Both queries select the order, the owner, the period and its
-// start, a suffix for the names of the amounts, and the amounts.
+// comparison compares recorded amounts with sums over other rows. The queries recorded and journal both select the order, the
+// owner, the period and its start, a suffix for the names of the amounts, and the amounts.
 type comparison struct {
 	amounts           []string
 	recorded, journal string
