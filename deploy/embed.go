@@ -1,4 +1,4 @@
-// Package deploy carries the schema of the callers file.
+// Package deploy embeds the schema of the callers file.
 package deploy
 
 import _ "embed"
