@@ -1,11 +1,11 @@
-// Package admin serves operators, not callers: probes, metrics, the status page, orders and profiles. The probes, the
-// nameless metrics and the page's files are open to every client that can connect. All other routes require an operator.
+// Package admin serves the admin listener: probes, metrics, the status page, orders and profiles. Every client that can connect
+// may request the probes, the metrics without names, and the page's files. All other routes require an operator.
 package admin
 
 import (
 	"context"
 	"net/http"
-	_ "net/http/pprof" //nolint:gosec // nothing else serves its handlers, and only operators reach them
+	_ "net/http/pprof" //nolint:gosec // its handlers are served only to operators
 
 	"github.com/easel-grpc/easel/internal/crossorigin"
 	"github.com/easel-grpc/easel/internal/service"
@@ -15,16 +15,16 @@ import (
 type Config struct {
 	// Status provides the data for the probes and the status page.
 	Status Status
-	// Metrics is served at /metrics to operators. Nameless is served to all other clients. It omits the names of owners and
+	// Metrics is served at /metrics to operators, and Nameless to all other clients. Nameless omits the names of owners and
 	// callers.
 	Metrics, Nameless http.Handler
-	// Prove authenticates an operator by the authorization headers of a request, and returns the operator's name. Its errors are
+	// Prove authenticates an operator from a request's authorization headers, and returns the operator's name. Its errors are
 	// gRPC statuses. If Prove is nil, every client on this machine is an operator.
 	Prove func(ctx context.Context, authorization []string) (name string, err error)
 	// Orders serves the ledger's orders.
 	Orders Orders
-	// Addr is the listener's bound address. ConfiguredAddr is the address in the settings. Together with AllowedHosts, they
-	// determine the Host headers that are accepted; see crossorigin.AdminHosts.
+	// Addr is the listener's bound address, and ConfiguredAddr is the listener's address in the settings. Together with
+	// AllowedHosts, they determine the accepted Host headers; see crossorigin.AdminHosts.
 	Addr, ConfiguredAddr string
 	AllowedHosts         []string
 }
@@ -52,7 +52,7 @@ func NewScraped(config Config) http.Handler {
 	return config.guard(mux)
 }
 
-// guard rejects requests that web pages of other origins send, and requests whose host is not allowed.
+// guard rejects requests from web pages of other origins, and requests whose Host header is not allowed.
 func (c Config) guard(handler http.Handler) http.Handler {
 	hosts := crossorigin.AdminHosts(c.AllowedHosts, c.ConfiguredAddr, c.Addr)
 	deny := func(w http.ResponseWriter, _ *http.Request, why error) { refuse(w, service.Status(why).Err()) }
@@ -89,7 +89,7 @@ func (c Config) routes() []route {
 		{"POST /events:replay", forOperator, answers(c.Orders.replay)},
 		{"POST /contents:fetch", forOperator, answers(c.Orders.fetchContent)},
 		{"POST /contents:adopt", forOperator, answers(c.Orders.adoptContents)},
-		{"GET /debug/pprof/", forOperator, http.DefaultServeMux.ServeHTTP}, // net/http/pprof registers its handlers there
+		{"GET /debug/pprof/", forOperator, http.DefaultServeMux.ServeHTTP}, // net/http/pprof registers its handlers with this mux
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 const (
 	crowded      = 0.8              // used fraction of a limit or a budget
 	stale        = 60 * time.Second // age of the last response for a render, while all API keys are healthy
-	persistent   = 3                // number of consecutive failed polls of an API key from which the warning is grave
+	persistent   = 3                // number of consecutive failed polls that makes the warning about an API key grave
 	longWaiting  = 10 * time.Second // time that a request has waited for a permit
 	unknownLong  = 10 * time.Minute // age of an order whose outcome is unknown
 	silentLong   = 30 * time.Minute // age of an undelivered event
@@ -31,7 +31,7 @@ type concern struct {
 // concerns is the list of warnings.
 type concerns []concern
 
-// add adds a warning if holds is true.
+// add adds a warning if its condition holds.
 func (c *concerns) add(holds, grave bool, format string, args ...any) {
 	if holds {
 		*c = append(*c, concern{Grave: grave, Text: fmt.Sprintf(format, args...)})
@@ -68,8 +68,8 @@ func graveFirst(a, b concern) int {
 	return 1
 }
 
-// addKeys adds a warning for each unhealthy condition of API keys. An occasional failed poll is not grave, and neither is a
-// caller's invalid API key.
+// addKeys adds a warning for each condition in which an API key is unhealthy. Occasional failed polls and a caller's
+// invalid API key are not grave.
 func (c *concerns) addKeys(r *report) {
 	troubled := 0
 	for _, row := range []struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// Erasure selects orders. One step of an erasure removes their content from the ledger.
+// Erasure is the request for one step of an erasure. It selects the orders whose content is removed from the ledger.
 type Erasure struct {
 	// Owner, LabelName with LabelValue, and Generation are conditions. At least one must be set. An order must match all
 	// conditions that are set.
@@ -22,14 +22,14 @@ type Erasure struct {
 	After *ledger.Position `json:"after,omitempty"`
 }
 
-// Erased is the result of a step.
+// Erased is the result of one step of an erasure.
 type Erased struct {
 	// Erased is the number of orders that this step has erased.
 	Erased int64 `json:"erased"`
 	// Left maps each item that was not erased to the reason. An item is an order whose outcome is unknown, or the store of
 	// results if copies remain in it.
 	Left map[string]string `json:"left,omitempty"`
-	// Next is the position of the next step; nil after the last step.
+	// Next is the position at which the next step starts; nil after the last step.
 	Next *ledger.Position `json:"next,omitempty"`
 }
 
@@ -68,7 +68,8 @@ func (o Orders) erase(ctx context.Context, asked Erasure) (Erased, error) {
 // deleteTime is the maximum time that an operator's request waits for the deletion of copies.
 const deleteTime = 10 * time.Second
 
-// forgetContents waits for the deletion of the copies of erased results, for at most [deleteTime].
+// forgetContents waits for at most [deleteTime] until the copies of erased results are deleted. If copies remain, it adds
+// the reason to done.Left.
 func (o Orders) forgetContents(ctx context.Context, done *Erased) {
 	if o.Contents == nil {
 		return
@@ -87,7 +88,7 @@ func (o Orders) forgetContents(ctx context.Context, done *Erased) {
 	}
 }
 
-// chosen returns the orders for one step.
+// chosen returns the selected orders of one step.
 func (o Orders) chosen(ctx context.Context, asked Erasure) ([]ledger.Order, error) {
 	filter, after := ledger.Filter{AnyState: true, Generation: asked.Generation}, ledger.Position{}
 	if asked.Owner != "" {

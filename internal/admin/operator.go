@@ -13,8 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Routes returns the patterns of all routes. The value of a pattern is true if its route is open. An open route does not
-// require an operator.
+// Routes returns the patterns of all routes. The value is true for an open route, which does not require an operator.
 func Routes() map[string]bool {
 	all := map[string]bool{}
 	for _, r := range (Config{}).routes() {
@@ -59,8 +58,8 @@ func isLocal(r *http.Request) bool {
 	return crossorigin.IsLoopback(r.RemoteAddr) && r.Header.Get("X-Forwarded-For") == "" && r.Header.Get("Forwarded") == ""
 }
 
-// authorization returns the authorization headers of a request. An operator can enter a token as the password in a browser.
-// authorization returns such a password as a bearer token.
+// authorization returns the authorization headers of a request. In a browser, an operator enters a token as the password. In
+// this case, authorization returns the token as a bearer token.
 func authorization(r *http.Request) []string {
 	if _, token, ok := r.BasicAuth(); ok {
 		return []string{"Bearer " + token}

@@ -22,10 +22,11 @@ type Orders struct {
 	Ledger *ledger.Ledger
 	// Catalog reads the generation that an operator records as the outcome of an order. It uses the shared API key.
 	Catalog *catalog.Client
-	// SharedKey is the shared API key; nil if callers use their own. Without a shared API key, an order is known not to be
-	// resent only if it is older than the resend window.
+	// SharedKey is the shared API key; nil if callers use their own. Without a shared API key, an order may be resent until
+	// its resend window is over.
 	SharedKey *catalog.Credential
-	// Contents stores copies of results, which are deleted with erased orders. Nil means that there are no copies.
+	// Contents stores the copies of results. When an order is erased, the copy of its result is deleted. Nil means that
+	// there are no copies.
 	Contents *content.Results
 }
 
@@ -99,7 +100,7 @@ func stateOf(o ledger.Order) string {
 
 // OrderQuery selects orders.
 type OrderQuery struct {
-	// Name is an order ID, a generation ID or an idempotency key. If it is set, it is the only condition.
+	// Name is an order ID, a generation ID or an idempotency key. If Name is set, all other conditions are ignored.
 	Name string `json:"name,omitempty"`
 	// Unknown selects orders whose outcome is unknown. Reserved selects orders with reserved money. Held selects orders that
 	// have been waiting for their callers since the ledger was copied or restored.

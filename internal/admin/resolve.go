@@ -48,7 +48,7 @@ func (o Orders) resolve(ctx context.Context, asked Resolution) (Resolution, erro
 	return asked, err
 }
 
-// only returns the order with a name. It returns a problem if there is no such order, or if there are several.
+// only finds the order with the given name. It returns a problem if no order or more than one order has this name.
 func (o Orders) only(ctx context.Context, name string) (order ledger.Order, err error) {
 	found, err := o.Ledger.Find(ctx, name, maxNamed)
 	if err != nil {
@@ -93,7 +93,7 @@ func (o Orders) check(ctx context.Context, order ledger.Order, asked Resolution)
 	return nil
 }
 
-// isImpossible returns the problem that explains why an operator can't set an order's outcome.
+// isImpossible returns the problem for an order whose outcome an operator can't set. Its text contains the reason.
 func isImpossible(order ledger.Order) error {
 	switch {
 	case order.Generation != "":

@@ -22,7 +22,7 @@ type Status struct {
 	Ledger            func() ledger.Reading
 	Copies            bool                       // whether results are copied into a store
 	Serving           func(context.Context) bool // whether the server should receive calls
-	Problems          func() map[string][]error  // errors of the last reload by setting; issuers' key errors are under [Issuers]
+	Problems          func() map[string][]error  // errors of the last reload, by setting; errors from reading issuers' keys are under [Issuers]
 }
 
 // Issuers is the key in [Status.Problems] for errors from reading issuers' keys.
@@ -62,8 +62,8 @@ type report struct {
 	Generations []watch.PolledGeneration `json:"generations"` // at most 100, longest time since the last response first
 }
 
-// limiters contains the limiters that grant no permits and the limiters that requests wait for. The keys are fingerprints of
-// API keys.
+// limiters contains, by fingerprint of the API key, the limiters that reject or delay requests, and the limiters with
+// waiting requests.
 type limiters map[string]limiter.State
 
 // report returns the current report.
