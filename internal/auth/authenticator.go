@@ -156,9 +156,9 @@ func (a *Authenticator) byToken(token string) (*Identity, error) {
 	return a.listed(func(l *List) *Caller { return l.subjects[subject] }, errSubjectUnknown, until)
 }
 
-// listed returns the identity of the caller that find returns for the current list. If find returns nil, listed returns the error
-// missing. The identity stores find, so that it can be renewed after the list has changed. until is the time at which the
-// caller's JWT expires, zero without a JWT.
+// listed returns the identity of the caller that find returns for the current list. If find returns nil, listed returns missing
+// as the error. The identity keeps find, so that it can be renewed when the list changes. until is the time at which the caller's
+// JWT expires, or zero without a JWT.
 func (a *Authenticator) listed(find func(*List) *Caller, missing error, until time.Time) (*Identity, error) {
 	list := a.cfg.Callers.List()
 	c := find(list)
@@ -186,7 +186,7 @@ func (a *Authenticator) anonymous() (*Identity, error) {
 	return identity, nil
 }
 
-// shared returns the shared API key for requests of an owner. A weight of zero means 1.
+// shared returns the shared API key as the credential for an owner's requests. A weight of zero means 1.
 func (a *Authenticator) shared(owner string, weight float64) catalog.Credential {
 	key := *a.cfg.SharedKey
 	key.Owner, key.Weight = owner, cmp.Or(weight, 1)

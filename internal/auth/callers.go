@@ -87,11 +87,12 @@ type Subject struct{ Issuer, Name string }
 
 // List contains the entries of a callers file.
 type List struct {
-	// Callers has the order of the file. Issuers and Teams have names as keys.
+	// Callers is in file order. Issuers and Teams are keyed by name.
 	Callers []*Caller
 	Issuers map[string]*Issuer
 	Teams   map[string]Team
-	// Total contains the budget that all callers share, and the receiver of events about this budget. Its other fields are empty.
+	// Total contains the budget that all callers share, and the receiver of events about this budget. The other fields of Total
+	// are empty.
 	Total Team
 
 	owners       map[string]Team // teams by owner name; includes an entry for each caller without a team

@@ -81,7 +81,7 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 		for _, name := range k.Properties {
 			p.fault(strings.TrimPrefix(path+"/"+name, "/"), "unknown member; the members here are %s", members)
 		}
-	case *kind.PropertyNames: // only team names have rules; the location in the error may be wrong
+	case *kind.PropertyNames: // only team names have such rules, and the location in the error is unreliable
 		_, rule := described([]string{"teams"})
 		p.fault("teams/"+k.Property, "%s", rule)
 	default:

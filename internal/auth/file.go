@@ -30,8 +30,8 @@ func (c *Callers) Weight(owner string) float64 {
 	return c.List().owners[owner].Weight
 }
 
-// LoadCallers reads the callers file. If applied is not nil, it is called with the contents now and after each valid change. Each
-// change is logged. If the changed file is invalid, the error is logged instead, and the previous list remains in use. Errors
+// LoadCallers reads the callers file. If applied is not nil, it is called with the first list, and with each later list that is
+// valid. Each change is logged. If a changed file is invalid, LoadCallers logs the error and keeps the previous list. Errors
 // never quote the file.
 func LoadCallers(path string, logger *slog.Logger, applied func(*List)) (*Callers, error) {
 	current := &List{}

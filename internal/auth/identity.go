@@ -51,8 +51,8 @@ func Of(ctx context.Context) *Identity {
 	return unauthenticated
 }
 
-// Subject returns the key under which the server counts the caller's concurrent calls. This is the caller's name. If the caller
-// has no name, it is the tenant of the API key.
+// Subject returns the key under which the server counts the caller's concurrent calls: the caller's name or, if it has no name,
+// the tenant of its API key.
 func (i *Identity) Subject() string { return cmp.Or(i.Caller, string(i.APIKey.Tenant)) }
 
 // SeesAll reports whether the caller sees the orders of every owner. This is true for operators, and for every caller if
@@ -90,7 +90,8 @@ type Certificate struct {
 	// Until is the earliest expiry time in the certificate's chain. If there are several chains, it is the latest of their earliest
 	// expiry times.
 	Until time.Time
-	// Counts reports whether a handshake would still accept the certificate. For example, it returns false if the CA was removed.
+	// Counts reports whether a handshake would still accept the certificate. For example, it returns false after the CA of the
+	// certificate was removed.
 	Counts func() bool
 }
 

@@ -100,7 +100,7 @@ func (c *Callers) KeyProblems() map[string]error {
 	return all
 }
 
-// interval returns the minimum time between the starts of two reads.
+// interval returns the minimum time between the starts of two reads of the issuer's keys.
 func (i *Issuer) interval() time.Duration {
 	switch {
 	case i.KeysFile != "":

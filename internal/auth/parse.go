@@ -138,7 +138,7 @@ func (p *parser) addCaller(path string, entry caller) {
 func (p *parser) addCredentials(path string, entry caller, c *Caller) {
 	for n, text := range entry.Tokens {
 		_, digits, _ := strings.Cut(text, ":")
-		sum, _ := hex.DecodeString(digits) // the schema requires 64 digits
+		sum, _ := hex.DecodeString(digits) // cannot fail, because the schema requires 64 hexadecimal digits
 		claim(p, p.list.tokens, tokenHash(sum), c, fmt.Sprintf("%stokens/%d", path, n))
 	}
 	for n, name := range entry.Certificates {
