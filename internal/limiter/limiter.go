@@ -18,7 +18,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Class is the class of a request. Among requests of the same owner, those of the lowest class start first.
+// Class is the class of a request. Of the same owner's requests, those in the lowest class start first.
 type Class uint8
 
 // The classes.
@@ -39,16 +39,16 @@ const (
 	// MiB of memory.
 	MaxInFlight   = 64
 	firstInFlight = 16   // initial number of requests that may be in flight
-	minInFlight   = 4    // minimum of the allowed number, so that one slow request does not block all others
+	minInFlight   = 4    // minimum number of requests that may be in flight, so that one slow request does not block all others
 	decrease      = 0.75 // factor by which a 429 reduces the allowed number of requests in flight
-	increase      = 0.25 // added to the allowed number N of requests in flight after N successes
+	increase      = 0.25 // increase of the allowed number N of requests in flight after N successes
 	reservedPart  = 16   // one of every 16 slots is reserved for owners with fewer than fewInFlight requests in flight
 	fewInFlight   = 2    // see reservedPart
-	noPollRate    = 1e6  // initial number of polls per second; so high that it is no limit
+	noPollRate    = 1e6  // initial poll rate in polls per second; so high that it is no limit
 
 	maxFailures = 5 // number of consecutive failures after which no request is retried
 
-	minStarts = 32 // minimum number of started requests from which the time in the queue is estimated
+	minStarts = 32 // number of started requests that are needed to estimate the time in the queue
 )
 
 // Request describes a request that needs a permit.
@@ -85,7 +85,7 @@ type Limiter struct {
 	limit    float64 // number of requests that may be in flight
 	inFlight int
 	queue    queue
-	busy     time.Time // time since which the queue has not been empty
+	busy     time.Time // time when the queue last became non-empty
 	starts   int       // number of requests that have started since busy
 	failures int       // number of consecutive failures
 	pause    pause
@@ -99,14 +99,15 @@ func New(maxInFlight int) *Limiter {
 	return &Limiter{max: most, limit: most, queue: queue{owners: map[string]*owner{}}, polls: rate.NewLimiter(noPollRate, noPollRate)}
 }
 
-// SetPollRate sets the maximum number of polls per second. All polls of a second may start at the same time.
+// SetPollRate sets the maximum number of polls per second. All polls of one second may start at once.
 func (l *Limiter) SetPollRate(perSecond float64) {
 	l.polls.SetLimit(rate.Limit(perSecond))
 	l.polls.SetBurst(max(1, int(perSecond)))
 }
 
-// Acquire waits for a permit, which the caller must release. It returns an [*Error] if the daily cap rejects an order, or as
-// soon as it is known that the request cannot start before the deadline of ctx. If ctx is canceled, it returns the cause.
+// Acquire waits for a permit, which the caller must release. It returns an [*Error] if the daily cap rejects an order. It also
+// returns an [*Error] as soon as it is known that the request cannot start before the deadline of ctx. If ctx is canceled, it
+// returns the cancellation cause.
 func (l *Limiter) Acquire(ctx context.Context, r Request) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -214,7 +215,7 @@ func (l *Limiter) grant(now time.Time) {
 }
 
 // next returns the request that starts next. If no request may start yet, it returns nil and the time until the next check.
-// Zero means that the next check follows the end of a request in flight.
+// Zero means that the next check follows a new request or the end of a request in flight.
 func (l *Limiter) next(now time.Time) (_ *Permit, check time.Duration) {
 	if len(l.queue.waiting) == 0 || l.pause.probe != nil || l.inFlight >= int(l.limit) {
 		return nil, 0
@@ -248,6 +249,6 @@ func (l *Limiter) start(w *Permit, now time.Time) {
 	l.queue.start(w)
 	if w.probesCap = w.Class == Order && l.cap.isReached(now); w.probesCap {
 		l.cap.nextProbe = now.Add(capInterval)
-		l.review(now) // rejects the other orders until the probe has a result
+		l.review(now) // the other orders are rejected until the probe has a result
 	}
 }

@@ -24,8 +24,8 @@ type pause struct {
 // left returns the remaining time of the pause.
 func (p *pause) left(now time.Time) time.Duration { return max(0, p.until.Sub(now)) }
 
-// begin starts or extends a pause. isLate means that the request started before the latest pause. Such a result only extends
-// the current pause, if the catalog requests a longer one.
+// begin starts or extends a pause. isLate means that the request was sent before the latest pause. Such a request's result
+// never starts a pause of its own: it can only extend the current one if the catalog requests a longer pause.
 func (p *pause) begin(r Result, isLate bool, now time.Time) {
 	length := min(r.RetryAfter, askedPause)
 	if length <= 0 && !isLate {
@@ -48,7 +48,7 @@ func (p *pause) end(permit *Permit, o Outcome, now time.Time) {
 	p.probe = nil
 	switch o {
 	case Throttled, Unavailable, Abandoned, Unused:
-	case Failed: // the other requests would fail too
+	case Failed: // the other requests would fail too, so the pause starts again
 		p.begin(Result{Outcome: p.reason}, false, now)
 	default: // a late result may have extended the pause
 		if p.closed = p.left(now) > 0; !p.closed {
@@ -62,7 +62,8 @@ type dailyCap struct{ until, nextProbe time.Time }
 
 func (d *dailyCap) isReached(now time.Time) bool { return now.Before(d.until) }
 
-// isClosed reports whether the cap rejects an order now. If it does not, an order may probe a cap that is reached.
+// isClosed reports whether the cap rejects an order now. If the cap is reached but isClosed returns false, the order may be
+// sent as a probe.
 func (d *dailyCap) isClosed(now time.Time) bool { return d.isReached(now) && now.Before(d.nextProbe) }
 
 func (d *dailyCap) reach(now time.Time) {

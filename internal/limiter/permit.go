@@ -38,7 +38,7 @@ type Permit struct {
 	deadline  time.Time     // zero if the request has no deadline
 	decided   chan struct{} // closed when the permit is granted or rejected; nil if the request did not wait
 	err       error         // reason for a rejection
-	granted   time.Time     // zero if it is not granted
+	granted   time.Time     // time of the grant; zero until the permit is granted
 	probesCap bool          // the request is an order that probes whether the daily cap still applies
 	pauses    int           // number of pauses when the permit was granted
 	released  bool
@@ -64,8 +64,8 @@ func (p *Permit) Release(r Result) {
 }
 
 // adapt changes the allowed number of requests in flight by additive increase and multiplicative decrease. The increase is slow
-// because each 429 costs a pause and the time of the probe after it. A 429 changes nothing if the request started before the
-// latest pause, or was the probe after it.
+// because each 429 costs a pause and the time of the probe after it. A 429 changes nothing if its request started before the
+// latest pause, or was the probe after that pause.
 func (l *Limiter) adapt(p *Permit, o Outcome) {
 	switch {
 	case o == Passed && len(l.queue.waiting) > 0:

@@ -27,7 +27,7 @@ type queue struct {
 // owner is an owner's state in the queue.
 type owner struct {
 	weight   float64
-	tag      float64 // tag of its next request
+	tag      float64 // tag of the owner's next request
 	inFlight int
 	waiting  int
 }

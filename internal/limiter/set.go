@@ -8,7 +8,7 @@ import (
 
 const (
 	keptLimiters = 64          // number of limiters at which a set first removes idle limiters
-	keptTime     = time.Minute // time since its last use after which an idle limiter may be removed
+	keptTime     = time.Minute // time without use after which an idle limiter may be removed
 )
 
 // Set holds the limiters of all API keys in use. It is safe for concurrent use.
