@@ -11,8 +11,8 @@ const (
 	visibleTime      = 15 * time.Second       // maximum age of changes that are read again; longer than any transaction, because a change becomes visible only when it is committed
 )
 
-// Announce reads the latest changes from the ledger and passes them to the hub, until ctx is done. These are terminal states,
-// deletions and, if a watch needs them, new orders. Any process may have written them.
+// Announce reads the latest changes from the ledger and passes them to the hub, until ctx is done. The changes are terminal
+// states, deletions and, if a watch needs them, new orders. Any process may have recorded them.
 func (o *Orders) Announce(ctx context.Context) {
 	answered := time.Now()
 	for o.awaitPlaced(ctx) {
@@ -40,7 +40,8 @@ func (o *Orders) announce(ctx context.Context, within time.Duration) error {
 	return err
 }
 
-// awaitPlaced waits until this process has placed an order, or announceInterval is over. It returns false if ctx is done first.
+// awaitPlaced waits until this process has placed an order, or until announceInterval has passed. It returns false if ctx is
+// done first.
 func (o *Orders) awaitPlaced(ctx context.Context) bool {
 	if !sleep(ctx, announcePause) {
 		return false

@@ -54,7 +54,7 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 			if err := s.renew(ctx); err != nil {
 				return nil, err
 			}
-		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // if the wait was canceled or its deadline was extended, the next call to over decides
+		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // after a cancellation or an extended deadline, the next call of over decides
 			return nil, err
 		}
 	}
@@ -68,8 +68,8 @@ func (s *submission) lasts(waiting context.Context) bool {
 	return s.end().After(deadline)
 }
 
-// waits returns the context for a wait: for a permit, or for the end of a pause. The context is done when the time of all
-// callers is over, the order expires, the last caller leaves, no further attempt may start, or the lease must be renewed.
+// waits returns the context for a wait: for a permit, or for the end of a pause. The context is done when no caller has any time
+// left, the order expires, the last caller leaves, no further attempt may start, or the lease must be renewed.
 func (s *submission) waits(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,9 +98,9 @@ func (s *submission) end() time.Time {
 	return end
 }
 
-// over returns an error if no further attempt may start: the time of all callers is over, the order has expired, the process
-// stops, or the order was certainly not accepted and no caller waits for it. The error is the last attempt's error, or an unknown
-// outcome if no attempt has failed.
+// over returns an error if no further attempt may start. This is the case if no caller has any time left, the order has expired,
+// or the process is stopping. It is also the case if the order was certainly not accepted and no caller waits for it. The error
+// is the last attempt's error, or an unknown outcome if no attempt has failed.
 func (s *submission) over() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,14 +8,14 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Owned returns the attributions of those of the given generations that belong to an owner. A nil owner means any owner. The
-// result omits generations that belong to other owners or have no order.
+// Owned returns the attributions of the given generations, by generation ID. It omits generations that belong to other owners
+// or have no order. A nil owner means any owner.
 func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...string) (map[string]ledger.Attribution, error) {
 	return o.Ledger.Attributions(ctx, owner, generationIDs...)
 }
 
-// maxCovered is the maximum number of existing generations, and of unsettled generations, that a watch of everything covers at
-// its start.
+// maxCovered is the maximum number of existing generations that a watch of everything covers at its start. The same maximum
+// applies separately to unsettled generations.
 const maxCovered = 10_000
 
 // Existing returns the IDs of the newest generations that match a filter and that the catalog still has.

@@ -27,7 +27,7 @@ const (
 	NotPlaced Outcome = "not_placed"
 )
 
-// outcomes maps the answers that contain no generation to outcomes.
+// outcomes maps the answers without a generation to the outcomes that callers receive.
 var outcomes = map[lifecycle.Answer]Outcome{lifecycle.NotPlaced: NotPlaced, lifecycle.Unknown: Unknown}
 
 // Error is an error from [Orders.Place]. It contains the outcome of the order, and the reason why Place returned no generation.
@@ -62,8 +62,8 @@ var leavesOpen = map[catalog.Kind]bool{
 	catalog.KindOutcomeUnknown: true, catalog.KindInProgress: true, catalog.KindKeyReused: true, catalog.KindOrderExpired: true,
 }
 
-// outcomeUnknown converts a catalog error of another kind into an unknown outcome. The result keeps the status, code and
-// message.
+// outcomeUnknown converts a catalog error of any other kind to [catalog.KindOutcomeUnknown]. The result keeps the status, code
+// and message of the catalog error.
 func outcomeUnknown(said *catalog.Error, err error) *catalog.Error {
 	return &catalog.Error{
 		Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Status: said.Status, Code: said.Code,
@@ -114,7 +114,7 @@ func inDoubt(err error) error {
 // mostProblem is the maximum length of a recorded problem, in bytes.
 const mostProblem = 256
 
-// problem returns a short description of a catalog error for operators. It is empty if err is not about an attempt.
+// problem returns a short description of a catalog error for operators. It returns "" if err does not come from an attempt.
 func problem(err error) string {
 	e, ok := errors.AsType[*catalog.Error](err)
 	if !ok || e.Kind == catalog.KindOrderExpired {

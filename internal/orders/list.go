@@ -18,7 +18,8 @@ type Listed struct {
 	settled bool // whether the cost is final
 }
 
-// List returns up to most generations whose orders match a filter, newest first. The list starts after the given position.
+// List returns the generations whose orders match a filter, newest first, starting after the given position. most is the
+// maximum number of generations.
 func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Position, most int) (all []Listed, err error) {
 	found, err := o.Ledger.List(ctx, f, after, most)
 	for _, order := range found {
@@ -29,8 +30,8 @@ func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 	return all, err
 }
 
-// ListedLater records the states in a catalog list that are later than the recorded states. It stops after one second. States
-// that it could not record are recorded by the next list or by the settle job.
+// ListedLater compares a catalog list with the recorded generations, and records each listed state that is later. It stops
+// after one second. The next list or the settle job records the remaining states.
 func (o *Orders) ListedLater(ctx context.Context, cred catalog.Credential, recorded []Listed, listed *catalog.List) {
 	var later []watch.Sighting
 	for _, r := range recorded {

@@ -92,7 +92,7 @@ func (s *submission) keyRefused(err error) error {
 	if !ok || !s.orders.KeyFirst || !afterTheKey[withheld.Withheld] {
 		return nil
 	}
-	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // sent by a proxy, or about the idempotency key
+	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // the rejection comes from a proxy, or is about the idempotency key
 		return nil
 	}
 	return withheld.Err
@@ -110,7 +110,7 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 	end := time.Now().Add(recordWithin)
 	for pause := recordPause; ; pause *= 2 {
 		step, err = s.orders.Ledger.Conclude(ctx, s.order.ID, s.order.Leases, c)
-		if err == nil || errors.Is(err, ledger.ErrGenerationTaken) || time.Now().Add(pause).After(end) || !sleep(s.orders.stopping, pause) { //nolint:contextcheck // it outlives its call
+		if err == nil || errors.Is(err, ledger.ErrGenerationTaken) || time.Now().Add(pause).After(end) || !sleep(s.orders.stopping, pause) { //nolint:contextcheck // the retries may outlast the call
 			break
 		}
 	}

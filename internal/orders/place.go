@@ -24,13 +24,13 @@ type Request struct {
 	UpstreamKey    string // idempotency key for the catalog
 	MaxCostCents   *int64
 	Labels         map[string]string
-	// ExpireTime is the time after which the order is not sent, by the ledger's clock. Zero means no limit. It does not identify
-	// the order: the expire time of the first request applies.
+	// ExpireTime is the time after which the order is not sent, by the ledger's clock. Zero means no limit. It is not part of
+	// the order's identity: if a request is repeated, the expire time of the first request applies.
 	ExpireTime time.Time
-	// Terms returns the current terms of the caller, or an error if it may no longer order. It is called before the order is
-	// quoted, and again in the transaction that writes it. It must not block. Nil allows everything.
+	// Terms returns the current terms of the caller, or an error if the caller may no longer order. It is called before the
+	// order is quoted, and again in the transaction that writes the order. It must not block. Nil allows everything.
 	Terms func() (Terms, error)
-	// OrderID is set to the ledger's ID of the order, if the ledger has the order. It may be nil.
+	// OrderID receives the order's ID, if the ledger has the order. It may be nil.
 	OrderID *string
 }
 
@@ -50,7 +50,7 @@ func (r Request) terms() (Terms, error) {
 	return r.Terms()
 }
 
-// rowPause is the interval between a call's reads of an order while another process sends the order.
+// rowPause is the interval at which a call reads the row of an order while another process sends the order.
 const rowPause = 200 * time.Millisecond
 
 // Receipt describes an order that was placed.
@@ -192,8 +192,8 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 	return receipt, true, nil
 }
 
-// unasked converts a ledger error that occurred before anything was sent. If it is unknown whether a commit succeeded, the
-// outcome is unknown, because another process may find the order in the ledger and send it.
+// unasked returns the [Error] for a ledger error that occurred before anything was sent to the catalog. If it is unknown whether
+// a commit succeeded, the outcome is unknown, because another process may find the order in the ledger and send it.
 func (p *placing) unasked(err error) error {
 	_, doubt := errors.AsType[*ledger.Doubt](err)
 	switch {

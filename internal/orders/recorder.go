@@ -17,7 +17,7 @@ import (
 const (
 	mostText       = 64 << 10    // maximum length of a text in an event, in bytes
 	recordBatch    = 100         // maximum number of states in each transaction
-	settleFailures = 3           // number of consecutive orders with a failed recording after which a batch or a settle run fails
+	settleFailures = 3           // number of consecutive orders that can't be recorded after which a batch or a settle run fails
 	recordTimeout  = time.Second // timeout for a batch; short, because its transactions lock budgets
 )
 

@@ -88,7 +88,7 @@ func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	return isOutage(err)
 }
 
-// resend sends a leased order, and waits for its outcome. The lease was acquired after the time asked.
+// resend sends a leased order, and waits for its outcome. asked is a time before the lease was acquired.
 func (o *Orders) resend(ctx context.Context, shared catalog.Credential, order ledger.Order, asked time.Time) error {
 	shared.Owner = order.Owner
 	if o.Weight != nil {
@@ -118,7 +118,8 @@ func (o *outage) note(lasts bool) {
 	o.failures.Add(1)
 }
 
-// isOutage reports whether the catalog does not respond. A rejection by the limiter or an expired order is not an outage.
+// isOutage reports whether err means that the catalog does not respond. A rejection by the limiter and an expired order do not
+// count as an outage.
 func isOutage(err error) bool {
 	upstream, ok := errors.AsType[*catalog.Error](err)
 	if !ok {
@@ -133,7 +134,7 @@ func isOutage(err error) bool {
 
 func (o *outage) lasts() bool { return o.failures.Load() > 0 }
 
-// pause returns the delay before the next order.
+// pause returns the delay before the next order: least, doubled for each consecutive failure, but at most outagePauseMax.
 func (o *outage) pause(least time.Duration) time.Duration {
 	return min(least<<min(o.failures.Load(), 10), outagePauseMax)
 }

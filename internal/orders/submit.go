@@ -27,7 +27,7 @@ const (
 type submission struct {
 	orders  *Orders
 	cred    catalog.Credential // credential for every attempt
-	order   ledger.Order       // includes the inputs; includes the labels only if it was written for this submission
+	order   ledger.Order       // includes the inputs; includes the labels only if the order was written for this submission
 	placed  time.Time          // time when the order was written
 	leaveBy time.Time          // time by which an attempt under the lease must be sent
 	expires time.Time          // expire time of the order, by the clock of this process; zero means no limit
@@ -62,7 +62,7 @@ const (
 	doubtful                 // an attempt was rejected with a response outside the catalog's specification
 )
 
-// after returns the progress after another attempt.
+// after returns the progress after another attempt with the given result.
 func (p progress) after(posted catalog.Posted, err error) progress {
 	isRejected := posted == catalog.Answered && err != nil
 	switch {
@@ -76,8 +76,8 @@ func (p progress) after(posted catalog.Posted, err error) progress {
 	return sent
 }
 
-// submission creates a submission of an order, for a caller that waits until ctx is done. The order's lease was acquired after
-// the time leased.
+// submission returns a submission of an order, for a caller that waits until ctx is done. leased is a time before the order's
+// lease was acquired.
 func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order ledger.Order, leased time.Time) *submission {
 	s := &submission{
 		orders: o, cred: cred, order: order, placed: leased.Add(-order.Age), leaveBy: leased.Add(o.Ledger.Sendable(order)), mayExist: order.Leases > 1,
@@ -99,7 +99,7 @@ func (o *Orders) start(ctx context.Context, s *submission) {
 		o.submit(ctx, s)
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if o.submissions[s.order.ID] == s { // the submission of a later lease may have replaced it
+		if o.submissions[s.order.ID] == s { // a submission under a later lease may have replaced s
 			delete(o.submissions, s.order.ID)
 		}
 		close(s.ended)
@@ -117,7 +117,7 @@ func (o *Orders) joined(ctx context.Context, orderID string) *submission {
 	return s
 }
 
-// submit sends an order until it has an outcome, the lease is lost, or the time of all callers is over. For each attempt it
+// submit sends an order until it has an outcome, the lease is lost, or no caller has any time left. For each attempt, submit
 // acquires a permit, posts the order once, and records the result. Before each attempt after the first, it also renews the
 // lease.
 func (o *Orders) submit(ctx context.Context, s *submission) {
@@ -175,8 +175,8 @@ func (s *submission) withheld(err error) error {
 	return open
 }
 
-// backoff returns the delay before the next attempt. It doubles, with jitter. If the catalog requests a longer delay, backoff
-// returns that.
+// backoff returns the delay before the next attempt. The delay doubles with each attempt, with jitter. If the catalog requests
+// a longer delay, backoff returns the requested delay.
 func (o *Orders) backoff(attempt int, err error) time.Duration {
 	d := min(submitBackoff<<min(attempt, 10), submitPause)
 	d = d/2 + o.Catalog.Jitter(d/2)
