@@ -41,8 +41,8 @@ func Easel(t testing.TB) string {
 	return Build(t, "./cmd/easel")
 }
 
-// Main runs the tests of a package, and returns the exit code. A package needs it if its tests build programs or use a
-// [Database].
+// Main runs the tests of a package, and returns the exit code. A package needs Main if its tests build programs or use
+// a [Database].
 func Main(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "easel-test-")
 	if err != nil {

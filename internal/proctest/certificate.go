@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Certificate creates a self-signed certificate for a server on this machine and for a client, and returns its files.
-// The certificate is also the CA that verifies both.
+// Certificate creates a self-signed certificate that both a server on this machine and a client can use. It returns
+// the paths of the certificate and its key. The certificate is its own CA.
 func Certificate(t testing.TB, name string) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -217,9 +217,9 @@ func (p *Postgres) initialize() error {
 	return os.WriteFile(filepath.Join(data, "pg_hba.conf"), []byte(access), 0o600)
 }
 
-// Start starts the server if it is not running, and waits until it accepts connections. A new server cannot start
-// before the child processes of a killed server have exited. So after [Postgres.Kill] Start also waits for that. It
-// gives up after a minute.
+// Start starts the server if it is not running, and waits until it accepts connections. After [Postgres.Kill], a new
+// server cannot start before the child processes of the killed server have exited, so Start retries. It fails after a
+// minute.
 func (p *Postgres) Start() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -330,7 +330,8 @@ func freePort() (int, error) {
 }
 
 // unprivileged returns the credential with which PostgreSQL runs, because PostgreSQL refuses to run as root. If this
-// process runs as root, it chooses another user and makes that user the owner of dir. Otherwise it returns nil.
+// process runs as root, unprivileged chooses another user and makes that user the owner of dir. Otherwise it returns
+// nil.
 func unprivileged(dir string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

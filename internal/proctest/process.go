@@ -19,8 +19,8 @@ import (
 // directory of the processes.
 var Root = filepath.Join("..", "..")
 
-// startLimit is the maximum time until a process is ready. It is also the maximum time until a process has exited after
-// a signal.
+// startLimit is the maximum time until a process is ready, and also the maximum time until a process has exited after a
+// signal.
 const startLimit = 30 * time.Second
 
 // Process is a process that a test has started.
