@@ -2,8 +2,8 @@
 // the ledger.
 //
 // Two drivers use it. Package simulation runs the complete stack in virtual time, and package torture runs real
-// processes and kills them. Each driver has its own load and faults. Promises that only one driver can observe, such as
-// the times of polls, are checked in that driver.
+// processes and kills them. Each driver has its own load and faults. A promise that only one driver can check, such as
+// the times of polls, is part of that driver.
 //
 //	record  the events that callers observe
 //	run     all data about a run: the catalog's accounts, the ledger's orders and budgets, and the delivered events
@@ -13,7 +13,7 @@
 //	events  promises about the events that teams receive
 //	rest    a client of the REST API
 //
-// Only tests import it.
+// Only tests import this package.
 package promises
 
 import (
@@ -42,7 +42,7 @@ const (
 	Listed     = "listed"  // a list, or a watch of everything, contained a generation
 	Ordered    = "order"   // an order was sent
 	Placed     = "placed"  // the response to an order contained a generation
-	Rejected   = "refused" // an order was rejected, and its outcome means that it cannot exist
+	Rejected   = "refused" // an order was rejected, and its outcome means that no order exists
 	GaveUp     = "gaveup"  // a caller stopped repeating an order that may have been placed
 	Downloaded = "file"    // a result was downloaded
 	Deleted    = "deleted" // the caller deleted the generation
@@ -71,7 +71,7 @@ type Event struct {
 	Process    string // name of the process that responded
 	Text       string // code and reason of an error, idempotency key of an order, or digest of a result
 
-	Order   string        // idempotency key, if an error ended an order
+	Order   string        // idempotency key of the order that ended with the error
 	Outcome string        // outcome of the order in that error
 	Since   time.Duration // time when the order was sent
 	Lasts   time.Duration // time from sending an order to its deadline

@@ -16,8 +16,8 @@ import (
 
 // Run contains the events of a run, and the data with which they are compared.
 type Run struct {
-	IsShared  bool // callers share an API key, so Easel derives the idempotency keys for the catalog
-	HasLedger bool // the ledger outlives processes
+	IsShared  bool // whether callers share an API key; Easel then derives the idempotency keys for the catalog
+	HasLedger bool // whether there is a ledger that outlives the processes
 	HasEvents bool // teams receive events
 	Begin     time.Time
 	Healed    time.Duration // time when the last fault ended
@@ -192,8 +192,8 @@ func (r *Run) Orders() (all []Version) {
 	return all
 }
 
-// Excess returns the amounts in cents by which orders cost more than they had reserved, by budget. It also returns the
-// number of these orders.
+// Excess returns, by budget, the amounts in cents by which orders cost more than they had first reserved. It also
+// returns the number of these orders.
 func (r *Run) Excess() (by map[Budget]int64, orders int64) {
 	by = map[Budget]int64{}
 	first := map[string]Version{}

@@ -87,7 +87,7 @@ func (d deliveries) add(e Event) {
 }
 
 // watches returns the latest update that the event's process delivered to a watch of the event's generation. It returns
-// a zero Event if that watch is over, or the update is less than a second old.
+// a zero Event if that watch has ended, or if the update is less than a second old.
 func (d deliveries) watches(e Event) Event {
 	delivered := d.last[[2]string{e.Process, e.Generation}]
 	if d.over[fmt.Sprint(delivered.Actor, delivered.Stream)] || e.At-delivered.At < time.Second {
@@ -104,7 +104,7 @@ func noneTwice(r *Run, say Say) {
 		stream            int // set only for streams whose requests cannot send the known etags
 	}
 	delivered := map[view]string{}
-	single := map[string]bool{} // streams of one generation by actor and stream
+	single := map[string]bool{} // whether a stream watches a single generation, by actor and stream
 	for _, e := range r.Events {
 		name := fmt.Sprint(e.Actor, e.Stream)
 		if e.Kind == Opened && e.Generation != "" {
