@@ -33,8 +33,8 @@ type Value[T any] struct {
 	problem error     // error of the last read, which was logged
 }
 
-// Open reads the files and parses their contents. Later reads log each change, and each new error once. what is the
-// name of the value in these log lines. Logs and errors do not contain the contents, unless the errors of parse contain
+// Open reads the files and parses their contents. Later reads log each change, and each new error once. The log lines
+// contain what, the name of the value. Logs and errors do not contain the contents, unless the errors of parse contain
 // them.
 func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte) (T, error), files ...string) (*Value[T], error) {
 	v := &Value[T]{what: what, files: files, parse: parse, logger: logger, checked: time.Now()}
