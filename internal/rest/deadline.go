@@ -15,8 +15,8 @@ const deadlineChunk = 32 << 10
 // errNotRead is the error for a chunk that the client did not read in time.
 var errNotRead = errors.New("the client read nothing in time")
 
-// deadlineWriter aborts a response if the client reads nothing for too long. It sets a deadline before each chunk and removes it
-// afterwards. Over HTTP/2, a remaining deadline would also end an idle stream.
+// deadlineWriter aborts a response if the client reads nothing for too long. It sets a deadline before each chunk and removes
+// the deadline afterwards. Over HTTP/2, a deadline that is not removed would also end an idle stream.
 type deadlineWriter struct {
 	http.ResponseWriter
 	connection *http.ResponseController
@@ -32,7 +32,7 @@ func limitWrites(next http.Handler) http.Handler {
 	})
 }
 
-// allowPauses sets the longer timeout for downloads, because a client that plays or saves a file may pause on purpose.
+// allowPauses sets a longer write timeout for downloads, because a client that plays or saves a file may pause on purpose.
 func allowPauses(w http.ResponseWriter) {
 	for {
 		if limited, ok := w.(*deadlineWriter); ok {

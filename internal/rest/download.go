@@ -26,7 +26,7 @@ const downloadMethod = easelv1.GenerationService_DownloadGeneration_FullMethodNa
 // openContent opens the result of a generation.
 type openContent func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
 
-// downloads serves the bytes of results. They do not pass through the in-memory connection.
+// downloads serves the bytes of results. The bytes do not pass through the in-memory connection.
 type downloads struct {
 	mux     *runtime.ServeMux
 	calls   Calls // server whose chain the calls use
@@ -121,8 +121,8 @@ func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRe
 }
 
 // planRange opens the part that a Range header requests. It returns false if the complete file must be sent instead. This is the
-// case if the client has another version of the file. It is also the case if the size is unknown, because HTTP then can't
-// describe a part.
+// case if the client has another version of the file, or if the size is unknown, because HTTP can't describe a part without the
+// size.
 func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerationRequest, want byteRange) (planned bool, err error) {
 	ifRange := a.request.Header.Get("If-Range")
 	part := proto.CloneOf(req)

@@ -122,8 +122,8 @@ func statusJSON(st *status.Status) []byte {
 	return body
 }
 
-// unreadable returns the violation for a request that the gateway can't parse. said is the parser's message. It is cut at 256
-// bytes, because it may quote the request.
+// unreadable returns the violation for a request that the gateway can't parse. said is the parser's message. The message is
+// truncated to 256 bytes, because it may quote the request.
 func unreadable(said string) service.Violation {
 	said = strings.TrimPrefix(strings.ReplaceAll(said, "\u00a0", " "), "proto: ") // protojson randomly uses no-break spaces
 	said = strings.ToValidUTF8(said[:min(len(said), 256)], "")

@@ -16,10 +16,10 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// parameters maps each route, such as "GET /v1/generations", to its query parameters. They are the fields of the request that are
-// not in the path. A route whose request is in the body has none. Each parameter has a JSON name and a name in the contract, and
-// the gateway accepts both. Easel checks the names, because the gateway would ignore an unknown parameter, such as a misspelled
-// limit.
+// parameters maps each route, such as "GET /v1/generations", to its query parameters: the fields of the request that are not in
+// the path. A route whose request is in the body has no parameters. Each parameter has a JSON name and a name in the contract,
+// and the gateway accepts both. Easel checks the names, because the gateway would ignore an unknown parameter, such as a
+// misspelled limit.
 type parameters map[string]map[string]string
 
 func newParameters() parameters {

@@ -35,8 +35,8 @@ type Calls interface {
 	MaxBody() int64
 	// Metadata returns the gRPC metadata of the call for a REST request.
 	Metadata(ctx context.Context, r *http.Request) metadata.MD
-	// Call runs a call without using the in-memory connection. handle replaces the handler of the gRPC call. It must call sent for
-	// each message, with the number of result bytes in the message.
+	// Call runs a call without using the in-memory connection. handle replaces the handler of the gRPC call. For each message,
+	// handle must call sent with the number of result bytes in the message.
 	Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error
 }
 
