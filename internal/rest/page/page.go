@@ -1,5 +1,5 @@
 // Package page serves the web page at the root of the REST address. The page contains a quick start for each language and an API
-// reference that can send calls. It loads nothing from other servers, and its security policy forbids that.
+// reference that can send calls. It loads nothing from other servers, and its Content-Security-Policy enforces this.
 package page
 
 import (
@@ -23,7 +23,7 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Start is the first part of the page in Markdown, with a quick start for each language. Its examples use localhost:50051 (gRPC)
-// and localhost:8080 (REST). Handlers replaces the gRPC port with the actual port. The page's script replaces the host with the
+// and localhost:8080 (REST). [Handlers] replaces the gRPC port with the actual port. The page's script replaces the host with the
 // host of the page.
 //
 //go:embed start.md
@@ -41,7 +41,7 @@ var (
 	//go:embed notice.txt
 	notice []byte
 	//go:embed scalar.js.gz
-	scalar []byte // script of the API reference; make generate copies it from npm
+	scalar []byte // script of the API reference; copied from npm by `make generate`
 )
 
 // Handlers returns the handlers of the page, by path, for GET and HEAD. The page itself is at "/". grpcAddr is the bound
