@@ -67,7 +67,8 @@ func newChain(config Config, rules rules, tracing *tracing) *chain {
 	}
 }
 
-// options returns the gRPC server options that install the chain. origin returns the origin of a call from its context.
+// options returns the gRPC server options that install the chain. The parameter origin is a function that returns the origin of a
+// call from its context.
 func (c *chain) options(origin func(context.Context) origin) []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.StatsHandler(statsHandler{c, origin}),

@@ -88,7 +88,7 @@ const (
 	// handshakeTimeout and headerTimeout limit the time until a new connection has sent a request.
 	handshakeTimeout = 10 * time.Second
 	headerTimeout    = 10 * time.Second
-	messageMargin    = 256 << 10       // maximum size of a request in addition to its inputs, in bytes
+	messageMargin    = 256 << 10       // maximum size of everything in a request except its inputs, in bytes
 	headerBytes      = 32 << 10        // maximum size of the headers of a request, in bytes
 	idleTimeout      = 2 * time.Minute // time that an HTTP connection is kept for the next request
 	streamWindow     = 64 << 10        // maximum number of bytes of a call that the receiver has not read yet

@@ -102,8 +102,8 @@ func (c *chain) verified(raw []string) *tls.ConnectionState {
 	return state
 }
 
-// Call runs a call through the chain without using the in-memory connection. handle replaces the gRPC handler. It must call sent
-// for each message, with the number of result bytes in the message. ctx is the context that a gRPC client would use.
+// Call runs a call through the chain without using the in-memory connection. handle replaces the gRPC handler. For each message,
+// handle must call sent with the number of result bytes in the message. ctx is the context that a gRPC client would use.
 func (l *Local) Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	measured := statsHandler{l.chain, l.chain.originOfRequest}

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// refusalLines is the maximum number of log lines per second about unauthenticated clients. They report rejected calls and failed
-// TLS handshakes.
+// refusalLines is the maximum number of log lines per second about unauthenticated clients. These lines report rejected calls and
+// failed TLS handshakes.
 const refusalLines = 100
 
 var errUnknownMethod = service.Fail(easelv1.ErrorReason_UNIMPLEMENTED, "unknown method; the server is older than the caller's stubs, or the name is wrong")

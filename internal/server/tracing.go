@@ -24,13 +24,13 @@ const scope = "github.com/easel-grpc/easel/internal/server"
 // tracing contains OpenTelemetry's stats handlers and the metrics for streams. The table in package telemetry has the units and
 // descriptions of the metrics.
 type tracing struct {
-	calls, refusals stats.Handler // refusals handles calls that admit rejects, and creates no spans
+	calls, refusals stats.Handler // refusals handles the calls that [chain.admit] rejects, and creates no spans
 
 	open     metric.Int64UpDownCounter
 	closures metric.Int64Counter
 	sent     metric.Int64Counter // result bytes
-	// streams contains the metric labels of the long-lived methods. They are created in advance. If a call created them, its stack
-	// would be larger for as long as the call is open.
+	// streams contains the metric labels of the long-lived methods. The labels are created in advance, because creating them in a
+	// call would enlarge the call's stack until the call ends.
 	streams map[string]metric.MeasurementOption
 }
 
