@@ -170,7 +170,8 @@ func Draining() error {
 	return st.Err()
 }
 
-// Ending is a body without bytes. Read calls the function and returns its error, or io.EOF if the error is nil.
+// Ending is a request body without bytes. Its Read method calls the function and returns its error, or io.EOF if the error is
+// nil.
 type Ending func() error
 
 // Read implements io.Reader.
