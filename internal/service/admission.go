@@ -4,8 +4,7 @@ import "context"
 
 type orderIDKey struct{}
 
-// WithOrderID returns a context for a call that places an order. The handler stores the ID of the order in the ledger
-// in *id.
+// WithOrderID returns a context for a call that places an order. The handler stores the order's ledger ID in *id.
 func WithOrderID(ctx context.Context, id *string) context.Context {
 	return context.WithValue(ctx, orderIDKey{}, id)
 }

@@ -39,8 +39,8 @@ func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest,
 // Content is the open result of a generation. It can be limited to a part of the result.
 type Content struct {
 	Info *easelv1.ContentInfo
-	// Body reads the result from Offset. It returns io.EOF only after the last byte. The user of Content must close it,
-	// but not while a Read is running.
+	// Body reads the result from Offset. It returns io.EOF only after the last byte. It must be closed after use, but
+	// not while a Read is running.
 	Body          io.ReadCloser
 	Offset, Limit int64 // position of the first byte, and maximum number of bytes; a zero Limit means all bytes
 

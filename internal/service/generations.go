@@ -80,8 +80,8 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	return &easelv1.CreateGenerationResponse{Generation: s.message(update, s.attributionOfOrder(ctx, receipt)), Replayed: receipt.Replayed}, nil
 }
 
-// attributionOfOrder returns the attribution of an order. It comes from the receipt or, if the receipt has none, from
-// the ledger. The attribution is empty if the ledger is unavailable.
+// attributionOfOrder returns the attribution of an order. The attribution comes from the receipt or, if the receipt has
+// none, from the ledger. It is empty if the ledger is unavailable.
 func (s *generations) attributionOfOrder(ctx context.Context, receipt orders.Receipt) ledger.Attribution {
 	if receipt.Attribution != nil {
 		return *receipt.Attribution

@@ -22,7 +22,7 @@ const (
 	maxExact = 1 << 53 // limit up to which a double represents every integer
 	maxDepth = 64      // maximum nesting depth of inputs
 
-	otherValues = 5_000 // maximum number of values outside the inputs of a request, such as the IDs and etags of a watch
+	otherValues = 5_000 // maximum number of values in a request outside its inputs, such as the IDs and etags of a watch
 
 	// DefaultMaxInputs is the default maximum size of a request's inputs, in bytes.
 	DefaultMaxInputs = 1 << 20

@@ -93,8 +93,8 @@ func (c modelCopy) serves() bool {
 	return now.Sub(c.read) < copyFresh || now.Before(c.notBefore)
 }
 
-// encodedModel is an encoded Model message. Each call of message decodes a new message, so that callers can't change
-// the cached model.
+// encodedModel is an encoded Model message. Its method message decodes a new message each time, so that callers can't
+// change the cached model.
 type encodedModel struct {
 	id   string
 	wire []byte

@@ -37,7 +37,7 @@ func (s *deadlineSender) content(c *Content, message func(*easelv1.ContentChunk)
 	})
 }
 
-// run calls do, which sends messages. If a message times out, run returns an error without waiting for do.
+// run calls the function do, which sends messages. If a message times out, run returns an error without waiting for do.
 func (s *deadlineSender) run(do func(send func(any) error) error) error {
 	blocked := time.NewTimer(s.timeout)
 	blocked.Stop()
@@ -56,8 +56,8 @@ func (s *deadlineSender) run(do func(send func(any) error) error) error {
 	}
 }
 
-// recovered calls do and converts a panic to an error. A panic in the separate goroutine would end the process and
-// all calls.
+// recovered calls the function do, and converts a panic to an error. Without it, a panic in the separate goroutine
+// would end the process and all calls.
 func recovered(do func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

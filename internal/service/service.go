@@ -139,9 +139,9 @@ func (s *Service) Drain() {
 // needs such a read.
 func (s *Service) Close() { s.copies.close() }
 
-// until returns the time when a watch that starts now must end. This is its maximum age or the expiry of the caller's
-// credential, whichever is earlier. Zero means never. The age is reduced by up to a tenth, so that streams that started
-// together do not end together.
+// until returns the time at which a watch that starts now must end. A watch ends when it reaches its maximum age or
+// when the caller's credential expires, whichever is earlier. Zero means never. The maximum age is reduced by up to a
+// tenth, so that streams that started together do not end together.
 func (s *Service) until(ctx context.Context) (end time.Time) {
 	if s.cfg.MaxStreamAge > 0 {
 		end = time.Now().Add(s.cfg.MaxStreamAge - s.below(s.cfg.MaxStreamAge/10))
@@ -152,8 +152,9 @@ func (s *Service) until(ctx context.Context) (end time.Time) {
 	return end
 }
 
-// closes converts the error of a watch that the hub has ended early. It returns other errors unchanged. The reconnect
-// delay is random, so that callers whose streams end together do not reconnect together.
+// closes converts an error with which the hub has ended a watch early to the error for the caller. It returns other
+// errors unchanged. The reconnect delay is random, so that callers whose streams end together do not reconnect
+// together.
 func (s *Service) closes(err error) error {
 	end := &closing{}
 	switch {

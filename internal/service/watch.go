@@ -73,7 +73,7 @@ type watchOfOne struct {
 	out     deadlineSender
 	known   func() error // checks whether the caller is still authorized
 	id      string
-	seen    order // the order when the watch started
+	seen    order // state of the order when the watch started
 	content bool  // whether the caller wants the bytes of the result
 	file    bool  // whether the last state has a file
 	begun   bool  // whether a message was sent
@@ -127,7 +127,7 @@ func (w *watchOfOne) attribution(u *watch.Update) ledger.Attribution {
 }
 
 // finish sends the last messages of the stream after the hub's watch has returned err. If the server closes the stream
-// early, this is the closing message. Otherwise, on request, these are the bytes of the result.
+// early, finish sends the closing message. Otherwise it sends the bytes of the result, if the caller requested them.
 func (w *watchOfOne) finish(err error) error {
 	err = w.service.closes(err)
 	if closing := closingMessage(err); closing != nil {

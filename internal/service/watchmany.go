@@ -88,7 +88,7 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 }
 
 // choose returns the IDs that the caller may see and the filter does not exclude. For each ID that the caller may not
-// see, it sends STATE_DELETED. It also reads the attributions of the IDs in more.
+// see, it sends STATE_DELETED. It also reads the attributions of the generations whose IDs are in more.
 func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string]string, more ...[]string) (chosen []string, err error) {
 	all := slices.Concat(append(more, ids)...)
 	w.ordered = make(map[string]bool, len(all))
