@@ -1,4 +1,6 @@
-// Package siege attacks the real program in its own process, as described in the fault catalogue (A4, D1 to D13, L9).
-// The process has the memory limits of the chart, and a neighbor calls it during the attack. `make test-attacks` runs
-// the attacks at full size, one at a time, and compares the neighbor's times with those without an attack.
+// Package siege attacks the real program, which runs in its own process with the memory limits of the Helm chart. The
+// attacks are the faults A4, D1 to D13, and L9 in cmd/easel/faults_test.go.
+//
+// During an attack, another client, the neighbor, also calls the program. `make test-attacks` runs the attacks at full
+// size, one at a time. It compares the durations of the neighbor's calls during an attack and without one.
 package siege
