@@ -6,9 +6,9 @@
 // faults and their times. Hours pass in milliseconds, because the bubble skips idle time.
 //
 // After a run, the recorded observations of the callers are checked against [promises.All], which
-// package torture checks too. They are also checked against the promises that only virtual time can
-// check. A run without load, or without its planned faults, fails too. A failing seed can be
-// repeated: the report contains the command, the plan, and the events of the generation concerned.
+// package torture checks too, and against the promises that only virtual time can check. A run also
+// fails if it had no load or if its planned faults did not happen. A failing seed can be repeated:
+// the report contains the command, the plan, and the events of the affected generation.
 //
 //	world     start and end of the stack, and restarts of replicas
 //	team      worlds with a ledger: teams behind one API key, and the steps of their orders
@@ -25,5 +25,5 @@
 //	story     the report of a failure
 //	bugs      seeded bugs that the simulation must detect
 //
-// All other files are tests, so no program contains this code.
+// All code of this package is in _test.go files, so no program contains it.
 package simulation
