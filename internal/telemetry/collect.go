@@ -98,10 +98,10 @@ func readOwner(o ledger.OwnerSummary, value observe) {
 type CopyCounts struct {
 	Copied, Failures int64 // numbers of successful and failed attempts to copy a result
 	Bytes            int64 // bytes of successful copies
-	Reads, Rescued   int64 // number of reads of copies; number of these reads that fell back to the catalog
+	Reads, Rescued   int64 // number of reads of copies, and number of these reads that fell back to the catalog
 }
 
-// readContents records the metrics of copies. They are the counts of this process and the state in the ledger.
+// readContents records the metrics of copies, which are the counts of this process and the state in the ledger.
 func readContents(done CopyCounts, known ledger.ContentSummary, value observe) {
 	value("easel.content.waiting", float64(known.Waiting))
 	value("easel.content.failed", float64(known.Failed))

@@ -33,8 +33,8 @@ const (
 // otlpSettings is the prefix of the OTLP exporter's variables.
 const otlpSettings = "OTEL_EXPORTER_OTLP_"
 
-// exported reports whether the environment enables the export of a signal. This is the case if it names an exporter or a
-// collector's endpoint.
+// exported reports whether the environment enables the export of a signal, by naming an exporter or the endpoint of a
+// collector.
 func (s signal) exported() bool {
 	exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER")
 	_, endpoint := s.setting("ENDPOINT")

@@ -35,7 +35,7 @@ const (
 	Contents Source = "contents"
 )
 
-// Label is a dimension of a metric. Its set of values is closed, or it has a limited number of values and one value for all
+// Label is a dimension of a metric. A label has a fixed set of values, or a limited number of values and one value for all
 // others. Values are never IDs, API keys or strings that callers choose.
 type Label struct {
 	Name   string

@@ -24,8 +24,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// shutdownLimit is the maximum time for the last export of spans and metrics. An unavailable collector can't delay the exit
-// any longer.
+// shutdownLimit is the maximum time for the last export of spans and metrics. An unavailable collector delays the exit by at
+// most this time.
 const shutdownLimit = 5 * time.Second
 
 // Config contains the program's version and the log settings.
