@@ -13,7 +13,7 @@ import (
 
 const (
 	maxUnrecorded = 10_000         // maximum number of idle generations that a tenant keeps only because the ledger lacks their states
-	maxKept       = 10_000         // with more generations than this, a tenant polls new orders of this process only while they are watched
+	maxKept       = 10_000         // number of generations above which a tenant polls new orders of this process only while they are watched
 	keepTime      = 24 * time.Hour // maximum age of an order that is polled without a watcher
 )
 
@@ -188,7 +188,8 @@ func (a *agenda) pollAt(e *generation, due time.Time) {
 	a.queue.wakeBy(due)
 }
 
-// readSingly schedules an individual read of a generation that a list lacked. Sweeps do not poll it for listPause.
+// readSingly schedules an individual read of a generation that was missing from a list. Sweeps do not poll the generation for
+// listPause.
 func (a *agenda) readSingly(e *generation, now time.Time) {
 	e.listing.readSinglyUntil = now.Add(listPause)
 	a.pollAt(e, earliest(e.polling.due, now))
@@ -222,7 +223,8 @@ func (a *agenda) historyOf(e *generation) history.Key {
 	return history.Key{Tenant: a.cred.Tenant, Model: e.state.ModelID}
 }
 
-// nextPoll returns the time of the next poll of a generation, which is an individual read or an earlier sweep.
+// nextPoll returns the time of the next poll of a generation: the time of its individual read, or the time of the next sweep if
+// that is earlier.
 func (a *agenda) nextPoll(e *generation) time.Time {
 	if e.listing.hint != nil || a.list.sweepAt.Before(e.listing.readSinglyUntil) {
 		return e.polling.due

@@ -158,7 +158,7 @@ func (d *delivery) wait() error {
 		<-d.done
 	}
 	if d.panicValue != nil {
-		panic(d.panicValue) // on the goroutine of the call that started the watch
+		panic(d.panicValue) // continues deliver's panic on the goroutine of the call that started the watch
 	}
 	return d.err
 }
@@ -204,7 +204,7 @@ func (d *delivery) relieved(w *worker) bool {
 	return d.ended || d.dispatcher.worker != w
 }
 
-// send passes an event to deliver.
+// send passes an event to the deliver function.
 func (d *delivery) send(s step) error {
 	delivered := d.tracer.Delivery(d.ctx, d.watcher.trace, *s.event, s.found)
 	err := d.deliver(*s.event)

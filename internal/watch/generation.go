@@ -177,8 +177,9 @@ func (e *generation) confirm(at time.Time) {
 	e.invalidate()
 }
 
-// knownOtherwise reports whether a new watcher already has a state with another etag than the list's record. The list may only
-// have fewer details than the watcher's earlier read. So another read must decide whether the state has changed.
+// knownOtherwise reports whether a new watcher already has a state whose etag differs from the etag of the list's record. The
+// only difference may be that the list has fewer details than the watcher's earlier read. So another read must decide whether
+// the state has changed.
 func (e *generation) knownOtherwise(listed string) bool {
 	return slices.ContainsFunc(e.subscribers, func(s subscriber) bool {
 		sub := &s.subscriptions[s.at]

@@ -249,8 +249,8 @@ func (h *Hub) Ended(ended map[string]ledger.State) {
 // WatchesOrders reports whether any watch depends on [Hub.Placed].
 func (h *Hub) WatchesOrders() bool { return h.orderWatches.Load() > 0 }
 
-// Placed subscribes each watch of orders to those of the given orders that it covers. The map is keyed by generation ID. Any
-// process may have placed the orders. Passing an order again has no effect.
+// Placed passes new orders, by generation ID, to the watches of orders. Each watch subscribes to the orders that it covers.
+// Any process may have placed the orders. Passing an order again has no effect.
 func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 	for _, t := range h.all() {
 		t.mu.Lock()

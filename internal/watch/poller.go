@@ -27,7 +27,7 @@ type job struct {
 	Poll
 	generations []*generation // generations that the job polls; they are kept until it ends
 	counted     []*watcher    // watchers whose traces are already in Open
-	since       time.Time     // the job may use a list that was requested at this time or later
+	since       time.Time     // the job may only use a list that was requested at this time or later
 }
 
 // run plans and sends polls until the tenant has no generations and no watchers, or the hub is closed. It does not wait for

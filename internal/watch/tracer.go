@@ -13,11 +13,11 @@ type Tracer interface {
 	// TraceRef returns a reference to the trace of ctx, for links in other spans. It returns nil if that trace is not recorded.
 	TraceRef(ctx context.Context) TraceRef
 	// PollBegins is called before a poll. The hub sends the request with the returned context. found refers to the trace of the
-	// poll. The hub calls ended once, after it has applied the response.
+	// poll. The hub calls the returned function ended once, after it has applied the response.
 	PollBegins(ctx context.Context, poll Poll) (_ context.Context, found TraceRef, ended func(Outcome))
 	// Delivery is called before an event is delivered to a watcher whose context is ctx. watching refers to the trace of that
 	// context. found refers to the trace of the poll or call that found the change. Each is nil if its trace is not recorded.
-	// The hub calls delivered after the delivery, if it is not nil.
+	// If the returned function delivered is not nil, the hub calls it after the delivery.
 	Delivery(ctx context.Context, watching TraceRef, event Event, found TraceRef) (delivered func())
 }
 

@@ -226,8 +226,8 @@ func (w *watcher) remove(at int32, now time.Time) {
 	}
 }
 
-// mark marks the subscription at an index as changed, unless the watch has ended. Otherwise a slow watcher of a generation that
-// changes often would never finish.
+// mark marks the subscription at an index as changed. It does nothing after the watch has ended, because otherwise a slow
+// watcher of a generation that changes often would never finish.
 func (w *watcher) mark(at int32) {
 	if w.err != nil {
 		return
