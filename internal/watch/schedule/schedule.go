@@ -57,7 +57,7 @@ type Bounds struct{ Least, Most time.Duration }
 
 func (b Bounds) clamp(d time.Duration) time.Duration { return min(max(d, b.Least), b.Most) }
 
-// Curve is the schedule of a model. Element i is the number of polls that are worth their cost up to the age edges[i].
+// Curve is the schedule of a model. Element i is the number of polls that are worth making by the age edges[i].
 type Curve [ageCells + 1]float64
 
 // Gap returns the time from a poll at the given age to the next poll.
@@ -67,7 +67,8 @@ func (c *Curve) Gap(age time.Duration, within Bounds) time.Duration {
 	return within.clamp(time.Duration(min(next-at, within.Most.Seconds()) * float64(time.Second)))
 }
 
-// polls returns the number of polls that are worth their cost up to an age. It is linear beyond both ends of the table.
+// polls returns the number of polls that are worth making by the given age. Beyond either end of the table, it extrapolates
+// linearly.
 func (c *Curve) polls(age float64) float64 {
 	cell := 0
 	if age > firstAge {
@@ -85,8 +86,8 @@ func (c *Curve) age(polls float64) float64 {
 	return from + (polls-c[cell])*(edges[cell+1]-from)/(c[cell+1]-c[cell])
 }
 
-// Delay returns the expected time from the end of a generation to the poll that detects it. The last poll before the end was at
-// age from, and the detecting poll is at age to. Delay derives the hazard from the density of polls.
+// Delay returns the expected time from the end of a generation to the poll that detects it. from is the age at the last poll
+// before the end, and to is the age at the detecting poll. Delay derives the hazard from the density of polls.
 func (c *Curve) Delay(from, to time.Duration) time.Duration {
 	var ended, late, passed float64
 	for cell := range ageCells {
