@@ -32,8 +32,8 @@ type Identity struct {
 	nameless    bool                      // whether the callers of this server have no names
 }
 
-// unauthenticated is the identity before authentication. It has no API key, so the catalog rejects it. Its owner has no orders,
-// not even those of anonymous callers.
+// unauthenticated is the identity before authentication. It has no API key, so the catalog rejects its requests. Its owner has no
+// orders, and is not the owner of anonymous callers.
 var unauthenticated = &Identity{Owner: catalog.Credential{}.OrderOwner()}
 
 type identityKey struct{}
