@@ -12,8 +12,8 @@ import (
 // errRenewalDue interrupts a wait for a permit when the lease must be renewed.
 var errRenewalDue = errors.New("lease renewal due")
 
-// prepare acquires a permit for an attempt. Before every attempt but the first, it renews the lease. It returns an error if no
-// attempt may start. After the order's expire time, the error has the kind [catalog.KindOrderExpired].
+// prepare acquires a permit for an attempt. Before each attempt after the first, it also renews the lease. It returns an error
+// if no attempt may start. After the order's expire time, the error has the kind [catalog.KindOrderExpired].
 func (s *submission) prepare(ctx context.Context, attempt int) (permit *limiter.Permit, err error) {
 	if err = s.over(); err == nil && attempt > 0 {
 		err = s.renew(ctx)

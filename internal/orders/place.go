@@ -122,8 +122,8 @@ type placing struct {
 	uncertain bool
 }
 
-// place finds the order by its idempotency key. It then sends the order, waits for it, or returns its recorded result. This is
-// repeated until the call has an outcome.
+// place looks up the order by its idempotency key. It then writes or sends the order, waits for it, or returns its recorded
+// result. It repeats these steps until the call has an outcome.
 func (p *placing) place(ctx context.Context) (Receipt, error) {
 	for {
 		asked := time.Now() // read before the query, because the lease starts while the query runs
@@ -318,7 +318,7 @@ func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, 
 	return Receipt{}, &Error{Unknown, unknown(errRotated)}
 }
 
-// ledgerRequest converts a request to a [ledger.Request]. It omits the inputs of an order under a forwarded API key, so that
+// ledgerRequest converts a request to a [ledger.Request]. For an order under a forwarded API key, it omits the inputs, so that
 // they are not stored on disk. Only the caller can resend such an order, by sending the same bytes again.
 func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha256.Size]byte) ledger.Request {
 	sum := sha256.Sum256(r.Inputs)

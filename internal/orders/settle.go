@@ -132,8 +132,8 @@ func (l *look) observe(ctx context.Context, id string, seen ledger.Observation) 
 	return l.proceed(err)
 }
 
-// proceed handles err, the result of recording a state. It returns err only after several consecutive errors, because a single
-// error may be due to a locked order. The run then fails.
+// proceed handles err, the result of recording a state. A single error may be due to a locked order, so proceed returns nil.
+// After several consecutive errors, it returns err, and the run fails.
 func (l *look) proceed(err error) error {
 	if err == nil {
 		l.failures = 0
