@@ -36,8 +36,8 @@ type downloads struct {
 // serve serves a result as a plain file, with ranges and ETags. The call runs through the same chain as any other
 // DownloadGeneration call, but the bytes are copied directly from the service to the response.
 //
-// The query parameters readOffset and readLimit also select a part. That part is then served as if it were the complete file, and
-// a Range header is ignored.
+// The query parameters readOffset and readLimit can also select a part of the result. The part is then served as if it were the
+// complete file, and a Range header is ignored.
 func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	req := &easelv1.DownloadGenerationRequest{GenerationId: params["generation_id"]}
 	a := &fileAnswer{open: d.content, request: r, code: http.StatusOK, length: unbounded}
@@ -100,7 +100,7 @@ func (a *fileAnswer) close() {
 	a.content = nil
 }
 
-// plan opens the requested part. It usually opens the result only once. It sets the status code and the length of the response.
+// plan opens the requested part, and sets the status code and the length of the response. It usually opens the result only once.
 func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRequest) error {
 	window := req.GetReadOffset() != 0 || req.GetReadLimit() != 0
 	if want, ranged := parseRange(a.request.Header.Get("Range")); ranged && !window && a.request.Method != http.MethodHead {
