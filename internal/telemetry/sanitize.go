@@ -12,9 +12,9 @@ import (
 )
 
 // cleanExporter cleans spans before export. It makes each string valid UTF-8, because the exporter drops a complete batch if
-// one string is invalid. Otherwise, one caller's path or header could drop other callers' spans. It also removes the text of
-// upstream errors, because the text may repeat received data that contains the API key. The error's kind remains as an
-// attribute.
+// one string is invalid. Otherwise, one caller's path or header could cause the loss of other callers' spans. It also
+// removes the text of upstream errors, because the text may repeat received data that contains the API key. The error's kind
+// remains as an attribute.
 type cleanExporter struct{ trace.SpanExporter }
 
 // ExportSpans implements trace.SpanExporter.

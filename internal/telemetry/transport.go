@@ -75,7 +75,7 @@ func (t describedTransport) log(r *http.Request, answer *http.Response, err erro
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// traceIDsOnly sends only the trace IDs to the catalog. It omits baggage and tracestate. They are for the caller's own
+// traceIDsOnly sends only the trace IDs to the catalog. It omits baggage and tracestate, which are for the caller's own
 // systems and may contain, for example, a customer's name.
 type traceIDsOnly struct{ propagation.TraceContext }
 
