@@ -144,9 +144,9 @@ func (t *tenant) notFound(e *generation, err error, result *pollResult, now time
 	t.scheduleNext(e, now)
 }
 
-// lasts records that a read has not found a generation, and reports whether the generation is now treated as deleted. This
-// requires that another read has succeeded since the first 404. If none has after [lifecycle.AbsentFor], lasts requests a read
-// of the account.
+// lasts records that a read has not found a generation, and reports whether the generation is now treated as deleted. For this,
+// another read must have succeeded since the first 404. If no other read has succeeded after [lifecycle.AbsentFor], lasts
+// requests a read of the account.
 func (t *tenant) lasts(e *generation, now time.Time) bool {
 	witnessed := t.health.read.After(e.absence.Since)
 	e.absence = e.absence.NotFound(now, witnessed)
