@@ -55,16 +55,16 @@ type Order struct {
 	Held bool `json:"held,omitempty"`
 	// Resolved reports whether an operator has set the outcome.
 	Resolved bool `json:"resolved,omitempty"`
-	// Movements contains the order's lines in the journal of money. It is set only if the query has a name.
+	// Movements contains the order's entries in the ledger's journal of money. It is set only if the query has a name.
 	Movements []Movement `json:"movements,omitempty"`
 }
 
-// Movement is a line of the journal of money.
+// Movement is one entry in the ledger's journal of money.
 type Movement struct {
 	Time  time.Time `json:"time"`
 	Kind  string    `json:"kind"`
 	Cents int64     `json:"cents"`
-	Actor string    `json:"actor,omitempty"` // operator; empty if Easel recorded the line
+	Actor string    `json:"actor,omitempty"` // operator; empty if Easel recorded the entry
 }
 
 // apiKey returns the SHA-256 of the shared API key, or "" if there is no shared API key.
