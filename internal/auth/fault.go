@@ -91,7 +91,7 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 }
 
 // described returns the schema of the value at a path, and a message for an invalid value. The message contains the description
-// of the value. If the value has none, it contains the description of the nearest parent that has one.
+// of the value. If the value has no description, the message contains the description of its nearest parent that has one.
 func described(path []string) (s *jsonschema.Schema, rule string) {
 	s = schema()
 	name, text := "file", s.Description
