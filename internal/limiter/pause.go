@@ -3,10 +3,10 @@ package limiter
 import "time"
 
 const (
-	firstPause  = time.Second // first pause if the catalog does not specify one; consecutive pauses double
-	ownPause    = time.Minute // maximum pause if the catalog does not specify one
+	firstPause  = time.Second // length of the first pause if the catalog does not specify one; consecutive pauses double
+	ownPause    = time.Minute // maximum length of a pause if the catalog does not specify one
 	maxDoubles  = 6
-	askedPause  = 2 * time.Minute // maximum pause that the catalog can request
+	askedPause  = 2 * time.Minute // maximum length of a pause that the catalog requests
 	capInterval = time.Minute     // minimum time between two orders that probe the daily cap
 )
 
