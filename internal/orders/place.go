@@ -122,7 +122,7 @@ type placing struct {
 	uncertain bool
 }
 
-// place looks up the order by its idempotency key. It then writes or sends the order, waits for it, or returns its recorded
+// place finds the order by its idempotency key. It then writes or sends the order, waits for it, or returns its recorded
 // result. It repeats these steps until the call has an outcome.
 func (p *placing) place(ctx context.Context) (Receipt, error) {
 	for {

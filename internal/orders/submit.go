@@ -210,7 +210,7 @@ func (s *submission) join(ctx context.Context) {
 }
 
 // withdrawTime is the time before the last caller's deadline at which an unsent order is withdrawn, so that the withdrawal can
-// still be recorded. If a tenth of the caller's remaining time is shorter, withdrawBy uses that instead.
+// still be recorded. withdrawBy uses a tenth of the caller's remaining time if that is shorter.
 const withdrawTime = time.Second
 
 func withdrawBy(ctx context.Context) time.Time {
