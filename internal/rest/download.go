@@ -157,7 +157,7 @@ func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerat
 	return true, nil
 }
 
-// fit returns the part of a file of size bytes that the range selects. If the range selects no byte, fit returns an error that
+// fit returns the part that the range selects in a file of size bytes. If the range selects no byte, fit returns an error that
 // contains the size.
 func (r byteRange) fit(size int64) (byteRange, error) {
 	part, ok := r.within(size)
@@ -308,7 +308,7 @@ func position(digits string) (int64, bool) {
 	return int64(n), err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// within returns the part of a file of size bytes that the range selects. It returns false if the range selects no byte.
+// within returns the part that the range selects in a file of size bytes. It returns false if the range selects no byte.
 func (r byteRange) within(size int64) (byteRange, bool) {
 	if r.suffix {
 		r = byteRange{first: max(0, size-r.first), last: unbounded}

@@ -31,7 +31,7 @@ type Calls interface {
 	grpc.ClientConnInterface
 	// Admit returns an error if a request to a method has no plausible credential.
 	Admit(r *http.Request, method string) error
-	// MaxBody returns the maximum size of the body of a request, in bytes.
+	// MaxBody returns the maximum size of a request's body, in bytes.
 	MaxBody() int64
 	// Metadata returns the gRPC metadata of the call for a REST request.
 	Metadata(ctx context.Context, r *http.Request) metadata.MD
