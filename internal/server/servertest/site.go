@@ -29,7 +29,8 @@ type Site struct {
 	Stop                          func() error // stops the server, waits for it, and returns the error of serve
 }
 
-// Start starts the server that build returns. The server must use the pipes of the Site. It should log to Logs.
+// Start starts the server that build returns. The server must use the pipes of the Site, and should write its log to
+// [Site.Logs].
 func Start(t testing.TB, studio *Studio, build func(*Site) (serve func(context.Context) error, err error)) *Site {
 	t.Helper()
 	s := &Site{Studio: studio, Logs: &Buffer{}, GRPCPipe: Pipe(), HTTPPipe: Pipe(), AdminPipe: Pipe()}
@@ -84,7 +85,7 @@ func PipeDialer(pipe *proctest.Pipe) func(context.Context, string, string) (net.
 }
 
 // HTTPClient returns a client that opens a new connection for each request. On a reused in-memory connection, the deadline of
-// an earlier request could fail a read.
+// an earlier request could make a read fail.
 func HTTPClient(pipe *proctest.Pipe) *http.Client {
 	return &http.Client{Transport: &http.Transport{DialContext: PipeDialer(pipe), DisableCompression: true, DisableKeepAlives: true}}
 }
