@@ -113,8 +113,8 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 	}
 }
 
-// whole reports whether the bytes before the position end are the complete result. If the size of the result is
-// unknown, it may try to read another byte.
+// whole reports whether the complete result ends at the position end. If the size of the result is unknown, it may try
+// to read another byte.
 func (c *Content) whole(end int64) bool {
 	switch {
 	case c.Offset > 0:
@@ -138,8 +138,8 @@ func fill(body io.Reader, data []byte) (n int, err error) {
 	return n, err
 }
 
-// summed returns a sink that adds checksums to the chunks and then calls sink. REST responses have no checksums, so
-// only gRPC calls use it.
+// summed returns a sink that adds checksums to the chunks and then passes them to sink. REST responses have no
+// checksums, so only gRPC calls use it.
 func (c *Content) summed(sink func(*easelv1.ContentChunk) error) func(*easelv1.ContentChunk) error {
 	digest := sha256.New()
 	return func(chunk *easelv1.ContentChunk) error {

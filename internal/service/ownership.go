@@ -102,7 +102,7 @@ func addressOf(ctx context.Context) string {
 
 const (
 	askTimeout = time.Second // timeout of a ledger query for an open watch; short, because the query delays heartbeats
-	askPause   = time.Second // time after a failed query in which no query is sent for an open watch
+	askPause   = time.Second // time after a failed query during which open watches send no query
 )
 
 // errNotAsked is the error of a query that was not sent, because the previous query failed less than [askPause] ago.
