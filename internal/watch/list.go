@@ -10,7 +10,8 @@ import (
 // sweepFrom is the smallest number of generations for which one list request is cheaper than individual reads.
 const sweepFrom = 3
 
-// listPause is the time for which sweeps do not replace reads after the list failed or lacked requested generations.
+// listPause is the time for which sweeps do not replace reads after a list request failed, or after the list lacked requested
+// generations.
 const listPause = time.Minute
 
 // list tracks whether the catalog's list can replace individual reads, and the sweep in flight.

@@ -19,7 +19,7 @@ type Snapshot struct {
 	Generations []PolledGeneration // at most 100 of Stats.Active, longest wait for a response first
 }
 
-// PolledCredential is a credential with a poller. Its JSON is part of the status of a server.
+// PolledCredential is a credential with a poller. Its JSON is part of a server's status.
 type PolledCredential struct {
 	Tenant    catalog.Tenant `json:"key"`
 	IsShared  bool           `json:"shared"` // see [catalog.Credential.IsShared]
@@ -36,7 +36,7 @@ type PolledCredential struct {
 	Swept     time.Time      `json:"swept,omitzero"` // start of the last list request; zero before the first
 }
 
-// PolledGeneration is a generation that is polled. Its JSON is part of the status of a server.
+// PolledGeneration is a generation that is polled. Its JSON is part of a server's status.
 type PolledGeneration struct {
 	Tenant    catalog.Tenant `json:"key"`
 	ID        string         `json:"id"`
