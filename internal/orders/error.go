@@ -62,8 +62,8 @@ var leavesOpen = map[catalog.Kind]bool{
 	catalog.KindOutcomeUnknown: true, catalog.KindInProgress: true, catalog.KindKeyReused: true, catalog.KindOrderExpired: true,
 }
 
-// outcomeUnknown converts a catalog error of any other kind to [catalog.KindOutcomeUnknown]. The result keeps the status, code
-// and message of the catalog error.
+// outcomeUnknown converts a catalog error to the kind [catalog.KindOutcomeUnknown]. The result keeps the status, code and
+// message of the error.
 func outcomeUnknown(said *catalog.Error, err error) *catalog.Error {
 	return &catalog.Error{
 		Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Status: said.Status, Code: said.Code,

@@ -1,5 +1,5 @@
-// Package orders places orders with the catalog and records them in the ledger. It writes an order to the ledger before it
-// sends it, resends the order if its outcome is unknown, observes its generation, and settles its cost.
+// Package orders places orders with the catalog and records them in the ledger. An order is written to the ledger before it is
+// sent. Package orders also resends orders whose outcome is unknown, observes their generations, and settles their costs.
 package orders
 
 import (

@@ -50,7 +50,7 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 }
 
 // recordProblem stores the error of a failed attempt for operators. It ignores a ledger failure, because the next renewal of
-// the lease fails as well.
+// the lease then fails too.
 func (s *submission) recordProblem(ctx context.Context, err error) {
 	if next := problem(err); next != s.problem && s.orders.Ledger.RecordProblem(ctx, s.order.ID, s.order.Leases, next) == nil {
 		s.problem = next
