@@ -113,8 +113,8 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 	}
 }
 
-// whole reports whether the complete result ends at the position end. If the size of the result is unknown, it may try
-// to read another byte.
+// whole reports whether the bytes read so far, up to the position end, are the complete result. If the size of the
+// result is unknown, it may try to read another byte.
 func (c *Content) whole(end int64) bool {
 	switch {
 	case c.Offset > 0:
