@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// handoff is the time after which another worker continues with the queue if a delivery blocks. Go's scheduler does the same
-// with a processor whose thread blocks. If several deliveries block in a row, the limit is halved each time, down to
-// leastHandoff. So even many blocked deliveries delay the others only briefly.
+// handoff is the time for which a delivery may block before another worker continues with the queue. Go's scheduler does the
+// same with a processor whose thread blocks. If several deliveries block in a row, this time is halved with each of them, down
+// to leastHandoff. So even many blocked deliveries delay the others only briefly.
 const (
 	handoff      = 5 * time.Millisecond
 	leastHandoff = handoff / 32
@@ -136,7 +136,7 @@ type delivery struct {
 	dispatcher *dispatcher
 	done       chan struct{} // closed when the watch has ended
 
-	timer      *time.Timer // starts the next turn if nothing changes before
+	timer      *time.Timer // starts the next turn, unless a change starts it earlier
 	stallTimer *time.Timer // ends the watch if a delivery blocks for too long
 	queued     bool
 	running    bool // its turn is running

@@ -48,7 +48,7 @@ type generation struct {
 	kept      bool          // whether it may be polled without a watcher, because this process placed its order under a shared API key; see [agenda.keeps]
 	firstSeen time.Time     // time when this process started to track it
 	ended     time.Time     // time when this process first saw it in a terminal state
-	observed  bool          // this process saw an earlier state than the terminal one
+	observed  bool          // this process saw a state before the terminal one
 	learned   bool          // its duration was added to the history
 	dropped   catalog.State // last dropped state that was logged; a state is dropped if it may not follow the current state
 	orderRef  TraceRef      // trace of the call that placed its order; nil if another process placed it
@@ -57,7 +57,7 @@ type generation struct {
 	polling   polling
 	listing   listing
 	recording recording
-	idleSince time.Time // time since which it has had no watchers
+	idleSince time.Time // start of the current period without watchers
 }
 
 // polling is the poll schedule of a generation.

@@ -269,8 +269,8 @@ func (h *Hub) PresumedDeleted(ctx context.Context, cred catalog.Credential, id s
 	})
 }
 
-// Called records the error of a request that was sent for a call, if the catalog requests a pause. Heartbeats contain this
-// error during the pause.
+// Called records err, the error of a call's request, if the catalog has requested a pause with it. During the pause,
+// heartbeats contain the error.
 func (h *Hub) Called(cred catalog.Credential, err error) {
 	if outcome := catalog.ResultOf(err).Outcome; outcome != limiter.Throttled && outcome != limiter.Unavailable {
 		return

@@ -22,7 +22,7 @@ type watcher struct {
 	agenda *agenda
 
 	heartbeat   time.Duration // maximum time without an event
-	heartbeatAt time.Time     // time of the next heartbeat if no event is delivered before; only the running delivery uses it
+	heartbeatAt time.Time     // time of the next heartbeat if no event is delivered before then; only the running delivery uses it
 	stall       time.Duration // maximum duration of one delivery
 	until       time.Time     // end of the watch; zero means never
 
@@ -246,7 +246,7 @@ func (w *watcher) mark(at int32) {
 type step struct {
 	event *Event
 	found TraceRef  // trace of the poll or the call that found the change
-	next  time.Time // time of the next step if there is no event and nothing changes before
+	next  time.Time // time of the next step if there is no event and nothing changes before then
 	done  bool
 	err   error
 }
