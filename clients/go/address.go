@@ -16,7 +16,7 @@ const DefaultAddress = "localhost:50051"
 // endpoint is a parsed address.
 type endpoint struct {
 	hostPort    string
-	http, https bool // whether the address has this scheme; both are false if it has no scheme
+	http, https bool // scheme of the address; both are false if the address has no scheme
 	loopback    bool
 }
 
@@ -44,7 +44,8 @@ func parseAddress(address string) (endpoint, error) {
 	return endpoint{net.JoinHostPort(host, port), scheme == "http" && web, scheme == "https" && web, isLoopback(host)}, nil
 }
 
-// noAddress returns the error for an invalid address. The error omits an address with an @, which may contain a password.
+// noAddress returns the error for an invalid address. If the address contains an @, the error omits the address,
+// because it may include a password.
 func noAddress(address string) error {
 	text := "address " + strconv.Quote(address)
 	if strings.Contains(address, "@") {

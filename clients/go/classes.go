@@ -70,7 +70,7 @@ type remedy struct{ Class, Again string }
 // errorTable is the content of clients/reasons.json.
 type errorTable struct {
 	Reasons, Codes map[string]remedy
-	WatchEnds      []string `json:"watch_ends"` // codes that end a watch
+	WatchEnds      []string `json:"watch_ends"` // gRPC codes that end a watch
 }
 
 var remedies = sync.OnceValue(func() (table errorTable) {

@@ -35,8 +35,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Client calls one Easel deployment. It is safe for concurrent use. Its fields are the contract's gRPC stubs. A unary call of
-// a stub returns the error classes of this package. If the call is a read, the client also retries it.
+// Client calls one Easel deployment. It is safe for concurrent use. Its fields are the contract's gRPC stubs. Unary calls on the
+// stubs return errors of this package's classes. Unary reads are also retried.
 type Client struct {
 	Accounts    easelv1.AccountServiceClient
 	Generations easelv1.GenerationServiceClient
@@ -50,9 +50,9 @@ type Client struct {
 
 type settings struct {
 	address, apiKey string
-	keyFile         string // file with the API key; empty if WithAPIKey is used
+	keyFile         string // file with the API key; empty if WithAPIKey was used
 	tls             *tls.Config
-	rootsFile       string // file with PEM certificates to trust; empty if WithTLS is used
+	rootsFile       string // file with PEM certificates to trust; empty if WithTLS was used
 	plaintextKey    bool
 	logger          *slog.Logger
 	onRetry         func(Retry)
@@ -107,11 +107,12 @@ func WithHeartbeatInterval(interval time.Duration) Option {
 	return func(s *settings) { s.heartbeat = interval }
 }
 
-// WithAttempts sets the maximum number of attempts for a read, by default 5. An attempt does not count if the server
-// requests a delay before the next one. A read has at most 10 such attempts.
+// WithAttempts sets the maximum number of attempts for a read, by default 5. Failed attempts after which the server requests a
+// delay are counted separately, up to 10.
 func WithAttempts(n int) Option { return func(s *settings) { s.attempts = n } }
 
-// WithTimeout sets the total time of each read and each order. The default is one minute for a read and 15 minutes for an order.
+// WithTimeout limits the total time of each read and of each order. The default is one minute for a read and 15 minutes for an
+// order.
 func WithTimeout(total time.Duration) Option { return func(s *settings) { s.timeout = total } }
 
 // WithDialer sets the function that opens network connections to an address.
@@ -136,7 +137,7 @@ const maxMessage = 16 << 20
 func New(ctx context.Context, options ...Option) (*Client, error) {
 	s := settings{
 		address: os.Getenv("EASEL_ADDR"), apiKey: os.Getenv("EASEL_API_KEY"), keyFile: os.Getenv("EASEL_API_KEY_FILE"), plaintextKey: os.Getenv("EASEL_ALLOW_PLAINTEXT") == "true",
-		rootsFile: os.Getenv("EASEL_TLS_CA_FILE"), logger: slog.Default(), heartbeat: 10 * time.Second, attempts: 5, //nolint:forbidigo // default logger of a library
+		rootsFile: os.Getenv("EASEL_TLS_CA_FILE"), logger: slog.Default(), heartbeat: 10 * time.Second, attempts: 5, //nolint:forbidigo // a library uses the program's default logger
 		onRetry: func(Retry) {}, onHeartbeat: func(Heartbeat) {}, onMessage: func(Message) {},
 	}
 	for _, option := range options {
@@ -226,7 +227,7 @@ func (s *settings) check(at endpoint) error {
 
 // readRoots returns a TLS configuration that trusts only the PEM certificates in a file.
 func readRoots(file string) (*tls.Config, error) {
-	text, err := os.ReadFile(file) //nolint:gosec // the caller names the file
+	text, err := os.ReadFile(file) //nolint:gosec // the path comes from the caller
 	if err != nil {
 		return nil, fmt.Errorf("easel: EASEL_TLS_CA_FILE: %w", err)
 	}
@@ -262,7 +263,7 @@ func (b *bearer) GetRequestMetadata(context.Context, ...string) (map[string]stri
 
 // readKey returns the API key in a file.
 func readKey(file string) (string, error) {
-	text, err := os.ReadFile(file) //nolint:gosec // the caller names the file
+	text, err := os.ReadFile(file) //nolint:gosec // the path comes from the caller
 	if err != nil {
 		return "", fmt.Errorf("easel: EASEL_API_KEY_FILE: %w", err)
 	}

@@ -18,7 +18,7 @@ type etags struct {
 	named    bool // whether the watch request names its generations
 	etag     map[string]string
 	ids      []string        // keys of etag, from the oldest change to the latest
-	finished map[string]bool // IDs of succeeded and refunded renders, which wanted omits; empty if named is true
+	finished map[string]bool // IDs of succeeded and refunded renders, which wanted() omits; empty if named is true
 }
 
 func newEtags(named bool, known map[string]string) *etags {
@@ -28,8 +28,8 @@ func newEtags(named bool, known map[string]string) *etags {
 	return &etags{named, known, slices.Sorted(maps.Keys(known)), make(map[string]bool)}
 }
 
-// wanted returns the etags for the next request. It omits finished renders to save requests: if the catalog no longer lists a
-// render whose etag is in the request, the server reads this render individually.
+// wanted returns the etags for the next request. It omits finished renders, because the server would send a separate request
+// for each finished render that the catalog no longer lists.
 func (e *etags) wanted() map[string]string {
 	wanted := make(map[string]string)
 	for _, id := range slices.Backward(e.ids) {

@@ -10,7 +10,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// EventQuery selects the events to read and the position of the first. The zero value selects all events from now on.
+// EventQuery selects the events to read, and the first event. The zero value selects all events from now on.
 type EventQuery struct {
 	ResumeToken string    // token of the last event that the caller has processed; if it is set, Start is ignored
 	Start       time.Time // time of the first event

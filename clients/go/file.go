@@ -86,14 +86,14 @@ func (p *partFile) open(path, fileName string, keep bool) (_ io.Writer, err erro
 	}
 	dir, base := filepath.Split(p.target)
 	removeStale(dir, base)
-	p.File, err = os.OpenFile(filepath.Join(dir, "."+base+"."+rand.Text()[:10]+".part"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) //nolint:gosec // the caller names the file, and the umask restricts its readers
+	p.File, err = os.OpenFile(filepath.Join(dir, "."+base+"."+rand.Text()[:10]+".part"), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) //nolint:gosec // the path comes from the caller, and the umask limits who can read the file
 	return p.File, err
 }
 
 // staleAge is the time since the last write after which a part file counts as abandoned. A running download writes more often.
 const staleAge = 24 * time.Hour
 
-// removeStale removes the part files that remain in dir from killed downloads to the same file.
+// removeStale removes the part files that killed downloads to the same file have left in dir.
 func removeStale(dir, base string) {
 	entries, _ := os.ReadDir(filepath.Join(dir, ".")) // if the directory can't be read, old part files remain
 	for _, entry := range entries {

@@ -26,7 +26,7 @@ type Order struct {
 	OnKey func(key string) error // if it returns an error, the order is not sent
 
 	MaxCostCents *int64    // maximum price; nil means no limit
-	Expire       time.Time // time after which the order is not sent to the catalog, by the server's ledger; zero means no limit
+	Expire       time.Time // time after which the order is not sent to the catalog, by the clock of the server's ledger; zero means no limit
 	Labels       map[string]string
 }
 

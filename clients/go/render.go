@@ -88,7 +88,7 @@ type Account struct {
 	Raw          *easelv1.Account
 }
 
-// Budget is a team's spending limit for the current day or month, with the amounts that are spent and reserved.
+// Budget is a team's spending limit for the current day or month, and the amounts spent and reserved.
 type Budget struct {
 	Window                                string // DAY or MONTH
 	LimitCents, SpentCents, ReservedCents int64

@@ -33,7 +33,7 @@ const tooLong = time.Hour
 // longest is the maximum back-off before jitter.
 const longest = 10 * time.Second
 
-// maxAsked is the maximum number of attempts of a unary call that fail with a delay requested by the server.
+// maxAsked is the maximum number of failed attempts of a unary call for which the server requests a delay.
 const maxAsked = 10
 
 // limits contains a call's total time and its maximum number of consecutive failed attempts.
@@ -101,7 +101,7 @@ type attempts struct {
 	failures  int
 	since     time.Time // start of the current series of failures; zero while the server responds
 	warned    bool
-	last      error      // latest error that does not result from the end of the context
+	last      error      // latest error that was not caused by the end of the context
 	heartbeat *Heartbeat // latest heartbeat of a watch
 }
 
@@ -138,7 +138,7 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	if ctx.Err() != nil { // the timer may have fired too, but another attempt could make the outcome of an order unknown
+	if ctx.Err() != nil { // even if the timer has fired, another attempt could make the outcome of an order unknown
 		return ended(ctx, a.last, a.heartbeat)
 	}
 	return nil

@@ -59,7 +59,7 @@ class Failure(Exception):
 
 
 class Script(v1.GenerationServiceServicer, v1.AccountServiceServicer):
-    """A scripted server. It responds to each call with the next answer. After the last answer, it repeats the last one."""
+    """A scripted server. It responds to each call with the next answer. When no answer is left, it repeats the last answer."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = answers

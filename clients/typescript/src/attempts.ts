@@ -18,7 +18,7 @@ export interface Hooks {
   onHeartbeat?: (heartbeat: Heartbeat) => void;
   /** Called with each idempotency key that the client creates. The order is sent after onKey has returned or its promise is fulfilled. */
   onKey?: (key: string) => unknown;
-  /** Receives warnings about calls that keep failing for five seconds, and information about their recovery and created keys. Default: the console, for warnings only. */
+  /** Receives warnings about calls that keep failing for five seconds, and info messages about their recovery and about created keys. Default: the console, only for warnings. */
   logger?: Logger;
 }
 
@@ -81,7 +81,7 @@ interface Pause {
 /** Maximum delay in milliseconds that a server may request. A longer delay fails the call. */
 const longestAsked = 3_600_000;
 
-/** Maximum number of attempts for a read that fail with a delay requested by the server. */
+/** Maximum number of failed attempts of a read for which the server requests a delay. */
 const mostAsked = 10;
 
 /** The attempts of one call. */
@@ -189,7 +189,7 @@ export class Attempts {
     return this.#outcome ? Object.assign(error, { orderOutcome: this.#outcome }) : error;
   }
 
-  /** Returns the error for a call that its timeout or signal ended. The argument is the last error before that. */
+  /** Returns the error for a call that its timeout or signal ended. The argument is the last error before the call ended. */
   #ended({ message, raw }: EaselError): EaselError {
     const { upstreamCondition = "", lastError = "" } = this.heartbeat ?? {};
     const heard = this.heartbeat ? `; last heartbeat: ${upstreamCondition} ${lastError}`.trimEnd() : "";

@@ -94,7 +94,7 @@ class Connections {
   readonly #open;
   readonly #resolve;
   #all = new Map<string, Connection>();
-  #left = new Map<string, Connection>(); // connections to addresses that the name no longer has; each is closed when it is idle
+  #left = new Map<string, Connection>(); // connections to addresses to which the host name no longer resolves; each is closed when it is idle
   #resolving = Promise.resolve();
   #resolvedAt = -Infinity;
   #turn = 0;
@@ -232,7 +232,7 @@ class Connection {
     });
   }
 
-  /** Marks the connection to be tried last if no call got a response for forMs. After a shorter silence, a caller may have canceled its call. */
+  /** Marks the connection to be tried last if no call got a response for at least forMs. A shorter silence proves nothing, because a caller may have canceled its call. */
   #unanswered(forMs: number) {
     const now = performance.now();
     if (now - this.#quietSince >= forMs) this.#lastUntil = now + lastMs;

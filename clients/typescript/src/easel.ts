@@ -45,7 +45,7 @@ export interface OrderOptions extends CallOptions {
   /** The idempotency key, such as the ID of your own record. Orders with the same key are one order, which is charged once. By default, the client creates a key and passes it to onKey. */
   key?: string | number;
   maxCostCents?: number;
-  /** The order is not sent to the catalog after this time, by the server's ledger. */
+  /** The order is not sent to the catalog after this time, by the clock of the server's ledger. */
   expire?: Date;
   labels?: Record<string, string>;
 }
@@ -186,7 +186,7 @@ export class Easel {
     return this.#pages(this.generations.listGenerations, { filter }, attempts, ({ generations }) => generations.map(values.render));
   }
 
-  /** Waits until a render is finished or, with SETTLED, its cost is final. It returns the render, and handles errors like watch. */
+  /** Waits until a render is finished or, with SETTLED, its cost is final. It returns the render. Errors are handled as in watch. */
   async wait(render: Which, options: WatchOptions = {}): Promise<Render> {
     let newest: Render | undefined;
     for await (newest of this.watch(render, options));

@@ -89,7 +89,7 @@ export class BudgetExceeded extends EaselError {
   readonly window = this.metadata["window"] ?? "";
   readonly resetTime = time(this.metadata["reset_time"]);
 }
-/** The order's expire time has passed, so the order is no longer sent. If orderOutcome is "unknown", it may exist. */
+/** The order's expire time has passed, so the order is no longer sent. If orderOutcome is "unknown", the order may exist. */
 export class OrderExpired extends EaselError {}
 /** The API key has reached its daily cap in the catalog. */
 export class DailyCapReached extends EaselError {}
@@ -107,7 +107,7 @@ export class ContentChanged extends EaselError {}
 export class Unavailable extends EaselError {}
 /** The call failed for a reason that only the server's operator can fix. */
 export class ServerFault extends EaselError {}
-/** The timeout of the call or of its signal has passed. raw is Connect's last error before that. In a watch, heartbeat is the last heartbeat. */
+/** The timeout of the call or of its signal has passed. raw is Connect's last error before the timeout. In a watch, heartbeat is the last heartbeat. */
 export class Timeout extends EaselError {
   constructor(
     message: string,
@@ -117,7 +117,7 @@ export class Timeout extends EaselError {
     super(message, parts);
   }
 }
-/** The caller's signal aborted the call before the timeout. raw is Connect's last error before that. */
+/** The caller's signal aborted the call before the timeout. raw is Connect's last error before the abort. */
 export class Stopped extends EaselError {}
 /** The render ended without a result. */
 export class RenderFailed extends EaselError {

@@ -75,7 +75,7 @@ export interface Quote {
   raw: v1.Quote;
 }
 
-/** A team's spending limit for the current day or month, with the amounts that are spent and reserved. */
+/** A team's spending limit for the current day or month, and the amounts spent and reserved. */
 export interface Budget {
   window: BudgetWindow;
   limitCents: number;

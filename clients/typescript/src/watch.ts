@@ -85,7 +85,7 @@ export const watchEvents = (generations: Generations, request: v1.WatchEventsReq
     }),
   );
 
-/** Converts the messages of an event stream to the form that follow expects, and stores the latest resume token in the request. */
+/** Converts the messages of an event stream to the form that follow() expects, and stores the latest resume token in the request. */
 async function* updates(stream: AsyncIterable<v1.WatchEventsResponse>, request: v1.WatchEventsRequest): AsyncGenerator<{ event: WatchEvent<v1.WatchEventsResponse> }> {
   for await (const response of stream) {
     request.resumeToken = response.resumeToken;
@@ -98,14 +98,16 @@ async function* updates(stream: AsyncIterable<v1.WatchEventsResponse>, request: 
 class Etags {
   readonly named: boolean;
   readonly #known: Map<string, string>; // etag by ID; the generation that changed least recently is first
-  readonly #finished = new Set<string>(); // IDs of succeeded and refunded renders, which wanted omits
+  readonly #finished = new Set<string>(); // IDs of succeeded and refunded renders, which wanted() omits
 
   constructor({ generationIds, knownEtags }: v1.WatchGenerationsRequest) {
     this.named = generationIds.length > 0;
     this.#known = new Map(Object.entries(knownEtags).slice(-mostEtags));
   }
 
-  /** Returns the etags for the next request. It omits finished renders, because the server would read each of them individually if the catalog no longer lists it. */
+  /**
+   * Returns the etags for the next request. It omits finished renders, because the server would send a separate request for each finished render that the catalog no longer lists.
+   */
   wanted(): Record<string, string> {
     return Object.fromEntries([...this.#known].filter(([id]) => !this.#finished.has(id)).slice(-mostKnownEtags));
   }

@@ -41,7 +41,7 @@ type Answer<I, O> = (request: I, context: HandlerContext) => O;
 const order = ["studio/haiku", { prompt: "rain" }, { key: "key-1" }] as const;
 const whole = new Uint8Array(5000).map((_, n) => n % 251);
 
-/** Returns a client, the requests that it sends, and its hooks. Its calls get the answers in order. After the last answer, they get the last one again. */
+/** Returns a client, the requests that it sends, and its hooks. Its calls get the answers in order. When no answer is left, they get the last answer again. */
 function play<I extends object, O>(...answers: Answer<I, O>[]) {
   const requests: I[] = [];
   const hooks: Hooks = {};
@@ -118,7 +118,7 @@ const named = (code: Code) => Code[code].replace(/(?<=[a-z])(?=[A-Z])/g, "_").to
 
 const final = [Code.NotFound, Code.Unauthenticated, Code.PermissionDenied, Code.InvalidArgument, Code.FailedPrecondition, Code.OutOfRange, Code.Unimplemented];
 
-/** Returns an answer that sends the bytes from the requested offset up to the offset to, and then throws end if it is set. */
+/** Returns an answer that sends the bytes from the requested offset up to the offset `to`, and then throws `end` if it is set. */
 const pieces = (to: number, spoil: (chunk: Chunk) => void = () => {}, end?: ConnectError) =>
   async function* ({ readOffset }: DownloadGenerationRequest) {
     for (let at = Number(readOffset); at < to; at += 1000) {

@@ -118,7 +118,7 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
         return render
 
     def wait(self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, **limits: Unpack[Limits]) -> Render:
-        """Waits until a render is finished or, with SETTLED, its cost is final. It returns the render, and handles errors like watch."""
+        """Waits until a render is finished or, with SETTLED, its cost is final. It returns the render. Errors are handled as in watch."""
         for newest in self.watch(render, until=until, **limits):  # noqa: B007
             pass
         return newest

@@ -68,8 +68,8 @@ class Download:
     def resume(self) -> None:
         """Prepares the request for the next stream, or raises Damaged if the download can't continue.
 
-        With an etag, the server ensures that the remaining bytes belong to the same content. Without an etag, the
-        download deletes its bytes and restarts. This requires that they are the last bytes of a seekable file.
+        With an etag, the server ensures that the remaining bytes belong to the same content. Without an etag, the download
+        removes its bytes from the file and restarts. For that, the file must be seekable and must end with these bytes.
         """
         if self.request.etag or not self.request.read_offset:
             return
@@ -96,7 +96,7 @@ class Download:
 
 
 def _remove_stale(target: Path) -> None:
-    """Removes the part files that remain from killed downloads to the same file. A running download writes more often."""
+    """Removes the part files that killed downloads to the same file have left. A running download writes more often."""
     for part in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
         with contextlib.suppress(OSError):  # the next download tries again
             if re.fullmatch(r"[\w-]+", part.name[len(target.name) + 2 : -len(".part")]) and time.time() - part.stat().st_mtime > STALE_AGE:

@@ -122,7 +122,7 @@ class BudgetExceeded(Error):
 
 
 class OrderExpired(Error):
-    """The order's expire time has passed, so the order is no longer sent. If order_outcome is "unknown", it may exist."""
+    """The order's expire time has passed, so the order is no longer sent. If order_outcome is "unknown", the order may exist."""
 
 
 class DailyCapReached(Error):

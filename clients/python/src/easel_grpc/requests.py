@@ -33,7 +33,8 @@ class Made(enum.Enum):
 class OrderOptions(Limits, total=False):
     """The idempotency key, maximum price, expire time, labels and limits of an order. Without a key, the client creates one.
 
-    The order is not sent to the catalog after expire: a time, or a time from now. A datetime without a time zone is UTC.
+    The order is not sent to the catalog after expire, which is a datetime, or a timedelta from now. A datetime without a time
+    zone is UTC.
     """
 
     key: Key | Made

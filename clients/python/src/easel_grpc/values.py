@@ -145,7 +145,7 @@ class Quote:
 
 @dataclass(frozen=True)
 class Budget:
-    """A team's spending limit for the current day or month, with the amounts that are spent and reserved."""
+    """A team's spending limit for the current day or month, and the amounts spent and reserved."""
 
     window: BudgetWindow
     limit_cents: int

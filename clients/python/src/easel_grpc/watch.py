@@ -122,8 +122,8 @@ class _Etags:
     def wanted(self) -> dict[str, str]:
         """Returns the etags for the next request.
 
-        It omits finished renders to save requests: if the catalog no longer lists a render whose etag is in the
-        request, the server reads this render individually.
+        It omits finished renders, because the server would send a separate request for each finished render that the catalog
+        no longer lists.
         """
         wanted = [(one, etag) for one, (etag, finished) in self.known.items() if not finished]
         return dict(wanted[-MOST_KNOWN_ETAGS:])

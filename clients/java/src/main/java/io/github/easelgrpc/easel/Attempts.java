@@ -15,7 +15,7 @@ import java.util.stream.Stream;
 final class Attempts {
   static final Duration LONGEST = Duration.ofSeconds(10); // maximum back-off before jitter
   private static final Duration LONGEST_ASKED = Duration.ofHours(1); // maximum delay that a server may request; a longer delay fails the call
-  private static final int MOST_ASKED = 10; // maximum number of attempts for a read that fail with a delay requested by the server
+  private static final int MOST_ASKED = 10; // maximum number of failed attempts of a read for which the server requests a delay
   private static final long WARN_AFTER = 5000; // milliseconds of failures, including the next delay, after which a warning is logged
 
   /** A kind of call, with its default limits. A stream has no time limit. If all of its 100 attempts fail, they take about 15 minutes. */
@@ -127,7 +127,7 @@ final class Attempts {
 
   /**
    * Waits before the next attempt, for the longest of the back-off, least, and the delay in the error. It throws the error instead
-   * if worth is false, the limits of the call are reached, or the caller ends the call.
+   * if worth is false (a retry can't help), the limits of the call are reached, or the caller ends the call.
    */
   void pause(EaselException error, boolean worth, Duration least) {
     if (isOver()) {

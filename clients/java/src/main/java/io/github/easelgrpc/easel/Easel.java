@@ -29,7 +29,7 @@ public final class Easel implements AutoCloseable {
   private final Channel channel;
   private final EaselBuilder.Settings settings;
   private final Deadline deadline; // null means no deadline
-  private final int attempts; // zero means the default of the kind of call
+  private final int attempts; // zero means the default for the kind of call
   private final boolean derived; // whether another client closes the connection
 
   Easel(ManagedChannel own, Channel channel, EaselBuilder.Settings settings, Deadline deadline, int attempts, boolean derived) {

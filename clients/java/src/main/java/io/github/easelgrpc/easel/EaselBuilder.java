@@ -26,7 +26,7 @@ public final class EaselBuilder {
   private ChannelCredentials credentials;
   private Channel channel;
   private Executor executor = THREADS;
-  private Duration timeout; // null means the default of the kind of call
+  private Duration timeout; // null means the default for the kind of call
   private int readAttempts = Attempts.Kind.READ.attempts;
   private boolean plaintextKey = "true".equals(System.getenv("EASEL_ALLOW_PLAINTEXT"));
   private BiConsumer<EaselException, Duration> onRetry = (error, delay) -> {};
@@ -84,13 +84,16 @@ public final class EaselBuilder {
     return this;
   }
 
-  /** Sets the total time of each read and each order. The default is one minute for a read and 15 minutes for an order. */
+  /** Limits the total time of each read and of each order. The default is one minute for a read and 15 minutes for an order. */
   public EaselBuilder timeout(Duration total) {
     this.timeout = total;
     return this;
   }
 
-  /** Sets the maximum number of attempts for a read. The default is 5. An attempt does not count if the server requests a delay before the next one. */
+  /**
+   * Sets the maximum number of attempts for a read. The default is 5. Failed attempts after which the server requests a delay are
+   * counted separately, up to 10.
+   */
   public EaselBuilder attempts(int attempts) {
     this.readAttempts = attempts;
     return this;

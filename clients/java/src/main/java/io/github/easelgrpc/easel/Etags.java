@@ -16,7 +16,7 @@ final class Etags {
 
   private final boolean named; // whether the request names its generations
   private final Map<String, String> known = new LinkedHashMap<>(); // etag by ID; the generation that changed least recently is first
-  private final Set<String> finished = new HashSet<>(); // IDs of succeeded and refunded renders, which wanted omits; empty if named
+  private final Set<String> finished = new HashSet<>(); // IDs of succeeded and refunded renders, which wanted() omits; empty if named is true
 
   Etags(WatchGenerationsRequest request) {
     named = request.getGenerationIdsCount() > 0;
@@ -24,8 +24,8 @@ final class Etags {
   }
 
   /**
-   * Returns the etags for the next request. It omits finished renders to save requests: if the catalog no longer lists a render
-   * whose etag is in the request, the server reads this render individually.
+   * Returns the etags for the next request. It omits finished renders, because the server would send a separate request for each
+   * finished render that the catalog no longer lists.
    */
   Map<String, String> wanted() {
     var ids = new ArrayList<>(known.keySet());

@@ -5,7 +5,7 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
 
-/** The position of the first event to read, and a filter. The default selects all events from now on. */
+/** The first event to read, and a filter. The default selects all events from now on. */
 public final class EventQuery {
   final WatchEventsRequest.Builder request = WatchEventsRequest.newBuilder().setHeartbeatInterval(new WatchOptions().heartbeat);
 

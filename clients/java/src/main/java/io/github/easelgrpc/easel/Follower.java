@@ -40,7 +40,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     CLEANER.register(this, stream::end);
   }
 
-  /** The current stream. It has no reference to the watch, so an abandoned watch can be garbage-collected. This ends the stream. */
+  /** The current stream. It has no reference to the watch, so an abandoned watch can be garbage-collected. The stream then ends. */
   private static final class Stream {
     private volatile Context.CancellableContext call; // null before the first stream
 

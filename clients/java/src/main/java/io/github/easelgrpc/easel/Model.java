@@ -16,14 +16,14 @@ public record Model(
   /** The kind of a model's results. */
   public enum OutputKind {
     FILE, TEXT,
-    /** A kind from a newer server, or a model for which the catalog specifies no kind. */
+    /** A kind from a newer server, or no kind in the catalog. */
     UNKNOWN
   }
 
   /** The JSON type of an input. */
   public enum InputType {
     STRING, INTEGER, NUMBER, BOOLEAN, OBJECT, ARRAY,
-    /** A type from a newer server, or an input for which the catalog specifies no type. */
+    /** A type from a newer server, or no type in the catalog. */
     UNKNOWN
   }
 
