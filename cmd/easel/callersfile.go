@@ -61,7 +61,7 @@ func warnOfMissingOwners(ctx context.Context, led *ledger.Ledger, list *auth.Lis
 	known := list.Owners()
 	missing := slices.DeleteFunc(owners, func(owner string) bool { return slices.Contains(known, owner) })
 	if len(missing) > 0 {
-		logger.WarnContext(ctx, "the callers file lacks owners of orders whose outcome is unknown; add these owners again, or resolve the orders that easel orders list --unknown shows", "owners", len(missing))
+		logger.WarnContext(ctx, "the callers file lacks owners of orders whose outcome is unknown; add these owners again, or resolve the orders that 'easel orders list --unknown' shows", "owners", len(missing))
 	}
 }
 

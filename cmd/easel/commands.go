@@ -14,7 +14,7 @@ import (
 // commands contains all commands of the program.
 type commands struct {
 	Demo    demoCmd    `cmd:"" group:"try" help:"Run a complete example (quote, order, watch, download), and save the picture to a file."`
-	Dev     devCmd     `cmd:"" group:"try" help:"Run the facade with a sandbox catalog, and print how to call it."`
+	Dev     devCmd     `cmd:"" group:"try" help:"Run the facade with a sandbox catalog, and print instructions for calling it."`
 	Sandbox sandboxCmd `cmd:"" group:"try" help:"Run only the sandbox catalog, over HTTP."`
 	Serve   serveCmd   `cmd:"" group:"run" help:"Run the facade in front of a catalog."`
 	Callers callersCmd `cmd:"" group:"run" help:"Check a callers file, or create a service token."`
@@ -25,7 +25,7 @@ type commands struct {
 	Content contentCmd `cmd:"" group:"run" help:"Verify the copies of results, or copy a result again."`
 	Events  eventsCmd  `cmd:"" group:"run" help:"List the events sent to teams, follow them, or send them again."`
 	Health  cli.Health `cmd:"" group:"run" help:"Check whether a server is serving."`
-	Doctor  doctorCmd  `cmd:"" group:"run" help:"Check a catalog at no cost, and print the values that Easel cannot read and how to fix that."`
+	Doctor  doctorCmd  `cmd:"" group:"run" help:"Check a catalog at no cost. Report the values that Easel cannot read, and how to make them readable."`
 
 	cli.Commands
 }

@@ -65,7 +65,7 @@ func countsOf(contents *content.Results) func() telemetry.CopyCounts {
 type contentCmd struct {
 	Verify contentVerifyCmd `cmd:"" help:"Compare the ledger and the store, and print each difference."`
 	Fetch  contentFetchCmd  `cmd:"" help:"Copy the result of a render again."`
-	Adopt  contentAdoptCmd  `cmd:"" help:"Let a restored ledger delete the copies that are older than its restoration."`
+	Adopt  contentAdoptCmd  `cmd:"" help:"Allow a restored ledger to delete copies that were made before it was restored."`
 }
 
 type contentFetchCmd struct {
@@ -98,7 +98,7 @@ func (c *contentAdoptCmd) Run(ctx context.Context, p *cli.Program) error {
 type contentVerifyCmd struct {
 	ledgerFlags
 	contentFlags
-	UpstreamInsecure bool `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Read copies over http from a bucket on a host that is not loopback."`
+	UpstreamInsecure bool `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Allow http to a bucket on a host that is not loopback. The copies are then sent unencrypted."`
 
 	Bytes bool `help:"Read each copy, and compare its SHA-256."`
 }

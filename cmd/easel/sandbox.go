@@ -21,7 +21,7 @@ import (
 // sandboxFlags contains the flags that configure a sandbox.
 type sandboxFlags struct {
 	DB          string     `name:"db" env:"EASEL_SANDBOX_DB" placeholder:"FILE" help:"File for all data. Default: the data is lost when the command ends."`
-	Seed        uint64     `env:"EASEL_SANDBOX_SEED" placeholder:"N" help:"Seed that repeats the same IDs, times and failures in every run (0 for random)."`
+	Seed        uint64     `env:"EASEL_SANDBOX_SEED" placeholder:"N" help:"Seed for IDs, times and failures, which are then the same in every run (0 for a random seed)."`
 	Speed       float64    `env:"EASEL_SANDBOX_SPEED" default:"1" placeholder:"FACTOR" help:"Speed of renders, as a multiple of the real speed."`
 	FailureRate float64    `env:"EASEL_SANDBOX_FAILURE_RATE" placeholder:"SHARE" help:"Share of renders that fail, 0 to 1."`
 	RateLimit   float64    `env:"EASEL_SANDBOX_RATE_LIMIT" placeholder:"N" help:"Maximum number of requests per second for each API key (0 for no limit)."`

@@ -24,11 +24,11 @@ import (
 type serveCmd struct {
 	UpstreamURL      string `name:"upstream-url" group:"upstream" env:"EASEL_UPSTREAM_URL" placeholder:"URL" help:"Base address of the catalog. Required."`
 	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with the API key that all callers share. Default: each caller's own API key is forwarded."`
-	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Allow http to hosts that are not loopback, for API keys that are sent to the catalog and for copies of results in a bucket."`
-	UpstreamKeyFirst bool   `group:"upstream" env:"EASEL_UPSTREAM_KEY_FIRST" help:"Declare that this catalog checks an order's idempotency key before everything else, and that it responds busy to a repeated order while the first attempt is in progress. If this catalog then rejects a repeated order, the order does not exist."`
+	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Allow http to a catalog or a bucket on a host that is not loopback. API keys and results are then sent unencrypted."`
+	UpstreamKeyFirst bool   `group:"upstream" env:"EASEL_UPSTREAM_KEY_FIRST" help:"Declare that this catalog checks an order's idempotency key before everything else, and that it reports a repeated order as busy while the first attempt is in progress. If this catalog then rejects a repeated order, the order does not exist."`
 
 	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"YAML file with the callers that share the API key, their tokens, teams and budgets (see docs/operators.md). Use 'easel callers check' to check the file, and 'easel callers token' to create a token."`
-	AllowAnonymous bool   `group:"callers" env:"EASEL_ALLOW_ANONYMOUS" help:"With a shared API key, accept calls from every client that can reach the address."`
+	AllowAnonymous bool   `group:"callers" env:"EASEL_ALLOW_ANONYMOUS" help:"With a shared API key, accept calls without authentication from every client that can reach the address."`
 
 	ledgerFlags
 	contentFlags
@@ -55,7 +55,7 @@ type listenFlags struct {
 
 	MetricsAddr string `group:"listen" env:"EASEL_METRICS_ADDR" placeholder:"HOST:PORT" help:"Address for /metrics, /healthz and /readyz only, for scrapers that may see each team's costs. Clients that are not operators get metrics without team and caller names from the admin address."`
 
-	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"Host names that REST requests may have, in addition to localhost and loopback addresses. Default: no other names on a loopback address, and all names on any other address. The admin address accepts these names too. If it is not a loopback address, it also accepts IP addresses."`
+	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"Host names that REST requests may use, in addition to localhost and loopback addresses. Default: no other names on a loopback address, and all names on any other address. The admin address accepts these names too. If it is not a loopback address, it also accepts IP addresses."`
 	PublicURL        string   `name:"public-url" group:"listen" env:"EASEL_PUBLIC_URL" placeholder:"URL" help:"Base URL under which other services reach the HTTP address. The event of a finished render contains the URL of its result, which begins with this URL."`
 }
 
@@ -64,16 +64,16 @@ type tuningFlags struct {
 	PollMinInterval time.Duration `group:"poll" env:"EASEL_POLL_MIN_INTERVAL" default:"1s" placeholder:"TIME" help:"Shortest time between two polls of a render."`
 	PollMaxInterval time.Duration `group:"poll" env:"EASEL_POLL_MAX_INTERVAL" default:"10s" placeholder:"TIME" help:"Longest time between two polls of a render."`
 	PollRate        float64       `group:"poll" env:"EASEL_POLL_RATE" default:"5" placeholder:"N" help:"Maximum number of polls per second for each API key."`
-	RefundWindow    time.Duration `group:"poll" env:"EASEL_REFUND_WINDOW" default:"10m" placeholder:"TIME" help:"Time after a failure in which the catalog may still refund the render."`
+	RefundWindow    time.Duration `group:"poll" env:"EASEL_REFUND_WINDOW" default:"10m" placeholder:"TIME" help:"Time for which the catalog may refund a failed render, counted from the failure."`
 
-	ResendWindow time.Duration `group:"life" env:"EASEL_RESEND_WINDOW" default:"12h" placeholder:"TIME" help:"Time after the first attempt in which an order whose outcome is unknown may be resent. Later, the catalog may have forgotten the idempotency key."`
-	MaxStreamAge time.Duration `group:"life" env:"EASEL_MAX_STREAM_AGE" default:"1h" placeholder:"TIME" help:"Age of a stream at which its client is asked to reconnect, so that streams spread over replicas (0 for never)."`
+	ResendWindow time.Duration `group:"life" env:"EASEL_RESEND_WINDOW" default:"12h" placeholder:"TIME" help:"Time for which an order whose outcome is unknown may be resent, counted from its first attempt. Later, the catalog may have forgotten the idempotency key."`
+	MaxStreamAge time.Duration `group:"life" env:"EASEL_MAX_STREAM_AGE" default:"1h" placeholder:"TIME" help:"Age of a stream at which its client is asked to reconnect, so that streams are spread over the replicas (0 for never)."`
 	DrainTimeout time.Duration `group:"life" env:"EASEL_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"Maximum time of a graceful stop. Most of it is for open calls, and the rest for orders in flight and the last traces."`
 
-	CallerStreams int `group:"limits" env:"EASEL_CALLER_STREAMS" default:"1000" placeholder:"N" help:"Maximum number of concurrent watches, waits and downloads of one caller. More are rejected."`
-	MaxStreams    int `group:"limits" env:"EASEL_MAX_STREAMS" default:"50000" placeholder:"N" help:"Maximum number of concurrent watches, waits and downloads of all callers. More are rejected."`
-	CallerCalls   int `group:"limits" env:"EASEL_CALLER_CALLS" default:"320" placeholder:"N" help:"Maximum number of concurrent calls of one caller, other than watches, waits and downloads. More are rejected."`
-	MaxCalls      int `group:"limits" env:"EASEL_MAX_CALLS" default:"480" placeholder:"N" help:"Maximum number of concurrent calls of all callers, other than watches, waits and downloads. More are rejected."`
+	CallerStreams int `group:"limits" env:"EASEL_CALLER_STREAMS" default:"1000" placeholder:"N" help:"Maximum number of concurrent watches, waits and downloads of one caller. Further calls are rejected."`
+	MaxStreams    int `group:"limits" env:"EASEL_MAX_STREAMS" default:"50000" placeholder:"N" help:"Maximum number of concurrent watches, waits and downloads of all callers. Further calls are rejected."`
+	CallerCalls   int `group:"limits" env:"EASEL_CALLER_CALLS" default:"320" placeholder:"N" help:"Maximum number of concurrent calls of one caller, other than watches, waits and downloads. Further calls are rejected."`
+	MaxCalls      int `group:"limits" env:"EASEL_MAX_CALLS" default:"480" placeholder:"N" help:"Maximum number of concurrent calls of all callers, other than watches, waits and downloads. Further calls are rejected."`
 	MaxConns      int `group:"limits" env:"EASEL_MAX_CONNS" default:"10000" placeholder:"N" help:"Maximum number of connections to the gRPC address, and to the HTTP address."`
 	MaxInputs     int `group:"limits" env:"EASEL_MAX_INPUTS" default:"1048576" placeholder:"BYTES" help:"Maximum size of a request's inputs as JSON (up to 16777216). 50 concurrent orders of 16 MiB need 6 GB of memory."`
 

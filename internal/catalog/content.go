@@ -108,7 +108,7 @@ func (b *contentBody) read(p []byte) int {
 	s.idle.Stop()
 	switch {
 	case s.end >= 0 && s.at+int64(n) > s.end:
-		b.end(&Error{Kind: KindContract, Op: opContent, Err: errors.New("the body is longer than its range")})
+		b.end(&Error{Kind: KindContract, Op: opContent, Err: errors.New("the response body is longer than the requested range")})
 		return 0
 	case delivered:
 		b.compare(p[:n])

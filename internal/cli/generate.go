@@ -15,9 +15,9 @@ import (
 type generateCmd struct {
 	callFlags
 	inputFlags
-	IdempotencyKey string            `placeholder:"KEY" help:"Name of this order. Within 12 hours and under the same API key, an order with the same name is not charged twice, so use it to continue after a crash. Default: a new key, which is printed before the order is sent."`
+	IdempotencyKey string            `placeholder:"KEY" help:"Your name for this order. To continue after a crash, send the order again with the same name: within 12 hours and under the same API key, it is not charged twice. Default: a new key, which is printed before the order is sent."`
 	MaxCost        Amount            `placeholder:"AMOUNT" help:"Maximum price: 0.50 (euros) or 50c (cents)."`
-	Expire         *time.Duration    `placeholder:"TIME" help:"Time after which the order is not sent to the catalog, such as 10m. An order that was never sent is then not placed."`
+	Expire         *time.Duration    `placeholder:"TIME" help:"Time after which the order is not sent to the catalog, such as 10m. If the order was not sent by then, it is not placed."`
 	Label          map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Label of the order, for lists and reports. Labels are never sent to the catalog. Repeat the flag for several labels."`
 	Watch          bool              `help:"Wait until the render is finished, and print each state change."`
 	Out            string            `placeholder:"FILE|DIR|-" help:"File or directory for the finished result; - is standard output. Implies --watch."`

@@ -32,6 +32,6 @@ func RefuseReads(next http.Handler, deny Deny) http.Handler {
 
 func denied(deny Deny) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		deny(w, r, service.Fail(easelv1.ErrorReason_CROSS_ORIGIN_REQUEST, "a web page of another origin may not send this request; call the server from a backend"))
+		deny(w, r, service.Fail(easelv1.ErrorReason_CROSS_ORIGIN_REQUEST, "a web page from another origin may not send this request; call the server from a backend"))
 	}
 }

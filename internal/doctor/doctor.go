@@ -204,7 +204,7 @@ type readOnlyTransport struct {
 func (l *readOnlyTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	l.body = nil
 	if r.Method != http.MethodGet && r.Pattern != routeQuote {
-		return nil, fmt.Errorf("%s not sent: it could cost or change something", r.Pattern)
+		return nil, fmt.Errorf("%s not sent, because it could cost money or change data", r.Pattern)
 	}
 	resp, err := l.next.RoundTrip(r)
 	if err == nil && resp.StatusCode/100 == 2 {

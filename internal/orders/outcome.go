@@ -62,7 +62,7 @@ func (s *submission) recordProblem(ctx context.Context, err error) {
 func (s *submission) logRefusal(ctx context.Context, err error) {
 	refusal, ok := errors.AsType[*catalog.Error](err)
 	if why := problem(err); ok && refusal.Withheld != 0 && why != s.order.Problem {
-		s.orders.Logger.WarnContext(ctx, "resend of a possibly existing order rejected", s.about("refusal", why)...)
+		s.orders.Logger.WarnContext(ctx, "resend rejected; order may exist", s.about("refusal", why)...)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 const deadlineChunk = 32 << 10
 
 // errNotRead is the error for a chunk that the client did not read in time.
-var errNotRead = errors.New("the client read nothing in time")
+var errNotRead = errors.New("the client did not read in time")
 
 // deadlineWriter aborts a response if the client reads nothing for too long. It sets a deadline before each chunk and removes
 // the deadline afterwards. Over HTTP/2, a deadline that is not removed would also end an idle stream.

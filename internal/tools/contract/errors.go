@@ -33,7 +33,7 @@ type errorTable struct {
 func (d *document) writeErrors(table errorTable) error {
 	d.home = "contract.md"
 	e := d.enum(reasons)
-	d.printf("# Errors\n\nThe reasons of errors. `make generate` writes this page from the comments of\n"+
+	d.printf("# Errors\n\nThe reasons for errors. `make generate` writes this page from the comments of\n"+
 		"[`error.proto`](../proto/easel/v1/error.proto). [Callers](callers.md#errors) describes how a program reacts.\n"+
 		"Each client has a class for each kind of error: `BudgetExceeded` in Python and TypeScript, `*BudgetExceededError` in Go, `BudgetExceededException` in Java.\n\n%s\n\n"+
 		"| reason | class | code | over REST | meaning | retryable | remedy |\n|---|---|---|---|---|---|---|\n", d.prose(e))
@@ -54,7 +54,7 @@ func (d *document) ownClasses(table errorTable) {
 	for _, reason := range table.Reasons {
 		delete(table.Classes, reason.Class)
 	}
-	d.printf("\nNo reason has these classes, because the client itself creates their errors:\n\n| class | meaning |\n|---|---|\n")
+	d.printf("\nErrors of these classes have no reason, because the client itself creates them:\n\n| class | meaning |\n|---|---|\n")
 	for _, class := range slices.Sorted(maps.Keys(table.Classes)) {
 		d.printf("| `%s` | %s |\n", class, cell(table.Classes[class]))
 	}
