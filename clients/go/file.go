@@ -93,7 +93,7 @@ func (p *partFile) open(path, fileName string, keep bool) (_ io.Writer, err erro
 // staleAge is the time since the last write after which a part file counts as abandoned. A running download writes more often.
 const staleAge = 24 * time.Hour
 
-// removeStale removes the part files that killed downloads to the same file have left in dir.
+// removeStale removes the part files that remain in dir after downloads to the same file were killed.
 func removeStale(dir, base string) {
 	entries, _ := os.ReadDir(filepath.Join(dir, ".")) // if the directory can't be read, old part files remain
 	for _, entry := range entries {

@@ -34,7 +34,7 @@ export async function download(generations: Generations, generationId: string, t
 /** Milliseconds since the last write after which a part file counts as abandoned. A running download writes more often. */
 const staleMs = 24 * 3_600_000;
 
-/** Removes the part files that remain from killed downloads to the same file. */
+/** Removes the part files that remain after downloads to the same file were killed. */
 async function removeStale(to: string): Promise<void> {
   for (const name of await readdir(dirname(to)).catch(() => [])) {
     const isPart = name.startsWith(`.${basename(to)}.`) && /^[\w-]+\.part$/.test(name.slice(basename(to).length + 2));

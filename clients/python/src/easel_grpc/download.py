@@ -96,7 +96,7 @@ class Download:
 
 
 def _remove_stale(target: Path) -> None:
-    """Removes the part files that killed downloads to the same file have left. A running download writes more often."""
+    """Removes the part files that remain after downloads to the same file were killed. Newer part files may belong to running downloads."""
     for part in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
         with contextlib.suppress(OSError):  # the next download tries again
             if re.fullmatch(r"[\w-]+", part.name[len(target.name) + 2 : -len(".part")]) and time.time() - part.stat().st_mtime > STALE_AGE:

@@ -80,7 +80,7 @@ final class Download {
     return true;
   }
 
-  /** Removes the part files that remain from killed downloads to the same file. A running download writes more often. */
+  /** Removes the part files that remain after downloads to the same file were killed. Newer part files may belong to running downloads. */
   static void removeStale(Path file) throws IOException {
     var name = Pattern.compile(Pattern.quote("." + file.getFileName()) + "\\.[\\w-]+\\.part");
     var old = FileTime.from(Instant.now().minus(STALE_AGE));
