@@ -88,7 +88,7 @@ func (c *Client) fetch(ctx context.Context, generationID string, options FetchOp
 }
 
 // resumable returns an error if the download can't continue. With an etag, the server ensures that the remaining bytes belong
-// to the same content. Without an etag, the download restarts at its first byte, which requires a file that it can truncate.
+// to the same content. Without an etag, the download restarts at its first byte, which requires a file that can be truncated.
 func (d *download) resumable() error {
 	if d.request.GetEtag() != "" || d.request.GetReadOffset() == 0 {
 		return nil

@@ -186,7 +186,8 @@ func quoteOf(q *easelv1.Quote) *Quote {
 	return &Quote{q.GetPriceCents(), q.GetCurrencyCode(), timeOf(q.GetQuoteTime()), q.BalanceCents, q.Affordable, q}
 }
 
-// UsageRow contains the number and the costs of all orders that share one value for each dimension.
+// UsageRow contains the number and the costs of the orders that have the same value in each requested
+// dimension.
 type UsageRow struct {
 	Day, Owner, Caller, ModelID, LabelValue                   string
 	OrderCount, FailedCount, UnknownCount                     int64

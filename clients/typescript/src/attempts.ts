@@ -1,4 +1,4 @@
-// Retries of calls, with hooks and warnings.
+// The retry logic for calls, with hooks and warnings.
 import { setTimeout as sleep } from "node:timers/promises";
 import { ConnectError } from "@connectrpc/connect";
 import { errorOf, Stopped, Timeout, type About, type EaselError, type OrderOutcome } from "./errors.js";

@@ -143,7 +143,7 @@ export interface InputField {
   raw: v1.InputField;
 }
 
-/** The number and the costs of all orders that share one value for each requested dimension. */
+/** The number and the costs of the orders that have the same value in each requested dimension. */
 export interface UsageRow {
   day: string;
   owner: string;

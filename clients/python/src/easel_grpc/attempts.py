@@ -1,4 +1,4 @@
-"""Retries of calls, with hooks and warnings."""
+"""The retry logic for calls, with hooks and warnings."""
 
 import logging
 import math

@@ -28,7 +28,7 @@ Events = TypeVar("Events")
 
 @dataclass
 class Call(Generic[T]):
-    """A unary call. The function value extracts the result from a response."""
+    """A unary call. value is the function that extracts the result from a response."""
 
     stub: Callable[..., Any]
     request: Any

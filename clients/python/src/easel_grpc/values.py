@@ -239,7 +239,7 @@ class Model:
 
 @dataclass(frozen=True)
 class UsageRow:
-    """The number and the costs of all orders that share one value for each requested dimension."""
+    """The number and the costs of the orders that have the same value in each requested dimension."""
 
     day: str
     owner: str

@@ -11,7 +11,7 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
 
-/** The attempts of one call. It decides whether and when a failed call is retried. */
+/** Counts the attempts of one call, and decides whether and when the call is retried. */
 final class Attempts {
   static final Duration LONGEST = Duration.ofSeconds(10); // maximum back-off before jitter
   private static final Duration LONGEST_ASKED = Duration.ofHours(1); // maximum delay that a server may request; a longer delay fails the call

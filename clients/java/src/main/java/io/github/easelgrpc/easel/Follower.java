@@ -13,8 +13,8 @@ import java.util.concurrent.TimeUnit;
 
 /** The base class of all watches. It reopens the stream of messages M after each failure, and yields the values T in the messages. */
 abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
-  private static final Duration SHORTEST = Duration.ofSeconds(1); // minimum interval in the contract
-  private static final Duration HEARTBEAT = Duration.ofSeconds(15); // default interval in the contract
+  private static final Duration SHORTEST = Duration.ofSeconds(1); // minimum heartbeat interval in the contract
+  private static final Duration HEARTBEAT = Duration.ofSeconds(15); // heartbeat interval of the server if the request sets none
 
   private static final Cleaner CLEANER = Cleaner.create();
 

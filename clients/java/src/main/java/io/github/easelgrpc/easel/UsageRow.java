@@ -1,6 +1,9 @@
 package io.github.easelgrpc.easel;
 
-/** The number and the costs of all orders that share one value for each requested dimension. The other dimensions of the row are empty. */
+/**
+ * The number and the costs of the orders that have the same value in each requested dimension. The other dimensions of the row are
+ * empty.
+ */
 public record UsageRow(
     String day, String owner, String caller, String modelId, String labelValue, long orderCount, long failedCount, long unknownCount,
     long costCents, long refundedCents, long reservedCents, long unconfirmedCents, String currencyCode, io.github.easelgrpc.easel.v1.UsageRow raw) {
