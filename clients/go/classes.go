@@ -63,8 +63,8 @@ type (
 	}
 )
 
-// remedy is a row of the error table. Class is the class of the error. Again states whether a retry may help: yes, no or
-// if_told. The value if_told means that a retry may help only if the server requested a delay.
+// remedy is a row of the error table. Class names the class of the error. Again states whether a retry may help: yes, no, or
+// if_told, which means only if the server requested a delay.
 type remedy struct{ Class, Again string }
 
 // errorTable is the content of clients/reasons.json.

@@ -17,7 +17,7 @@ const (
 type etags struct {
 	named    bool // whether the watch request names its generations
 	etag     map[string]string
-	ids      []string        // keys of etag, from the oldest change to the latest
+	ids      []string        // keys of the map etag, from the oldest change to the latest
 	finished map[string]bool // IDs of succeeded and refunded renders, which wanted() omits; empty if named is true
 }
 

@@ -92,10 +92,10 @@ export class Attempts {
   readonly #timeoutMs: number;
   readonly #most: number;
   #end = 0;
-  #spent = { asked: 0, unasked: 0 }; // failures since the last response, by whether the server requested a delay
+  #spent = { asked: 0, unasked: 0 }; // numbers of failures since the last response: with a delay requested by the server, and without
   #failingSince: number | undefined = performance.now(); // undefined after a response
   #warned = false;
-  #last: EaselError | undefined; // last error that neither the timeout nor the signal caused
+  #last: EaselError | undefined; // last error that was not caused by the timeout or the signal
   #outcome: OrderOutcome | undefined; // outcome of an order over all attempts; undefined for other calls
 
   constructor(

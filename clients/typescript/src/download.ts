@@ -11,7 +11,7 @@ import { values, type ContentInfo } from "./values.js";
 
 type Generations = Client<typeof v1.GenerationService>;
 
-/** Downloads a render's file to a path or a stream. At a path, the file appears only when it is complete and on disk. A stream is not closed. */
+/** Downloads a render's file to a path or a stream. A file appears at the path only when it is complete and on disk. A stream is not closed. */
 export async function download(generations: Generations, generationId: string, to: string | Writable, attempts: Attempts): Promise<ContentInfo> {
   if (typeof to !== "string") {
     const write = (data: Uint8Array) => new Promise<void>((resolve, reject) => to.write(data, (error) => (error ? reject(error) : resolve())));

@@ -253,7 +253,7 @@ export class Easel {
   }
 
   /**
-   * Downloads a render's file, and resumes after a failure. At a path, the file appears only when it is complete, verified and on disk.
+   * Downloads a render's file, and resumes after a failure. A file appears at the path only when it is complete, verified and on disk.
    * A stream receives the bytes as they arrive, and is not closed.
    */
   async download(render: Which, to: string | Writable, options: CallOptions = {}): Promise<ContentInfo> {

@@ -16,7 +16,7 @@ export interface About {
   generationId?: string;
 }
 
-/** The parts of an error. */
+/** The optional properties of a new error. */
 interface Parts extends About {
   code?: string;
   raw?: ConnectError | undefined;

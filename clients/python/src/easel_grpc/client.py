@@ -148,7 +148,7 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
     def download(self, render: Which, to: Target, **limits: Unpack[Limits]) -> None:
         """Downloads a render's file to a path or an open file, and verifies every byte.
 
-        After a failure, it resumes at the next byte. At a path, the file appears only when it is complete and on disk.
+        After a failure, it resumes at the next byte. A file appears at the path only when it is complete and on disk.
         """
         attempts = self._attempts(STREAM, "DownloadGeneration", limits, generation_id=requests.id_of(render))
         with Download(attempts.generation_id, to) as rest:

@@ -23,7 +23,7 @@ Target = str | os.PathLike[str] | BinaryIO
 
 
 class Download:
-    """The state of a download to a path or to the caller's open file. At a path, the file appears only when it is complete."""
+    """The state of a download to a path or to the caller's open file. A file appears at the path only when it is complete."""
 
     def __init__(self, generation_id: str, to: Target) -> None:
         self.request = v1.DownloadGenerationRequest(generation_id=generation_id)  # request for the remaining bytes
@@ -83,7 +83,7 @@ class Download:
         self.size = None
 
     def finish(self) -> None:
-        """Checks that all bytes have arrived. At a path, it also syncs the file to disk and renames it to its target."""
+        """Checks that all bytes have arrived. For a path, it also syncs the file to disk and renames it to its target."""
         if not self.started:
             raise _damaged("the server sent no bytes")
         if self.size not in (None, self.request.read_offset):

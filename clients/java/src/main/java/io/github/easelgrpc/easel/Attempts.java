@@ -40,10 +40,10 @@ final class Attempts {
   private final CountDownLatch ended = new CountDownLatch(1); // any thread may count it down
   private Deadline deadline; // null means that only the Context limits the call
   private Failure.Subject subject;
-  private Failure before; // last failure that the timeout did not cause; null before the first failure
+  private Failure before; // last failure that was not caused by the timeout; null before the first failure
   private int failures;
-  private int unasked; // failed attempts since the last response, without a delay from the server
-  private int asked; // failed attempts since the last response, with a delay from the server
+  private int unasked; // failed attempts for which the server requested no delay, since the last response
+  private int asked; // failed attempts for which the server requested a delay, since the last response
   private long failingSince = System.nanoTime(); // 0 after a response
   private boolean warned;
   private Heartbeat last; // last heartbeat; null before the first heartbeat
