@@ -32,7 +32,7 @@ type callFlags struct {
 	KeyFlags
 
 	TLSCAFile   string        `group:"connection" name:"tls-ca-file" env:"EASEL_TLS_CA_FILE" placeholder:"FILE" help:"File with certificates to trust instead of the system's."`
-	TLSCertFile string        `group:"connection" name:"tls-cert-file" env:"EASEL_TLS_CLIENT_CERT_FILE" placeholder:"FILE" help:"Client certificate, with --tls-key-file."`
+	TLSCertFile string        `group:"connection" name:"tls-cert-file" env:"EASEL_TLS_CLIENT_CERT_FILE" placeholder:"FILE" help:"Client certificate. Requires --tls-key-file."`
 	TLSKeyFile  string        `group:"connection" name:"tls-key-file" env:"EASEL_TLS_CLIENT_KEY_FILE" placeholder:"FILE" help:"Private key of the client certificate."`
 	Timeout     time.Duration `group:"connection" placeholder:"TIME" help:"Maximum time for the command. Default: 30s for a query, 2m for an order, and no limit for watch, wait and download."`
 	Output      string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"Format of the output: table or json. With json, errors are printed as JSON, too."`
