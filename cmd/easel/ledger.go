@@ -46,7 +46,7 @@ type ledgerCmd struct {
 	Copy     ledgerCopyCmd     `cmd:"" help:"Copy a ledger into a new one, for example from SQLite to PostgreSQL."`
 	Restored ledgerRestoredCmd `cmd:"" help:"Mark a ledger that was restored from a snapshot, a file or a log."`
 	Unseal   ledgerUnsealCmd   `cmd:"" help:"Let servers use a ledger again after it was copied."`
-	Migrate  ledgerMigrateCmd  `cmd:"" help:"Update a ledger's schema as another database user than the server's."`
+	Migrate  ledgerMigrateCmd  `cmd:"" help:"Update a ledger's schema, as a database user other than the server's."`
 }
 
 type ledgerVerifyCmd struct{ ledgerFlags }
