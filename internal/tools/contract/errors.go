@@ -73,7 +73,7 @@ func (d *document) reason(value protoreflect.EnumValueDescriptor, class string) 
 	text := strings.Join(strings.Fields(image.Comment(value)), " ")
 	first, tries := firstSentence.FindStringSubmatch(text), retryable.FindStringSubmatch(text)
 	if first == nil || tries == nil {
-		return fmt.Errorf("the comment of %s must begin with its code and end with whether it is retryable: %s", value.Name(), text)
+		return fmt.Errorf("the comment of %s must begin with its code, and state at its end whether it is retryable: %s", value.Name(), text)
 	}
 	meaning := strings.TrimSuffix(strings.TrimPrefix(text, first[0]), tries[0])
 	rest := strings.NewReplacer("only over REST", "REST only", "over REST ", "").Replace(first[2])
