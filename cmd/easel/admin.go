@@ -46,7 +46,8 @@ func (s *since) UnmarshalText(text []byte) (err error) {
 // adminTimeout is the timeout of a request to the admin address.
 const adminTimeout = 15 * time.Second
 
-// post sends asked as JSON to a path at the admin address, and decodes the response into answer.
+// post sends a POST request to the admin address, with asked as its JSON body. It decodes the JSON response into
+// answer.
 func (f *adminFlags) post(ctx context.Context, p *cli.Program, path string, asked, answer any) error {
 	body, _ := json.Marshal(asked) // cannot fail for the types of package admin
 	text, err := f.ask(ctx, p, http.MethodPost, path, body)

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	accountTimeout = 2 * time.Second  // timeout of one request for an API key's account
+	accountTimeout = 2 * time.Second  // timeout of a request that reads an API key's account
 	accountPause   = 15 * time.Second // pause before the same API key is checked again
 
 	firstAccountPause = 200 * time.Millisecond // pause after the first check at startup; each later pause is twice as long, up to accountPause

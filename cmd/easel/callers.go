@@ -58,8 +58,8 @@ func counted(n int, thing string) string {
 // budgetHint is the remedy for callers without a budget.
 const budgetHint = "set a budget for the caller, for its team or for all teams (total)"
 
-// unlimited returns a text with the names of up to five callers without a budget, and the number of the others. It returns "" if
-// every caller has a budget. It ignores operators.
+// unlimited lists the callers without a budget, except operators: the names of up to five, and the number of the others. It
+// returns "" if every caller has a budget.
 func unlimited(list *auth.List) string {
 	var names []string
 	for _, caller := range list.Callers {

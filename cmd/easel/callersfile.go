@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// askLedger is the timeout of the ledger query for owners that a callers file lacks.
+// askLedger is the timeout of the ledger query that finds owners who are missing from a callers file.
 const askLedger = 2 * time.Second
 
 // loadCallers reads a callers file. It applies the file's teams to notifier now and after each change.
@@ -49,8 +49,9 @@ func fileProblems(list *auth.List) (problems []string) {
 	return problems
 }
 
-// warnOfMissingOwners logs a warning if a callers file lacks the owner of an order whose outcome is unknown, because then no
-// caller can repeat the order. The log contains only the number of owners, because an owner may be an API key's digest.
+// warnOfMissingOwners logs a warning if the owner of an order with an unknown outcome is missing from the callers file, because
+// no caller can then repeat the order. The log contains only the number of missing owners, because an owner may be an API key's
+// digest.
 func warnOfMissingOwners(ctx context.Context, led *ledger.Ledger, list *auth.List, logger *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, askLedger)
 	defer cancel()
@@ -84,7 +85,7 @@ type notifier struct {
 	count func(team, outcome string, events int64)
 }
 
-// eventConfig returns the functions that the ledger calls to find the teams and to create the data of events.
+// eventConfig returns the functions that the ledger calls to find the teams and to create the events' data.
 func (n *notifier) eventConfig() *ledger.EventConfig {
 	return &ledger.EventConfig{Teams: n.teams.Known, Generation: n.data.Generation, Budget: n.data.Budget}
 }

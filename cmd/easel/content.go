@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// contentFlags contains the flag with the location of the copies of results.
+// contentFlags contains the flag that specifies where copies of results are stored.
 type contentFlags struct {
 	ContentURL string `name:"content-url" group:"content" env:"EASEL_CONTENT_URL" placeholder:"URL" help:"Store for copies of results, which are read if the catalog is unavailable or has deleted the results: file:DIR, or s3://BUCKET/PREFIX?endpoint=URL&region=NAME. S3 credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from the file in AWS_SHARED_CREDENTIALS_FILE, or from the machine's role. A shared API key and a durable ledger are required. Default: results are not copied."`
 }
@@ -87,7 +87,7 @@ func (c *contentFetchCmd) Run(ctx context.Context, p *cli.Program) error {
 
 type contentAdoptCmd struct{ adminFlags }
 
-// Run allows the ledger to delete copies from before its restoration.
+// Run allows servers to delete the copies of results that were made before the ledger was copied or restored.
 func (c *contentAdoptCmd) Run(ctx context.Context, p *cli.Program) error {
 	if err := c.post(ctx, p, "/contents:adopt", struct{}{}, &struct{}{}); err != nil {
 		return err

@@ -18,7 +18,7 @@ type demoCmd struct {
 	Prompt string `default:"a calm sea at dusk, hills on the far shore" placeholder:"TEXT" help:"Description of the picture."`
 }
 
-// Run starts the complete stack on free ports, and calls it.
+// Run starts the complete stack on free ports, and runs example client commands against it.
 func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 	box := sandbox.Config{
 		Seed:    7, // renders take the same times in every run
@@ -37,7 +37,7 @@ func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 	facade := &serveCmd{
 		UpstreamURL: catalog.baseURL(), ledgerFlags: ledgerFlags{LedgerURL: ledger.InMemory},
 		listenFlags: listenFlags{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"},
-		tuningFlags: tuningFlags{ // frequent polls and a quiet log, because a person watches; other settings keep their defaults
+		tuningFlags: tuningFlags{ // frequent polls and a quiet log, because a person is watching; other settings keep their defaults
 			PollMinInterval: 200 * time.Millisecond, PollMaxInterval: 500 * time.Millisecond, LogLevel: "error", LogFormat: "text", DrainTimeout: time.Second,
 		},
 	}

@@ -55,7 +55,7 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	}
 	facade := &serveCmd{UpstreamURL: catalog.baseURL(), listenFlags: c.listenFlags, tuningFlags: c.tuningFlags}
 	c.keep(facade, key)
-	if p.Console().ErrStyle.Terminal { // a person reads the output, and sees the addresses in the banner
+	if p.Console().ErrStyle.Terminal { // a person reads the log, and the banner already shows the addresses
 		facade.LogLevel, facade.LogFormat = cmp.Or(c.LogLevel, "warn"), cmp.Or(c.LogFormat, "text")
 	}
 	return together(ctx, catalog.wait, func(ctx context.Context) error {
@@ -69,11 +69,11 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 // order with a digest of its API key. The key is worthless elsewhere.
 const keptKey = "sandbox_live_held_by_easel_dev"
 
-// ledgerSuffix is appended to the --db file name to name the ledger's file.
+// ledgerSuffix is appended to the file name in --db to form the file name of the ledger.
 const ledgerSuffix = ".ledger"
 
-// keep sets the facade's ledger, which is kept as long as the catalog's data. If there is a callers file, keep also sets the file
-// and the shared API key.
+// keep configures the facade's ledger, which is durable only if the catalog's data is. If there is a callers file, keep also sets
+// the facade's callers file and shared API key.
 func (c *devCmd) keep(facade *serveCmd, key shownKey) {
 	facade.LedgerURL, facade.catalogName = ledger.InMemory, "the catalog of easel dev"
 	if c.DB != "" {
@@ -84,7 +84,8 @@ func (c *devCmd) keep(facade *serveCmd, key shownKey) {
 	}
 }
 
-// shown returns the key for the commands in the banner. With a callers file, each caller uses its own token instead of key.
+// shown returns the API key for the commands in the banner. If there is a callers file, it returns a placeholder instead, because
+// each caller uses its own token.
 func (c *devCmd) shown(key shownKey) shownKey {
 	if c.Callers == "" {
 		return key

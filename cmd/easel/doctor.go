@@ -38,7 +38,7 @@ func (c *doctorCmd) Faults() []string {
 	return *list
 }
 
-// Run sends all free requests to the catalog, and prints a report.
+// Run examines the catalog with requests that cost nothing, and prints a report.
 func (c *doctorCmd) Run(ctx context.Context, p *cli.Program) error {
 	cred, err := c.credential(p)
 	if err != nil {

@@ -38,7 +38,7 @@ type facade struct {
 	notifier  *notifier
 	ledger    *ledger.Ledger
 	upstream  *catalog.Client
-	client    *catalog.Client // upstream, which also reports each attempt to the hub and to telemetry
+	client    *catalog.Client // upstream, but each attempt is also reported to the hub and to telemetry
 	recorder  *orders.Recorder
 	hub       *watch.Hub
 	files     settingFiles
@@ -154,7 +154,7 @@ func (f *facade) openAPIKey(ctx context.Context) error {
 	known := func() catalog.Secret { return catalog.NewSecret(f.devKey) }
 	if f.UpstreamKeyFile != "" {
 		guard := &accountGuard{client: f.client, ledger: f.ledger, logger: f.logger}
-		key, err := openHeldKey(f.UpstreamKeyFile, f.logger, guard.accept) //nolint:contextcheck // later reads do not block a call
+		key, err := openHeldKey(f.UpstreamKeyFile, f.logger, guard.accept) //nolint:contextcheck // later reads run in the background, not during a call
 		if err == nil {
 			f.account, err = guard.begin(ctx, key.Known)
 		}
@@ -226,8 +226,8 @@ func (f *facade) openServices(ctx context.Context) (err error) {
 	return err
 }
 
-// openMetrics registers the metrics of the parts. It also starts to reload changed setting files, and to read the ledger's totals
-// periodically.
+// openMetrics registers the metrics of all parts. It also starts two background jobs: the reload of changed setting files, and
+// the periodic reading of the ledger's totals.
 func (f *facade) openMetrics(ctx context.Context) error {
 	f.meter = ledger.NewMeter(ctx, f.ledger, f.sharedKey != nil)
 	f.start(ctx, stopJobs, f.files.follow, f.meter.Run)
@@ -247,7 +247,7 @@ func (f *facade) listen(context.Context) error {
 	return nil
 }
 
-// level returns the log level. It returns info if the setting is empty. The parser has checked other values.
+// level returns the log level, which is info if the setting is empty. The parser has already rejected invalid values.
 func (f *tuningFlags) level() (level slog.Level) {
 	_ = level.UnmarshalText([]byte(f.LogLevel))
 	return level

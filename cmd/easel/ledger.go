@@ -105,7 +105,7 @@ func (c *ledgerCopyCmd) Run(ctx context.Context, p *cli.Program) error {
 
 type ledgerRestoredCmd struct{ ledgerFlags }
 
-// Run marks a restored ledger.
+// Run marks a ledger as restored.
 func (c *ledgerRestoredCmd) Run(ctx context.Context, p *cli.Program) error {
 	held, err := ledger.Restored(ctx, c.LedgerURL, thisUser())
 	return printHeld(p, "the ledger is marked as restored", held, err)

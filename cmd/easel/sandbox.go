@@ -68,7 +68,8 @@ type shownKey struct {
 	worth string // remark about the key: its balance or its origin
 }
 
-// makeKey creates the API key that is printed. If the key in --key exists already, makeKey returns that key.
+// makeKey creates the API key that is printed at startup. If the API key in --key already exists, makeKey returns that API key
+// and keeps its balance.
 func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (shownKey, error) {
 	key, err := box.CreateKey(ctx, sandbox.KeyConfig{Name: "easel", Key: f.Key, BalanceCents: *f.Balance.Cents})
 	if errors.Is(err, sandbox.ErrKeyExists) {
@@ -77,7 +78,8 @@ func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (shown
 	return shownKey{key, cli.Money(*f.Balance.Cents, "")}, err
 }
 
-// keeping returns sentences that state whether data is kept. A key can't be shown again later, because only its hash is stored.
+// keeping returns sentences about whether data and API keys are kept. A kept API key is never shown again, because only its hash
+// is stored.
 func (f *sandboxFlags) keeping() string {
 	if f.DB == "" {
 		return "All data is lost then; --db FILE keeps it."

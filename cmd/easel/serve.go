@@ -42,7 +42,7 @@ type serveCmd struct {
 	TLSClientAuth   string `group:"tls" name:"tls-client-auth" env:"EASEL_TLS_CLIENT_AUTH" enum:",require,verify_if_given" default:"" placeholder:"HOW" help:"Treatment of clients without a certificate: require rejects them, verify_if_given accepts them. Default: require, if EASEL_TLS_CLIENT_CA_FILE is set."`
 	AllowPlaintext  bool   `group:"tls" env:"EASEL_ALLOW_PLAINTEXT" help:"Accept callers' tokens without TLS from other machines. Use this setting only if a service mesh or a private network protects the tokens."`
 
-	// Only 'easel dev' sets these: an API key without a file, and a name for a catalog with a random port.
+	// Only 'easel dev' sets these fields: an API key without a file, and a name for a catalog with a random port.
 	devKey      string
 	catalogName string
 }
@@ -184,8 +184,8 @@ func (c *serveCmd) unguarded() bool {
 	return c.UpstreamKeyFile != "" && c.CallersFile == "" && c.TLSClientCAFile == "" && !c.AllowAnonymous
 }
 
-// guard changes an unguarded server's addresses without a host to loopback addresses, because other machines could reach an
-// address without a host. The HTTP server rejects requests from web pages in a local browser by their Host and Origin headers.
+// guard sets the host of an unguarded server's addresses to 127.0.0.1 if they have no host. Otherwise, other machines could reach
+// the server. The HTTP server uses the Host and Origin headers to reject requests from web pages in a local browser.
 func (c *serveCmd) guard() {
 	if !c.unguarded() {
 		return

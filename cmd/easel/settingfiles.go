@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// settingFiles contains the files that settings name, by setting. The files are checked for changes periodically, and immediately
-// on SIGHUP.
+// settingFiles maps each setting to the file that it names. The files are checked for changes periodically, and immediately on
+// SIGHUP.
 type settingFiles map[string]interface {
 	Reload()
 	Problem() error
@@ -41,8 +41,8 @@ func (f settingFiles) follow(ctx context.Context) {
 	}
 }
 
-// settingProblems returns the errors of each file's last reload, by setting. The entry of [admin.Issuers] contains the errors of
-// reading the issuers' keys. A setting without errors has an empty entry.
+// settingProblems returns, by setting, the errors from the last reload of each file. The entry for [admin.Issuers] contains the
+// errors from reading the issuers' keys. A setting without errors has an empty entry.
 func (f *facade) settingProblems() map[string][]error {
 	all := map[string][]error{}
 	for setting, file := range f.files {

@@ -24,7 +24,7 @@ const (
 	stages
 )
 
-// callShare is the percentage of the drain timeout in which open calls can finish.
+// callShare is the percentage of the drain timeout during which open calls can finish.
 const callShare = 75
 
 // shutdown contains each stage's name for the log, and its deadline as a percentage of the drain timeout. At the deadline the
@@ -35,21 +35,23 @@ var shutdown = [stages]struct {
 	share time.Duration
 }{{"orders", 85}, {"hub", 88}, {"jobs", 91}, {"ledger", 93}, {"telemetry", 95}}
 
-// telemetryMinimum is the minimum time for the last export. With it, a shutdown may exceed a short drain timeout.
+// telemetryMinimum is the minimum time for the last export. If the drain timeout is short, the shutdown may therefore take
+// longer.
 const telemetryMinimum = time.Second
 
-// background contains the facade's background work. The signal that stops the facade does not stop the work directly. Each
-// piece of work runs until its stage of the shutdown.
+// background contains the facade's background work. A signal that stops the facade does not cancel this work directly: each
+// goroutine runs until its stage of the shutdown.
 type background struct {
 	limit  time.Duration // drain timeout
 	logger *slog.Logger
 	ends   [stages][]func(context.Context) error
 
 	once  sync.Once
-	began time.Time // start of the shutdown
+	began time.Time // time when the shutdown started
 }
 
-// start runs each function in works in its own goroutine. Stage until cancels their context, and waits for them to return.
+// start runs each function in works in its own goroutine. The functions run until the shutdown stage given by until, which
+// cancels their context and waits for them to return.
 func (b *background) start(ctx context.Context, until stage, works ...func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup

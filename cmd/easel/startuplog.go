@@ -14,7 +14,7 @@ import (
 
 // logInForce logs the configuration in one line, without secrets. It also logs warnings about unsafe settings. known may be nil.
 func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
-	upstream, _ := url.Parse(c.UpstreamURL) // the URL is valid; it is not logged, because it may contain a password
+	upstream, _ := url.Parse(c.UpstreamURL) // the URL was validated; only its host is logged, because the URL may contain a password
 	logger.Info("server configured",
 		"version", thisBuild().Version,
 		"upstream", upstream.Host,
@@ -24,13 +24,13 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 		"durable", ledger.IsDurable(c.LedgerURL),
 		"ledger_means", ledger.Meaning(c.LedgerURL),
 		"tls", c.TLSCertFile != "",
-		"client_certificates", map[bool]string{true: cmp.Or(c.TLSClientAuth, "require"), false: "none"}[c.TLSClientCAFile != ""], // whether clients must have a certificate
+		"client_certificates", map[bool]string{true: cmp.Or(c.TLSClientAuth, "require"), false: "none"}[c.TLSClientCAFile != ""], // none if the server does not request client certificates
 		"telemetry", cmp.Or(strings.Join(telemetry.Exported(), ","), "none"),
 	)
 	if !c.holdsKey() && c.beyondLoopbackInClear() {
 		logger.Warn("callers on other machines send their API keys unencrypted, unless a proxy encrypts the connection; to enable TLS, set EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE")
 	}
-	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !crossorigin.IsLoopback(c.HTTPAddr) { // neither a credential nor a certain host name is required
+	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !crossorigin.IsLoopback(c.HTTPAddr) { // neither a credential nor a specific host name is required
 		logger.Warn("any host name accepted", "effect", "web pages may place orders by DNS rebinding", "hint", "set EASEL_HTTP_ALLOWED_HOSTS to the host names of this server")
 	}
 	if known != nil && c.devKey == "" { // 'easel dev' uses only test money
@@ -42,7 +42,7 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 
 func (c *serveCmd) holdsKey() bool { return c.UpstreamKeyFile != "" || c.devKey != "" }
 
-// callersInForce returns the name of the method by which callers authenticate, for the log.
+// callersInForce returns the method by which callers authenticate, as a word for the log.
 func (c *serveCmd) callersInForce() string {
 	switch {
 	case !c.holdsKey():
