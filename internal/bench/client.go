@@ -21,7 +21,7 @@ type watchClient struct {
 	times []time.Time // arrival times of all watches' messages
 }
 
-// watchers opens a client's connections, which stay open until the end of the scene.
+// watchers opens the connections of a watch client. They stay open until the end of the scene.
 func (s *scene) watchers() (*watchClient, error) {
 	const conns = 10
 	c := &watchClient{failed: make(chan error, conns)}
@@ -37,8 +37,8 @@ func (s *scene) watchers() (*watchClient, error) {
 	return c, nil
 }
 
-// watch opens n watches of the first generations, in batches, and waits for the first message of each watch. The first
-// batch is a single watch.
+// watch opens n watches, which share the given number of generations. It opens them in batches, and waits for the first
+// message of each watch. The first batch is a single watch.
 func (c *watchClient) watch(ctx context.Context, n, generations int) error {
 	const batch = 500
 	for i, end := 0, 1; i < n; i, end = end, end+batch {
@@ -60,7 +60,7 @@ func watchRequest(id string) *easelv1.WatchGenerationRequest {
 	return &easelv1.WatchGenerationRequest{GenerationId: id, HeartbeatInterval: durationpb.New(time.Minute)}
 }
 
-// await waits until all watches together have received the number of messages.
+// await waits until all watches together have received the given number of messages.
 func (c *watchClient) await(ctx context.Context, messages int) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -85,7 +85,7 @@ func (c *watchClient) note(at time.Time) {
 // arrived returns the number of received messages.
 func (c *watchClient) arrived() int { return len(c.since(0)) }
 
-// since returns the arrival times of all messages, except those of the first messages.
+// since skips the given number of messages, and returns the arrival times of all later messages.
 func (c *watchClient) since(first int) []time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,13 +1,15 @@
-// Command bench compares the cost of easel with a peer: a facade that a good engineer would write with standard
-// libraries, and that has the measured features (peer.go).
+// Command bench compares the cost of easel with the cost of a peer (peer.go). The peer is a facade with the measured
+// features that a good engineer would write with standard libraries.
 //
-// The measured facade is a separate process. The load, a catalog with fixed responses (stub.go) and the sink of traces
-// (sink.go) run in the measuring process. Each measurement creates a new scene. The two facades alternate, so that
-// their ratio is comparable even if the times of two runs are not. Both export every trace. The CPU time of a facade is
-// the kernel's figure for its process.
+// The measured facade is a separate process. The measuring process contains the clients that create the load, a catalog
+// with fixed responses (stub.go), and a sink for traces (sink.go). Each measurement creates a new scene.
 //
-// After main, read the rows (rows.go, a table), the procedure (measure.go), the measurements (calls.go, watches.go,
-// polls.go, orders.go) and their environment (scene.go, process.go). The standard gRPC client creates the load, except
-// for thousands of watches. There, it would use more CPU time than the facades, so a client that writes HTTP/2 frames
-// creates the load (client.go, h2.go).
+// The two facades are measured alternately, so that their ratio is comparable even if the times of two runs are not.
+// Both facades export every trace. A facade's CPU time is the kernel's figure for its process.
+//
+// Read main.go first. Then read the table of rows (rows.go), the procedure (measure.go), the measurements (calls.go,
+// watches.go, polls.go, orders.go), and their environment (scene.go, process.go).
+//
+// The standard gRPC client creates most of the load. For thousands of watches, it would use more CPU time than the
+// facades. Therefore, a client that writes HTTP/2 frames creates these watches (client.go, h2.go).
 package main

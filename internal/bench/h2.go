@@ -95,7 +95,7 @@ func (c *h2conn) writeHeaders(method string) error {
 	return c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: c.newest, BlockFragment: c.block.Bytes(), EndHeaders: true})
 }
 
-// read reads frames until the connection is closed or a watch ends. It then returns an error.
+// read reads frames until the connection is closed or a watch ends, and returns the reason as an error.
 func (c *h2conn) read() error {
 	for {
 		frame, err := c.framer.ReadFrame()
@@ -130,7 +130,7 @@ func (c *h2conn) take(frame http2.Frame, at time.Time) error {
 	return nil
 }
 
-// data counts the messages in the bytes of a stream.
+// data appends bytes to those received on a stream, and calls c.message for each complete message.
 func (c *h2conn) data(id uint32, data []byte, at time.Time) {
 	in := c.pending[id]
 	if in == nil {

@@ -75,7 +75,7 @@ type bench struct {
 	dir     string // directory of logs and programs
 	repeats int
 	scale   float64
-	counts  bool // whether to run the short form
+	counts  bool // whether to run the short form, which measures only counts
 }
 
 // identify reads the version of the program.
@@ -88,10 +88,10 @@ func (b *bench) identify() error {
 	return nil
 }
 
-// copyPrograms replaces both programs with copies that are written in the same way. The kernel also maps pages that a
-// program has not touched, and their number depends on how the file was written. A linker writes the file differently
-// each time: without copies, the resident memory of the peer varied between 30 and 39 MB, and of easel between 52 and
-// 63 MB.
+// copyPrograms replaces both programs with copies whose files are written in the same way. Resident memory depends on this: the
+// kernel also maps pages that a program has not touched, and their number depends on how the file was written. A linker writes a
+// file differently each time. Without the copies, the peer's resident memory varied between 30 and 39 MB, and easel's between 52
+// and 63 MB.
 func (b *bench) copyPrograms() (err error) {
 	if b.peer, err = os.Executable(); err != nil {
 		return err

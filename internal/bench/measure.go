@@ -14,7 +14,7 @@ import (
 type measurement struct {
 	measure func(ctx context.Context, s *scene) (figures, error)
 	repeats int                 // number of repeats; zero means the value of the -repeats flag
-	flags   map[facade][]string // additional flags by facade
+	flags   map[facade][]string // additional command-line flags for each facade
 	sides   sides               // facades to compare; the zero value means the peer and easel
 }
 

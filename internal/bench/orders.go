@@ -17,7 +17,8 @@ import (
 
 const orderCount = 1000 // sequential orders
 
-// Orders are measured with each database of the ledger. The peer has no ledger. It requests a quote and places the order.
+// Orders are measured once for each kind of ledger database. The peer has no ledger: it only requests a quote and places the
+// order.
 var (
 	sqliteOrders   = &measurement{sides: sides{thePeer, inSQLite}, measure: measureOrders("sqlite")}
 	postgresOrders = &measurement{sides: sides{thePeer, inPostgres}, measure: measureOrders("postgres")}
@@ -63,8 +64,7 @@ const callersText = `teams: {bench: {budget: {daily_cents: 1000000000000, monthl
 callers: [{name: bench, team: bench, tokens: ["sha256:%s"]}]
 `
 
-// ledger returns the flags for a shared API key, a callers file, and the ledger that f names. It returns no flags for
-// theEasel.
+// ledger returns the flags for a shared API key, a callers file and the ledger of f. It returns no flags if f is theEasel.
 func (s *scene) ledger(f facade) (flags []string, err error) {
 	dir, err := os.MkdirTemp(s.dir, "ledger-")
 	if err != nil || f == theEasel {
@@ -75,7 +75,7 @@ func (s *scene) ledger(f facade) (flags []string, err error) {
 		return nil, err
 	}
 	flags = []string{"--upstream-key-file", key}
-	token := sha256.Sum256([]byte(benchKey)) // the load sends the same secret as API key and as token
+	token := sha256.Sum256([]byte(benchKey)) // the load sends the same secret as an API key and as a token
 	text := fmt.Appendf(nil, callersText, hex.EncodeToString(token[:]))
 	if err := os.WriteFile(callers, text, 0o600); err != nil {
 		return nil, err

@@ -16,14 +16,14 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// peer is the facade with which every row compares easel: a facade that a good engineer would write with standard
-// libraries. It has the features that the rows measure: reads, orders and watches, all traced, measured, validated and
+// peer is the facade that every row compares with easel: one that a good engineer would write with standard libraries.
+// It has the features that the rows measure: reads, orders and watches. All calls are traced, measured, validated and
 // logged (peerserve.go). It has no ledger.
 type peer struct {
 	easelv1.UnimplementedGenerationServiceServer
 	polling context.Context // context of all pollers
 	catalog *peerCatalog
-	every   time.Duration // interval of the polls of a generation
+	every   time.Duration // interval between polls of a generation
 
 	mu      sync.Mutex
 	pollers map[pollerKey]*poller

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// peerInterval is the default poll interval of the peer. A fixed interval of two seconds has a mean delay of one
-// second, like easel's defaults.
+// peerInterval is the peer's default poll interval. With a fixed interval of two seconds, a change is noticed after one
+// second on average, as with easel's defaults.
 const peerInterval = 2 * time.Second
 
 const (
@@ -15,7 +15,8 @@ const (
 	pollTime    = 15 * time.Second // not scaled, because there are few requests to count
 )
 
-// polls measures the requests per second for many active generations in the list.
+// polls measures the number of requests per second to the catalog for many active generations, all of which are in the
+// list.
 var polls = &measurement{repeats: 1, measure: func(ctx context.Context, s *scene) (figures, error) {
 	s.catalog.addActive(activeCount)
 	w, err := s.watchers()

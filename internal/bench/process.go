@@ -113,8 +113,8 @@ func (p *process) stat() (procfs.ProcStat, error) {
 	return proc.Stat()
 }
 
-// inUse returns the memory of live objects and of stacks after two garbage collections, in bytes. Resident memory would
-// also include the space of collected garbage, which depends on the times of garbage collections.
+// inUse returns the memory of live objects and of stacks after two garbage collections, in bytes. Resident memory would also
+// include the space of collected garbage, whose size depends on when garbage collections run.
 func (p *process) inUse(ctx context.Context) (bytes float64, err error) {
 	if _, err := p.heapFigures(ctx); err != nil {
 		return 0, err

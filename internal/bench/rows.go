@@ -46,8 +46,8 @@ func rowNames() []string {
 	return names
 }
 
-// choose returns the rows with the given names, or all rows if there are no names. The first word of a name selects all rows
-// that start with the word: "call" selects call-cpu, call-allocs and call-rate.
+// choose returns the rows with the given names, or all rows if names is empty. A name can also be the first word of several row
+// names: "call" selects call-cpu, call-allocs and call-rate.
 func choose(names []string) (chosen []row, err error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(rows, func(r row) bool { return r.isCalled(name) }) {

@@ -12,7 +12,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// scene is the environment of one measurement: a new catalog, a facade in front of it, a sink of traces and a client.
+// scene is the environment of one measurement: a new catalog, a facade in front of it, a sink for traces and a client.
 type scene struct {
 	*bench
 	catalog *stub

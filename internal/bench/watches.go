@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// idleServer measures the memory of a facade after its start. It is the minimum memory of a replica.
+// idleServer measures the memory of a facade after its start, which is the minimum memory of a replica.
 var idleServer = &measurement{repeats: 3, measure: func(_ context.Context, s *scene) (figures, error) {
 	time.Sleep(time.Second)
 	bytes, err := s.server.resident()
@@ -18,7 +18,7 @@ const (
 	idleWatchGenerations = 100
 )
 
-// idleWatches measures the memory of a watch without changes.
+// idleWatches measures the memory that each watch uses while its generation does not change.
 var idleWatches = &measurement{
 	flags:   map[facade][]string{thePeer: {"-every", "10s"}, theEasel: {"--poll-min-interval", "10s", "--poll-max-interval", "10s"}},
 	repeats: 3,
