@@ -13,8 +13,8 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// completionScripts contains a script for each shell, after a line with the shell's name. All scripts call the same sh
-// function, which is at the beginning.
+// completionScripts contains an sh function that all scripts share, and then a script for each shell. A line with the
+// shell's name precedes each script.
 //
 //go:embed completion.txt
 var completionScripts string
@@ -30,8 +30,9 @@ func (c *completionCmd) Run(p *Program, app *kong.Application) error {
 	return err
 }
 
-// completions returns shell patterns for a command and its subcommands, and shell cases with the words that may follow.
-// No word follows a flag whose values are not listed, so that the shell completes file names.
+// completions returns, for a command and its subcommands, shell patterns for their names, and shell cases that print
+// the words that may follow. The case of a flag without listed values prints nothing, so that the shell completes file
+// names.
 func completions(node *kong.Node, at string) (paths []string, cases string) {
 	var flags, commands []string
 	for _, flag := range node.Flags {

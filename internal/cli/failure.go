@@ -176,7 +176,7 @@ func (exitCodesCmd) Run(p *Program) error {
 	return err
 }
 
-// Problem is an error of this program itself, or adds a hint to another error.
+// Problem is an error of this program itself, or another error with an added hint.
 type Problem struct {
 	Exit int    // exit code; zero means the exit code of the cause
 	Text string // message; empty means the message of the cause
@@ -203,8 +203,8 @@ func badUsage(text, cure string) error {
 	return &Problem{Exit: ExitUsage, Text: text, Cure: cure}
 }
 
-// remedies maps reasons and gRPC codes of failed calls to exit codes and hints. A reason whose exit code is zero has the
-// exit code of its gRPC code.
+// remedies maps reasons and gRPC codes of failed calls to exit codes and hints. A reason whose exit code is zero uses the exit
+// code of its gRPC code.
 var remedies = map[string]struct {
 	exit int
 	cure string

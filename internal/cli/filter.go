@@ -16,7 +16,7 @@ type filterFlags struct {
 	Owner string            `placeholder:"OWNER" help:"Only renders of this owner (for operators)."`
 }
 
-// filter returns the filter of a list or a watch.
+// filter returns the filter for a list or a watch.
 func (f *filterFlags) filter() easel.Filter {
 	return easel.Filter{Model: f.Model, Labels: f.Label, Owner: f.Owner}
 }

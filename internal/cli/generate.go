@@ -102,8 +102,8 @@ func mayBeOrdered(key string) string {
 	return "The order may exist. Send it again with --idempotency-key " + terminal.ShellQuote(key) + " and the same API key, within 12 hours, so that it is not charged twice."
 }
 
-// advised adds a hint about the outcome of the order to its error. It keeps the error's own hint only if there is no order.
-// Otherwise that hint could lead to a second order.
+// advised adds a hint about an order's outcome to the order's error. It keeps the error's own hint only if there is no order.
+// Otherwise, that hint could lead to a second order.
 func (c *generateCmd) advised(err error, key string, outcome easel.Outcome) error {
 	unknown, expired := (*easel.OutcomeUnknownError)(nil), (*easel.OrderExpiredError)(nil)
 	switch {

@@ -33,7 +33,7 @@ func (c *getCmd) Run(ctx context.Context, s *session) error {
 	return nil
 }
 
-// printGeneration prints a generation: all its fields, or only brief with --quiet.
+// printGeneration prints a generation: all its fields or, with --quiet, only the text in brief.
 func (s *session) printGeneration(g *easelv1.Generation, brief string) {
 	_ = s.answer(g, brief, func() { // session.Err returns a write error
 		s.Fields(generationFields(g, s.OutStyle))

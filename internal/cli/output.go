@@ -120,7 +120,7 @@ var stateColours = map[easelv1.State]string{
 // stateColour returns the color of a state.
 func stateColour(s easelv1.State) string { return cmp.Or(stateColours[s], terminal.Blue) }
 
-// timeTaken returns the time from the creation of a generation to its end, or to now.
+// timeTaken returns the time from a generation's creation to its end, or to now if it is not finished.
 func timeTaken(g *easelv1.Generation, now time.Time) time.Duration {
 	if g.CreateTime == nil {
 		return 0

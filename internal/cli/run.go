@@ -230,8 +230,8 @@ func usage(line *kong.Context, err error) error {
 //go:embed help.txt
 var longHelp string
 
-// LongHelp adds detailed help to commands, from the client commands' help file and from text. Each section of text starts
-// with a line of "# " and the command.
+// LongHelp adds detailed help to commands, from the client commands' help file and from text. In both, each section starts with a
+// line that consists of "# " and the command.
 func LongHelp(text string) kong.Option {
 	sections := map[string]string{}
 	for section := range strings.SplitSeq("\n"+longHelp+"\n"+text, "\n# ") {

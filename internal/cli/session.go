@@ -137,7 +137,8 @@ func (s *session) aside(text string) {
 	}
 }
 
-// remark prints a remark to standard error: as text or, with -o json, as a JSON object. The object also contains value, under name.
+// remark prints a remark to standard error: as text or, with -o json, as a JSON object. If name is not empty, the object also has
+// a member with this name and value.
 func (s *session) remark(name, value, text string) {
 	if !s.json {
 		s.Hint(text)

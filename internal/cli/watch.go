@@ -35,7 +35,7 @@ type goalFlags struct {
 	Until string `enum:"terminal,settled" default:"terminal" placeholder:"GOAL" help:"State at which to stop: terminal (finished), or settled (finished, and no refund can follow)."`
 }
 
-// options appends the call option for this goal to more.
+// options returns the call options in more, and the option for this goal if it is not the default.
 func (g goalFlags) options(more ...easel.CallOption) []easel.CallOption {
 	if g.Until == "settled" {
 		return append(more, easel.UntilSettled())
@@ -64,7 +64,7 @@ func (c *waitCmd) Run(ctx context.Context, s *session) error {
 }
 
 // stillGoing adds a hint to the error of a command that was interrupted or timed out. The hint states that the renders continue,
-// and contains again, a command line that follows them.
+// and ends with the command line in again, which follows them.
 func (s *session) stillGoing(ctx context.Context, err error, again string, ids ...string) error {
 	if ctx.Err() == nil {
 		return err

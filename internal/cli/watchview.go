@@ -51,7 +51,7 @@ func (v *watchView) follow(renders iter.Seq2[*easel.Render, error]) error {
 	return nil
 }
 
-// received prints a message as JSON if v.raw is set, and applies messages that contain no state.
+// received prints a message as JSON if v.raw is set. It also shows the information in heartbeats and in caught_up messages.
 func (v *watchView) received(m easel.Message) {
 	if v.raw {
 		v.tell(compactJSON(m))
