@@ -1,5 +1,5 @@
-// Package doctor examines a catalog. It sends only requests that cost nothing. It reports the parts of responses that the
-// reading rules can't read, and the tables of rules to extend.
+// Package doctor examines a catalog with requests that cost nothing. It reports the parts of responses that the reading rules
+// can't read, and which tables of rules must be extended.
 package doctor
 
 import (
@@ -83,7 +83,8 @@ func line(f catalog.Finding) string {
 	return fmt.Sprintf("    %-18s  %s%s\n", f.Part, terminal.OneLine(strings.Join(said, ": ")), times)
 }
 
-// Examine sends all free requests to a catalog, and returns the report. It returns an error only if the base URL is invalid.
+// Examine examines a catalog with requests that cost nothing, and returns the report. It returns an error only if the base URL is
+// invalid.
 func Examine(ctx context.Context, cfg Config) (*Report, error) {
 	network := catalog.NewTransport()
 	defer network.CloseIdleConnections()
@@ -197,7 +198,7 @@ var samples = map[catalog.FieldType]string{
 // readOnlyTransport rejects requests that could cost or change anything. It records the body of each 2xx response.
 type readOnlyTransport struct {
 	next http.RoundTripper
-	body *bytes.Buffer // the part of the last response's body that was read; nil if the response was not a 2xx
+	body *bytes.Buffer // the part of the last 2xx response's body that was read; nil after any other response
 }
 
 // RoundTrip implements http.RoundTripper.
