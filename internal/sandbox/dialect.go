@@ -22,7 +22,8 @@ type Dialect struct {
 	Times TimeShape
 	// Refund determines how a failed generation is refunded. The money is refunded exactly once in every case.
 	Refund Refund
-	// Keyed changes lists to objects: models by ID, input fields by name, and allowed values with labels.
+	// Keyed encodes the list of models as an object keyed by ID, and the list of input fields as an object keyed by name. Each
+	// allowed value becomes an object with the value and a label.
 	Keyed bool
 	// NumericIDs makes generation IDs JSON numbers of 16 digits.
 	NumericIDs bool
@@ -135,5 +136,5 @@ func words(pairs string) map[string]string {
 	return all
 }
 
-// Word returns the spelling of a member or status.
+// Word returns the dialect's name for a JSON member or status: name itself, unless Words renames it.
 func (d Dialect) Word(name string) string { return cmp.Or(d.Words[name], name) }

@@ -13,12 +13,12 @@ import (
 // effect, and a fault needs at least one member with the tag effect. If several faults match a request, only the fault that was
 // injected first affects it.
 //
-// A fault first waits for Delay. The first of Hang, Reset, Redirect, Oversize, Status and Body that is set then replaces the
-// response, and the handler runs only if AfterCommit is set. If none of them is set, the handler runs, and the client receives
-// its response, altered by Set, ContentLengthDelta, Drip and Cut.
+// A fault first waits for Delay. If Hang, Reset, Redirect, Oversize, Status or Body is set, the first of them in this order then
+// replaces the response, and the handler runs only if AfterCommit is set. Otherwise, the handler runs, and the client receives
+// the handler's response, altered by Set, ContentLengthDelta, Drip and Cut.
 //
-// A Delay continues even if the client disconnects, so the request is still served after the delay. A create with AfterCommit and
-// Reset is charged, but its response is lost.
+// The delay continues even if the client disconnects, so the request is still served after it. If AfterCommit and Reset are set,
+// an order is charged, but its response is lost.
 type Fault struct {
 	Name string `json:"name,omitempty" means:"Name of the fault in the list of faults. It has no effect."`
 

@@ -95,7 +95,7 @@ func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generat
 	return g, false, nil
 }
 
-// forgetKeys releases old idempotency keys for new orders. It moves each old key to its own scope.
+// forgetKeys releases old idempotency keys for new orders, by moving each old key to a scope of its own.
 func (s *Sandbox) forgetKeys(tx link) error {
 	if s.cfg.Repeats.Forget == 0 {
 		return nil
@@ -114,8 +114,8 @@ func sameRequest(g generation, o order) error {
 	}
 }
 
-// newGeneration creates a generation with a random ID and duration. The generation will fail at random, or if its prompt contains
-// [fail].
+// newGeneration creates a generation with a random ID and duration. The generation will fail if its prompt contains [fail], or at
+// random with the probability Config.FailureRate.
 func (s *Sandbox) newGeneration(who account, o order) generation {
 	takes := s.scaled(s.random.duration(o.model.pace))
 	now := time.Now()

@@ -82,8 +82,8 @@ func insertKey(tx link, account int64, key string) error {
 	return err
 }
 
-// AddKey adds another API key to the account of key, for example for a rotation, and returns it. The new API key is next, or a
-// random API key if next is empty. Both API keys are valid until one is revoked.
+// AddKey adds another API key to the account that key belongs to, for example for a rotation. It returns the added API key: next,
+// or a random API key if next is empty. Both API keys are valid until one of them is revoked.
 func (s *Sandbox) AddKey(_ context.Context, key, next string) (string, error) {
 	next = cmp.Or(next, s.randomKey())
 	return next, s.change(key, func(tx link, who account) error { return insertKey(tx, who.id, next) })

@@ -17,9 +17,9 @@ type randomSource struct {
 	source rand.Source
 }
 
-// newRandomSource creates a source from a seed, and the highest row IDs of generations and accounts in the file. Because of the
-// row IDs, a second run with the same seed does not repeat the random numbers of the first run. A seed of zero means a random
-// seed.
+// newRandomSource creates a source from three numbers: a seed, and the highest row IDs of generations and accounts in the file.
+// Because of the row IDs, a second run with the same seed does not repeat the random numbers of the first run. A seed of zero
+// means a random seed.
 func newRandomSource(seed uint64, generations, keys int64) *randomSource {
 	var key [32]byte
 	if seed == 0 {
@@ -57,8 +57,8 @@ func (r *randomSource) number() string {
 // chance returns true with the given probability.
 func (r *randomSource) chance(share float64) bool { return rand.New(r).Float64() < share }
 
-// durations describes the render times of a model, which are distributed log-normally around median. The share slowShare of
-// them is distributed around slow instead, for example because a machine must start first.
+// durations describes the distribution of a model's render times. They are distributed log-normally around median. A share of
+// them, slowShare, is distributed around slow instead, for example because a machine must start first.
 type durations struct {
 	median    time.Duration
 	sigma     float64

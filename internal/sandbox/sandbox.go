@@ -26,7 +26,7 @@ const (
 	maxHeaderBytes = 32 << 10
 )
 
-// Config configures a sandbox. The zero value is a catalog in memory without limits and faults.
+// Config configures a sandbox. The zero value is a catalog in memory without limits or faults.
 type Config struct {
 	// Path is the SQLite file. Only one sandbox at a time can open it. Empty means a database in memory.
 	Path string
@@ -93,7 +93,7 @@ type Sandbox struct {
 	buckets  map[int64]*rate.Limiter // keyed by account
 }
 
-// Open starts a sandbox. It resumes the generations that an earlier process has not finished. Overdue generations finish
+// Open starts a sandbox. It resumes the generations that an earlier process did not finish. Overdue generations finish
 // immediately, and all others when they are due.
 func Open(cfg Config) (*Sandbox, error) {
 	cfg = cfg.withDefaults()

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox/paint"
 )
 
-// resumeSteps schedules the steps that an earlier process has not finished. It also creates the random source.
+// resumeSteps schedules the steps that an earlier process did not finish. It also creates the random source.
 func (s *Sandbox) resumeSteps() error {
 	var generations, keys int64
 	if err := s.db.queryRow(`SELECT (SELECT COALESCE(MAX(id), 0) FROM generations),

@@ -22,7 +22,7 @@ type order struct {
 	inputs string // inputs as sent, but as compact JSON
 	values paint.Values
 	price  int64
-	hash   []byte // hash of the canonical request, which is compared if the order is repeated
+	hash   []byte // hash of the canonical request, for comparison with a repeated order
 }
 
 func invalid(field, format string, args ...any) error {

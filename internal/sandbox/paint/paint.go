@@ -44,8 +44,8 @@ func (v Values) random() *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64()^uint64(v.Integer("seed"))*0x9e3779b97f4a7c15, 4))
 }
 
-// steer returns the name of the first choice with a cue in the prompt. If no choice matches, it returns the value of otherwise. A
-// choice contains a name and its cues.
+// steer returns the name of the first choice for which the prompt contains a cue. If no choice matches, it returns the default in
+// otherwise. Each choice is a pair: a name and its cues.
 func steer(prompt string, choices [][2]string, otherwise string) string {
 	for _, choice := range choices {
 		if mentions(prompt, choice[1]) {

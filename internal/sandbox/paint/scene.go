@@ -183,7 +183,7 @@ func (s *scene) plan(rnd *rand.Rand) {
 	}
 }
 
-// trees returns the height, from 0 to 1, of a row of conifers with ragged branches at a position.
+// trees returns the height of a row of conifers at a position, from 0 to 1. The conifers have ragged branches.
 func (s *scene) trees(x float64, row int) (top float64) {
 	x *= 36 - 4*float64(min(row, 5))
 	for n := int(math.Floor(x)) - 1; n <= int(math.Floor(x))+1; n++ {
