@@ -21,7 +21,7 @@ type Console struct {
 	failed   error  // first failure to write a line of the result
 
 	OutStyle, ErrStyle Style
-	Columns            func() int // returns the width of the terminal behind err
+	Columns            func() int // returns the width of the terminal that err writes to, in columns
 }
 
 // NewConsole creates a console on two streams. env reads the environment, which describes the terminal.

@@ -8,7 +8,7 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// columns measures the width of text. Its zero value ignores the locale, which can make more characters wide.
+// columns measures the width of text. Its zero value ignores the locale. In some locales, more characters would count as wide.
 var columns runewidth.Condition
 
 // Width returns the number of terminal columns that a text without colors occupies.
@@ -17,7 +17,7 @@ func Width(text string) int { return columns.StringWidth(text) }
 // Cell is one field of a table with its color. It is printed as one line.
 type Cell struct{ Text, Colour string }
 
-// Cells returns cells without a color.
+// Cells returns one uncolored cell for each text.
 func Cells(texts ...string) (cells []Cell) {
 	for _, text := range texts {
 		cells = append(cells, Cell{Text: text})
