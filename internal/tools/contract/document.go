@@ -94,7 +94,7 @@ func (d *document) message(level string, m protoreflect.MessageDescriptor) {
 	d.fields(m)
 }
 
-// fields writes a table with the first paragraph of each field's comment, and then the other paragraphs.
+// fields writes a table with the first paragraph of each field's comment. The other paragraphs follow the table.
 func (d *document) fields(m protoreflect.MessageDescriptor) {
 	d.printf("\n| field | type | |\n|---|---|---|\n")
 	var details strings.Builder
@@ -125,7 +125,8 @@ func (d *document) enums() {
 	}
 }
 
-// typeOf returns the type of a field as in the .proto file, with repeated, optional or the name of its oneof.
+// typeOf returns the type of a field as in the .proto file: with repeated or optional, or with the name of the oneof
+// that contains the field.
 func (d *document) typeOf(f protoreflect.FieldDescriptor) string {
 	name := f.Kind().String()
 	var named protoreflect.Descriptor

@@ -16,7 +16,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"                   // registers the options
 )
 
-// Read returns the files of the contract in an image, in order of their paths.
+// Read returns the contract's files in an image, sorted by path.
 func Read(path string) (files []protoreflect.FileDescriptor, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Command licences collects the licences of third-party code that is shipped with Easel.
 //
-// `licences program FILE` writes the licences of all modules that are linked into the program, on any platform of a
-// release. It fails if a module has no licence that it recognises.
+// `licences program FILE` writes the licences of all modules that are linked into the program on any release platform.
+// It fails if it recognises none of a module's licences.
 //
 // `licences page FILE` writes the licences of the packages in the script of the API page. The source map of the script
 // lists the packages and their versions, and npm installs them.

@@ -25,7 +25,7 @@ type linked struct {
 	}
 }
 
-// addProgram adds the licences of Go, of all linked modules and of the API page. It runs at the top of the repository.
+// addProgram adds the licences of Go, of all linked modules and of the API page. It must run at the top of the repository.
 func addProgram(found texts) error {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -45,7 +45,8 @@ func addProgram(found texts) error {
 	return err
 }
 
-// addLinked adds the licences of the packages that are linked into the program on a system. It skips known directories.
+// addLinked adds the licences of the packages that are linked into the program on a system. It skips directories that are already
+// in known.
 func (t texts) addLinked(system string, known map[string]bool) error {
 	goos, goarch, _ := strings.Cut(system, "/")
 	list := exec.Command("go", "list", "-deps", "-json=Dir,Module", "./cmd/easel")
@@ -80,7 +81,8 @@ func (t texts) addLinked(system string, known map[string]bool) error {
 
 var (
 	licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)`)
-	// recognised are phrases of licences that allow the program to be shipped under Apache-2.0: MIT, ISC, BSD, Apache and MPL.
+	// recognised matches phrases in licences that allow the program to be shipped under Apache-2.0: MIT, ISC, BSD, Apache and
+	// MPL.
 	recognised = regexp.MustCompile(`Permission is hereby granted, free of charge|Permission to use, copy, modify, and(/or)? distribute|` +
 		`Redistribution and use in source and binary forms|Apache License,? Version 2\.0|Mozilla Public License,? [Vv]ersion 2\.0`)
 )

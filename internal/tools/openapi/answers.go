@@ -26,7 +26,7 @@ type answer struct {
 // answers is a table of error statuses. A test compares the document with the server's responses.
 type answers []answer
 
-// particular maps each method of the contract to the statuses that only some methods return.
+// particular lists each method's error statuses, except those that every method can return.
 var particular = map[protoreflect.Name][]int{
 	"GetAccount":         {},
 	"ListUsage":          {},
@@ -133,7 +133,7 @@ func (a answers) write(operation *openapi3.Operation, method protoreflect.Method
 	return nil
 }
 
-// events sets the content of a stream: an event or a line for each message.
+// events sets the content of a stream's response: server-sent events, or JSON lines with one line for each message.
 func events(operation *openapi3.Operation, method protoreflect.MethodDescriptor) {
 	text := "A stream that is open until the goal is reached. As server-sent events, each message is the data of an event. The name of the event is the name of the message's member, and the id is the etag or the resumeToken. An event named \"done\" or \"failure\" ends the stream. As JSON lines, each message is one line."
 	response := operation.Responses.Status(http.StatusOK).Value

@@ -2,7 +2,8 @@ package main
 
 import "regexp"
 
-// pattern is a phrase that readers stumble over, and advice on how to replace it. A finding that matches unless is ignored.
+// pattern is a phrase that readers stumble over, and advice on how to replace it. Text that find matches is not reported if
+// unless matches it too.
 type pattern struct {
 	find, unless *regexp.Regexp
 	instead      string

@@ -1,6 +1,7 @@
-// Command protodeps writes the third-party .proto files that Easel's contract imports into a directory, for buf.
+// Command protodeps writes third-party .proto files to a directory in which buf finds them: the files that Easel's contract
+// imports.
 //
-// It prints the files from descriptors in the Go modules that go.mod requires. Therefore go.sum pins their versions, the
+// It prints the files from descriptors in the Go modules that go.mod requires. Therefore, go.sum pins their versions, the
 // repository contains no copies, and no registry other than the module proxy is used.
 package main
 
@@ -63,7 +64,7 @@ func write(dir string) error {
 	return nil
 }
 
-// collect adds a file and its imports. It omits google/protobuf, which buf includes.
+// collect adds file and its imports to files. It skips google/protobuf, which buf provides itself.
 func collect(files map[string]protoreflect.FileDescriptor, file protoreflect.FileDescriptor) {
 	path := file.Path()
 	if files[path] != nil || strings.HasPrefix(path, "google/protobuf/") {

@@ -1,8 +1,8 @@
 // Command stubs is a buf plugin that completes the output of the generators for other languages.
 //
-// It writes the contract as a descriptor image and as plain .proto files, from which further languages can generate stubs. For
-// Python and TypeScript, it writes the file from which users import the contract. For each language, it writes the service
-// config and the table of reasons, which define a client's retries.
+// It writes the contract as a descriptor image and as plain .proto files, from which stubs for further languages can be
+// generated. For Python and TypeScript, it writes the file from which users import the contract. For each language, it writes
+// the service config and the table of reasons, which define a client's retries.
 package main
 
 import (

@@ -10,10 +10,11 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// printedFrom is the first line of a google.rpc file, whose descriptor has no comments.
+// printedFrom is the first line of a printed google.rpc file. The file has no other comments, because its descriptor
+// contains none.
 const printedFrom = "Printed by make generate from the descriptors in google.golang.org/genproto (Apache License 2.0). DO NOT EDIT.\n"
 
-// plainTree returns the .proto files of a set by path, without google/protobuf, which every compiler includes.
+// plainTree returns the .proto files of a set by path. It omits google/protobuf, which every compiler provides.
 func plainTree(set *descriptorpb.FileDescriptorSet) (map[string]string, error) {
 	files, err := protodesc.NewFiles(set)
 	if err != nil {

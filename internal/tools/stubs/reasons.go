@@ -69,7 +69,8 @@ func typescriptReasons(t reasonTable) (code, types string) {
 			"  /** " + aboutWatches + " */\n  readonly watch_ends: readonly string[];\n};\n"
 }
 
-// javaReasons returns, by path, an exception for each error class of a reason, and the code that selects between them.
+// javaReasons returns Java files by path: an exception for each error class that a reason has, and a class that creates the
+// exception for an error class.
 func javaReasons(t reasonTable, directory string) map[string]string {
 	const heading = "// " + generatedReasons + "package io.github.easelgrpc.easel;\n\n"
 	var cases strings.Builder

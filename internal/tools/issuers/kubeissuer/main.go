@@ -66,7 +66,7 @@ func (i *issuer) answer(ctx context.Context, line string) (string, error) {
 	return "", fmt.Errorf("unknown line %q", line)
 }
 
-// key returns a key pair. The first call for a number creates the key pair.
+// key returns the key pair with the given number, and creates it on the first call.
 func (i *issuer) key(number int) (crypto.Signer, error) {
 	if i.keys[number] != nil {
 		return i.keys[number], nil
