@@ -76,7 +76,7 @@ func unlimited(list *auth.List) string {
 
 type callersTokenCmd struct {
 	Name string `arg:"" help:"Name of the caller."`
-	Team string `placeholder:"TEAM" help:"The caller's team in the callers file. A caller without a team owns its orders itself, and has no budget unless its line has one."`
+	Team string `placeholder:"TEAM" help:"The caller's team in the callers file. A caller without a team owns its orders itself, and has a budget only if its line contains one."`
 }
 
 // Run prints a new token, and the caller's line for the callers file.

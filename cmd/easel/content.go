@@ -63,7 +63,7 @@ func countsOf(contents *content.Results) func() telemetry.CopyCounts {
 
 // contentCmd contains the operators' commands for copies of results.
 type contentCmd struct {
-	Verify contentVerifyCmd `cmd:"" help:"Compare the ledger and the store, and print each difference."`
+	Verify contentVerifyCmd `cmd:"" help:"Compare the ledger with the store of copies, and print each difference."`
 	Fetch  contentFetchCmd  `cmd:"" help:"Copy the result of a render again."`
 	Adopt  contentAdoptCmd  `cmd:"" help:"Allow a restored ledger to delete copies that were made before it was restored."`
 }

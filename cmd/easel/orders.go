@@ -15,14 +15,14 @@ import (
 )
 
 type ordersCmd struct {
-	List    ordersListCmd    `cmd:"" help:"List the newest orders in the ledger, of all owners."`
+	List    ordersListCmd    `cmd:"" help:"List the newest orders of all owners."`
 	Get     ordersGetCmd     `cmd:"" help:"Show an order and its charges and refunds, by order ID, render ID or idempotency key."`
 	Resolve ordersResolveCmd `cmd:"" help:"Record the outcome of an order that is no longer resent."`
 }
 
 type ordersListCmd struct {
 	listFlags
-	Unknown  bool   `help:"Only orders whose outcome is unknown, which may exist in the catalog. Each reserves its quoted price. An order with neither a budget nor a maximum price has no quote, so nothing is reserved for it."`
+	Unknown  bool   `help:"Only orders whose outcome is unknown. These orders may exist in the catalog, and each reserves its quoted price. An order with neither a budget nor a maximum price has no quote, so nothing is reserved for it."`
 	Reserved bool   `help:"Only orders with reserved money, whose outcome is unknown or whose render has not finished."`
 	Held     bool   `help:"Only orders that were open when the ledger was copied or restored, and that wait for their callers or for 'easel orders resolve'."`
 	Owner    string `placeholder:"OWNER" help:"Only orders of this owner: a team, or a caller without a team."`

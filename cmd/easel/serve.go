@@ -25,14 +25,14 @@ type serveCmd struct {
 	UpstreamURL      string `name:"upstream-url" group:"upstream" env:"EASEL_UPSTREAM_URL" placeholder:"URL" help:"Base address of the catalog. Required."`
 	UpstreamKeyFile  string `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with the API key that all callers share. Default: each caller's own API key is forwarded."`
 	UpstreamInsecure bool   `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Allow http to a catalog or a bucket on a host that is not loopback. API keys and results are then sent unencrypted."`
-	UpstreamKeyFirst bool   `group:"upstream" env:"EASEL_UPSTREAM_KEY_FIRST" help:"Declare that this catalog checks an order's idempotency key before everything else, and that it reports a repeated order as busy while the first attempt is in progress. If this catalog then rejects a repeated order, the order does not exist."`
+	UpstreamKeyFirst bool   `group:"upstream" env:"EASEL_UPSTREAM_KEY_FIRST" help:"Declare that this catalog checks an order's idempotency key before everything else, and that it reports a repeated order as busy while the first attempt is in progress. If a repeated order is rejected, Easel then knows that the order does not exist."`
 
-	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"YAML file with the callers that share the API key, their tokens, teams and budgets (see docs/operators.md). Use 'easel callers check' to check the file, and 'easel callers token' to create a token."`
+	CallersFile    string `group:"callers" env:"EASEL_CALLERS_FILE" placeholder:"FILE" help:"YAML file with the callers that share the API key, and with their tokens, teams and budgets (see docs/operators.md). Use 'easel callers check' to check the file, and 'easel callers token' to create a token."`
 	AllowAnonymous bool   `group:"callers" env:"EASEL_ALLOW_ANONYMOUS" help:"With a shared API key, accept calls without authentication from every client that can reach the address."`
 
 	ledgerFlags
 	contentFlags
-	ContentHosts []string `name:"content-hosts" group:"upstream" env:"EASEL_CONTENT_HOSTS" placeholder:"HOST,..." help:"Hosts, in addition to the catalog's own, to which the catalog may redirect reads of results, such as a bucket's host. Results are read from these hosts over https, without the API key."`
+	ContentHosts []string `name:"content-hosts" group:"upstream" env:"EASEL_CONTENT_HOSTS" placeholder:"HOST,..." help:"Hosts to which the catalog may redirect reads of results, in addition to its own host. An example is the host of a bucket. Results are read from these hosts over https, without the API key."`
 	listenFlags
 	tuningFlags
 
@@ -53,10 +53,10 @@ type listenFlags struct {
 	HTTPAddr  string `name:"http-addr" group:"listen" env:"EASEL_HTTP_ADDR" default:":8080" placeholder:"HOST:PORT" help:"Address for REST, event streams and OpenAPI."`
 	AdminAddr string `group:"listen" env:"EASEL_ADMIN_ADDR" default:"127.0.0.1:9464" placeholder:"HOST:PORT" help:"Address for operators: status page, /metrics, /healthz, /readyz, orders, pprof."`
 
-	MetricsAddr string `group:"listen" env:"EASEL_METRICS_ADDR" placeholder:"HOST:PORT" help:"Address for /metrics, /healthz and /readyz only, for scrapers that may see each team's costs. Clients that are not operators get metrics without team and caller names from the admin address."`
+	MetricsAddr string `group:"listen" env:"EASEL_METRICS_ADDR" placeholder:"HOST:PORT" help:"Address for /metrics, /healthz and /readyz only, for scrapers that may see each team's costs. From the admin address, clients that are not operators get metrics without the names of teams and callers."`
 
-	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"Host names that REST requests may use, in addition to localhost and loopback addresses. Default: no other names on a loopback address, and all names on any other address. The admin address accepts these names too. If it is not a loopback address, it also accepts IP addresses."`
-	PublicURL        string   `name:"public-url" group:"listen" env:"EASEL_PUBLIC_URL" placeholder:"URL" help:"Base URL under which other services reach the HTTP address. The event of a finished render contains the URL of its result, which begins with this URL."`
+	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"Host names that REST requests may use, in addition to localhost and loopback addresses. Default: no other names on a loopback address, and all names on any other address. The admin address accepts these names too. If the admin address is not a loopback address, it also accepts IP addresses."`
+	PublicURL        string   `name:"public-url" group:"listen" env:"EASEL_PUBLIC_URL" placeholder:"URL" help:"Base URL at which other services reach the HTTP address. Events about finished renders contain the URLs of the results, which begin with this base URL."`
 }
 
 // tuningFlags contains the settings that rarely need a change.
@@ -68,13 +68,13 @@ type tuningFlags struct {
 
 	ResendWindow time.Duration `group:"life" env:"EASEL_RESEND_WINDOW" default:"12h" placeholder:"TIME" help:"Time for which an order whose outcome is unknown may be resent, counted from its first attempt. Later, the catalog may have forgotten the idempotency key."`
 	MaxStreamAge time.Duration `group:"life" env:"EASEL_MAX_STREAM_AGE" default:"1h" placeholder:"TIME" help:"Age of a stream at which its client is asked to reconnect, so that streams are spread over the replicas (0 for never)."`
-	DrainTimeout time.Duration `group:"life" env:"EASEL_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"Maximum time of a graceful stop. Most of it is for open calls, and the rest for orders in flight and the last traces."`
+	DrainTimeout time.Duration `group:"life" env:"EASEL_DRAIN_TIMEOUT" default:"10s" placeholder:"TIME" help:"Maximum time for a graceful shutdown. Most of the time is for open calls, and the rest is for orders in flight and the last traces."`
 
 	CallerStreams int `group:"limits" env:"EASEL_CALLER_STREAMS" default:"1000" placeholder:"N" help:"Maximum number of concurrent watches, waits and downloads of one caller. Further calls are rejected."`
 	MaxStreams    int `group:"limits" env:"EASEL_MAX_STREAMS" default:"50000" placeholder:"N" help:"Maximum number of concurrent watches, waits and downloads of all callers. Further calls are rejected."`
 	CallerCalls   int `group:"limits" env:"EASEL_CALLER_CALLS" default:"320" placeholder:"N" help:"Maximum number of concurrent calls of one caller, other than watches, waits and downloads. Further calls are rejected."`
 	MaxCalls      int `group:"limits" env:"EASEL_MAX_CALLS" default:"480" placeholder:"N" help:"Maximum number of concurrent calls of all callers, other than watches, waits and downloads. Further calls are rejected."`
-	MaxConns      int `group:"limits" env:"EASEL_MAX_CONNS" default:"10000" placeholder:"N" help:"Maximum number of connections to the gRPC address, and to the HTTP address."`
+	MaxConns      int `group:"limits" env:"EASEL_MAX_CONNS" default:"10000" placeholder:"N" help:"Maximum number of connections to each of the gRPC and HTTP addresses. Further connections wait."`
 	MaxInputs     int `group:"limits" env:"EASEL_MAX_INPUTS" default:"1048576" placeholder:"BYTES" help:"Maximum size of a request's inputs as JSON (up to 16777216). 50 concurrent orders of 16 MiB need 6 GB of memory."`
 
 	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"debug, info, warn or error. Default: info, or warn for easel dev on a terminal."`
