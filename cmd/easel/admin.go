@@ -63,7 +63,7 @@ func read[T any](ctx context.Context, p *cli.Program, f *adminFlags, path string
 	if err != nil {
 		return nil, "", err
 	}
-	var lists map[string][]T // contains one list, keyed by its name
+	var lists map[string][]T // the only member is the list, under its name
 	err = json.Unmarshal(body, &lists)
 	for _, list := range lists {
 		items = append(items, list...)

@@ -16,7 +16,7 @@ type auditCmd struct {
 	Since since `default:"24h" placeholder:"TIME" help:"Show only lines written since this time (RFC 3339, or an age such as 90m or 48h)."`
 }
 
-// Run prints the audit log. With -o json, it prints each entry on one line.
+// Run prints the audit log. With -o json, it prints each entry as one line of JSON.
 func (c *auditCmd) Run(ctx context.Context, p *cli.Program) error {
 	console, asked, rows := p.Console(), admin.AuditQuery{Since: c.Since.Time}, [][]terminal.Cell(nil)
 	for {

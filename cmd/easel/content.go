@@ -35,7 +35,7 @@ func (c *serveCmd) contentFaults(list *cli.FaultList) {
 	list.Require(ledger.IsDurable(c.LedgerURL), "EASEL_CONTENT_URL needs EASEL_LEDGER_URL=sqlite:FILE or postgres://…: the records of copies must outlive this process")
 }
 
-// openResults creates the reader of results. If EASEL_CONTENT_URL is set, it also opens the store of copies.
+// openResults creates the reader for results. If EASEL_CONTENT_URL is set, it also opens the store of copies.
 func (f *facade) openResults(ctx context.Context) (err error) {
 	cfg := content.Config{Catalog: f.client, Ledger: f.ledger, SharedKey: f.sharedKey, Logger: f.logger}
 	if f.ContentURL != "" {

@@ -21,7 +21,7 @@ type demoCmd struct {
 // Run starts the complete stack on free ports, and runs example client commands against it.
 func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 	box := sandbox.Config{
-		Seed:    7, // renders take the same times in every run
+		Seed:    7, // each render takes the same time in every run
 		Speed:   2,
 		Dialect: sandbox.Dialect{ShowRunning: true}, // otherwise no state is visible between queued and succeeded
 	}

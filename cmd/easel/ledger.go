@@ -58,13 +58,13 @@ func (c *ledgerVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
 	return printVerified(console, "", looked, err)
 }
 
-// printDifference returns a function that prints a difference.
+// printDifference returns a function that prints one difference between a ledger and its journal.
 func printDifference(console *terminal.Console) func(ledger.Difference) {
 	return func(d ledger.Difference) { console.Print(d.String()) }
 }
 
-// printVerified prints the result of a verification, with done as its prefix. It returns an error if there are differences, or if
-// err shows that the verification could not be completed.
+// printVerified prints the text in done, followed by the result of a verification. It returns an error if there are differences,
+// or if err shows that the verification could not be completed.
 func printVerified(console *terminal.Console, done string, looked ledger.Verified, err error) error {
 	console.ShowLive("")
 	if err != nil {
