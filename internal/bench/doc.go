@@ -1,5 +1,5 @@
-// Command bench compares the cost of easel with the cost of a peer (peer.go). The peer is a facade with the measured
-// features that a good engineer would write with standard libraries.
+// Command bench compares the cost of easel with the cost of a peer (peer.go). The peer is a facade as a good engineer
+// would write it with standard libraries. It has the features that are measured.
 //
 // The measured facade is a separate process. The measuring process contains the clients that create the load, a catalog
 // with fixed responses (stub.go), and a sink for traces (sink.go). Each measurement creates a new scene.

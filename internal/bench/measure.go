@@ -69,7 +69,7 @@ func (m *measurement) compared() sides {
 	return m.sides
 }
 
-// repeated measures both facades repeatedly. The facade that is measured first alternates.
+// repeated measures both facades repeatedly. The two facades take turns at being measured first.
 func (b *bench) repeated(ctx context.Context, m *measurement) (measured []map[facade]figures, err error) {
 	repeats := b.repeats
 	if m.repeats != 0 {

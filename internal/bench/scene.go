@@ -84,7 +84,7 @@ func (s *scene) stop() {
 	}
 }
 
-// growth returns the increase of a reading while a function runs.
+// growth returns how much a reading grows while a function runs.
 func growth(ctx context.Context, read func(context.Context) (float64, error), meanwhile func() error) (float64, error) {
 	before, err := read(ctx)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// newSink returns a server that accepts and drops OpenTelemetry exports. An export is received as an empty message with
-// unknown fields, and therefore not decoded.
+// newSink returns a server that accepts and drops OpenTelemetry exports. It receives each export as an empty message
+// type, whose fields are all unknown. Therefore, it does not decode exports.
 func newSink() *grpc.Server {
 	return grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		for {

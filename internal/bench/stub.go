@@ -17,7 +17,7 @@ const basePath = "/api/v1/api/catalog"
 
 // stub is a catalog with fixed responses. A measurement changes the responses with the stub's methods.
 type stub struct {
-	polls    atomic.Int64 // number of requests for states
+	polls    atomic.Int64 // number of requests that read the state of generations
 	taken    atomic.Int64 // number of orders
 	unlisted atomic.Bool  // if true, the list is empty; otherwise it contains all active generations
 
