@@ -39,7 +39,7 @@ type callFlags struct {
 	Quiet       bool          `group:"output" short:"q" help:"Print only the result: the ID, the text or the path."`
 }
 
-// AfterApply sets the error format to the output format.
+// AfterApply selects JSON for errors if the output is JSON.
 func (c *callFlags) AfterApply(p *Program) error { //nolint:unparam // the parser requires this signature
 	p.JSONErrors = c.Output == "json"
 	return nil
@@ -115,7 +115,7 @@ func (s *session) retried(r easel.Retry) {
 	}
 }
 
-// responded records that the server has responded. If the previous attempt failed, it also prints that the server answers again.
+// responded records that the server has responded. If the previous attempt failed, it also prints that the server responds again.
 func (s *session) responded() {
 	if s.lost != "" {
 		s.lost = ""

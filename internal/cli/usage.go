@@ -122,7 +122,7 @@ func noFormulas(texts []string) []string {
 	return texts
 }
 
-// usageBy contains the dimensions of usage, and the label name if one dimension is a label.
+// usageBy contains the dimensions by which usage is grouped, and the label name if one dimension is a label.
 type usageBy struct {
 	dimensions []easel.Dimension
 	label      string

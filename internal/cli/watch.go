@@ -80,7 +80,7 @@ func (s *session) stillGoing(ctx context.Context, err error, again string, ids .
 	return p
 }
 
-// verdict returns an error if a render ended without a result, otherwise nil.
+// verdict returns an error if a render ended without a result, and nil otherwise.
 func verdict(g *easelv1.Generation) error {
 	p := &Problem{Exit: ExitGenerationFailed, Text: "the render " + terminal.OneLine(g.GetGenerationId()) + " ", generationID: g.GetGenerationId()}
 	switch g.GetState() {
