@@ -19,7 +19,8 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// The routes that cost nothing. The only POST request is for a quote, which returns a price and does not start a render.
+// The routes whose requests cost nothing. The only POST request is for a quote, which returns a price and does not start a
+// render.
 const (
 	routeAccount     = "GET /me"
 	routeModels      = "GET /models"
@@ -195,7 +196,7 @@ var samples = map[catalog.FieldType]string{
 	catalog.FieldBoolean: "false", catalog.FieldObject: "{}", catalog.FieldArray: "[]",
 }
 
-// readOnlyTransport rejects requests that could cost or change anything. It records the body of each 2xx response.
+// readOnlyTransport rejects requests that could cost money or change data. It records the body of each 2xx response.
 type readOnlyTransport struct {
 	next http.RoundTripper
 	body *bytes.Buffer // the part of the last 2xx response's body that was read; nil after any other response
