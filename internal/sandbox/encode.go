@@ -182,7 +182,7 @@ func (d Dialect) time(nanos int64) any {
 	return at.Format(time.RFC3339Nano)
 }
 
-// wrap encodes a record in the shape of the dialect.
+// wrap encodes a record in the dialect's shape for records.
 func (d Dialect) wrap(name string, one record) []byte {
 	switch d.Record {
 	case ShapeNamed:
@@ -193,7 +193,7 @@ func (d Dialect) wrap(name string, one record) []byte {
 	return encode(one)
 }
 
-// wrapList encodes records in the shape of the dialect.
+// wrapList encodes records in the dialect's shape for lists.
 func (d Dialect) wrapList(name string, items []record) []byte {
 	switch d.List {
 	case ShapeNamed:

@@ -57,7 +57,7 @@ type FaultField struct {
 	Effect bool   `json:"effect,omitempty"` // whether a fault with only this member has an effect
 }
 
-// FaultFields returns a description of every member, in the order of [Fault].
+// FaultFields returns a description of every member of [Fault], in the order of declaration.
 func FaultFields() (fields []FaultField) {
 	types := map[reflect.Kind]string{reflect.String: "text", reflect.Bool: "true or false", reflect.Map: "object"}
 	for _, member := range reflect.VisibleFields(reflect.TypeFor[Fault]()) {

@@ -125,7 +125,7 @@ func (s *Sandbox) alterResponse(f *Fault, w http.ResponseWriter, r *http.Request
 	s.send(f, w, r, body)
 }
 
-// send sends a body. If the fault limits the rate, it sends at this rate.
+// send sends a body, at the fault's rate if it has one.
 func (s *Sandbox) send(f *Fault, w http.ResponseWriter, r *http.Request, body []byte) {
 	if f.Drip == 0 {
 		write(w, body)
