@@ -28,8 +28,8 @@ var colourCodes = strings.NewReplacer(uncoloured, "\x1b[0m", Dim, "\x1b[2m", Bol
 
 func isColour(r rune) bool { return r >= 0xFDD0 && r <= 0xFDEF }
 
-// isControl reports whether a terminal interprets a character instead of showing it: a control character, which may start an
-// escape sequence, a text direction mark, or a line separator.
+// isControl reports whether a terminal interprets a character instead of showing it: a control character (which may start an
+// escape sequence), a text direction mark, or a line separator.
 func isControl(r rune) bool {
 	return r < ' ' || r >= 0x7F && r <= 0x9F || r == 0x061C || r == 0x200E || r == 0x200F || r >= 0x2028 && r <= 0x202E || r >= 0x2066 && r <= 0x2069
 }
@@ -62,7 +62,7 @@ func copySanitized(w io.Writer, from io.Reader) error {
 	}
 }
 
-// escaped writes the characters that kind selects as JSON escapes, and replaces invalid UTF-8.
+// escaped replaces each character for which kind returns true by a JSON escape. It also replaces invalid UTF-8.
 func escaped(text string, kind func(rune) bool) string {
 	if !strings.ContainsFunc(text, kind) {
 		return strings.ToValidUTF8(text, "\uFFFD")
