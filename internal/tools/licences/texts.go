@@ -23,7 +23,7 @@ var (
 	titleLine     = regexp.MustCompile(`(?i)^[*#\s]*\(?(the )?mit license( \(mit\))?\)?[:*\s]*$`)
 )
 
-// add adds a licence text of a part: a module or a package.
+// add adds the licence text of a part, which is a module or a package.
 func (t texts) add(part, text string) {
 	var body []string
 	for line := range strings.Lines(strings.ReplaceAll(text, "\r", "")) {

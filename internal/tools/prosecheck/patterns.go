@@ -2,8 +2,8 @@ package main
 
 import "regexp"
 
-// pattern is a phrase that readers stumble over, and advice on how to replace it. Text that find matches is not reported if
-// unless matches it too.
+// pattern is a phrase that readers stumble over, and advice on how to replace it. Text that matches find is not reported if it
+// also matches unless.
 type pattern struct {
 	find, unless *regexp.Regexp
 	instead      string

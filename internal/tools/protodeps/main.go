@@ -1,5 +1,5 @@
-// Command protodeps writes third-party .proto files to a directory in which buf finds them: the files that Easel's contract
-// imports.
+// Command protodeps writes the third-party .proto files that Easel's contract needs. Its argument is the directory in which
+// buf finds them.
 //
 // It prints the files from descriptors in the Go modules that go.mod requires. Therefore, go.sum pins their versions, the
 // repository contains no copies, and no registry other than the module proxy is used.
