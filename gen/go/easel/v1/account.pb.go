@@ -143,8 +143,8 @@ func (UsageDimension) EnumDescriptor() ([]byte, []int) {
 }
 
 // Account is the catalog account to which the API key of a call belongs. All API keys of the
-// account share its balance. Renders that are ordered in the catalog's interactive studio are also
-// charged to it.
+// account share its balance. The account also pays for renders that are ordered in the catalog's
+// interactive studio.
 type Account struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Remaining balance in euro cents. Unset if the catalog sent no readable amount, or if the caller
@@ -165,8 +165,8 @@ type Account struct {
 	// Budgets of the caller's owner: one for each window that has a limit. The daily budget comes
 	// first. Empty if there are no limits.
 	Budgets []*Budget `protobuf:"bytes,5,rep,name=budgets,proto3" json:"budgets,omitempty"`
-	// Names of fields that the server left empty. It omits "upstream_fields" if the response would
-	// exceed 4 MiB, the default limit of gRPC clients.
+	// Names of fields that the server left empty. The server omits "upstream_fields" if the response
+	// would exceed 4 MiB, the default limit of gRPC clients.
 	OmittedFields []string `protobuf:"bytes,6,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -381,7 +381,7 @@ type UsageRow struct {
 	RefundedCents int64 `protobuf:"varint,10,opt,name=refunded_cents,json=refundedCents,proto3" json:"refunded_cents,omitempty"`
 	// Total of the quoted prices of orders whose cost is not known yet, in euro cents.
 	//
-	// For an order without a budget and without max_cost_cents, no price is quoted or reserved.
+	// For an order with neither a budget nor max_cost_cents, no price is quoted or reserved.
 	ReservedCents int64 `protobuf:"varint,11,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
 	// Amount that counts as spent although the catalog has not confirmed it, in euro cents.
 	//

@@ -33,8 +33,8 @@ const (
 	State_STATE_UNSPECIFIED State = 0
 	// Ordered and paid, but not finished.
 	State_STATE_QUEUED State = 1
-	// Being rendered. Sent only if the catalog returns a status with this meaning, which its
-	// specification does not list.
+	// In progress. Returned only if the catalog sends a status with this meaning, although the
+	// catalog's specification lists no such status.
 	State_STATE_RUNNING State = 2
 	// Finished with a result. Terminal and settled.
 	State_STATE_SUCCEEDED State = 3
@@ -119,7 +119,7 @@ type Generation struct {
 	// beyond 2^53.
 	Inputs *structpb.Struct `protobuf:"bytes,6,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	// Price that was charged, in euro cents. Unset if the catalog did not send a readable amount;
-	// unset does not mean zero. A refund does not change it.
+	// unset does not mean zero. A refund does not change this amount.
 	CostCents *int64 `protobuf:"varint,7,opt,name=cost_cents,json=costCents,proto3,oneof" json:"cost_cents,omitempty"`
 	// Result of a succeeded render. Unset in every other state.
 	//

@@ -84,7 +84,7 @@ func (WatchUntil) EnumDescriptor() ([]byte, []int) {
 type UpstreamCondition int32
 
 const (
-	// No poll was needed yet.
+	// No poll has been needed yet.
 	UpstreamCondition_UPSTREAM_CONDITION_UNSPECIFIED UpstreamCondition = 0
 	// The last poll succeeded.
 	UpstreamCondition_UPSTREAM_CONDITION_HEALTHY UpstreamCondition = 1
@@ -254,7 +254,7 @@ type QuoteGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the model. 1 to 256 bytes without control characters.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Input values, by name of the model's input field. At most 20,000 values, including nested
+	// Input values, by the names of the model's input fields. At most 20,000 values, including nested
 	// values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	// The inputs as one JSON object, with every number exactly as written. At most 1 MiB by default;
@@ -366,7 +366,7 @@ type CreateGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the model. 1 to 256 bytes without control characters.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Input values, by name of the model's input field. At most 20,000 values, including nested
+	// Input values, by the names of the model's input fields. At most 20,000 values, including nested
 	// values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	// The inputs as one JSON object, with every number exactly as written. At most 1 MiB by default;
@@ -398,11 +398,11 @@ type CreateGenerationRequest struct {
 	// Time after which no replica sends the order to the catalog, not even after a restart. If unset,
 	// there is no such time.
 	//
-	// The ledger's clock decides. A new order must have a time in the future. If the time passes before any attempt may have
-	// reached the catalog, the order ends, its reserved price is released, and its idempotency_key
-	// can be used again. If an attempt may have reached the catalog, the outcome of the order stays
-	// unknown, and an operator has to check the account. In both cases, a call with this
-	// idempotency_key and expire_time fails with ORDER_EXPIRED.
+	// The ledger's clock decides. The expire_time of a new order must be in the future. If the time
+	// passes before any attempt may have reached the catalog, the order ends, its reserved price is
+	// released, and its idempotency_key can be used again. If an attempt may have reached the
+	// catalog, the outcome of the order stays unknown, and an operator has to check the account. In
+	// both cases, a call with this idempotency_key and expire_time fails with ORDER_EXPIRED.
 	//
 	// expire_time does not identify the order. A repeated request may have another expire_time, but
 	// the expire_time of the first request applies.
@@ -919,8 +919,8 @@ func (x *WaitGenerationRequest) GetUntil() WatchUntil {
 // WaitGenerationResponse contains the latest state.
 type WaitGenerationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render in its latest state. If the timeout has expired, the awaited state is not reached
-	// yet.
+	// The render in its latest state. If the timeout has expired, the awaited state has not been
+	// reached yet.
 	Generation    *Generation `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -975,7 +975,7 @@ type WatchGenerationRequest struct {
 	// starts with a heartbeat. Over REST, the header Last-Event-ID may contain it.
 	KnownEtag string `protobuf:"bytes,3,opt,name=known_etag,json=knownEtag,proto3" json:"known_etag,omitempty"`
 	// Whether the stream continues with the bytes of the result after the last update, as in
-	// DownloadGeneration. A result that is not a file has no bytes.
+	// DownloadGeneration. For a result that is not a file, no bytes are sent.
 	IncludeContent bool `protobuf:"varint,4,opt,name=include_content,json=includeContent,proto3" json:"include_content,omitempty"`
 	// Maximum time without a message before a heartbeat is sent, 1 to 60 s. If unset, 15 s.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,5,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
@@ -1391,8 +1391,8 @@ func (x *StreamClosing) GetRetryDelay() *durationpb.Duration {
 type WatchGenerationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// IDs of the renders to watch, up to 1000 and each only once. See
-	// WatchGenerationRequest.generation_id. If empty, the stream has every render that the catalog
-	// lists for the API key.
+	// WatchGenerationRequest.generation_id. If empty, the stream includes every render that the
+	// catalog lists for the API key.
 	GenerationIds []string `protobuf:"bytes,1,rep,name=generation_ids,json=generationIds,proto3" json:"generation_ids,omitempty"`
 	// State at which the watch of a named render ends. Ignored if generation_ids is empty.
 	Until WatchUntil `protobuf:"varint,2,opt,name=until,proto3,enum=easel.v1.WatchUntil" json:"until,omitempty"`
@@ -1403,11 +1403,11 @@ type WatchGenerationsRequest struct {
 	// not changed since then are not sent again.
 	//
 	// If no render has changed, the stream starts with caught_up, which counts all renders in the
-	// stream. With named renders, the etags of other renders are ignored. Without named renders, each
-	// render in known_etags that the catalog no longer lists is read once. If the render still exists
-	// and the caller may see it, the stream includes it. Otherwise, the stream reports it with
-	// STATE_DELETED. Each of these reads counts as a poll, so omit settled renders that you no longer
-	// need. Renders that filter excludes are ignored.
+	// stream. If generation_ids is set, the etags of other renders are ignored. If generation_ids is
+	// empty, each render in known_etags that the catalog no longer lists is read once. If the render
+	// still exists and the caller may see it, the stream includes it. Otherwise, the stream reports
+	// it with STATE_DELETED. Each of these reads counts as a poll, so omit settled renders that you
+	// no longer need. Renders excluded by the field filter are ignored.
 	//
 	// Over REST, use knownEtags[id]=etag in a query for each render, or send many in the body of a
 	// POST.
@@ -1415,9 +1415,8 @@ type WatchGenerationsRequest struct {
 	// Filter for the renders. If unset, all renders are sent. Its states must be empty, because
 	// states change. See ListGenerationsRequest.filter.
 	//
-	// Excluded renders are neither sent nor counted, and a stream of named renders does not wait for
-	// them. A named render that does not exist is reported with STATE_DELETED even if a filter is
-	// set.
+	// Excluded renders are neither sent nor counted, and the stream does not wait for them. A named
+	// render that does not exist is reported with STATE_DELETED even if a filter is set.
 	Filter        *GenerationFilter `protobuf:"bytes,5,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1625,8 +1624,9 @@ type CaughtUp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of renders in the stream at this point.
 	//
-	// With named renders, the number includes renders with STATE_DELETED, but no renders that filter
-	// excludes. Without named renders, it includes only existing renders.
+	// If the request names renders, the number includes renders with STATE_DELETED, but excludes
+	// renders that do not match the filter. If the request names no renders, the number includes only
+	// existing renders.
 	GenerationCount int32 `protobuf:"varint,1,opt,name=generation_count,json=generationCount,proto3" json:"generation_count,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache

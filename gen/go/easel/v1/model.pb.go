@@ -24,7 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// OutputKind is the kind of result of a model's renders.
+// OutputKind is the kind of result that a model's renders produce.
 type OutputKind int32
 
 const (
@@ -155,7 +155,7 @@ type Model struct {
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// Description to display. Empty if the catalog sends none.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	// Kind of result of the model's renders.
+	// Kind of result that the model's renders produce.
 	OutputKind OutputKind `protobuf:"varint,4,opt,name=output_kind,json=outputKind,proto3,enum=easel.v1.OutputKind" json:"output_kind,omitempty"`
 	// Input fields, at most 1000, sorted as in the catalog. GetModel always returns them. ListModels
 	// returns them only if the catalog's list has them.

@@ -39,7 +39,7 @@ const (
 // catalog at most every 10 seconds. If the catalog rejects an API key or denies it access, all
 // cached records of the key are deleted. If a model no longer exists, its cached record is deleted.
 type ModelServiceClient interface {
-	// ListModels returns the models from which the API key may order, sorted as in the catalog. It
+	// ListModels returns the models that the API key may use, sorted as in the catalog. It
 	// omits models that the caller's team may not use. Operators see all models.
 	//
 	// Errors:
@@ -100,7 +100,7 @@ func (c *modelServiceClient) GetModel(ctx context.Context, in *GetModelRequest, 
 // catalog at most every 10 seconds. If the catalog rejects an API key or denies it access, all
 // cached records of the key are deleted. If a model no longer exists, its cached record is deleted.
 type ModelServiceServer interface {
-	// ListModels returns the models from which the API key may order, sorted as in the catalog. It
+	// ListModels returns the models that the API key may use, sorted as in the catalog. It
 	// omits models that the caller's team may not use. Operators see all models.
 	//
 	// Errors:

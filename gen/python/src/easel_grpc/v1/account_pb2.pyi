@@ -84,8 +84,8 @@ Global___UsageDimension: _TypeAlias = UsageDimension  # noqa: Y015
 @_typing.final
 class Account(_message.Message):
     """Account is the catalog account to which the API key of a call belongs. All API keys of the
-    account share its balance. Renders that are ordered in the catalog's interactive studio are also
-    charged to it.
+    account share its balance. The account also pays for renders that are ordered in the catalog's
+    interactive studio.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -126,8 +126,8 @@ class Account(_message.Message):
 
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of fields that the server left empty. It omits "upstream_fields" if the response would
-        exceed 4 MiB, the default limit of gRPC clients.
+        """Names of fields that the server left empty. The server omits "upstream_fields" if the response
+        would exceed 4 MiB, the default limit of gRPC clients.
         """
 
     def __init__(
@@ -261,7 +261,7 @@ class UsageRow(_message.Message):
     reserved_cents: _builtins.int
     """Total of the quoted prices of orders whose cost is not known yet, in euro cents.
 
-    For an order without a budget and without max_cost_cents, no price is quoted or reserved.
+    For an order with neither a budget nor max_cost_cents, no price is quoted or reserved.
     """
     unconfirmed_cents: _builtins.int
     """Amount that counts as spent although the catalog has not confirmed it, in euro cents.

@@ -32,8 +32,8 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     STATE_QUEUED: _State.ValueType  # 1
     """Ordered and paid, but not finished."""
     STATE_RUNNING: _State.ValueType  # 2
-    """Being rendered. Sent only if the catalog returns a status with this meaning, which its
-    specification does not list.
+    """In progress. Returned only if the catalog sends a status with this meaning, although the
+    catalog's specification lists no such status.
     """
     STATE_SUCCEEDED: _State.ValueType  # 3
     """Finished with a result. Terminal and settled."""
@@ -60,8 +60,8 @@ STATE_UNSPECIFIED: State.ValueType  # 0
 STATE_QUEUED: State.ValueType  # 1
 """Ordered and paid, but not finished."""
 STATE_RUNNING: State.ValueType  # 2
-"""Being rendered. Sent only if the catalog returns a status with this meaning, which its
-specification does not list.
+"""In progress. Returned only if the catalog sends a status with this meaning, although the
+catalog's specification lists no such status.
 """
 STATE_SUCCEEDED: State.ValueType  # 3
 """Finished with a result. Terminal and settled."""
@@ -139,7 +139,7 @@ class Generation(_message.Message):
     """Whether the render is finished: succeeded, failed, refunded or deleted."""
     cost_cents: _builtins.int
     """Price that was charged, in euro cents. Unset if the catalog did not send a readable amount;
-    unset does not mean zero. A refund does not change it.
+    unset does not mean zero. A refund does not change this amount.
     """
     failure_message: _builtins.str
     """The catalog's message about the failure, shortened to 1 KiB. Empty if the render did not fail,

@@ -59,7 +59,7 @@ class _UpstreamCondition:
 class _UpstreamConditionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UpstreamCondition.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     UPSTREAM_CONDITION_UNSPECIFIED: _UpstreamCondition.ValueType  # 0
-    """No poll was needed yet."""
+    """No poll has been needed yet."""
     UPSTREAM_CONDITION_HEALTHY: _UpstreamCondition.ValueType  # 1
     """The last poll succeeded."""
     UPSTREAM_CONDITION_THROTTLED: _UpstreamCondition.ValueType  # 2
@@ -73,7 +73,7 @@ class UpstreamCondition(_UpstreamCondition, metaclass=_UpstreamConditionEnumType
     """UpstreamCondition is the condition of the catalog for the API key of a watch."""
 
 UPSTREAM_CONDITION_UNSPECIFIED: UpstreamCondition.ValueType  # 0
-"""No poll was needed yet."""
+"""No poll has been needed yet."""
 UPSTREAM_CONDITION_HEALTHY: UpstreamCondition.ValueType  # 1
 """The last poll succeeded."""
 UPSTREAM_CONDITION_THROTTLED: UpstreamCondition.ValueType  # 2
@@ -155,7 +155,7 @@ class QuoteGenerationRequest(_message.Message):
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
-        """Input values, by name of the model's input field. At most 20,000 values, including nested
+        """Input values, by the names of the model's input fields. At most 20,000 values, including nested
         values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
         """
 
@@ -257,7 +257,7 @@ class CreateGenerationRequest(_message.Message):
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
-        """Input values, by name of the model's input field. At most 20,000 values, including nested
+        """Input values, by the names of the model's input fields. At most 20,000 values, including nested
         values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
         """
 
@@ -276,11 +276,11 @@ class CreateGenerationRequest(_message.Message):
         """Time after which no replica sends the order to the catalog, not even after a restart. If unset,
         there is no such time.
 
-        The ledger's clock decides. A new order must have a time in the future. If the time passes before any attempt may have
-        reached the catalog, the order ends, its reserved price is released, and its idempotency_key
-        can be used again. If an attempt may have reached the catalog, the outcome of the order stays
-        unknown, and an operator has to check the account. In both cases, a call with this
-        idempotency_key and expire_time fails with ORDER_EXPIRED.
+        The ledger's clock decides. The expire_time of a new order must be in the future. If the time
+        passes before any attempt may have reached the catalog, the order ends, its reserved price is
+        released, and its idempotency_key can be used again. If an attempt may have reached the
+        catalog, the outcome of the order stays unknown, and an operator has to check the account. In
+        both cases, a call with this idempotency_key and expire_time fails with ORDER_EXPIRED.
 
         expire_time does not identify the order. A repeated request may have another expire_time, but
         the expire_time of the first request applies.
@@ -571,8 +571,8 @@ class WaitGenerationResponse(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def generation(self) -> _generation_pb2.Generation:
-        """The render in its latest state. If the timeout has expired, the awaited state is not reached
-        yet.
+        """The render in its latest state. If the timeout has expired, the awaited state has not been
+        reached yet.
         """
 
     def __init__(
@@ -611,7 +611,7 @@ class WatchGenerationRequest(_message.Message):
     """
     include_content: _builtins.bool
     """Whether the stream continues with the bytes of the result after the last update, as in
-    DownloadGeneration. A result that is not a file has no bytes.
+    DownloadGeneration. For a result that is not a file, no bytes are sent.
     """
     @_builtins.property
     def heartbeat_interval(self) -> _duration_pb2.Duration:
@@ -837,8 +837,8 @@ class WatchGenerationsRequest(_message.Message):
     @_builtins.property
     def generation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """IDs of the renders to watch, up to 1000 and each only once. See
-        WatchGenerationRequest.generation_id. If empty, the stream has every render that the catalog
-        lists for the API key.
+        WatchGenerationRequest.generation_id. If empty, the stream includes every render that the
+        catalog lists for the API key.
         """
 
     @_builtins.property
@@ -853,11 +853,11 @@ class WatchGenerationsRequest(_message.Message):
         not changed since then are not sent again.
 
         If no render has changed, the stream starts with caught_up, which counts all renders in the
-        stream. With named renders, the etags of other renders are ignored. Without named renders, each
-        render in known_etags that the catalog no longer lists is read once. If the render still exists
-        and the caller may see it, the stream includes it. Otherwise, the stream reports it with
-        STATE_DELETED. Each of these reads counts as a poll, so omit settled renders that you no longer
-        need. Renders that filter excludes are ignored.
+        stream. If generation_ids is set, the etags of other renders are ignored. If generation_ids is
+        empty, each render in known_etags that the catalog no longer lists is read once. If the render
+        still exists and the caller may see it, the stream includes it. Otherwise, the stream reports
+        it with STATE_DELETED. Each of these reads counts as a poll, so omit settled renders that you
+        no longer need. Renders excluded by the field filter are ignored.
 
         Over REST, use knownEtags[id]=etag in a query for each render, or send many in the body of a
         POST.
@@ -868,9 +868,8 @@ class WatchGenerationsRequest(_message.Message):
         """Filter for the renders. If unset, all renders are sent. Its states must be empty, because
         states change. See ListGenerationsRequest.filter.
 
-        Excluded renders are neither sent nor counted, and a stream of named renders does not wait for
-        them. A named render that does not exist is reported with STATE_DELETED even if a filter is
-        set.
+        Excluded renders are neither sent nor counted, and the stream does not wait for them. A named
+        render that does not exist is reported with STATE_DELETED even if a filter is set.
         """
 
     def __init__(
@@ -954,8 +953,9 @@ class CaughtUp(_message.Message):
     generation_count: _builtins.int
     """Number of renders in the stream at this point.
 
-    With named renders, the number includes renders with STATE_DELETED, but no renders that filter
-    excludes. Without named renders, it includes only existing renders.
+    If the request names renders, the number includes renders with STATE_DELETED, but excludes
+    renders that do not match the filter. If the request names no renders, the number includes only
+    existing renders.
     """
     def __init__(
         self,

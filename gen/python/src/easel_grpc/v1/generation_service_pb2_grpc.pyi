@@ -77,9 +77,9 @@ class GenerationServiceStub:
 
     Failed attempts are retried until the caller's deadline, or for a minute if the call has no
     deadline. If this time ends before an attempt succeeds, the error describes the last response
-    from the catalog. An order that is still unsent is withdrawn one second before the deadline, or
-    a tenth of the call's time before it if that is shorter. The remaining time is for recording
-    the outcome.
+    from the catalog. An order that is still unsent is withdrawn one second before the deadline, so
+    that its outcome can be recorded. If the call has less than 10 seconds, the margin is a tenth
+    of its time.
 
     Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
     the ledger:
@@ -196,13 +196,13 @@ class GenerationServiceStub:
     it names none, all renders that the catalog lists for the API key, including new ones. Each
     render behaves as in WatchGeneration.
 
-    With named renders, the stream ends with OK when all of them are terminal or, with
+    If the request names renders, the stream ends with OK when all of them are terminal or, with
     WATCH_UNTIL_SETTLED, settled.
 
-    Without named renders, the stream never ends with OK. It follows each render until its cost is
-    final. If another client of the catalog deletes a render, the stream reports the deletion only
-    if the render was not terminal. The catalog lists only recent renders, so a render that is
-    missing from its list may still exist.
+    If the request names no renders, the stream never ends with OK. It follows each render until
+    its cost is final. If another client of the catalog deletes a render, the stream reports the
+    deletion only if the render was not terminal. The catalog lists only recent renders, so a
+    render that is missing from its list may still exist.
 
     An ID that the catalog does not know does not end the stream; it is reported with
     STATE_DELETED. The stream has the same errors as WatchGeneration. To resume it, send
@@ -220,7 +220,7 @@ class GenerationServiceStub:
     replica. Events are kept for 7 days. A ledger in memory loses them when the server stops.
 
     The stream never ends with OK. Over REST, it is a stream of server-sent events or of JSON
-    lines. The IDs of the server-sent events are the tokens, so a browser resumes the stream
+    lines. The ID of each server-sent event is its resume token, so a browser resumes the stream
     automatically.
 
     Errors:
@@ -234,10 +234,10 @@ class GenerationServiceStub:
       - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
     """
     DownloadGeneration: _grpc.UnaryStreamMultiCallable[_generation_service_pb2.DownloadGenerationRequest, _generation_service_pb2.DownloadGenerationResponse]
-    """DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
-    chunk has summary if the complete result was read. If a request to the catalog is interrupted,
-    Easel resumes it and the stream continues. The stream ends with OK only if every requested byte
-    was sent.
+    """DownloadGeneration streams the bytes of a result in chunks. The first chunk has the field info.
+    The last chunk has the field summary if the complete result was read. If a request to the
+    catalog is interrupted, Easel resumes it and the stream continues. The stream ends with OK only
+    if every requested byte was sent.
 
     If the operator keeps copies of results, each result is copied once after its render succeeds.
     Downloads then read the copy, even while the catalog is unavailable or after the catalog has
@@ -318,9 +318,9 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
 
     Failed attempts are retried until the caller's deadline, or for a minute if the call has no
     deadline. If this time ends before an attempt succeeds, the error describes the last response
-    from the catalog. An order that is still unsent is withdrawn one second before the deadline, or
-    a tenth of the call's time before it if that is shorter. The remaining time is for recording
-    the outcome.
+    from the catalog. An order that is still unsent is withdrawn one second before the deadline, so
+    that its outcome can be recorded. If the call has less than 10 seconds, the margin is a tenth
+    of its time.
 
     Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
     the ledger:
@@ -437,13 +437,13 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     it names none, all renders that the catalog lists for the API key, including new ones. Each
     render behaves as in WatchGeneration.
 
-    With named renders, the stream ends with OK when all of them are terminal or, with
+    If the request names renders, the stream ends with OK when all of them are terminal or, with
     WATCH_UNTIL_SETTLED, settled.
 
-    Without named renders, the stream never ends with OK. It follows each render until its cost is
-    final. If another client of the catalog deletes a render, the stream reports the deletion only
-    if the render was not terminal. The catalog lists only recent renders, so a render that is
-    missing from its list may still exist.
+    If the request names no renders, the stream never ends with OK. It follows each render until
+    its cost is final. If another client of the catalog deletes a render, the stream reports the
+    deletion only if the render was not terminal. The catalog lists only recent renders, so a
+    render that is missing from its list may still exist.
 
     An ID that the catalog does not know does not end the stream; it is reported with
     STATE_DELETED. The stream has the same errors as WatchGeneration. To resume it, send
@@ -461,7 +461,7 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     replica. Events are kept for 7 days. A ledger in memory loses them when the server stops.
 
     The stream never ends with OK. Over REST, it is a stream of server-sent events or of JSON
-    lines. The IDs of the server-sent events are the tokens, so a browser resumes the stream
+    lines. The ID of each server-sent event is its resume token, so a browser resumes the stream
     automatically.
 
     Errors:
@@ -475,10 +475,10 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
       - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no message for 30 s.
     """
     DownloadGeneration: _aio.UnaryStreamMultiCallable[_generation_service_pb2.DownloadGenerationRequest, _generation_service_pb2.DownloadGenerationResponse]  # type: ignore[assignment]
-    """DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
-    chunk has summary if the complete result was read. If a request to the catalog is interrupted,
-    Easel resumes it and the stream continues. The stream ends with OK only if every requested byte
-    was sent.
+    """DownloadGeneration streams the bytes of a result in chunks. The first chunk has the field info.
+    The last chunk has the field summary if the complete result was read. If a request to the
+    catalog is interrupted, Easel resumes it and the stream continues. The stream ends with OK only
+    if every requested byte was sent.
 
     If the operator keeps copies of results, each result is copied once after its render succeeds.
     Downloads then read the copy, even while the catalog is unavailable or after the catalog has
@@ -568,9 +568,9 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Failed attempts are retried until the caller's deadline, or for a minute if the call has no
         deadline. If this time ends before an attempt succeeds, the error describes the last response
-        from the catalog. An order that is still unsent is withdrawn one second before the deadline, or
-        a tenth of the call's time before it if that is shorter. The remaining time is for recording
-        the outcome.
+        from the catalog. An order that is still unsent is withdrawn one second before the deadline, so
+        that its outcome can be recorded. If the call has less than 10 seconds, the margin is a tenth
+        of its time.
 
         Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
         the ledger:
@@ -717,13 +717,13 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         it names none, all renders that the catalog lists for the API key, including new ones. Each
         render behaves as in WatchGeneration.
 
-        With named renders, the stream ends with OK when all of them are terminal or, with
+        If the request names renders, the stream ends with OK when all of them are terminal or, with
         WATCH_UNTIL_SETTLED, settled.
 
-        Without named renders, the stream never ends with OK. It follows each render until its cost is
-        final. If another client of the catalog deletes a render, the stream reports the deletion only
-        if the render was not terminal. The catalog lists only recent renders, so a render that is
-        missing from its list may still exist.
+        If the request names no renders, the stream never ends with OK. It follows each render until
+        its cost is final. If another client of the catalog deletes a render, the stream reports the
+        deletion only if the render was not terminal. The catalog lists only recent renders, so a
+        render that is missing from its list may still exist.
 
         An ID that the catalog does not know does not end the stream; it is reported with
         STATE_DELETED. The stream has the same errors as WatchGeneration. To resume it, send
@@ -747,7 +747,7 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         replica. Events are kept for 7 days. A ledger in memory loses them when the server stops.
 
         The stream never ends with OK. Over REST, it is a stream of server-sent events or of JSON
-        lines. The IDs of the server-sent events are the tokens, so a browser resumes the stream
+        lines. The ID of each server-sent event is its resume token, so a browser resumes the stream
         automatically.
 
         Errors:
@@ -767,10 +767,10 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _generation_service_pb2.DownloadGenerationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_generation_service_pb2.DownloadGenerationResponse], _abc.AsyncIterator[_generation_service_pb2.DownloadGenerationResponse]]:
-        """DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
-        chunk has summary if the complete result was read. If a request to the catalog is interrupted,
-        Easel resumes it and the stream continues. The stream ends with OK only if every requested byte
-        was sent.
+        """DownloadGeneration streams the bytes of a result in chunks. The first chunk has the field info.
+        The last chunk has the field summary if the complete result was read. If a request to the
+        catalog is interrupted, Easel resumes it and the stream continues. The stream ends with OK only
+        if every requested byte was sent.
 
         If the operator keeps copies of results, each result is copied once after its render succeeds.
         Downloads then read the copy, even while the catalog is unavailable or after the catalog has

@@ -35,7 +35,7 @@ class _OutputKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OutputKind
     """Text, in Generation.text."""
 
 class OutputKind(_OutputKind, metaclass=_OutputKindEnumTypeWrapper):
-    """OutputKind is the kind of result of a model's renders."""
+    """OutputKind is the kind of result that a model's renders produce."""
 
 OUTPUT_KIND_UNSPECIFIED: OutputKind.ValueType  # 0
 """The catalog's record does not specify the kind."""
@@ -106,7 +106,7 @@ class Model(_message.Message):
     description: _builtins.str
     """Description to display. Empty if the catalog sends none."""
     output_kind: Global___OutputKind.ValueType
-    """Kind of result of the model's renders."""
+    """Kind of result that the model's renders produce."""
     @_builtins.property
     def input_fields(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputField]:
         """Input fields, at most 1000, sorted as in the catalog. GetModel always returns them. ListModels

@@ -72,7 +72,7 @@ class ModelServiceServicer(object):
     """
 
     def ListModels(self, request, context):
-        """ListModels returns the models from which the API key may order, sorted as in the catalog. It
+        """ListModels returns the models that the API key may use, sorted as in the catalog. It
         omits models that the caller's team may not use. Operators see all models.
 
         Errors:

@@ -45,7 +45,7 @@ class ModelServiceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ModelServiceAsyncStub: ...
     ListModels: _grpc.UnaryUnaryMultiCallable[_model_service_pb2.ListModelsRequest, _model_service_pb2.ListModelsResponse]
-    """ListModels returns the models from which the API key may order, sorted as in the catalog. It
+    """ListModels returns the models that the API key may use, sorted as in the catalog. It
     omits models that the caller's team may not use. Operators see all models.
 
     Errors:
@@ -79,7 +79,7 @@ class ModelServiceAsyncStub(ModelServiceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListModels: _aio.UnaryUnaryMultiCallable[_model_service_pb2.ListModelsRequest, _model_service_pb2.ListModelsResponse]  # type: ignore[assignment]
-    """ListModels returns the models from which the API key may order, sorted as in the catalog. It
+    """ListModels returns the models that the API key may use, sorted as in the catalog. It
     omits models that the caller's team may not use. Operators see all models.
 
     Errors:
@@ -116,7 +116,7 @@ class ModelServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _model_service_pb2.ListModelsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_model_service_pb2.ListModelsResponse, _abc.Awaitable[_model_service_pb2.ListModelsResponse]]:
-        """ListModels returns the models from which the API key may order, sorted as in the catalog. It
+        """ListModels returns the models that the API key may use, sorted as in the catalog. It
         omits models that the caller's team may not use. Operators see all models.
 
         Errors:

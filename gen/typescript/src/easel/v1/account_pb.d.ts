@@ -13,8 +13,8 @@ export declare const file_easel_v1_account: GenFile;
 
 /**
  * Account is the catalog account to which the API key of a call belongs. All API keys of the
- * account share its balance. Renders that are ordered in the catalog's interactive studio are also
- * charged to it.
+ * account share its balance. The account also pays for renders that are ordered in the catalog's
+ * interactive studio.
  *
  * @generated from message easel.v1.Account
  */
@@ -63,8 +63,8 @@ export declare type Account = Message<"easel.v1.Account"> & {
   budgets: Budget[];
 
   /**
-   * Names of fields that the server left empty. It omits "upstream_fields" if the response would
-   * exceed 4 MiB, the default limit of gRPC clients.
+   * Names of fields that the server left empty. The server omits "upstream_fields" if the response
+   * would exceed 4 MiB, the default limit of gRPC clients.
    *
    * @generated from field: repeated string omitted_fields = 6;
    */
@@ -230,7 +230,7 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   /**
    * Total of the quoted prices of orders whose cost is not known yet, in euro cents.
    *
-   * For an order without a budget and without max_cost_cents, no price is quoted or reserved.
+   * For an order with neither a budget nor max_cost_cents, no price is quoted or reserved.
    *
    * @generated from field: int64 reserved_cents = 11;
    */

@@ -26,8 +26,8 @@ export const ErrorReasonSchema = /*@__PURE__*/
  * Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
  *
  * google.rpc.RequestInfo has the trace ID of the call, which is also in the operator's logs and
- * traces. Over gRPC, it is missing if the call was rejected before its message was read, for
- * example because it has no credential.
+ * traces. Over gRPC, RequestInfo is missing if the call was rejected before its message was read,
+ * for example because the call has no credential.
  *
  * Some errors have only a code, because they do not come from Easel. The gRPC library rejects some
  * calls itself, such as a call whose message is too large. A proxy in front of Easel can also
@@ -35,8 +35,8 @@ export const ErrorReasonSchema = /*@__PURE__*/
  *
  * If a response from the catalog caused the error, upstream_status in the metadata of ErrorInfo is
  * the HTTP status of the response. upstream_code is the error code in the response, in upper case.
- * It is missing if the response has no code, or if the code has more than 64 characters or
- * characters outside [A-Z0-9_.-].
+ * upstream_code is missing if the response has no code, if the code has more than 64 characters, or
+ * if the code contains a character outside [A-Z0-9_.-].
  *
  * For an order, order_outcome in the metadata of ErrorInfo takes precedence over the advice here.
  * See CreateGeneration. A retry of an order must have the same idempotency_key.

@@ -63,7 +63,7 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
 
   /**
    * Price that was charged, in euro cents. Unset if the catalog did not send a readable amount;
-   * unset does not mean zero. A refund does not change it.
+   * unset does not mean zero. A refund does not change this amount.
    *
    * @generated from field: optional int64 cost_cents = 7;
    */
@@ -310,8 +310,8 @@ export enum State {
   QUEUED = 1,
 
   /**
-   * Being rendered. Sent only if the catalog returns a status with this meaning, which its
-   * specification does not list.
+   * In progress. Returned only if the catalog sends a status with this meaning, although the
+   * catalog's specification lists no such status.
    *
    * @generated from enum value: STATE_RUNNING = 2;
    */

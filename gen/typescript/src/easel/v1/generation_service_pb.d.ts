@@ -28,7 +28,7 @@ export declare type QuoteGenerationRequest = Message<"easel.v1.QuoteGenerationRe
   modelId: string;
 
   /**
-   * Input values, by name of the model's input field. At most 20,000 values, including nested
+   * Input values, by the names of the model's input fields. At most 20,000 values, including nested
    * values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
    *
    * @generated from field: google.protobuf.Struct inputs = 2;
@@ -84,7 +84,7 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
   modelId: string;
 
   /**
-   * Input values, by name of the model's input field. At most 20,000 values, including nested
+   * Input values, by the names of the model's input fields. At most 20,000 values, including nested
    * values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
    *
    * @generated from field: google.protobuf.Struct inputs = 2;
@@ -141,11 +141,11 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
    * Time after which no replica sends the order to the catalog, not even after a restart. If unset,
    * there is no such time.
    *
-   * The ledger's clock decides. A new order must have a time in the future. If the time passes before any attempt may have
-   * reached the catalog, the order ends, its reserved price is released, and its idempotency_key
-   * can be used again. If an attempt may have reached the catalog, the outcome of the order stays
-   * unknown, and an operator has to check the account. In both cases, a call with this
-   * idempotency_key and expire_time fails with ORDER_EXPIRED.
+   * The ledger's clock decides. The expire_time of a new order must be in the future. If the time
+   * passes before any attempt may have reached the catalog, the order ends, its reserved price is
+   * released, and its idempotency_key can be used again. If an attempt may have reached the
+   * catalog, the outcome of the order stays unknown, and an operator has to check the account. In
+   * both cases, a call with this idempotency_key and expire_time fails with ORDER_EXPIRED.
    *
    * expire_time does not identify the order. A repeated request may have another expire_time, but
    * the expire_time of the first request applies.
@@ -392,8 +392,8 @@ export declare const WaitGenerationRequestSchema: GenMessage<WaitGenerationReque
  */
 export declare type WaitGenerationResponse = Message<"easel.v1.WaitGenerationResponse"> & {
   /**
-   * The render in its latest state. If the timeout has expired, the awaited state is not reached
-   * yet.
+   * The render in its latest state. If the timeout has expired, the awaited state has not been
+   * reached yet.
    *
    * @generated from field: easel.v1.Generation generation = 1;
    */
@@ -437,7 +437,7 @@ export declare type WatchGenerationRequest = Message<"easel.v1.WatchGenerationRe
 
   /**
    * Whether the stream continues with the bytes of the result after the last update, as in
-   * DownloadGeneration. A result that is not a file has no bytes.
+   * DownloadGeneration. For a result that is not a file, no bytes are sent.
    *
    * @generated from field: bool include_content = 4;
    */
@@ -641,8 +641,8 @@ export declare const StreamClosingSchema: GenMessage<StreamClosing>;
 export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerationsRequest"> & {
   /**
    * IDs of the renders to watch, up to 1000 and each only once. See
-   * WatchGenerationRequest.generation_id. If empty, the stream has every render that the catalog
-   * lists for the API key.
+   * WatchGenerationRequest.generation_id. If empty, the stream includes every render that the
+   * catalog lists for the API key.
    *
    * @generated from field: repeated string generation_ids = 1;
    */
@@ -668,11 +668,11 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
    * not changed since then are not sent again.
    *
    * If no render has changed, the stream starts with caught_up, which counts all renders in the
-   * stream. With named renders, the etags of other renders are ignored. Without named renders, each
-   * render in known_etags that the catalog no longer lists is read once. If the render still exists
-   * and the caller may see it, the stream includes it. Otherwise, the stream reports it with
-   * STATE_DELETED. Each of these reads counts as a poll, so omit settled renders that you no longer
-   * need. Renders that filter excludes are ignored.
+   * stream. If generation_ids is set, the etags of other renders are ignored. If generation_ids is
+   * empty, each render in known_etags that the catalog no longer lists is read once. If the render
+   * still exists and the caller may see it, the stream includes it. Otherwise, the stream reports
+   * it with STATE_DELETED. Each of these reads counts as a poll, so omit settled renders that you
+   * no longer need. Renders excluded by the field filter are ignored.
    *
    * Over REST, use knownEtags[id]=etag in a query for each render, or send many in the body of a
    * POST.
@@ -685,9 +685,8 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
    * Filter for the renders. If unset, all renders are sent. Its states must be empty, because
    * states change. See ListGenerationsRequest.filter.
    *
-   * Excluded renders are neither sent nor counted, and a stream of named renders does not wait for
-   * them. A named render that does not exist is reported with STATE_DELETED even if a filter is
-   * set.
+   * Excluded renders are neither sent nor counted, and the stream does not wait for them. A named
+   * render that does not exist is reported with STATE_DELETED even if a filter is set.
    *
    * @generated from field: easel.v1.GenerationFilter filter = 5;
    */
@@ -770,8 +769,9 @@ export declare type CaughtUp = Message<"easel.v1.CaughtUp"> & {
   /**
    * Number of renders in the stream at this point.
    *
-   * With named renders, the number includes renders with STATE_DELETED, but no renders that filter
-   * excludes. Without named renders, it includes only existing renders.
+   * If the request names renders, the number includes renders with STATE_DELETED, but excludes
+   * renders that do not match the filter. If the request names no renders, the number includes only
+   * existing renders.
    *
    * @generated from field: int32 generation_count = 1;
    */
@@ -1269,7 +1269,7 @@ export declare const WatchUntilSchema: GenEnum<WatchUntil>;
  */
 export enum UpstreamCondition {
   /**
-   * No poll was needed yet.
+   * No poll has been needed yet.
    *
    * @generated from enum value: UPSTREAM_CONDITION_UNSPECIFIED = 0;
    */
@@ -1432,9 +1432,9 @@ export declare const GenerationService: GenService<{
    *
    * Failed attempts are retried until the caller's deadline, or for a minute if the call has no
    * deadline. If this time ends before an attempt succeeds, the error describes the last response
-   * from the catalog. An order that is still unsent is withdrawn one second before the deadline, or
-   * a tenth of the call's time before it if that is shorter. The remaining time is for recording
-   * the outcome.
+   * from the catalog. An order that is still unsent is withdrawn one second before the deadline, so
+   * that its outcome can be recorded. If the call has less than 10 seconds, the margin is a tenth
+   * of its time.
    *
    * Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
    * the ledger:
@@ -1586,13 +1586,13 @@ export declare const GenerationService: GenService<{
    * it names none, all renders that the catalog lists for the API key, including new ones. Each
    * render behaves as in WatchGeneration.
    *
-   * With named renders, the stream ends with OK when all of them are terminal or, with
+   * If the request names renders, the stream ends with OK when all of them are terminal or, with
    * WATCH_UNTIL_SETTLED, settled.
    *
-   * Without named renders, the stream never ends with OK. It follows each render until its cost is
-   * final. If another client of the catalog deletes a render, the stream reports the deletion only
-   * if the render was not terminal. The catalog lists only recent renders, so a render that is
-   * missing from its list may still exist.
+   * If the request names no renders, the stream never ends with OK. It follows each render until
+   * its cost is final. If another client of the catalog deletes a render, the stream reports the
+   * deletion only if the render was not terminal. The catalog lists only recent renders, so a
+   * render that is missing from its list may still exist.
    *
    * An ID that the catalog does not know does not end the stream; it is reported with
    * STATE_DELETED. The stream has the same errors as WatchGeneration. To resume it, send
@@ -1617,7 +1617,7 @@ export declare const GenerationService: GenService<{
    * replica. Events are kept for 7 days. A ledger in memory loses them when the server stops.
    *
    * The stream never ends with OK. Over REST, it is a stream of server-sent events or of JSON
-   * lines. The IDs of the server-sent events are the tokens, so a browser resumes the stream
+   * lines. The ID of each server-sent event is its resume token, so a browser resumes the stream
    * automatically.
    *
    * Errors:
@@ -1638,10 +1638,10 @@ export declare const GenerationService: GenService<{
     output: typeof WatchEventsResponseSchema;
   },
   /**
-   * DownloadGeneration streams the bytes of a result in chunks. The first chunk has info. The last
-   * chunk has summary if the complete result was read. If a request to the catalog is interrupted,
-   * Easel resumes it and the stream continues. The stream ends with OK only if every requested byte
-   * was sent.
+   * DownloadGeneration streams the bytes of a result in chunks. The first chunk has the field info.
+   * The last chunk has the field summary if the complete result was read. If a request to the
+   * catalog is interrupted, Easel resumes it and the stream continues. The stream ends with OK only
+   * if every requested byte was sent.
    *
    * If the operator keeps copies of results, each result is copied once after its render succeeds.
    * Downloads then read the copy, even while the catalog is unavailable or after the catalog has

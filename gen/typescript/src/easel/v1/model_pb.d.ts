@@ -39,7 +39,7 @@ export declare type Model = Message<"easel.v1.Model"> & {
   description: string;
 
   /**
-   * Kind of result of the model's renders.
+   * Kind of result that the model's renders produce.
    *
    * @generated from field: easel.v1.OutputKind output_kind = 4;
    */
@@ -173,7 +173,7 @@ export declare type InputField = Message<"easel.v1.InputField"> & {
 export declare const InputFieldSchema: GenMessage<InputField>;
 
 /**
- * OutputKind is the kind of result of a model's renders.
+ * OutputKind is the kind of result that a model's renders produce.
  *
  * @generated from enum easel.v1.OutputKind
  */

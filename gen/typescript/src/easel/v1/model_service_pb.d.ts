@@ -123,7 +123,7 @@ export declare const GetModelResponseSchema: GenMessage<GetModelResponse>;
  */
 export declare const ModelService: GenService<{
   /**
-   * ListModels returns the models from which the API key may order, sorted as in the catalog. It
+   * ListModels returns the models that the API key may use, sorted as in the catalog. It
    * omits models that the caller's team may not use. Operators see all models.
    *
    * Errors:

@@ -1,7 +1,7 @@
 // Code generated from clients/reasons.json by make generate. DO NOT EDIT.
 package io.github.easelgrpc.easel;
 
-/** The render or model does not exist for this caller. */
+/** There is no such render or model for this caller. */
 public final class NotFoundException extends EaselException {
   private static final long serialVersionUID = 1;
 
