@@ -53,7 +53,7 @@ func TestOrderStopsIfARetryCannotHelp(t *testing.T) {
 		outcome easel.Outcome
 	}{
 		"BUDGET_EXCEEDED":              {codes.ResourceExhausted, easel.OutcomeNotPlaced},
-		"SUBMISSION_OUTCOME_UNKNOWN":   {codes.Unavailable, easel.OutcomeUnknown}, // an error without RetryInfo means that it is too late for a retry
+		"SUBMISSION_OUTCOME_UNKNOWN":   {codes.Unavailable, easel.OutcomeUnknown}, // the error has no RetryInfo, because no time is left for a retry
 		"PRICE_ABOVE_LIMIT":            {codes.FailedPrecondition, easel.OutcomeNotPlacedByThisCall},
 		"ORDER_EXPIRED":                {codes.FailedPrecondition, easel.OutcomeUnknown},
 		"UPSTREAM_CREDENTIAL_REJECTED": {codes.Unauthenticated, easel.OutcomeUnknown},
@@ -118,7 +118,7 @@ func TestOrderPassesANewKeyToOnKeyBeforeSending(t *testing.T) {
 	})
 }
 
-// If an earlier attempt may have placed the order, only the response "not_placed" makes the outcome known again.
+// After an attempt whose outcome is unknown, only the outcome "not_placed" proves that no order exists.
 func TestOrderOutcomeCoversAllAttempts(t *testing.T) {
 	for name, test := range map[string]struct{ first, last, want string }{
 		"nothing sent":              {"not_placed_by_this_call", "not_placed_by_this_call", "not_placed_by_this_call"},
@@ -144,7 +144,8 @@ func TestOrderOutcomeCoversAllAttempts(t *testing.T) {
 	}
 }
 
-// The catalog may accept an attempt that the deadline interrupts, even if it rejected an earlier attempt.
+// An attempt that is in flight at the deadline may still place the order, even if the catalog rejected an earlier
+// attempt.
 func TestOrderInFlightAtTheDeadlineMayExist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		taken := make(chan struct{})
@@ -230,7 +231,7 @@ func TestOrderEndsWithItsContextAndReturnsTheLastError(t *testing.T) {
 func TestImplausibleDelaysAreNotAwaited(t *testing.T) {
 	for name, test := range map[string]struct{ delay, kept time.Duration }{
 		"too long":    {10000 * time.Hour, 10000 * time.Hour},
-		"in the past": {-time.Second, 0}, // treated as no delay
+		"in the past": {-time.Second, 0}, // a time in the past means no delay
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -28,7 +28,8 @@ import (
 
 var whole = bytes.Repeat([]byte("easel"), 1000)
 
-// pieces returns a handler that sends the bytes of whole from the requested offset up to the offset to, and then returns end.
+// pieces returns a handler that sends whole[n:to], where n is the requested offset. Then the handler returns the
+// error end.
 func pieces(to int, end error, spoil func(*easelv1.ContentChunk)) func(*easelv1.DownloadGenerationRequest, downloadStream) error {
 	return func(request *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 		if request.GetReadOffset() > 0 && request.GetEtag() != "bytes-1" {
@@ -88,7 +89,7 @@ func TestDownloadKeepsEarlierContent(t *testing.T) {
 	}{
 		"appended":        {os.O_APPEND, 0, before + string(whole)},
 		"after a header":  {0, int64(len(before)), before + string(whole)},
-		"before a footer": {0, 0, ""}, // a restart would delete the bytes after the download
+		"before a footer": {0, 0, ""}, // fails, because a restart would delete the bytes after the download
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -103,14 +104,14 @@ func TestDownloadKeepsEarlierContent(t *testing.T) {
 				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				file, err := os.OpenFile(path, os.O_RDWR|test.flags, 0o600) //nolint:gosec // a file of this test
+				file, err := os.OpenFile(path, os.O_RDWR|test.flags, 0o600) //nolint:gosec // the test chooses this path
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer file.Close()
 				_, sought := file.Seek(test.at, io.SeekStart)
 				err = errors.Join(sought, play(t, s).Download(t.Context(), "gen_1", file))
-				got, unread := os.ReadFile(path) //nolint:gosec // a file of this test
+				got, unread := os.ReadFile(path) //nolint:gosec // the test chooses this path
 				if err := errors.Join(err, unread); (err == nil) != (test.want != "") {
 					t.Fatal(err)
 				}
@@ -177,7 +178,7 @@ func TestDownloadDoesNotFollowLinks(t *testing.T) { // fault D14
 			t.Fatal(err)
 		}
 		for name, want := range map[string][]byte{path: whole, other: []byte("mine")} {
-			if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) { //nolint:gosec // a file of this test
+			if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) { //nolint:gosec // the test chooses these paths
 				t.Errorf("%s has %d bytes, %v", name, len(got), err)
 			}
 		}

@@ -49,7 +49,7 @@ func TestEveryReasonHasAClass(t *testing.T) {
 			continue
 		}
 		err := refused(t, failed(codes.Unimplemented, reason, "", 0))
-		fault := (*easel.ServerFaultError)(nil) // class for the code Unimplemented if the reason is unknown
+		fault := (*easel.ServerFaultError)(nil) // the class of an Unimplemented error whose reason is unknown
 		byCode := errors.As(err, &fault)
 		if want := strings.Contains(" UPSTREAM_REDIRECT_REFUSED UPSTREAM_CONTRACT_MISMATCH UNIMPLEMENTED ", " "+reason+" "); byCode != want || easel.ReasonOf(err) != reason {
 			t.Errorf("%s is %T, and its reason %q", reason, err, easel.ReasonOf(err))

@@ -68,7 +68,7 @@ func TestErrorNamesAnAddressThatFailsOrIsSilent(t *testing.T) {
 		t.Cleanup(func() { _ = listener.Close() })
 		return listener
 	}
-	silent, closed := open().Addr().String(), open() // the system accepts connections to silent, but no program reads from them
+	silent, closed := open().Addr().String(), open() // the kernel accepts connections to the address in silent, but no program reads from them
 	if err := closed.Close(); err != nil {
 		t.Fatal(err)
 	}

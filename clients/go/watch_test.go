@@ -61,7 +61,7 @@ func TestWatchYieldsEachStateOnceOverAllStreams(t *testing.T) {
 				t.Fatal(err)
 			}
 			states = append(states, render.State)
-			time.Sleep(time.Hour) // time in the loop does not count as silence
+			time.Sleep(time.Hour) // time spent in the loop body does not count as silence
 		}
 		if got := fmt.Sprint(states, etags); got != "[QUEUED RUNNING SUCCEEDED] [ e1 e1]" {
 			t.Errorf("states and etags: %s", got)
