@@ -20,8 +20,8 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// guarded is an account guard and the catalog that it asks. In this catalog, the account of an API key is the part of the
-// key before the dash.
+// guarded is an account guard with a simulated catalog. The catalog takes the part of an API key before the dash as
+// the name of the key's account.
 type guarded struct {
 	*accountGuard
 	away atomic.Bool
@@ -46,7 +46,7 @@ func inGuard(t *testing.T, test func(t *testing.T, g *guarded)) {
 	})
 }
 
-// RoundTrip returns the response of the catalog.
+// RoundTrip responds as the catalog.
 func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if g.away.Load() {
 		return nil, errors.New("no server is there")
@@ -138,7 +138,7 @@ func TestAnAPIKeyWhoseAccountIsNotKnownIsNotTakenOver(t *testing.T) { // fault M
 	})
 }
 
-// The server starts while the catalog is unavailable. If its API key belongs to another account than the ledger, the
+// The server starts while the catalog is unavailable. If its API key and its ledger belong to different accounts, the
 // server stops later.
 func TestAStartWhileTheCatalogIsAwayIsCheckedLater(t *testing.T) { // fault M4
 	for key, other := range map[string]bool{"one-second": false, "other-first": true} {

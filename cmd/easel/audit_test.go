@@ -29,9 +29,9 @@ type changing struct {
 	db           *sql.DB
 	callers      string // path of the callers file
 	key          string // path of the file with the shared API key
-	unknown      string // ID of an order of unknown outcome
+	unknown      string // ID of an order whose outcome is unknown
 	mu           sync.Mutex
-	askedDeleted []string // generations whose deletion was requested from the catalog
+	askedDeleted []string // generations that the catalog was asked to delete
 }
 
 const changingCallers = `teams:
@@ -64,7 +64,8 @@ func startChanging(t *testing.T, more map[string]string) *changing {
 	return c
 }
 
-// catalog accepts deletions, and responds to all other requests with a succeeded generation.
+// catalog handles requests to the simulated catalog. It accepts deletions, and responds to all other requests with a
+// succeeded generation.
 func (c *changing) catalog(w http.ResponseWriter, r *http.Request) {
 	id := path.Base(r.URL.Path)
 	if r.Method == http.MethodDelete {
@@ -124,7 +125,8 @@ func (c *changing) lines() (count int) {
 	return count
 }
 
-// ways returns a function for each change that needs a token, by its actions in the audit trail.
+// ways returns a function for each change that needs a token. The key is the action that the audit trail records for
+// the change.
 func (c *changing) ways() map[string]func(token string) {
 	command := func(args ...string) func(string) { return func(token string) { c.run(token, args...) } }
 	return map[string]func(string){
@@ -162,7 +164,7 @@ func TestNothingIsChangedWithoutALineInTheAudit(t *testing.T) {
 	}
 	late := fmt.Sprintf("- {name: late, operator: true, tokens: [%q]}\n", auth.Hash("late-token"))
 	c.list(late)
-	waitUntil(t, func() bool { return c.run("late-token", "get", "gen_4").exit == exitOK }) // a change of the callers file needs no entry in the audit trail
+	waitUntil(t, func() bool { return c.run("late-token", "get", "gen_4").exit == exitOK }) // a change to the callers file takes effect even if the audit trail cannot be written
 	c.change(`DROP TRIGGER blocked`)
 	var want []string
 	for way, do := range c.ways() {

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/rest/page"
 )
 
-// headings returns the heading or table cell before the explanation of each name in the contract.
+// headings returns, for each name in the contract, the heading or table cell that precedes the name's explanation.
 func headings(file protoreflect.FileDescriptor) (all []string) {
 	for n := range file.Services().Len() {
 		service := file.Services().Get(n)

@@ -113,7 +113,7 @@ func fill(t *testing.T, file, statement string) {
 	}
 }
 
-// TestAReceiverFetchesTheResultThatItIsToldOf uses a server that is behind a proxy with a public address. Its event is sent
+// TestAReceiverFetchesTheResultThatItIsToldOf uses a server behind a proxy with a public address. The event is sent
 // after the result was copied.
 func TestAReceiverFetchesTheResultThatItIsToldOf(t *testing.T) {
 	const public = "https://proxy.example/easel"

@@ -64,7 +64,7 @@ func (c *changing) walkGRPC(authorization string) (changing int) {
 		if err != nil {
 			c.Fatal(err)
 		}
-		public := strings.HasPrefix(name, "grpc.health.") || strings.HasPrefix(name, "grpc.reflection.") // public services only read
+		public := strings.HasPrefix(name, "grpc.health.") || strings.HasPrefix(name, "grpc.reflection.") // the health and reflection services are public, because they only read
 		methods := found.(protoreflect.ServiceDescriptor).Methods()
 		for n := range methods.Len() {
 			m := methods.Get(n)
@@ -119,7 +119,7 @@ func (c *changing) callAsNobody(conn *grpc.ClientConn, m protoreflect.MethodDesc
 	if err != nil {
 		return status.Code(err)
 	}
-	_ = stream.SendMsg(dynamicpb.NewMessage(m.Input())) // if it fails, RecvMsg returns the status
+	_ = stream.SendMsg(dynamicpb.NewMessage(m.Input())) // if sending fails, RecvMsg returns the status
 	_ = stream.CloseSend()
 	return status.Code(stream.RecvMsg(dynamicpb.NewMessage(m.Output())))
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// ofCalls contains the packages that handle calls. Operators search their log lines by attribute.
+// ofCalls contains the packages whose log lines are about calls. Operators search these log lines by attribute.
 var ofCalls = []string{"server", "orders", "watch", "events", "telemetry", "ledger"}
 
 // The table in deploy/telemetry.md must contain exactly the attributes of these log lines.
@@ -73,8 +73,8 @@ var (
 	attributeName = regexp.MustCompile(`^[a-z][a-z_]*$`)
 )
 
-// collectAttributes collects the attribute names in calls to loggers and slog constructors, and in functions that are named
-// about or attrs.
+// collectAttributes collects the attribute names in calls to loggers and slog constructors, and in the functions
+// about and attrs.
 func collectAttributes(file *ast.File, used map[string]bool) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		switch n := node.(type) {

@@ -205,7 +205,7 @@ func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
 	}
 }
 
-// atTheServer returns a replacer for the addresses on the pages.
+// atTheServer returns a replacer that replaces the addresses on the pages with those of the test's server.
 func atTheServer(dev map[string]string) *strings.Replacer {
 	return strings.NewReplacer("localhost:50051", dev["EASEL_ADDR"], "localhost:8080", dev["REST"])
 }

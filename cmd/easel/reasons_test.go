@@ -11,7 +11,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// sending contains the packages whose errors reach callers.
+// sending contains the packages that create errors for callers.
 var sending = []string{"auth", "service", "server", "rest", "crossorigin"}
 
 // inspectSending calls visit with each syntax node in these packages and its parent.

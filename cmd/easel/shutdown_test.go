@@ -93,7 +93,7 @@ func TestTelemetryHasASecondAfterALateStage(t *testing.T) {
 	}
 }
 
-// The server notifies the client of an open watch before it stops.
+// When the server stops, it first notifies the client of an open watch. Then its stages stop in order.
 func TestServerStopsInOrder(t *testing.T) {
 	t.Parallel()
 	box := startSandbox(t, "--speed", "0.001")

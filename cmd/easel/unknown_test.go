@@ -21,7 +21,7 @@ func TestAMisspeltVariableIsNamedInOneLine(t *testing.T) {
 	dev := startDev(t)
 	for _, name := range []string{
 		"EASEL_GRPC_ADR", "EASEL_APIKEY", "EASEL_SANDBOX_BALANCES",
-		"EASEL_PORT", // Kubernetes would set it to a URL
+		"EASEL_PORT", // Kubernetes sets this variable to a URL if a Service is named easel
 	} {
 		got := easelEnv(t.Context(), nil, with(dev, map[string]string{name: "hunter2"}), "model", "studio/haiku")
 		if want := "easel: " + name + " is an unknown setting and is ignored\n"; got.exit != exitOK || got.stderr != want {
