@@ -28,7 +28,7 @@ func TestWhatIsWrongWithTheLedgerIsSaidInASentence(t *testing.T) {
 		"all is well":                      {owning(ledger.Budget{Period: "month", LimitCents: 100, SpentCents: 79}), "", false},
 		"an order on its way":              {unknown(time.Minute), "", false},
 		"an order of this moment":          {unknown(0), "", false},
-		"an order of the future":           {unknown(-time.Hour), "", false}, // the database's clock was turned back
+		"an order of the future":           {unknown(-time.Hour), "", false}, // possible after the database's clock was turned back
 		"an event of this moment":          {pending(0), "", false},
 		"an event that waits":              {pending(31 * time.Minute), "do not accept events (see easel events list): studio", false},
 		"an order that stays open":         {unknown(11 * time.Minute), "Orders whose outcome is unknown: 1, the oldest for 11m0s", false},

@@ -39,7 +39,7 @@ func waiting(since time.Time) func() map[string]limiter.State {
 	}
 }
 
-// in adds an API key and its condition to a snapshot.
+// in adds an API key to a snapshot and counts its condition.
 func in(hub *watch.Snapshot, k watch.PolledCredential) {
 	hub.Credentials = append(hub.Credentials, k)
 	hub.Stats.Conditions[k.Condition]++
