@@ -216,8 +216,8 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 	}
 }
 
-// certificateOf returns a certificate with the DNS name name or, if name contains no dot, with the common
-// name name.
+// certificateOf returns a certificate with the given name. A name with a dot is a DNS name. Any other name is the
+// common name.
 func certificateOf(name string) *Certificate {
 	if strings.Contains(name, ".") {
 		return &Certificate{Names: []string{"elsewhere.internal", name}, CommonName: "anybody"}

@@ -79,7 +79,7 @@ func TestParseAcceptsWhatTheSchemaAndTheNamesAllow(t *testing.T) {
 	} {
 		judge(text, false)
 	}
-	for _, text := range []string{ // the schema does not contain these rules
+	for _, text := range []string{ // these rules are not in the schema
 		team("labels: {budgets: {Project: {}}}"), team("labels: {budgets: {'a=b': {}}}"), caller("team: nowhere"), "teams: {a: {}}\ncallers: [{name: a}]", "callers: [{name: a}, {name: a}]",
 		"callers: [{name: a, tokens: [<one>]}, {name: b, tokens: [<one>]}]", "callers: [{name: a, certificates: [x]}, {name: b, certificates: [X]}]",
 		caller("subjects: [s]"), caller("issuer: i"), "issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: i, audience: b, jwks_file: k}]\ncallers: []",

@@ -117,7 +117,7 @@ func issuerWith(t testing.TB, set []byte) Issuer {
 	return Issuer{Name: "https://issuer.example", Audience: "easel", KeysFile: inFile(t, set)}
 }
 
-// issued is a loaded callers file with issuers.
+// issued is a loaded callers file with token issuers, and the path of this file.
 type issued struct {
 	*Callers
 	path string
@@ -135,7 +135,6 @@ func loadIssuers(t testing.TB, logs io.Writer, issuers ...Issuer) *issued {
 	return i
 }
 
-// write writes the callers file.
 func (i *issued) write(t testing.TB, issuers ...Issuer) {
 	t.Helper()
 	text := "callers: [{name: poster}]\nissuers:\n"
