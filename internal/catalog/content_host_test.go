@@ -37,7 +37,7 @@ type host struct {
 	etag    string
 	noRange bool
 	chunked bool
-	closed  bool // whether the response is HTTP/1.0, with neither a length nor chunks
+	closed  bool // whether the response uses HTTP/1.0, and only the end of the connection ends the body
 	cut     int  // number of body bytes before the connection fails; -1 means that it does not fail
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// every is the op of a row that applies to all routes without rows of their own.
+// every is the op of a row for all routes that have no row of their own.
 const every = ""
 
 type statusRow struct {

@@ -114,7 +114,7 @@ func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 		permit.Release(limiter.Result{Outcome: limiter.Throttled, RetryAfter: 30 * time.Second})
 		began := time.Now()
 		var callers sync.WaitGroup
-		for n := range 5 { // the first caller cannot wait long enough, so its call fails at once
+		for n := range 5 { // the first caller's deadline is before the end of the pause, so its call fails at once
 			callers.Go(func() {
 				lasts := time.Minute
 				if n == 0 {
@@ -153,8 +153,8 @@ func (b slowTail) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// slowCatalog returns a client of a catalog that returns a record of about size bytes. Each body reports EOF a second
-// late. most is set to the maximum number of bodies that waited at the same time.
+// slowCatalog returns a client of a catalog that returns a record of about size bytes. The end of each response body
+// arrives a second late. most receives the maximum number of bodies that waited at the same time.
 func slowCatalog(t *testing.T, size int, most *atomic.Int32) *Client {
 	var reading atomic.Int32
 	record := `{"id":"g1","status":"queued","inputs":{"prompt":"` + strings.Repeat("x", size) + `"}}`

@@ -44,7 +44,7 @@ func TestOneListServesAllWhoAskWithinItsSecond(t *testing.T) { // fault D5
 		began, served := time.Now(), new(atomic.Int64)
 		for i := range 150 {
 			go func() {
-				time.Sleep(time.Duration(i) * time.Second / 150) // even the last of them is within the second
+				time.Sleep(time.Duration(i) * time.Second / 150) // even the last of these calls is less than a second after the first
 				list, err := c.List(t.Context(), testCredential, time.Time{})
 				if _, ok := list.Find("g1"); err != nil || !ok {
 					t.Errorf("after %v: %+v, %v", time.Since(began), list, err)

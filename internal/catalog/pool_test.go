@@ -31,7 +31,7 @@ func TestEachClassOfRequestHasItsPool(t *testing.T) {
 func TestConnectionsThatWaitAreClosedOnceOneOfThemWasSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const warm = 8
-		var stale sync.Map // connections over which no more data arrives
+		var stale sync.Map // connections on which the server no longer responds
 		w := &wire{reused: true}
 		w.answer = func(n int, _ *http.Request, conn net.Conn) {
 			if _, silent := stale.Load(conn); silent {
@@ -40,7 +40,7 @@ func TestConnectionsThatWaitAreClosedOnceOneOfThemWasSilent(t *testing.T) {
 			}
 			if n < warm {
 				stale.Store(conn, true)
-				time.Sleep(time.Second) // forces each request to use its own connection
+				time.Sleep(time.Second) // keeps the connection busy, so that each request needs its own connection
 			}
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 18\r\n\r\n"+`{"balanceCents":7}`)
 		}

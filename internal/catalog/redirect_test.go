@@ -42,7 +42,7 @@ func TestARedirectOfAResultIsFollowedToNamedHostsAlone(t *testing.T) { // fault 
 	for name, test := range map[string]struct {
 		hosts    []string
 		location string
-		kind     catalog.Kind // zero if the result is downloaded
+		kind     catalog.Kind // expected kind of the error; zero means that the result is downloaded
 		reaches  bool
 	}{
 		"named":           {[]string{"other.example", at}, bucket.URL + "/file?signature=s3cret", 0, true},

@@ -174,7 +174,7 @@ func TestTheTransportNeverSendsAnOrderTwice(t *testing.T) { // fault U14
 	var posts atomic.Int64
 	w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) {
 		if posts.Add(1) == 2 {
-			conn.Close() // after the complete request has been read
+			conn.Close() // fails after the server has read the complete request
 			return
 		}
 		io.WriteString(conn, "HTTP/1.1 201 Created\r\nContent-Length: 11\r\n\r\n{\"id\":\"g1\"}")
@@ -184,7 +184,7 @@ func TestTheTransportNeverSendsAnOrderTwice(t *testing.T) { // fault U14
 		if err := calls[OpCreate](t.Context(), c); err != nil {
 			t.Fatal(err)
 		}
-		err := calls[OpCreate](t.Context(), c) // uses the same connection
+		err := calls[OpCreate](t.Context(), c) // sends the second order over the same connection
 		if KindOf(err) != KindOutcomeUnknown || posts.Load() != 2 {
 			t.Errorf("got %v after %d requests", err, posts.Load())
 		}

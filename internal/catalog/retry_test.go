@@ -168,7 +168,7 @@ func TestTheEndOfTheCallersContextIsReturnedAsItIs(t *testing.T) {
 			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 2*time.Second {
 				t.Errorf("%s: got %v after %v", op, err, time.Since(start))
 			}
-			if op == OpCreate { // the order may have reached the catalog
+			if op == OpCreate { // an interrupted order may have reached the catalog
 				if KindOf(err) != KindOutcomeUnknown {
 					t.Errorf("got %v", err)
 				}
