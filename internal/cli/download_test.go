@@ -24,7 +24,7 @@ type content struct {
 	bytes    []byte
 	etag     string
 	name     string
-	breakAt  []int // offsets at which the first streams fail, one each
+	breakAt  []int // offset at which each of the first streams fails
 	damage   func(*easelv1.ContentChunk)
 	requests []*easelv1.DownloadGenerationRequest
 }

@@ -62,7 +62,7 @@ func environOf(env map[string]string) func() []string {
 	}
 }
 
-// buffer collects the output of concurrent writers.
+// buffer collects output that several goroutines can write concurrently.
 type buffer struct {
 	mu   sync.Mutex
 	text strings.Builder

@@ -32,7 +32,7 @@ func TestADeleteThatAllowsAMissingRenderDoesNotClaimThatItWasThere(t *testing.T)
 // 1,000.
 func shelf(t *testing.T, renders int) dialer {
 	return (&scripted{list: func(r *easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse {
-		at, _ := strconv.Atoi(r.PageToken) // zero for the first page, which has no token
+		at, _ := strconv.Atoi(r.PageToken) // without a token, Atoi returns zero, the offset of the first page
 		length := 100
 		if r.PageSize > 0 {
 			length = min(int(r.PageSize), 1000)

@@ -82,8 +82,8 @@ func evilError(code codes.Code) error {
 	return st.Err()
 }
 
-// evilServer returns a server whose responses contain terminaltest.Evil in all strings. If code is not OK, its calls fail
-// with this code, and its watches fail after some events. A watch of a queued render does not end.
+// evilServer returns a server that puts terminaltest.Evil into every string of its responses. If code is not OK,
+// calls fail with this code, and watches fail after some events. A watch of a queued render does not end.
 func evilServer(state easelv1.State, text bool, code codes.Code, fileName string) *scripted {
 	fail := func() error { return nil }
 	if code != codes.OK {

@@ -72,7 +72,7 @@ func sendRender(stream oneStream, g *easelv1.Generation) error {
 	return stream.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{Update: &easelv1.GenerationUpdate{Generation: g}}})
 }
 
-// sendAll sends an update to a watch of everything.
+// sendAll sends an update about a generation in a watch of everything.
 func sendAll(stream manyStream, g *easelv1.Generation) {
 	_ = stream.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Update{Update: &easelv1.GenerationUpdate{Generation: g}}})
 }
@@ -88,7 +88,7 @@ func ordering(watch func(*easelv1.WatchGenerationRequest, oneStream) error, down
 	}
 }
 
-// watchScript starts a scripted server. Each watch runs the next of the streams.
+// watchScript starts a scripted server. The n-th watch is handled by the n-th function in streams.
 func watchScript(t *testing.T, streams ...func(*easelv1.WatchGenerationRequest, oneStream) error) dialer {
 	server := &scripted{}
 	server.watch = func(r *easelv1.WatchGenerationRequest, stream oneStream) error {
@@ -209,7 +209,7 @@ func TestAnInterruptedWatchSaysThatTheRenderGoesOn(t *testing.T) {
 			sendState(s, queued)
 			interrupt()
 			<-s.Context().Done()
-			return s.Context().Err() // if it ended with OK, the render would have reached the state
+			return s.Context().Err() // only a stream whose render has reached the state may end with OK
 		})
 		got := easelRun(ctx, dial, "watch", "gen_1")
 		if got.exit != ExitInterrupted || !strings.Contains(got.stderr, "The render continues") || !strings.Contains(got.stderr, "easel watch gen_1") {
@@ -223,7 +223,7 @@ func TestATimeoutEndsAWatchAndSaysSo(t *testing.T) {
 		dial := watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
 			sendState(s, queued)
 			<-s.Context().Done()
-			return s.Context().Err() // if it ended with OK, the render would have reached the state
+			return s.Context().Err() // only a stream whose render has reached the state may end with OK
 		})
 		got := easelRun(t.Context(), dial, "wait", "gen_1", "--timeout", "3s")
 		if got.exit != ExitRetry || !strings.Contains(got.stderr, "--timeout") || !strings.Contains(got.stdout, "queued") {
