@@ -242,7 +242,7 @@ func TestEveryClientEndsWhenItsKeyIsRevokedInTheMiddle(t *testing.T) {
 		}
 		return nil
 	})
-	// Each client stops after the first rejected call, which ends its watch.
+	// Each client exits after one rejected call instead of retrying it.
 	if n := s.measured(t, `rpc_server_call_duration_seconds_count{`, `"UNAUTHENTICATED"`); n != len(clients) {
 		t.Errorf("%d calls of %d clients were rejected", n, len(clients))
 	}

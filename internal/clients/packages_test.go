@@ -15,8 +15,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// built describes the packages that make creates below .build, by language. holds maps patterns for the paths of required
-// files to patterns for their content.
+// built describes the packages that `make` creates below .build, by language. holds maps a pattern for the path of a
+// required file to a pattern for the file's content.
 var built = map[string]struct {
 	files string
 	holds map[string]string

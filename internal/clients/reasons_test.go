@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// remedies contains entries from clients/reasons.json, by the name of the reason or code.
+// remedies maps the name of a reason or code to its remedy, as clients/reasons.json does.
 type remedies map[string]remedy
 
 // remedy is the class of an error. Again states whether a retry helps.

@@ -39,11 +39,11 @@ type script struct {
 
 // answer is the response to a call: messages followed by an end, which is OK by default.
 type answer struct {
-	For      string // idempotency key or generation ID; only the first call that has it gets this answer
+	For      string // idempotency key or generation ID; only the first call with this key or ID gets the answer
 	Messages []json.RawMessage
 	Fails    *failure
 	Then     string // "silence", or "freeze" (the current connections no longer carry data)
-	Lasts    string // time for which this answer is repeated, from its first call on; empty means a single call
+	Lasts    string // time after the first call with this answer in which the answer is repeated; empty means a single call
 }
 
 // failure is an error with its details.

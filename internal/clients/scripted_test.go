@@ -43,7 +43,7 @@ type scripted struct {
 	next   int       // index of the next answer
 	since  time.Time // time of the first call that got this answer
 	called []map[string]any
-	failed map[string]bool // keys and IDs whose own answers were sent
+	failed map[string]bool // keys and IDs for which an answer with For was already sent
 }
 
 func newScripted(t *testing.T, s *script) *scripted {
@@ -66,7 +66,7 @@ func newScripted(t *testing.T, s *script) *scripted {
 		served.certificate, options = certificate, append(options, grpc.Creds(transport))
 	}
 	server := grpc.NewServer(options...)
-	healthpb.RegisterHealthServer(server, health.NewServer()) // Easel has this service too, and the client libraries use it
+	healthpb.RegisterHealthServer(server, health.NewServer()) // the client libraries use Easel's health service too
 	go func() { _ = server.Serve(listener) }()                // returns when the server is stopped
 	t.Cleanup(server.Stop)
 	served.wire = newWire(t, listener.Addr().String())

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// services contains the programs on the pages of the client libraries, by the language of their code blocks. file is the
-// name of the program's file. build and start are commands that run in its directory.
+// services contains the programs on the client libraries' pages, by the language of the code block. file is the file
+// name of the program. The commands build and start run in the directory of this file.
 var services = map[string]struct {
 	file         string
 	build, start []string
@@ -96,7 +96,7 @@ func restartUnder(t *testing.T, dir string, command []string) {
 		must(t)(run.Await(0, `(QUEUED)`, patience))
 		return run
 	}
-	start().Kill() // the next run finds the order in its journal, or only by its key
+	start().Kill() // the next run must resume the order from its journal, or find it by its key
 	s.awaitWatches(t, 0)
 	run := start()
 	for _, end := range []func(*proctest.Process){func(p *proctest.Process) { p.Stop() }, (*proctest.Process).Kill} {

@@ -33,7 +33,7 @@ func startStack(t *testing.T, flags ...string) *stack {
 	return s
 }
 
-// serve starts the facade. If it is started again, it uses the same address.
+// serve starts the facade. A restarted facade uses the same address.
 func (s *stack) serve(t *testing.T) {
 	t.Helper()
 	s.facade = proctest.Start(t, nil, append([]string{

@@ -68,8 +68,8 @@ func (c *client) toldOfOrder() error {
 	return err
 }
 
-// toldOnce waits for the end of a program whose API key was revoked. It checks that the program printed
-// nothing twice.
+// toldOnce waits until a program whose API key was revoked has exited. It checks that the program printed no line
+// about a render twice.
 func (c *client) toldOnce() error {
 	code, err := c.run.Wait(patience)
 	said := c.run.Output.String()

@@ -115,6 +115,6 @@ func (w *wire) freeze() (stopped int) {
 }
 
 func (c *carried) cut() {
-	_ = c.client.Close() // both may be closed already
+	_ = c.client.Close() // either end may be closed already
 	_ = c.server.Close()
 }
