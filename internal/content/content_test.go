@@ -210,7 +210,7 @@ func TestWordsThatAreNoTextAreRecorded(t *testing.T) {
 	})
 }
 
-// The ledger certainly lacks the copy, so its file can be deleted.
+// The ledger cannot have recorded the copy, so the copy's file is deleted.
 func TestCopyThatTheLedgerRejectsIsDeleted(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.store.put = func() { _ = s.ledger.Close() }
@@ -302,7 +302,7 @@ func TestWhatHasNoResultIsTriedNoMore(t *testing.T) {
 		s.upstream.set(func() { delete(s.upstream.files, "g1") })
 		stop := s.run(s.results)
 		time.Sleep(30 * time.Minute)
-		stop() // attempts continue for a week, which is too long for a test
+		stop() // stopped here, because the attempts would continue for a week
 		if row := s.row("g1"); row.State != ledger.ContentWaiting || row.Problem == "" {
 			s.Errorf("after half an hour: %+v", row)
 		}

@@ -14,7 +14,7 @@ import (
 func TestWrongResponseIsNotKept(t *testing.T) {
 	page := []byte("<html>502 Bad Gateway</html>")
 	for name, row := range map[string]struct {
-		record  string // file in the record that the ledger has
+		record  string // the file as described in the ledger's record
 		kind    string
 		file    []byte
 		chunked bool
@@ -71,7 +71,7 @@ func TestRecordedTypesAreKept(t *testing.T) {
 	}
 }
 
-// A response that the result is missing may come from a proxy in front of the catalog.
+// A response that reports a missing result may come from a proxy in front of the catalog.
 func TestMissingResultIsReadAgain(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.texts["g1"] = "" }) // the catalog responds to requests for the content with 204

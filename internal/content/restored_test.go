@@ -17,8 +17,9 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// inRestoredStudio runs a test with each kind of database, in simulated time. restore backs up the ledger, calls lost,
-// and restores the ledger from the backup.
+// inRestoredStudio runs a test with each kind of database, in simulated time. The function restore backs up the
+// ledger, calls lost, and then restores the ledger from this backup. The restored ledger lacks the changes that lost
+// makes.
 func inRestoredStudio(t *testing.T, test func(s *studio, restore func(lost func()))) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		restored := "sqlite:" + filepath.Join(t.TempDir(), "backup.db")
@@ -76,7 +77,7 @@ func (s *studio) copied(ids ...string) {
 	}
 }
 
-// forgotten removes results from the catalog.
+// forgotten removes the files of generations from the catalog.
 func (s *studio) forgotten(ids ...string) {
 	s.upstream.set(func() {
 		for _, id := range ids {

@@ -43,7 +43,7 @@ type upstream struct {
 	opened  map[string]int // number of times that content was read, by generation
 }
 
-// RoundTrip returns the response of the catalog.
+// RoundTrip responds as the catalog.
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	id, isContent := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/generations/"), "/content")
 	u.mu.Lock()
@@ -113,12 +113,12 @@ type trouble struct {
 	content.Store
 
 	mu     sync.Mutex
-	refuse error                    // error that all requests return
+	refuse error                    // error with which all requests fail; nil if they succeed
 	full   bool                     // whether writes fail
-	stall  bool                     // whether requests get no response
+	stall  bool                     // whether requests hang
 	locked string                   // part of the names of objects that cannot be deleted; empty if all can
 	cut    error                    // error that reads return after half of the object
-	lie    func(data []byte) []byte // changes the bytes that are read
+	lie    func(data []byte) []byte // replaces the bytes that are read; may be nil
 	puts   int
 	put    func() // called after each write
 }
@@ -242,7 +242,7 @@ type studio struct {
 	store     *trouble
 	results   *content.Results
 	team      ledger.Team
-	connector driver.Connector // connects to the database; nil for the usual connection
+	connector driver.Connector // custom connector to the database; nil means the usual one
 }
 
 func newStudio(t *testing.T, url string) *studio {
@@ -268,7 +268,7 @@ func newStudio(t *testing.T, url string) *studio {
 	return s
 }
 
-// open opens the ledger of a process. contents determines whether the process has a store.
+// open opens the ledger of a process. If contents is set, the process has a store for copies.
 func (s *studio) open(contents bool) {
 	s.Helper()
 	var err error
@@ -281,7 +281,7 @@ func (s *studio) open(contents bool) {
 	}
 }
 
-// restart stops the process and starts another one. contents determines whether it has a store.
+// restart stops the process and starts another one. If contents is set, the new process has a store for copies.
 func (s *studio) restart(contents bool) {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {
@@ -298,7 +298,7 @@ func (s *studio) restart(contents bool) {
 func (s *studio) replica() *content.Results {
 	suggested := "here"
 	if s.ledger.IsCopy() {
-		suggested = "there" // real processes suggest a random name, and a clone of a ledger needs its own
+		suggested = "there" // a clone of a ledger needs its own store name; real processes suggest a random one
 	}
 	name, err := s.ledger.StoreName(s.Context(), suggested)
 	if err != nil {
@@ -307,7 +307,7 @@ func (s *studio) replica() *content.Results {
 	return content.New(content.Config{Catalog: s.client, Store: s.store, Ledger: s.ledger, SharedKey: &s.shared, Name: name, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// take leases a job as a process does that then crashes.
+// take leases a job and does nothing else, like a process that crashes after it has leased a job.
 func (s *studio) take(kind string) ledger.Job {
 	s.Helper()
 	taken, err := s.ledger.TakeJobs(s.Context(), kind, "studio", 1)
@@ -336,7 +336,7 @@ func (s *studio) erase(all ...ledger.Order) {
 	}
 }
 
-// left waits until all copies are deleted, but at most the given time. It returns the number of copies that are left.
+// left waits until all copies are deleted or the timeout has passed. It returns the number of copies that are left.
 func (s *studio) left(within time.Duration) int64 {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), within)
@@ -373,7 +373,7 @@ func (s *studio) run(results *content.Results) (stop func()) {
 	}
 }
 
-// order writes an order, with an outcome that names the generation.
+// order writes an order and records that it created the given generation.
 func (s *studio) order(id string) ledger.Order {
 	s.Helper()
 	o, _, err := s.ledger.Write(s.Context(), ledger.Request{Namespace: "studio", Owner: "studio", Caller: "c", IdempotencyKey: id, UpstreamKey: id, APIKey: "a", ModelID: "m", PriceCents: 1})
