@@ -51,7 +51,8 @@ func (c countedConn) Prepare(query string) (driver.Stmt, error) {
 	return c.Conn.Prepare(query)
 }
 
-// countedLedger opens the office's ledger as another process does, and counts the statements of this process.
+// countedLedger opens the office's ledger a second time, as another process does. It counts the second process's
+// statements.
 func (o *office) countedLedger() (*ledger.Ledger, *counted) {
 	o.Helper()
 	db, err := sql.Open("sqlite", ":memory:")
@@ -83,7 +84,7 @@ func TestOpenFeedsCostNoQueryEach(t *testing.T) {
 			all[n] = feed.Reader(&owners[n%2])
 			defer all[n].Close()
 			if n == 0 {
-				time.Sleep(time.Second) // until the first reader has started the feed
+				time.Sleep(time.Second) // waits until the first reader has started the feed
 			}
 			if _, isCurrent, err := all[n].Next(ctx, 0); err != nil || !isCurrent {
 				o.Fatal(isCurrent, err)

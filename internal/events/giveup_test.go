@@ -23,7 +23,7 @@ func TestWhatIsGivenUpReleasesTheNext(t *testing.T) {
 		o.order("studio", "g1", lifecycle.Failed, lifecycle.Refunded)
 		o.order("studio", "g2", lifecycle.Failed, lifecycle.Refunded)
 		time.Sleep(time.Minute)
-		stop() // attempts continue for a day, which is too long for a test
+		stop() // stopped for most of a day, because a day of attempts is too long for a test
 		time.Sleep(23*time.Hour + 48*time.Minute)
 		stop = o.run(o.sender)
 		time.Sleep(2 * time.Minute)
@@ -81,7 +81,7 @@ func TestGivenUpEventsAreCountedFromZero(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				stop()
 				o.register(teams...)
-				time.Sleep(23*time.Hour + 58*time.Minute) // attempts continue for a day, which is too long for a test
+				time.Sleep(23*time.Hour + 58*time.Minute) // nothing runs in this time, because a day of attempts is too long for a test
 				defer o.run(o.sender)()
 				time.Sleep(time.Minute)
 				o.mu.Lock()

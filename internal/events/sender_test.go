@@ -50,7 +50,7 @@ func TestTheLogTellsOnceThatAReceiverFailsAndOnceThatItIsBack(t *testing.T) {
 			return http.StatusOK, nil
 		}
 		defer o.run(o.sender)()
-		for n := range 2 { // number of the outage
+		for n := range 2 { // index of the outage
 			down.Store(true)
 			for i := range 12 {
 				o.order("studio", fmt.Sprintf("g%d-%d", n, i), lifecycle.Failed)
@@ -280,7 +280,7 @@ func TestAtMostSixteenEventsAreInFlightToATeam(t *testing.T) {
 // expired.
 func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
 	inOffice(t, func(o *office) {
-		jobs := func(statement string) { // executes a statement as an UPDATE and as a DELETE
+		jobs := func(statement string) { // executes the statement twice: with UPDATE and with DELETE in place of CHANGE
 			for _, change := range []string{"UPDATE", "DELETE"} {
 				proctest.Exec(o, o.url, strings.ReplaceAll(statement, "CHANGE", change))
 			}
