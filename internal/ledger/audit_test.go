@@ -89,8 +89,8 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 	})
 }
 
-// Another process may erase some of the orders after they were listed for erasure. The audit trail must name
-// only the others.
+// Another process may erase some of the listed orders first. The audit trail must name only the orders that this call
+// erased.
 func TestTheAuditNamesWhatWasErasedNow(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l, ids := open(t, url), map[string]string{}
@@ -115,7 +115,7 @@ func TestTheAuditNamesWhatWasErasedNow(t *testing.T) {
 }
 
 func TestWhatCanNotBeAuditedIsNotDone(t *testing.T) {
-	refuse := map[bool]string{ // statements that reject audit entries, by whether the ledger is a SQLite file
+	refuse := map[bool]string{ // statements that make the database reject audit entries; the key is true for SQLite and false for PostgreSQL
 		true:  "CREATE TRIGGER none BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no line'); END",
 		false: "ALTER TABLE audit ADD CONSTRAINT none CHECK (actor = '')",
 	}

@@ -38,8 +38,8 @@ func TestACommitWhoseAnswerIsLostIsInDoubt(t *testing.T) { // fault M2
 	}
 }
 
-// relay is a proxy in front of a database. While cuts is set, it closes the connection instead of forwarding the
-// response to a commit.
+// relay is a proxy in front of a database. While cuts is set, it does not forward the response to a commit, but
+// closes the connection instead.
 type relay struct {
 	net.Listener
 	database *url.URL

@@ -51,7 +51,7 @@ func TestALedgerIsCopiedToTheOtherDatabaseAndBack(t *testing.T) {
 			}
 		}
 		l := open(t, back)
-		conclude(t, l, write(t, l, request("a new one")), lifecycle.Named, "g-new") // checks that the triggers that write the journal still work after the copy
+		conclude(t, l, write(t, l, request("a new one")), lifecycle.Named, "g-new") // checks that the triggers that write the journal still work in the copy
 		for statement, says := range map[string]string{"UPDATE movements SET cents = 1": "only ever added", "DELETE FROM movements": "only ever added"} {
 			if err := l.Refuse(t, statement); err == nil || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v", statement, err)
@@ -136,8 +136,8 @@ func TestALedgerInUseIsNotCopied(t *testing.T) {
 	})
 }
 
-// Each table must be copied or be listed here as temporary. Otherwise, a copy would lose a table that a migration
-// adds.
+// Each table must be copied or be listed here as temporary. Otherwise, a table that a migration adds would be missing
+// from copies.
 func TestEveryTableIsCopiedOrOfTheMoment(t *testing.T) {
 	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 	l := open(t, url)

@@ -131,7 +131,7 @@ func TestADatabaseThatCantBeUsedSaysWhy(t *testing.T) {
 	} {
 		wantRefusal(t, url, cure)
 		_, err := ledger.Verify(t.Context(), url, nil)
-		wantCure(t, err, map[bool]string{true: cure, false: "ledger not found"}[cure != "permission denied"]) // to a user without permissions, the table seems to be missing
+		wantCure(t, err, map[bool]string{true: cure, false: "ledger not found"}[cure != "permission denied"]) // a user without permissions does not see the tables
 	}
 	_, err := ledger.Verify(t.Context(), as(url.UserPassword(user, "hunter22"), func(*url.URL) {}), nil)
 	wantCure(t, err, "password authentication failed")
@@ -143,7 +143,7 @@ func TestAnIncompatibleSchemaIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'schema'")
-		if err := open(t, url).Close(); err != nil { // an older release may open a ledger with a later schema if that schema is compatible
+		if err := open(t, url).Close(); err != nil { // a ledger with a later schema can be opened if the schema is compatible
 			t.Fatal(err)
 		}
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'needed_schema'")

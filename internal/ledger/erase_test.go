@@ -17,8 +17,7 @@ import (
 
 const prompt = "a harbour that nobody else is to know of"
 
-// prompted writes an order whose texts all contain the prompt. The texts are so large that SQLite needs overflow
-// pages.
+// prompted writes an order. All its texts contain the prompt, and they are so large that SQLite needs overflow pages.
 func prompted(t *testing.T, l *ledger.Ledger, key, generation string) ledger.Order {
 	t.Helper()
 	r := request(key)
@@ -33,8 +32,8 @@ func prompted(t *testing.T, l *ledger.Ledger, key, generation string) ledger.Ord
 	return o
 }
 
-// saying returns a configuration for events whose data contains the order's label and record, which may contain
-// the prompt.
+// saying returns an event configuration. The data of each event contains the order's label and record, both of which
+// may contain the prompt.
 func saying(retention time.Duration) *ledger.EventConfig {
 	return &ledger.EventConfig{
 		Teams: func() map[string]ledger.Team {
@@ -129,7 +128,7 @@ func TestWhatIsErasedIsInNoByteOfTheLedger(t *testing.T) {
 	})
 }
 
-// An erasure removes the content of a concurrent observation too, whichever transaction commits first.
+// An erasure also removes the content of a concurrent observation, whichever transaction commits first.
 func TestWhatIsObservedBesideAnErasureIsErased(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, saying(0))
@@ -165,7 +164,8 @@ func TestWhatIsObservedBesideAnErasureIsErased(t *testing.T) {
 	})
 }
 
-// Delivered events are deleted with their order. Pending events are still delivered, with their original state.
+// When an order is erased, its delivered events are deleted. Its pending events are still delivered, with the state
+// from before the erasure.
 func TestWhatIsErasedIsToldBefore(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, saying(0))
@@ -235,7 +235,7 @@ func TestOrdersAreErasedWhenTheirTeamWantsIt(t *testing.T) {
 	})
 }
 
-// An order whose outcome is unknown is not erased before an operator resolves it.
+// Retention erases an order whose outcome is unknown only after an operator has resolved the order.
 func TestRetentionErasesEachOrderOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, saying(24*time.Hour))

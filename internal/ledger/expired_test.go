@@ -133,7 +133,7 @@ func TestNewOrderNeedsAFutureExpireTime(t *testing.T) {
 		conclude(t, l, first, lifecycle.TurnedAway, "")
 		pass(t, l)
 		repeated := request("k")
-		repeated.ExpireTime = first.Time // pass has set the expire time to the order time
+		repeated.ExpireTime = first.Time // pass sets the expire time of the stored order to its order time
 		if err := l.CheckExpireTime(t.Context(), repeated); !errors.Is(err, ledger.ErrOrderExpired) {
 			t.Errorf("the repeated request: %v", err)
 		}

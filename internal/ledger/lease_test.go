@@ -10,14 +10,14 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// times contains the columns that decide when background work is due, by table.
+// times contains, for each table, the time columns that decide when background work is due.
 var times = map[string][]string{
 	"orders":   {"leased_until", "retry_time", "placed_time", "observed_time", "ended_time"},
 	"events":   {"event_time"},
 	"replicas": {"seen_time"},
 }
 
-// turnClockBack adds by to all times in a ledger, as if the database's clock had been turned back.
+// turnClockBack adds a duration to all times in a ledger, as if the database's clock had been turned back.
 func turnClockBack(t *testing.T, l *ledger.Ledger, by time.Duration) {
 	t.Helper()
 	for table, columns := range times {
@@ -27,8 +27,8 @@ func turnClockBack(t *testing.T, l *ledger.Ledger, by time.Duration) {
 	}
 }
 
-// leased opens a ledger with one item of each kind of work, and leases all of them. takes tries to lease each kind
-// again, and reports by kind whether it succeeded.
+// leased opens a ledger with one item of each kind of work, and leases all items. The function takes tries to lease
+// each kind again. For each kind, it reports whether the attempt succeeded.
 func leased(t *testing.T, url string) (l *ledger.Ledger, takes func() map[string]bool) {
 	t.Helper()
 	l = openTelling(t, url, eventConfig(ledger.Limits{}))

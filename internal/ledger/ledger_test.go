@@ -116,7 +116,7 @@ func TestACertainRefusalFreesTheKeyAndTheMoney(t *testing.T) {
 		if got := conclude(t, l, write(t, l, r), lifecycle.TurnedAway, ""); got != lifecycle.NotPlaced {
 			t.Errorf("the conclusion returns %v", got)
 		}
-		o := write(t, l, r) // the key is free again, and so is the money
+		o := write(t, l, r) // neither the key nor the money is reserved any longer
 		if o.Leases != 1 {
 			t.Errorf("the new order has %d leases", o.Leases)
 		}
@@ -156,8 +156,8 @@ func TestARenewedLeaseEndsWithTheResendWindow(t *testing.T) {
 	})
 }
 
-// lapse closes a ledger and ends all leases in it. It has to close the ledger because only one process can open
-// a SQLite file.
+// lapse closes a ledger and ends all its leases. The ledger must be closed first, because only one process at a time
+// can open a SQLite file.
 func lapse(t *testing.T, l *ledger.Ledger, url string) {
 	t.Helper()
 	if err := l.Close(); err != nil {

@@ -78,8 +78,7 @@ func wantHeld(t *testing.T, l *ledger.Ledger, url, id string) {
 	}
 }
 
-// closed writes an order to a new ledger and closes the ledger without recording an outcome. It returns the
-// order's ID.
+// closed writes an order without an outcome to a new ledger, and closes the ledger. It returns the order's ID.
 func closed(t *testing.T, url string) (id string) {
 	t.Helper()
 	l := open(t, url)
@@ -148,7 +147,7 @@ func TestCopySealsTheOldLedger(t *testing.T) {
 	})
 }
 
-// The old ledger may still be open in a replica that was disconnected during the copy.
+// A replica that was disconnected during the copy may still have the old ledger open.
 func TestSealedDatabaseRejectsWrites(t *testing.T) {
 	from := proctest.Database(t)
 	closed(t, from)

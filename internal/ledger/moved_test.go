@@ -20,7 +20,7 @@ func moved(key string) ledger.Request {
 func TestAKeyOfACallerIsOneOrderWhateverItsTeam(t *testing.T) { // fault M1
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
-		for _, r := range []ledger.Request{request("k"), moved("k")} { // both orders look up the key before either is written
+		for _, r := range []ledger.Request{request("k"), moved("k")} { // both calls look up the key before either order is written
 			if _, step := call(t, l, r); step.Action != lifecycle.Write {
 				t.Fatalf("the key is not free: %+v", step)
 			}
@@ -101,8 +101,8 @@ func TestWhatIsNoLongerSoIsNotWritten(t *testing.T) { // fault M1
 	})
 }
 
-// The API keys of one account access the same generations. After a caller changes its forwarded API key, a repeated
-// order returns the generation from the order under the earlier key.
+// The API keys of one account can access the same generations. If a caller repeats an order with a new forwarded API
+// key, the orders under both keys name the same generation.
 func TestTwoForwardedKeysOfOneAccountMayNameAGeneration(t *testing.T) { // fault M10
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -18,7 +18,7 @@ func TestThePasswordMayStandInAFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clerk := "clerk_" + strings.TrimPrefix(u.Path, "/") // the name must be unique, because all databases share their roles
+	clerk := "clerk_" + strings.TrimPrefix(u.Path, "/") // must be unique, because all databases of a server share its roles
 	change(t, address, `CREATE ROLE `+clerk+` LOGIN PASSWORD 'hunter2'; GRANT CREATE, USAGE ON SCHEMA public TO `+clerk)
 	u.User = url.User(clerk)
 	file := filepath.Join(t.TempDir(), "pgpass")

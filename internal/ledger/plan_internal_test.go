@@ -143,7 +143,7 @@ func TestAReportReadsNoOrderThatHasAnOutcome(t *testing.T) {
 	}
 }
 
-// A database that reports a timeout is busy, but not unavailable.
+// A database that reports a timeout is busy, not unavailable.
 func TestADatabaseThatIsSlowIsBusy(t *testing.T) {
 	l := opened(t, proctest.Database(t))
 	err := l.tx(t.Context(), func(tx *transaction) error {

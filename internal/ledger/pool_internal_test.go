@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A ledger in memory has only one connection. A statement must not be prepared while a transaction uses it.
+// An in-memory ledger has only one connection. A statement must not be prepared while a transaction uses this
+// connection.
 func TestStatementsOfSQLiteArePreparedOnce(t *testing.T) {
 	const change, read = `UPDATE facts SET value = $1 WHERE name = 'unknown'`, `SELECT {now}`
 	for name, url := range map[string]string{"in memory": InMemory, "in a file": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")} {
@@ -29,7 +30,7 @@ func TestStatementsOfSQLiteArePreparedOnce(t *testing.T) {
 				if err := l.reading(t.Context(), reads); err != nil {
 					t.Fatal(err)
 				}
-				if n > 0 { // the first transaction only notes which statements to prepare
+				if n > 0 { // the first transaction only records which statements should be prepared
 					prepared[l.writes.statement(change).prepared] = true
 					prepared[l.reads.statement(read).prepared] = true
 				}

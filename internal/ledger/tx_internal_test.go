@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The database runs in this process, so only the query itself can take too long.
+// The in-memory database is always available, so only the query itself can take too long.
 func TestAQuestionThatTakesTooLongHasNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := opened(t, InMemory)
