@@ -37,8 +37,8 @@ type seen struct {
 	highest          int64 // highest observed charge
 	charged, deleted bool
 	refunded         bool
-	final            bool // whether a record of a terminal state had a charge
-	absent           int  // number of consecutive reads without the generation, up to the last read with a witness
+	final            bool // whether a record with a terminal state contained a charge
+	absent           int  // number of consecutive reads that did not find the generation, up to the last one with a witness
 }
 
 // Checks every sequence of observations.

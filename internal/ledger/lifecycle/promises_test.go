@@ -62,8 +62,8 @@ func (w *world) follows(before world) string {
 	return ""
 }
 
-// concludes continues the world without further failures. Callers repeat their held orders. It reports whether every
-// order that may still be sent gets its outcome.
+// concludes runs the world to its end. All processes crash once, and then nothing fails. Callers repeat their held
+// orders. concludes reports whether every order that may still be sent gets an outcome.
 func (w world) concludes() bool {
 	w.replicas = [replicas]replica{} // all running processes crash
 	for row := range w.written {

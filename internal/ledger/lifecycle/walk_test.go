@@ -6,9 +6,9 @@ package lifecycle
 // rotated, and an operator can resolve the order. Another walk restores the ledger from a backup.
 const (
 	replicas  = 2
-	mostRows  = 2 // orders under the key; all but the last were rejected
-	maxLeases = 2 // leases of an order
-	maxTries  = 2 // attempts under a lease
+	mostRows  = 2 // maximum number of orders under the key; a new order follows only a rejected one
+	maxLeases = 2 // maximum number of leases for an order
+	maxTries  = 2 // maximum number of attempts under a lease
 	mostCalls = 2
 )
 
@@ -34,12 +34,12 @@ type replica struct {
 	uncertain bool // an attempt under this lease may have been accepted
 	refused   bool // the catalog rejected the last attempt
 	named     bool
-	called    bool // a caller is waiting
+	called    bool // a caller is waiting for the response
 	rotated   bool // the API key is no longer the key of the first attempt
 	team      team // the caller's team when it called
 }
 
-// team is the caller's team: zero for its first team, and one for the team to which it moves.
+// team identifies one of the caller's teams: 0 is the first team, and 1 is the team to which the caller moves.
 type team = uint8
 
 // world is the complete state. It needs no generation IDs, because a generation is identified by the row that is charged for
@@ -56,7 +56,7 @@ type world struct {
 	keyFirst bool  // whether the catalog checks the idempotency key before everything else
 	looked   sight // result of the operator's latest check of the account
 
-	restores bool // whether this walk restores a backup once; then keys and teams do not change, and each lease has one attempt
+	restores bool // whether this walk can restore a backup once; in such a walk, keys and teams do not change, and each lease has one attempt
 	backup   backup
 	restored bool
 	lost     uint8          // number of charges for orders that the backup lacks
@@ -91,7 +91,7 @@ const (
 	resolved
 )
 
-// row returns a team's latest order under the idempotency key, and its index.
+// row returns the latest order of a team under the idempotency key, and the index of its row.
 func (w *world) row(of team) (order Order, at uint8) {
 	for row := range w.written {
 		if w.teams[row] == of {
@@ -258,12 +258,12 @@ func (w *world) leased(n int, row uint8, order Order, called bool) {
 	w.replicas[n] = replica{at: checking, row: row, lease: uint8(order.Leases), called: called}
 }
 
-// write commits an order. The commit can be lost or in doubt. The replica may not know that the caller has changed teams,
-// but the transaction detects an order of the other team under the same key.
+// write commits an order. The commit can be lost or in doubt. Even if the replica does not know that the caller has
+// changed teams, the transaction detects the other team's order under the same key.
 func (w world) write(n int, also func(func(*world))) {
 	of := w.replicas[n].team
 	also(func(w *world) { w.replicas[n] = replica{} }) // nothing is committed
-	also(func(w *world) { w.replicas[n].at = asking }) // the price is too high, or the caller was removed
+	also(func(w *world) { w.replicas[n].at = asking }) // the order is rejected, because its price is too high or its caller was removed
 	order, free := Order{State: Refused}.Written()     // a new order
 	if w.restored && w.forgot {                        // the runbook for restores forbids new orders in this state
 		return
@@ -406,7 +406,7 @@ func (w world) elsewhere(also func(func(*world))) {
 			}
 		})
 	}
-	if w.team == 0 && !w.removed && w.quotes() { // a change at another time is equivalent to a change before the first call
+	if w.team == 0 && !w.removed && w.quotes() { // a change at another time has the same effect as a change before the first call
 		also(func(w *world) { w.team = 1 })
 		also(func(w *world) { w.removed = true })
 	}
@@ -421,7 +421,7 @@ func (w world) restore(also func(func(*world))) {
 		return
 	}
 	also(func(w *world) {
-		expired := false // once expired, a window stays expired, and an earlier order expires first
+		expired := false // an expired window stays expired, and the windows of earlier orders expire first
 		for row := mostRows - 1; row >= 0; row-- {
 			expired = expired || w.rows[row].Expired
 			w.gaveUp[row] = w.toldNot[row] && row < int(w.backup.written)
