@@ -70,7 +70,7 @@ func (c *catalog) reset() {
 	c.lost = 0
 }
 
-// team is an owner that sends orders continuously.
+// team is an owner whose callers send orders continuously.
 type team struct {
 	name     string
 	weight   float64
