@@ -216,7 +216,7 @@ func TestAnOrderThatWasCertainlyRefusedMayGoUnderTheNewAPIKey(t *testing.T) {
 func TestAttemptsGoOnWithoutTheCallerForItsTime(t *testing.T) { // fault K7
 	for name, row := range map[string]struct {
 		steps    []step
-		patience time.Duration // zero means no deadline
+		patience time.Duration // timeout of the call; zero means no deadline
 		wait     time.Duration
 		attempts int
 		placed   bool

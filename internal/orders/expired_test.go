@@ -68,8 +68,7 @@ func TestAttemptsEndWithTheExpireTime(t *testing.T) { // fault M16
 	}
 }
 
-// The catalog has requested a pause. The first request after the pause has no response, and all orders wait for
-// it.
+// The catalog has requested a pause. The first request after the pause gets no response, and all orders wait for it.
 func TestAnOrderExpiresWhileItWaitsForAPermit(t *testing.T) { // fault M16
 	synctest.Test(t, func(t *testing.T) {
 		var requests, posts atomic.Int64
@@ -90,7 +89,7 @@ func TestAnOrderExpiresWhileItWaitsForAPermit(t *testing.T) { // fault M16
 				_, _ = c.Catalog.Quote(quoting, testCredential, "a/b", []byte(`{}`))
 			}
 		})
-		time.Sleep(5 * time.Second) // the second quote stays without a response for another ten seconds
+		time.Sleep(5 * time.Second) // after this, the second quote still waits ten seconds for its response
 		const left = 5 * time.Second
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

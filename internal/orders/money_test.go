@@ -165,7 +165,7 @@ func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
 		}
 		ctx, cancel := context.WithTimeout(s.Context(), 15*time.Minute)
 		defer cancel()
-		go revoked.settle(ctx) // acquires the settlement job first
+		go revoked.settle(ctx) // gets the settlement job before the other replica starts
 		time.Sleep(time.Second)
 		settles(14*time.Minute, good)
 		<-ctx.Done()

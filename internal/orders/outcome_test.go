@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// ways contains each kind of API key with each kind of ledger. knowsAll means that this ledger contains every order
-// that was placed under an idempotency key.
+// ways contains each combination of API key and ledger. knowsAll means that the ledger contains every order that was
+// placed under an idempotency key.
 var ways = map[string]struct{ held, durable, knowsAll bool }{
 	"shared key, durable":     {true, true, true},
 	"shared key, in memory":   {true, false, false},
@@ -47,7 +47,7 @@ func TestOutcomeOfAFailedOrder(t *testing.T) { // fault A10
 	rows := map[string]struct {
 		steps []step
 		want  orders.Outcome // expected outcome if knowsAll is false
-		open  bool           // whether the outcome is always unknown
+		open  bool           // whether the outcome is unknown in all ways
 	}{
 		"a cap in the catalog's form":      {steps: []step{{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}}, want: definite},
 		"no connection":                    {steps: []step{noDial}, want: nothingLeft},

@@ -115,7 +115,7 @@ func TestTheLastLookIsASingleRead(t *testing.T) {
 			g := mustPlace(s, r, fmt.Sprint("k", n), "a harbour [fail]")
 			listed = append(listed, fmt.Sprintf(`{"id": %q, "status": "failed", "costCents": 7}`, g.ID))
 		}
-		s.box.Inject(sandbox.Fault{Route: "GET /generations", Body: "[" + strings.Join(listed, ",") + "]"}) // the list still shows outdated states
+		s.box.Inject(sandbox.Fault{Route: "GET /generations", Body: "[" + strings.Join(listed, ",") + "]"}) // from now on, the list shows only outdated states
 		settles(refundWindow+10*time.Minute, r)
 		for _, one := range s.list(ledger.Filter{}) {
 			if one.Status != lifecycle.Refunded || !one.Settled {

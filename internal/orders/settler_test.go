@@ -52,7 +52,7 @@ func TestAnOrderIsPolledWithoutAWatchForADay(t *testing.T) {
 }
 
 func TestAfterARestartAnEndIsRecordedWithinAMinute(t *testing.T) {
-	for at := range 6 { // each subtest stops the previous process at a different time
+	for at := range 6 { // each subtest stops the previous process at another time
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			inStackOf(t, sandbox.Config{Speed: 0.1}, 1000, func(s *stack) {
 				before, after := s.replica(), s.replica()

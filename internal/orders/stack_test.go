@@ -175,7 +175,7 @@ func (r *replica) watches(id string) (told func() []catalog.State) {
 // RoundTrip passes the request to the sandbox without a network.
 func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
 	recorder := httptest.NewRecorder()
-	if req.Body == nil { // a server's handler never receives a nil body
+	if req.Body == nil { // the handler of a real server never receives a nil body
 		req = req.Clone(req.Context())
 		req.Body = http.NoBody
 	}
@@ -188,7 +188,7 @@ func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 	}
 	body, err := io.ReadAll(req.Body)
-	if err != nil { // the sandbox does not receive the request
+	if err != nil { // the request fails before the sandbox receives it
 		return nil, err
 	}
 	req = req.Clone(req.Context())
@@ -242,7 +242,7 @@ func within(limit *int64) func(*orders.Request) {
 	}
 }
 
-// befores sets the function that is called before a request is sent.
+// befores sets the function that is called before each request is sent.
 func (r *replica) befores(f func(*http.Request) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -34,7 +34,7 @@ func (e *eventLog) take() []string {
 	return e.all
 }
 
-// withEvents reopens the ledger so that it writes events, which the returned log records.
+// withEvents reopens the ledger with events enabled. It returns a log of the events that the ledger writes.
 func (s *stack) withEvents() (events *eventLog) {
 	s.Helper()
 	events = &eventLog{}
@@ -87,7 +87,7 @@ func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 					events := s.withEvents()
 					r := s.replica()
 					g := mustPlace(s, r, "k", "a harbour")
-					time.Sleep(time.Minute) // otherwise, a 404 would mean that the order is not visible yet
+					time.Sleep(time.Minute) // long enough that a 404 no longer means that the order is not visible yet
 					if fails != 0 {
 						ends := s.rejects("TRUE")
 						c.see(r, r.held("studio"), g)
@@ -130,7 +130,7 @@ func TestARepeatedReadIsNotRecordedAgain(t *testing.T) {
 		}
 		for _, c := range []struct {
 			v    catalog.Version
-			want bool // whether the etag is recorded; if so, the state need not be observed again
+			want bool // whether the etag is recorded, so that the state need not be observed again
 		}{
 			{ended(g, catalog.StateRunning, 7), true},
 			{ended(g, catalog.StateFailed, 7), false}, // the failure must be observed again after the refund window, to settle the order

@@ -101,7 +101,7 @@ func withdraw(t *testing.T, url string, away bool) {
 			_, _ = c.Catalog.Quote(pausing, testCredential, "a/b", []byte(`{}`))
 		}
 	})
-	<-q.held // the first request after the pause has no response, and all others wait for it
+	<-q.held // the first request after the pause gets no response, and all other requests wait for it
 	unlock := func() {}
 	// place places an order and returns the outcome that the caller receives just before its deadline.
 	place := func(key string) (outcome orders.Outcome) {
