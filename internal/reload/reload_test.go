@@ -74,7 +74,7 @@ func (p *pair) wantLogged(t *testing.T, text string, n int) {
 
 func TestAChangeIsTakenAfterASecond(t *testing.T) {
 	openPair(t, func(p *pair) {
-		p.write(t, 1, "c") // as long as before, so that only the content shows the change
+		p.write(t, 1, "c") // has the same length as before, so that only the content differs
 		time.Sleep(Interval - time.Nanosecond)
 		p.want(t, "within the second", "a+b")
 		time.Sleep(time.Nanosecond)
@@ -111,7 +111,7 @@ func TestTheOldValueStaysWhileFilesCannotBeRead(t *testing.T) {
 		time.Sleep(Interval)
 		p.want(t, "while a file is gone", "a+b")
 		p.wantLogged(t, "does not look right", 1)
-		p.wantLogged(t, "pair unreadable", 2) // once for each reason
+		p.wantLogged(t, "pair unreadable", 2) // one line for each reason
 		p.wantLogged(t, "pair readable again", 0)
 
 		p.write(t, 0, "a")
