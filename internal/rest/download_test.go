@@ -20,7 +20,7 @@ import (
 // file is a result that the test's server sends. The byte at offset n is n modulo 251.
 type file struct {
 	size      int
-	unsized   bool // whether the catalog omits the size
+	unsized   bool // whether the catalog does not report the size
 	etag      string
 	name      string
 	mediaType string
@@ -76,7 +76,7 @@ func TestARangeIsServedAsHTTPSays(t *testing.T) {
 		code         int
 		body         []byte
 		contentRange string
-		calls        int // zero means one call
+		calls        int // expected number of calls; zero means one
 	}{
 		{name: "the whole", code: 200, body: all},
 		{name: "a range", headers: []string{"Range: bytes=10-19"}, code: 206, body: all[10:20], contentRange: "bytes 10-19/5000"},

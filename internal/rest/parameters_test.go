@@ -19,7 +19,7 @@ import (
 )
 
 func TestAQueryParameterThatARequestDoesNotTakeIsRefusedByName(t *testing.T) {
-	s := serve(t, servertest.NewStudio()) // no call may reach the server
+	s := serve(t, servertest.NewStudio()) // this server must receive no call
 	for _, test := range []struct{ method, path, field, takes string }{
 		{"GET", "/v1/generations/g?max_stalness=0s", "max_stalness", "maxStaleness"},
 		{"GET", "/v1/generations/g?maxStaleness=0s&Until=x", "Until", "maxStaleness"},
