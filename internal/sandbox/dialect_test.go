@@ -96,7 +96,8 @@ func (b *account) parse(body string) any {
 	return v
 }
 
-// hear adds a value's member names and strings, and their parts between dots, to spoken.
+// hear adds the member names and strings in a value to spoken. If a name or string contains dots, hear also adds the
+// parts between them.
 func hear(spoken map[string]bool, v any) {
 	switch v := v.(type) {
 	case map[string]any:

@@ -50,7 +50,7 @@ func newAccount(t *testing.T, cfg sandbox.Config) *account {
 	sh.key = sh.newKey(1000)
 	t.Cleanup(func() {
 		sh.audit()
-		if err := sh.s.Close(); err != nil { // closed before the server, because it ends the waits of injected faults
+		if err := sh.s.Close(); err != nil { // must close before the server does, because this ends the delays of injected faults
 			t.Error(err)
 		}
 	})

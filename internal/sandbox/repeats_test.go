@@ -59,7 +59,7 @@ func TestACatalogMayKeepIdempotencyKeysByAPIKey(t *testing.T) {
 	if err != nil || audit.ChargesByIdempotencyKey["k"] != 2 || audit.Check() == nil {
 		t.Errorf("the accounts do not show two charges for one idempotency key: %v, %v", audit.ChargesByIdempotencyKey, err)
 	}
-	sh.key = sh.newKey(0) // a key whose accounts pass the audit at the end of the test
+	sh.key = sh.newKey(0) // another key, whose account passes the audit at the end of the test
 }
 
 func TestACatalogMayCheckTheBalanceFirst(t *testing.T) {
@@ -67,7 +67,7 @@ func TestACatalogMayCheckTheBalanceFirst(t *testing.T) {
 		cfg := fast()
 		cfg.Repeats.MoneyFirst = moneyFirst
 		sh := open(t, cfg)
-		sh.key = sh.newKey(1) // the price of one haiku
+		sh.key = sh.newKey(1) // the price of one haiku in cents
 		first := sh.buy(sh.key, "k", http.StatusCreated)
 		status := http.StatusOK
 		if moneyFirst {
@@ -96,7 +96,7 @@ func TestCatalogMayForgetIdempotencyKeys(t *testing.T) {
 		if again := b.create(haiku, "Idempotency-Key", "k"); again == first {
 			t.Error("the key is still known after the hour")
 		}
-		b.key = b.newKey(1000) // passes the audit at the end of the test, unlike the old key, which has two charges
+		b.key = b.newKey(1000) // checked by the audit at the end of the test, which the old key would fail because of its two charges
 		if audit, err := b.s.Audit(t.Context(), key); err != nil || audit.ChargesByIdempotencyKey["k"] != 2 {
 			t.Errorf("charges %v, %v", audit.ChargesByIdempotencyKey, err)
 		}
