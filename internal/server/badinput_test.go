@@ -149,7 +149,7 @@ func TestIdsNeverLeaveTheirPlaceInTheUpstreamPath(t *testing.T) { // fault I3
 			wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
 		}
 		for route, n := range s.sandbox.Requests() {
-			if n > 0 && route != "GET /generations/{id}" && route != "GET /me" { // GET /me verifies the API key
+			if n > 0 && route != "GET /generations/{id}" && route != "GET /me" { // Easel verifies the API key with GET /me
 				t.Errorf("%d requests were sent to %s", n, route)
 			}
 		}

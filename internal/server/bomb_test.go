@@ -25,7 +25,7 @@ type endless struct{ read int64 }
 
 func (e *endless) Read(p []byte) (int, error) {
 	e.read += int64(len(p))
-	return len(p), nil // the content does not matter
+	return len(p), nil // the bytes in p do not matter
 }
 
 // compressed returns a compressed gRPC message that has n bytes before compression.
@@ -41,7 +41,7 @@ func compressed(t *testing.T, n int64) []byte {
 		t.Fatal(err)
 	}
 	message := out.Bytes()
-	message[0] = 1 // the flag of a compressed message
+	message[0] = 1 // marks the message as compressed
 	binary.BigEndian.PutUint32(message[1:], uint32(len(message)-5))
 	return message
 }

@@ -49,7 +49,7 @@ func TestAStreamEndsWithTheCertificateOfItsCaller(t *testing.T) { // fault A9
 							wantRemoved(t, err)
 							return
 						}
-						if name == "a wait" { // a wait that has to end early returns the latest state
+						if name == "a wait" { // a WaitGeneration call that must end early returns the latest state
 							if err != nil {
 								t.Errorf("the stream ended with %v", err)
 							}

@@ -149,7 +149,7 @@ func TestUndecodableRequestIsAFaultOfItsCaller(t *testing.T) {
 			t.Errorf("logged %v", line)
 		}
 	}
-	for _, span := range spans.GetSpans() { // alerts use metrics that are recorded together with this attribute
+	for _, span := range spans.GetSpans() { // the metrics that alerts use have this attribute too
 		if !slices.Contains(span.Attributes, attribute.String("rpc.response.status_code", "INVALID_ARGUMENT")) {
 			t.Errorf("%s has %v", span.Name, span.Attributes)
 		}

@@ -52,8 +52,8 @@ func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
 		if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
 			t.Errorf("the stream ends with %v", err)
 		}
-		// The connection closes in two steps, so the error that ends the stream may be lost. A body that is read completely must
-		// contain it.
+		// The connection closes in two steps, so the client may not receive the error at the end of the stream. If it
+		// receives the complete body, the body must contain the error.
 		if body, err := io.ReadAll(answer.Body); err == nil && !strings.Contains(string(body), `{"error":`) {
 			t.Errorf("the event stream ends without an error: %s", body)
 		}

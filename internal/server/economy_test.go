@@ -13,8 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These scenarios count the requests that calls cause at the catalog. Other requests do not interfere: each generation is
-// polled only once, when its first watch starts, and does not finish during the test.
+// These scenarios count the catalog requests that calls cause. Polls do not distort the counts, because each
+// generation is polled only once, when its first watch starts, and does not finish during the test.
 
 func seldom(o *options) {
 	o.hub.MinInterval, o.hub.MaxInterval = time.Hour, time.Hour
@@ -38,7 +38,7 @@ func underWatch(t *testing.T, c caller) (id string) {
 		})
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
-	<-told // the first message needs no poll, because the state is known from the response to the order
+	<-told // arrives without a poll, because the response to the order contained the state
 	return id
 }
 

@@ -24,7 +24,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// These tests send requests at each limit of connections and transports, and above it.
+// These tests probe the limits of connections and transports with requests at each limit and above it.
 
 func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
@@ -62,7 +62,7 @@ func probeMessage(t *testing.T, s *site, limit int) {
 		_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: strings.Repeat("g", n)}, options...)
 		return err
 	}
-	const around = 4 // bytes around the ID: the tag and length of its field
+	const around = 4 // bytes of the message without the ID: the tag and the length of the ID's field
 	servertest.WantError(t, send(limit-around), codes.InvalidArgument, "INVALID_REQUEST")
 	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} {
 		if err := send(limit-around+1, options...); status.Code(err) != codes.ResourceExhausted {
@@ -183,7 +183,7 @@ func TestAConnectionOfAgeIsReplacedAndItsStreamsGoOn(t *testing.T) {
 			}
 		}
 		age := Limits{}.connAge()
-		time.Sleep(age * 85 / 100) // the gRPC library varies the age by 10 percent, so the connection is still young
+		time.Sleep(age * 85 / 100) // the connection is not too old yet, because the gRPC library varies the maximum age by 10 percent
 		call()
 		if accepted != 1 {
 			t.Errorf("a young connection was replaced: %d", accepted)

@@ -41,7 +41,7 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		defer leave()
 		watched := make(chan struct{})
-		go func() { // this watch stays open during the test
+		go func() { // keeps a watch open during the test
 			defer close(watched)
 			_ = as("poster").watchMany(ctx, &easelv1.WatchGenerationsRequest{}, func(*easelv1.WatchGenerationsResponse) bool { return true })
 		}()
@@ -53,7 +53,7 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 			}
 		}
 		led := s.ledger
-		if strings.HasPrefix(url, "postgres") { // erase through another replica
+		if strings.HasPrefix(url, "postgres") { // with PostgreSQL, another replica erases the order
 			other, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: s.catalog})
 			if err != nil {
 				t.Fatal(err)

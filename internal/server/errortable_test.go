@@ -170,8 +170,8 @@ func (r row) make(t *testing.T, c caller, id string) error {
 	return nil
 }
 
-// untold reports whether a create timed out before the server had recorded the catalog's error or had sent it to the caller. A
-// second attempt with the same key usually does not time out.
+// untold reports whether a create timed out before the caller could receive the catalog's error. A second attempt
+// with the same key usually does not time out.
 func (r row) untold(t *testing.T, err error) bool {
 	if r.call != "create" || !r.retry {
 		return false

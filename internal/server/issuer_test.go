@@ -77,7 +77,7 @@ func TestAStreamEndsWithTheTokenOfItsCaller(t *testing.T) {
 					if late := time.Since(expiry); late < 0 || late > leeway+time.Second {
 						t.Errorf("the stream ended %v after the token", late)
 					}
-					if name == "a wait" { // a wait that has to end early returns the latest state
+					if name == "a wait" { // a WaitGeneration call that must end early returns the latest state
 						if err != nil {
 							t.Errorf("the stream ended with %v", err)
 						}

@@ -43,7 +43,7 @@ func overMany(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 // first summarizes the messages of a WatchGenerations stream up to caught_up.
 type first struct {
 	updates map[string]*easelv1.Generation
-	count   int32 // count of generations in the caught_up message
+	count   int32 // number of generations in the caught_up message
 }
 
 // etags returns the etags of the delivered generations, except deleted generations.
@@ -125,7 +125,7 @@ func TestAReconnectOfManyTellsWhatHasChangedAlone(t *testing.T) {
 			all := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named})
 			again := &easelv1.WatchGenerationsRequest{GenerationIds: named, KnownEtags: all.etags()}
 			catchUp(t, c, again).want(t, what+", unchanged", 4, nil)
-			time.Sleep(10 * time.Minute) // the server has dropped the delivered states
+			time.Sleep(10 * time.Minute) // long enough for the server to drop the delivered states
 			catchUp(t, c, again).want(t, what+", later", 4, nil)
 			again.KnownEtags[ids[1]] = "another"
 			delete(again.KnownEtags, ids[2])
@@ -280,7 +280,7 @@ func TestAForeignKnownRenderIsToldAsOneThatDoesNotExist(t *testing.T) { // fault
 						t.Errorf("%s: another owner's render is delivered as %v", what, g)
 					}
 					req.KnownEtags[about] = g.GetEtag()
-					g.ObserveTime, g.TerminalTime, g.Etag = nil, nil, "" // the times differ, and so does the etag, which depends on the ID
+					g.ObserveTime, g.TerminalTime, g.Etag = nil, nil, "" // not compared, because the times differ and the etag depends on the ID
 					answers = append(answers, strings.ReplaceAll(fmt.Sprint(received.count, len(received.updates), prototext.Format(g)), about, "ID"))
 					catchUp(t, as("banner"), req).want(t, what+", again", int(received.count), map[string]easelv1.State{own: easelv1.State_STATE_QUEUED})
 				}

@@ -56,7 +56,7 @@ func TestMissingRequiredLabelIsNamed(t *testing.T) {
 		if err := orderFor(t, c, text, "k", "apollo"); err != nil {
 			t.Fatal(err)
 		}
-		if err := orderFor(t, c, text, "k", "none"); err != nil { // a repeated order may have other labels
+		if err := orderFor(t, c, text, "k", "none"); err != nil { // a repeated order may have other labels than the first one
 			t.Errorf("a repeat without the label: %v", err)
 		}
 	})

@@ -108,7 +108,7 @@ func TestTheTokenOfAPageIsBoundToItsListAndOwner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		create(t, as("banner"), order(t, text, "later", "a lake")) // a new order must not change the pages that follow
+		create(t, as("banner"), order(t, text, "later", "a lake")) // this new order must not change the pages that follow
 		next, err := listPage(t, as("banner"), &easelv1.ListGenerationsRequest{PageSize: 5, PageToken: page.GetNextPageToken()})
 		if err != nil || len(next.GetGenerations()) != 2 || next.GetNextPageToken() != "" {
 			t.Errorf("the next page is %v, %v", next, err)
@@ -311,7 +311,7 @@ func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 		untilEnded(t, updates, id) // the open watch continues
 		for method, call := range map[string]struct {
 			request, response     proto.Message
-			forTeam, forOperators bool // whether the call works without the ledger
+			forTeam, forOperators bool // whether the call works without the ledger for a caller in a team, and for an operator
 		}{
 			"AccountService/GetAccount":          {&easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}, false, true},
 			"AccountService/ListUsage":           {&easelv1.ListUsageRequest{}, &easelv1.ListUsageResponse{}, false, false},

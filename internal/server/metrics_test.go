@@ -80,7 +80,7 @@ func total(families map[string]*dto.MetricFamily, name string, labels ...string)
 	return sum
 }
 
-// holdTable checks that each exposed metric is in the table with the same kind and labels.
+// holdTable checks that each exposed metric is in the table of metrics, with the same kind and labels.
 func holdTable(t *testing.T, families map[string]*dto.MetricFamily) {
 	t.Helper()
 	rows := map[string]telemetry.Metric{}

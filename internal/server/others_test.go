@@ -79,7 +79,7 @@ func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "callers")
 	writeCallers(t, file, "", "team-0", "team-1")
 	scenario := func(t *testing.T, s *stack, waits func(what string, until func() bool)) {
-		settledElsewhere(s, writtenElsewhere(s, "team-0"), "gen_before") // an order whose generation the catalog no longer lists
+		settledElsewhere(s, writtenElsewhere(s, "team-0"), "gen_before") // the catalog no longer lists the generation of this order
 		own, foreign := everythingOf(t, grpcCaller{s, "team-0"}, 2), everythingOf(t, grpcCaller{s, "team-1"}, 2)
 		ids, lists := elsewhere(s, moreThanAPage), s.sandbox.Requests()["GET /generations"]
 		waits("they are listed", func() bool { return s.sandbox.Requests()["GET /generations"] >= lists+2 })

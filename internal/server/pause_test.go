@@ -22,7 +22,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const size = 1 << 20 // far larger than the buffers
+				const size = 1 << 20 // much larger than the buffers between server and client
 				studio, ended := servertest.NewStudio(), make(chan struct{})
 				studio.OpenContent = func(ctx context.Context, _ *easelv1.DownloadGenerationRequest) (*service.Content, error) {
 					context.AfterFunc(ctx, func() { close(ended) })
@@ -38,7 +38,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 					t.Fatal(answer, err)
 				}
 				defer answer.Body.Close()
-				time.Sleep(service.DefaultDownloadTimeout - time.Second) // a pause that is still allowed
+				time.Sleep(service.DefaultDownloadTimeout - time.Second) // just below the longest pause that the server allows
 				if _, err := io.CopyN(io.Discard, answer.Body, size/2); err != nil {
 					t.Fatalf("after a pause of two minutes the download failed: %v", err)
 				}

@@ -50,10 +50,10 @@ func TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport(t *testi
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = watchUntilLeft
-		s := serve(t, studio) // the default limits apply
+		s := serve(t, studio) // a server with the default limits
 		ctx, cancel := context.WithCancel(t.Context())
 		limit := Limits{}.callerStreams()
-		for n := range limit { // all streams use one connection
+		for n := range limit { // opens all streams on one connection
 			if err := openWatch(ctx, s.Generations()); err != nil {
 				t.Fatalf("stream %d: %v", n+1, err)
 			}
@@ -89,7 +89,7 @@ func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) { // fault L5
 			DialContext:       servertest.PipeDialer(s.HTTPPipe),
 			TLSClientConfig:   files.clientConfig(t, nil),
 			ForceAttemptHTTP2: true,
-			HTTP2:             &http.HTTP2Config{StrictMaxConcurrentRequests: true}, // one connection for all requests, as in a browser
+			HTTP2:             &http.HTTP2Config{StrictMaxConcurrentRequests: true}, // one connection for all requests, as in browsers
 		}
 		defer transport.CloseIdleConnections()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -180,8 +180,8 @@ func TestHealthWatchesCountOnTheirConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = watchUntilLeft
-		s := serve(t, studio, func(c *Config) { c.Limits.CallerStreams = connProbes }) // allows connProbes streams on one connection
-		synctest.Wait()                                                                // the server must be serving, because a watch that starts earlier ends at once
+		s := serve(t, studio, func(c *Config) { c.Limits.CallerStreams = connProbes }) // allows a caller to open connProbes streams
+		synctest.Wait()                                                                // waits until the server is serving, because a health watch that starts earlier ends at once
 		ctx, cancel := context.WithCancel(t.Context())
 		health := grpc_health_v1.NewHealthClient(s.GRPC)
 		watch := func() error {
@@ -240,7 +240,7 @@ func TestStreamPastTheLimitOfAllCallersIsRefusedAtOnce(t *testing.T) {
 	})
 }
 
-// getsUnderWay starts n calls, which return when the channel over is closed.
+// getsUnderWay starts n GetGeneration calls and waits until they are in progress.
 func getsUnderWay(t *testing.T, s *site, n int) {
 	t.Helper()
 	for range n {

@@ -23,8 +23,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// busyCatalog is a catalog with one generation, whose record changes at every read until done is set. The records are large
-// enough to fill buffers.
+// busyCatalog is a catalog with one generation. The generation's record changes with every read until done is set,
+// and it is large enough to fill buffers.
 type busyCatalog struct {
 	size  int
 	looks atomic.Int64
@@ -63,7 +63,8 @@ func busy(c *busyCatalog, change ...func(*options)) func(*options) {
 	}
 }
 
-// windows limits a client's receive buffer to 64 KiB for each stream. Without it, the buffer grows on a fast connection.
+// windows limits a client's receive buffer to 64 KiB for each stream. Without this limit, the buffer grows on a fast
+// connection.
 var windows = []grpc.DialOption{grpc.WithStaticStreamWindowSize(64 << 10), grpc.WithStaticConnWindowSize(1 << 20)}
 
 func TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp(t *testing.T) { // fault L1
@@ -185,7 +186,7 @@ func goroutines(function string) (n int) {
 	return n
 }
 
-// impatientProxy is a connection that closes itself when it has received no byte for a minute.
+// impatientProxy is a connection that closes itself if it receives nothing for a minute.
 type impatientProxy struct {
 	net.Conn
 	cut *atomic.Int64
@@ -256,7 +257,7 @@ func TestALargeNumberOfWatchesOpenedAndCancelledLeavesNothing(t *testing.T) { //
 		}
 		workers.Wait()
 	}
-	all(2000) // fills pools and caches, so that they do not grow later
+	all(2000) // fills pools and caches, which would otherwise grow during the measurement
 	rest := func() (int, int, int64) { return runtime.NumGoroutine(), descriptors(), liveHeap() }
 	eventually(t, "the first streams have ended", func() bool { return handlers() == 0 })
 	goroutines, files, heap := rest()
@@ -284,8 +285,8 @@ func descriptors() int {
 	return len(open)
 }
 
-// soak returns the number of repetitions for a test: asked if EASEL_SOAK is set, usually otherwise. With asked repetitions,
-// a test takes minutes.
+// soak returns a test's number of repetitions. This is the argument asked if EASEL_SOAK is set, and the argument
+// usually otherwise. With the number in asked, a test takes minutes.
 func soak(usually, asked int) int {
 	if os.Getenv("EASEL_SOAK") != "" {
 		return asked

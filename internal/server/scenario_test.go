@@ -110,7 +110,7 @@ func accountOf(t *testing.T, c caller) *easelv1.Account {
 	return resp.GetAccount()
 }
 
-// balance returns the balance of the API key. If the caller may not see it, an operator reads it.
+// balance returns the balance of the API key's account. If the caller may not read the account, an operator reads it.
 func balance(t *testing.T, s *stack, c caller) int64 {
 	t.Helper()
 	account := accountOf(t, c)
@@ -214,7 +214,7 @@ func TestAFailedRenderIsRefundedToTheCent(t *testing.T) {
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		before := balance(t, s, c)
 		g := create(t, c, order(t, text, "k", "a [fail] at dawn"))
-		if g.GetCostCents() == 0 { // checked here because the balance may already include the refund
+		if g.GetCostCents() == 0 { // checked first, because the balance may already include the refund
 			t.Error("the order's cost is zero")
 		}
 		end := wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_SETTLED)

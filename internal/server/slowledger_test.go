@@ -61,7 +61,7 @@ func TestASlowLedgerDoesNotHoldUpTheHeartbeatsOfAWatchOfEverything(t *testing.T)
 	for next().GetCaughtUp() == nil {
 	}
 	waiting, unlock := lockOrders(t, url)
-	foreign := orderedElsewhere(s, "x") // to find this generation's owner, the server has to read the ledger
+	foreign := orderedElsewhere(s, "x") // the server has to read the ledger to find this generation's owner
 	beats, last, longest, held := 0, time.Now(), time.Duration(0), 0
 	for began := time.Now(); time.Since(began) < 6*time.Second; beats++ {
 		if m := next(); m.GetHeartbeat() == nil {

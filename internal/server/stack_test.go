@@ -58,7 +58,7 @@ type options struct {
 	server  server.Config
 	hub     watch.Config
 	ledger  string                                    // URL of the ledger
-	copied  bool                                      // whether results are copied
+	copied  bool                                      // whether Easel copies results
 	events  *ledger.EventConfig                       // the ledger's event configuration
 	wrap    func(http.RoundTripper) http.RoundTripper // wraps the transport to the catalog
 	// memory makes all connections in-memory, as tests in virtual time require.

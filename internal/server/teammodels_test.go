@@ -147,7 +147,6 @@ func TestATeamReadsItsOrdersOfAModelThatItLost(t *testing.T) {
 	})
 }
 
-// model gets a model.
 func model(t *testing.T, c caller, id string) (*easelv1.Model, error) {
 	t.Helper()
 	resp := &easelv1.GetModelResponse{}

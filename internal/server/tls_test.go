@@ -180,7 +180,7 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 			if answer.ProtoMajor != 2 || answer.TLS.Version != tls.VersionTLS13 {
 				t.Errorf("the response arrived over %s and TLS %x", answer.Proto, answer.TLS.Version)
 			}
-			var want []*auth.Certificate // no call reaches the service
+			var want []*auth.Certificate // stays nil if no call reaches the service
 			if test.want.Name() != "" {
 				want = []*auth.Certificate{test.want, test.want}
 			}
@@ -361,7 +361,7 @@ func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // fault X4
 			})
 		}
 		for _, name := range []string{"1", "2", "3"} {
-			// The key is replaced some time after its certificate.
+			// The certificate is replaced first, and its key some time later.
 			certificate, key := files.authority.issue(t, x509.Certificate{DNSNames: []string{"easel.test"}, Subject: pkix.Name{CommonName: name}})
 			writeFile(t, files.CertFile, certificate)
 			time.Sleep(3 * reload.Interval / 2)

@@ -22,7 +22,8 @@ import (
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-// headers records the trace headers of the requests to the catalog, and the baggage of the calls that caused them.
+// headers records the trace headers of each request to the catalog, and the baggage of the call that caused the
+// request.
 type headers struct {
 	http.RoundTripper
 	mu      sync.Mutex
@@ -53,7 +54,7 @@ func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
 				}
 			})
 			if err := (grpcCaller{s, s.key}).call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}); err != nil {
-				t.Fatal(err) // verifies the API key, so that later calls need no such request
+				t.Fatal(err) // the call verifies the API key, so that later calls do not have to
 			}
 			upstream.seen, upstream.baggage = nil, nil
 			const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
