@@ -28,7 +28,7 @@ func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
 			if _, err := s.model("k", "a"); err != nil {
 				t.Error("the copy before the rejection is known:", err)
 			}
-			time.Sleep(time.Second) // until the refresh in the background has failed with the new status
+			time.Sleep(time.Second) // long enough for the background refresh to fail with the new status
 			synctest.Wait()
 			for range 3 {
 				_, err := s.list("k")
@@ -132,7 +132,7 @@ func TestTheOldestCopiesMakeRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.wantRequests(1) // the first copy is no longer cached, and the last one is
+		s.wantRequests(1) // one request, because the first copy is no longer cached and the last copy still is
 	})
 }
 

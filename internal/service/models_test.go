@@ -149,7 +149,7 @@ func TestTheAgeOfACopyDecidesWhenItIsRead(t *testing.T) {
 		time.Sleep(59 * time.Second)
 		s.want("1 k", 0, 59*time.Second)
 		time.Sleep(9*time.Minute - 59*time.Second)
-		for range 100 { // each response has the cached copy, which is refreshed in the background
+		for range 100 { // each call returns the cached copy, and the refresh runs in the background
 			s.want("1 k", 0, 9*time.Minute)
 		}
 		time.Sleep(2 * time.Second)
@@ -196,7 +196,7 @@ func TestACallerThatLeavesDoesNotTakeTheAnswerFromTheOthers(t *testing.T) {
 }
 
 func TestWhileTheCatalogIsAwayTheLastCopyIsServedWithItsTime(t *testing.T) {
-	for _, code := range []int{503, 429, 200} { // with 200, the body is not readable
+	for _, code := range []int{503, 429, 200} { // the response with status 200 has an empty body, which is invalid
 		withModelCatalog(t, func(s *modelCatalog) {
 			s.want("1 k", time.Second, 0)
 			s.answers(code)
@@ -228,7 +228,7 @@ func TestAnOutageIsNotMadeWorse(t *testing.T) {
 		s.answers(503)
 		time.Sleep(time.Hour)
 		s.count()
-		for range 600 { // for ten minutes, ten calls per second
+		for range 600 { // ten calls per second for ten minutes
 			for range 10 {
 				if m, err := s.model("k", "a"); err != nil || m.GetDisplayName() != "1 k" {
 					t.Fatal(m, err)
@@ -251,13 +251,13 @@ func TestACallerDoesNotWaitLongForASilentCatalogWhereThereIsACopy(t *testing.T) 
 		time.Sleep(time.Hour - 5*time.Second)
 		s.slowness = time.Hour
 		s.want("1 k", 5*time.Second, time.Hour)
-		s.want("1 k", 0, time.Hour) // the server knows by now that the catalog does not respond
+		s.want("1 k", 0, time.Hour) // returns at once, because the server knows now that the catalog does not respond
 		ctx, cancel := context.WithTimeout(s.as("b"), 2*time.Second)
 		defer cancel()
 		if _, err := s.services.GetModel(ctx, &easelv1.GetModelRequest{ModelId: "a"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error("without a copy:", err)
 		}
-		time.Sleep(time.Minute) // until the refresh has failed and the service pauses
+		time.Sleep(time.Minute) // long enough for the refresh to fail, after which the service pauses
 		time.Sleep(10 * time.Second)
 		ctx, cancel = context.WithTimeout(s.as("k"), 2*time.Second)
 		defer cancel()

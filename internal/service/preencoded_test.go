@@ -108,7 +108,7 @@ func TestWatchersOfOneUpdateShareOneQuery(t *testing.T) {
 	})
 }
 
-// slowAnswer returns a function that looks up an attribution, which takes a second. It counts the lookups.
+// slowAnswer returns a function that takes a second to look up an attribution. It counts the lookups in queries.
 func slowAnswer(queries *atomic.Int32) func() (ledger.Attribution, error) {
 	return func() (ledger.Attribution, error) {
 		time.Sleep(time.Second)

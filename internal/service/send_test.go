@@ -69,8 +69,8 @@ func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err 
 func TestADownloadIsGivenUpAMinuteAfterAMessageThatIsNotTaken(t *testing.T) { // fault L1
 	const never = -1
 	for name, row := range map[string]struct {
-		takes time.Duration // time in which the caller reads a message
-		pause time.Duration // time in which the catalog sends a part of the body
+		takes time.Duration // time that the caller needs to read a message
+		pause time.Duration // time that the catalog needs to send a part of the body
 		stuck int           // number of the message that the caller never reads
 		took  time.Duration
 	}{
