@@ -31,7 +31,7 @@ import (
 const (
 	// attackRise is the maximum growth of the server's resident memory during an attack, in bytes.
 	attackRise = 64 << 20
-	// attackers is the number of connections over which an attack runs. With more connections, an attack costs more.
+	// attackers is the number of connections over which an attack runs. The cost of an attack grows with this number.
 	attackers = 2
 	// neverLate is the maximum duration of a bystander's call.
 	neverLate = 20 * time.Second
@@ -152,7 +152,7 @@ func (e enemy) attack(one func(e enemy, conn net.Conn) int) int {
 				return
 			}
 			defer conn.Close()
-			_ = conn.SetDeadline(time.Now().Add(2 * time.Second)) // ends the attack even if the server stops reading
+			_ = conn.SetDeadline(time.Now().Add(2 * time.Second)) // ends the attack even if the server no longer reads
 			done.Add(int64(one(e, conn)))
 		})
 	}
@@ -168,8 +168,7 @@ func speak(conn net.Conn, settings ...http2.Setting) *http2.Framer {
 	return framer
 }
 
-// listen reads the server's frames until the connection ends. If the attacker did not read, its flow-control window would
-// stop the server.
+// listen reads the server's frames until the connection ends. Otherwise, flow control would stop the server.
 func listen(framer *http2.Framer) {
 	go func() {
 		for {
@@ -223,7 +222,7 @@ func headerBomb(e enemy, conn net.Conn) int {
 	for _, field := range append(e.headers, hpack.HeaderField{Name: ":path", Value: e.path}, hpack.HeaderField{Name: "x-bomb", Value: strings.Repeat("x", 3800)}) {
 		_ = encoder.WriteField(field)
 	}
-	bomb := append(out.Bytes(), bytes.Repeat([]byte{0x80 | 62}, 12<<10)...) // 62 is the index of the latest entry in the table
+	bomb := append(out.Bytes(), bytes.Repeat([]byte{0x80 | 62}, 12<<10)...) // 62 is the HPACK index of the latest entry in the dynamic table
 	return until(500, func(n int) error {
 		return framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*n + 1), BlockFragment: bomb, EndHeaders: true, EndStream: true})
 	})
@@ -251,7 +250,7 @@ func crowd(e enemy, first net.Conn, begin string) int {
 		}
 	}
 	_, _ = io.WriteString(first, begin)
-	_, _ = io.ReadAll(first) // the other connections stay open
+	_, _ = io.ReadAll(first) // returns when the server closes this connection; the other connections stay open
 	return done
 }
 

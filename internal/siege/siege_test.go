@@ -93,7 +93,8 @@ type siege struct {
 	attacker, neighbour string // credentials
 	served              *proctest.Process
 	near                *grpc.ClientConn // connection of the neighbor
-	// call sends one of the neighbor's calls, at the interval every. If the p99 is below floor, it is not compared.
+	// call sends one of the neighbor's calls. every is the interval between calls. A p99 below floor is not compared
+	// with the p99 before the attack.
 	call         func(ctx context.Context) error
 	every, floor time.Duration
 }
@@ -230,7 +231,8 @@ func (s *siege) cpu() time.Duration {
 
 // assault is an attack and its limits.
 type assault struct {
-	// workers is the number of goroutines that call one in a loop. worker is the number of the goroutine.
+	// workers is the number of goroutines. Each of them calls one in a loop. The argument worker is the number of the
+	// goroutine.
 	workers int
 	one     func(ctx context.Context, worker int) error
 	// hold starts an attack that lasts until ctx is done, before the neighbor's calls are measured. It returns the number of
@@ -270,7 +272,7 @@ func (s *siege) alongside(a assault) {
 	}
 	attacked := s.measure(length)
 	for late := time.Now().Add(time.Minute); through.Load() < a.least && a.workers > 0 && time.Now().Before(late); {
-		time.Sleep(10 * time.Millisecond) // a busy machine may need more time
+		time.Sleep(10 * time.Millisecond) // the attack may need more time on a busy machine
 	}
 	worked = s.cpu() - worked
 	stop()

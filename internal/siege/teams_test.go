@@ -53,7 +53,7 @@ func changed(catalog http.Handler, paths func(path string) bool, change func(bod
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(answer.Code)
-		_, _ = w.Write(body) // fails if the server has disconnected
+		_, _ = w.Write(body) // writing fails if the server has disconnected
 	})
 }
 
@@ -86,7 +86,7 @@ func (s *siege) readsOwn() {
 // placesOrders sets the neighbor's call to a new order.
 func (s *siege) placesOrders() {
 	n := atomic.Int64{}
-	s.every, s.floor = 50*time.Millisecond, 4*noiseFloor // an order waits for the disk four times
+	s.every, s.floor = 50*time.Millisecond, 4*noiseFloor // the floor is higher, because each order waits for the disk four times
 	s.call = func(ctx context.Context) error {
 		_, err := s.order(ctx, s.near, fmt.Sprint("order-", n.Add(1)), "rain")
 		return err
@@ -108,7 +108,7 @@ func TestAttackByLongPromptsOnTheWatchesOfOthers(t *testing.T) { // fault D8
 	long := []byte(`"prompt":"` + strings.Repeat("p", 900_000) + `"`)
 	s := newSiege(t, siegeConfig{ledger: newLedger(t), before: func(catalog http.Handler) http.Handler {
 		return changed(catalog, func(path string) bool { return strings.HasPrefix(path, "/generations") }, func(body []byte) []byte {
-			return bytes.ReplaceAll(body, []byte(`"prompt":"long"`), long) // longer than the sandbox allows
+			return bytes.ReplaceAll(body, []byte(`"prompt":"long"`), long) // inserted here, because the sandbox does not allow such long prompts
 		})
 	}})
 	conn := s.dialFrom("127.0.0.1")
@@ -166,7 +166,7 @@ func TestAttackByReportsOnALongLedger(t *testing.T) { // fault D7
 	}
 }
 
-// multiply copies an owner's only order until the owner has count orders.
+// multiply copies an owner's only order in the ledger until the owner has count orders.
 func multiply(t *testing.T, ledgerURL, owner string, count int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(ledgerURL, "sqlite:")+"?_pragma=busy_timeout(5000)")
@@ -195,7 +195,7 @@ func TestAttackByWatchesOfMadeUpIDsBehindASharedKey(t *testing.T) { // fault D7
 			for err == nil {
 				err = stream.RecvMsg(encoded(nil))
 			}
-			select { // without a pause, the processors and not the ledger would be the bottleneck
+			select { // without this pause, the processors would be the bottleneck instead of the ledger
 			case <-time.After(5 * time.Second):
 			case <-ctx.Done():
 			}
@@ -295,7 +295,7 @@ func (s *siege) heartbeats() (stop func()) {
 			case err != nil:
 				s.t.Errorf("a neighbour's watch: %v", err)
 				return
-			case silence > sizeOf(3*time.Second, 15*time.Second): // at a smaller size, attacks run in parallel
+			case silence > sizeOf(3*time.Second, 15*time.Second): // smaller attacks run in parallel
 				s.t.Errorf("a neighbour's watch was silent for %v", silence)
 			}
 		}
