@@ -21,8 +21,8 @@ var (
 	oneBug  = flag.String("bug", "", "Apply only the bugs whose names contain this string.")
 )
 
-// bug is a plausible mistake and the promises that it breaks. It is built only into a test binary, by means of an
-// overlay.
+// bug is a plausible mistake and the promises that this mistake breaks. An overlay adds the mistake to a test binary
+// without changing the source.
 type bug struct {
 	name   string
 	edits  []edit
@@ -106,7 +106,7 @@ func TestEverySeededBugFitsTheSource(t *testing.T) {
 			}
 		}
 		for _, j := range b.jobs {
-			j.plan() // panics if it does not know the kind or the trouble
+			j.plan() // panics if the job's kind or trouble is unknown
 		}
 		if len(b.breaks) == 0 || len(b.jobs) == 0 {
 			t.Errorf("%s: the bug has no promise or no seed", b.name)

@@ -33,7 +33,7 @@ type caller struct {
 	mu     sync.Mutex
 	seq    int
 	stream int
-	at     int // index of the replica that the caller uses
+	at     int // index of the replica to which the caller is connected
 
 	refused string // reason why the last order was rejected
 }
@@ -57,8 +57,8 @@ func (c *caller) start(f func(c *caller)) {
 	})
 }
 
-// countHelper adds by to the number of running callers with the given name. The report lists the callers that never
-// finish.
+// countHelper adds a number to the count of running callers with the given name. The report lists the callers that
+// never finish.
 func (w *world) countHelper(name string, by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -67,7 +67,7 @@ func (w *world) countHelper(name string, by int) {
 	}
 }
 
-// helper returns another caller for the same tenant, with its own random source.
+// helper returns another caller of the same tenant, at the same replica and with its own random source.
 func (c *caller) helper(name string) *caller {
 	h := c.world.caller(c.tenant, c.name+"/"+name)
 	h.name, h.at = c.name+"/"+name, c.at
@@ -114,7 +114,7 @@ func (d *endpoint) rest() promises.REST {
 	return promises.REST{Client: d.http, Address: "localhost", Token: d.key}
 }
 
-// signed returns a context with the credential of an endpoint.
+// signed returns a context that carries the credential of an endpoint.
 func (d *endpoint) signed(ctx context.Context) context.Context {
 	if d.key == "" {
 		return ctx
@@ -129,7 +129,7 @@ func (c *caller) failed(e promises.Event, err error) (codes.Code, string) {
 	c.world.searchKeys(c, err.Error())
 	e.Kind, e.Text = promises.Failed, st.Code().String()+" "+reason
 	if code := st.Code(); code == codes.DeadlineExceeded || code == codes.Canceled {
-		e.Text = code.String() // client and server use the same clock, so either of them may report the error first
+		e.Text = code.String() // without the reason, because either the client or the server may report the error first
 	}
 	c.note(e)
 	return st.Code(), reason
@@ -212,7 +212,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 		g, err := c.send(ctx, o, c.labelsOf(o, attempt))
 		cancel()
 		if o.leave > 0 && attempt == 1 {
-			c.pause(patience) // for a while, no caller waits for the order
+			c.pause(patience) // during this pause, no caller waits for the order
 		}
 		if err == nil {
 			c.world.front.placed(g.GetGenerationId())
@@ -248,7 +248,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}
-		if c.world.plan.Rotates && !c.world.plan.Ledger && attempt > 20 { // the API key of the first attempt may no longer be active
+		if c.world.plan.Rotates && !c.world.plan.Ledger && attempt > 20 { // the caller gives up, because the API key of the first attempt may no longer be active
 			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}
@@ -278,7 +278,7 @@ func refuses(code codes.Code, reason string) bool {
 	return false
 }
 
-// moment converts a time on the world's clock to an offset in the history. It returns -1 if there is no time.
+// moment converts a time on the world's clock to an offset in the history. For a zero time, it returns -1.
 func (w *world) moment(t time.Time) time.Duration {
 	if t.IsZero() || t.Unix() == 0 {
 		return -1
@@ -295,10 +295,10 @@ type viewing struct {
 	rest  bool
 }
 
-// messages is a function that returns the next message in a stream for a single generation.
+// messages is the type of a function that returns the next message of a single generation's stream.
 type messages = func() (*easelv1.WatchGenerationResponse, error)
 
-// follow watches a generation until a stream ends with OK. It reconnects after errors, silence and shutdowns. It
+// follow watches a generation. After errors, silence and shutdowns, it reconnects, until a stream ends with OK. It
 // reports whether it has received a terminal state.
 func (c *caller) follow(v viewing) bool {
 	v.every = c.heartbeat(v.every)
@@ -335,7 +335,7 @@ type ending int
 
 const (
 	endOK      ending = iota // the stream ended with OK
-	endLost                  // the stream ended with an error, or was silent
+	endLost                  // the stream ended with an error, or was silent for too long
 	endUnknown               // the generation was not found
 )
 
@@ -440,7 +440,8 @@ func (c *caller) recordState(say func(promises.Event), g *easelv1.Generation, in
 	c.world.checkOwner(c, g)
 }
 
-// checkOwner checks that a generation belongs to the caller's tenant, whose name must be the start of the prompt.
+// checkOwner checks that a generation belongs to the caller's tenant. The prompt of each generation starts with the
+// name of its tenant.
 func (w *world) checkOwner(c *caller, g *easelv1.Generation) {
 	prompt := g.GetInputs().GetFields()["prompt"].GetStringValue()
 	if c.tenant == w.operator && c.tenant != nil {

@@ -142,7 +142,7 @@ func (s *runningFault) loseToken() {
 	}
 }
 
-// callersInTheFile checks that no caller in the callers file is rejected.
+// callersInTheFile checks that the server does not reject a caller that is in the callers file.
 func callersInTheFile(o *outcome, say promises.Say) {
 	for _, e := range o.Events {
 		if e.Kind == promises.Failed && o.plan.Ledger && e.Owner() != guest && strings.HasPrefix(e.Text, codes.Unauthenticated.String()) {
@@ -151,8 +151,8 @@ func callersInTheFile(o *outcome, say promises.Say) {
 	}
 }
 
-// newOrdersFit checks that each new order of the thrifty team fits the budget in the callers file. It allows a second
-// until a change of the file takes effect.
+// newOrdersFit checks that each new order of the thrifty team fits into the budget in the callers file. A change to
+// the file may take a second to become effective.
 func newOrdersFit(o *outcome, say promises.Say) {
 	sent := map[string]time.Duration{}
 	for _, e := range o.Events {

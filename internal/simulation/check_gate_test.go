@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// turnBy is the maximum time in which an order from a small team is placed while another team sends many orders.
-	// It is sufficient for one order of each owner at the catalog's rate, and for a pause.
+	// turnBy is the maximum time until an order from a small team is placed while another team sends many orders. It
+	// covers one order of each owner at the catalog's rate, and one pause.
 	turnBy = 15 * time.Second
 )
 

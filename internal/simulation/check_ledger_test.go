@@ -62,7 +62,7 @@ func (w *world) ledgerTime(micros int64) time.Duration {
 	return time.UnixMicro(micros).Add(-w.plan.Skew).Sub(w.history.Begin)
 }
 
-// heldAt returns the ledger's version of an order at the given time. key is the order's upstream key.
+// heldAt returns the version of an order that the ledger had at the given time. key is the order's upstream key.
 func (o *outcome) heldAt(key string, at time.Duration) (held promises.Version, ok bool) {
 	for _, c := range o.journeys[key] {
 		if c.At <= at {
@@ -174,8 +174,8 @@ func settledInTheEnd(o *outcome, say promises.Say) {
 	}
 }
 
-// leftAlone reports whether the settlement job could not read a generation. After such a failure, the job skips
-// the generation for ten minutes.
+// leftAlone reports whether the settlement job failed to read a generation in the last ten minutes of the run. The
+// job skips such a generation for ten minutes.
 func (o *outcome) leftAlone(generation string) bool {
 	return slices.ContainsFunc(o.requests, func(r request) bool {
 		return !r.poll && r.op == routeRead && path.Base(r.path) == generation && r.at > o.End-10*time.Minute && r.status != 200

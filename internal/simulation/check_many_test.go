@@ -18,8 +18,8 @@ type manyStream struct {
 	up   bool // whether the watch has caught up
 }
 
-// tellsChanges checks that a watch of many generations delivers only changes. This also applies after a reconnect,
-// because the caller then sends the etags that it knows.
+// tellsChanges checks that a watch of many generations delivers only changes. A watch can also do this after a
+// reconnect, because the caller sends the etags that it knows.
 func tellsChanges(o *outcome, say promises.Say) {
 	crowd := o.openGenerations()
 	streams := map[string]*manyStream{}
@@ -67,7 +67,7 @@ func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say p
 	if e.Text != fmt.Sprint(want) && !o.excused(s.open.At-time.Minute, e.At, "", "", reachLedger) { // while the ledger does not respond, a watch may wait
 		say(e, "the stream caught up with %s generations, but the caller has %d", e.Text, want)
 	}
-	limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd/pollRate*2)*time.Second // the limit in seenInTime
+	limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd/pollRate*2)*time.Second // same limit as in seenInTime
 	for _, id := range slices.Sorted(maps.Keys(s.has)) {
 		one := o.Truth[id]
 		if promises.IsEnd(s.has[id].State) || one.Deleted || one.Ended < 0 || s.open.At-one.Ended < limit {

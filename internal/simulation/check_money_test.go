@@ -34,7 +34,7 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 			if e.Outcome == promises.NotPlacedByThisCall && r.at >= e.Since && o.isOwn(e, r) && !slices.Contains(definite, r.status) {
 				say(e, "the error reports the order as not placed by this call, but it was sent at %v", r.at)
 			}
-			if !o.plan.Held && e.Outcome == promises.NotPlacedByThisCall { // the API key is not verified, so the error need not report an earlier request of this process
+			if !o.plan.Held && e.Outcome == promises.NotPlacedByThisCall { // forwarded API keys are not verified, so the error need not report an earlier request of this process
 				continue
 			}
 			if reason != "SUBMISSION_OUTCOME_UNKNOWN" && reason != "SUBMISSION_IN_PROGRESS" && reason != "LEDGER_UNAVAILABLE" && code != "DeadlineExceeded" && reason != "" &&
@@ -48,7 +48,7 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 // definite contains the HTTP statuses of definite rejections.
 var definite = []int{400, 401, 402, 403, 404, 409, 413, 422}
 
-// knower returns the name of the place in which a process remembers its requests: the ledger or the process itself.
+// knower returns the name of the component that remembers a process's requests: the ledger or the process itself.
 func (o *outcome) knower(process string) string {
 	if o.plan.Ledger {
 		return "ledger"
@@ -56,15 +56,15 @@ func (o *outcome) knower(process string) string {
 	return process
 }
 
-// isOwn reports whether a request was sent for the given call. If there is a ledger, requests under a later lease or
-// by another process do not count.
+// isOwn reports whether a request was sent for the given call. If there is a ledger, requests from another process or
+// under a later lease do not count.
 func (o *outcome) isOwn(e promises.Event, r request) bool {
 	held, _ := o.heldAt(r.key, r.at)
 	return !o.plan.Ledger || r.process == e.Process && held.Leases <= 1
 }
 
-// mayHaveTaken reports whether the catalog may have placed an order, according to the response that the process
-// received.
+// mayHaveTaken reports whether the catalog may have placed the order in a request, judging by the response that the
+// process received.
 func (o *outcome) mayHaveTaken(r request) bool {
 	return r.status == 0 || r.status >= 500 || r.status/100 == 2 && o.excused(r.at, r.end, "", "", reachOrders)
 }

@@ -37,7 +37,7 @@ func operatorsSeeAll(o *outcome, say promises.Say) {
 // firstLabelsStay checks that the final labels of an order come from an attempt that started before the order was
 // written to the ledger.
 func firstLabelsStay(o *outcome, say promises.Say) {
-	attempts := map[string][]time.Duration{} // start times of attempts, by caller and upstream key
+	attempts := map[string][]time.Duration{} // start times of attempts, by caller and upstream key of the order
 	for _, e := range o.Events {
 		if e.Kind == promises.Ordered && o.plan.Ledger {
 			name := e.Actor + " " + o.UpstreamKey(e, e.Text)
@@ -92,7 +92,7 @@ func usageIsTheLedgers(o *outcome, say promises.Say) {
 		orders[c.Generation] = c
 	}
 	for _, g := range o.Accounts["held"].Generations {
-		if c := orders[g.ID]; c.Cost >= 0 { // a negative cost was never read
+		if c := orders[g.ID]; c.Cost >= 0 { // a negative cost means that the cost was never read
 			charged[c.Owner] += min(g.CostCents, c.MaxCost())
 		}
 	}

@@ -89,9 +89,9 @@ func oncePolled(o *outcome, say promises.Say) {
 // onceIn performs the check of oncePolled for one process, because two replicas may poll the same generation at the
 // same time.
 func (o *outcome) onceIn(list []request, who account, say promises.Say) {
-	last := map[string][]request{} // last reads of each path, at most three
+	last := map[string][]request{} // up to three latest reads for each path
 	for _, r := range list {
-		if r.op != routeRead || r.status == 404 || r.status == 401 { // every caller causes a request if the generation does not exist or the key is invalid
+		if r.op != routeRead || r.status == 404 || r.status == 401 { // if the generation does not exist or the key is invalid, each caller causes a request
 			continue
 		}
 		before := last[r.path]
@@ -154,7 +154,7 @@ func callsRetryLittle(o *outcome, say promises.Say) {
 }
 
 func nobodyPolls(o *outcome, say promises.Say) {
-	if o.plan.Events { // events for a team have the same effect as a watch
+	if o.plan.Events { // if a team receives events, its generations are polled as if they were watched
 		return
 	}
 	if o.plan.Held { // after an order, Easel waits until its cost is final

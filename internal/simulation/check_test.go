@@ -74,8 +74,8 @@ func nothingEscapes(o *outcome, say promises.Say) {
 	}
 }
 
-// excused reports whether a fault with one of the reaches was active during a period. The fault must affect the given
-// replica and tenant. replica may also be the name of a process. An empty name matches every name.
+// excused reports whether a fault with one of the given reaches was active during a period. The fault must affect the
+// given replica and the given tenant. replica may also be the name of a process. An empty name matches every name.
 func (o *outcome) excused(from, to time.Duration, replica, tenant string, reaches ...reach) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool {
 		return slices.Contains(reaches, f.reach) && f.from <= to && from <= f.to &&
@@ -84,8 +84,8 @@ func (o *outcome) excused(from, to time.Duration, replica, tenant string, reache
 	})
 }
 
-// keptFromOrders reports whether T11 was active during a fault and kept orders open, so that the fault could not fire.
-// T11 lasts until its orders are abandoned, which may be after the next fault.
+// keptFromOrders reports whether the trouble T11 was active during a complete fault. T11 keeps orders open, so the
+// fault could not fire. T11 lasts until its orders are abandoned, which may be after the next fault.
 func (o *outcome) keptFromOrders(f span) bool {
 	return slices.ContainsFunc(o.faults, func(other span) bool {
 		return other.id == "T11" && other.from <= f.from && f.to <= other.to
@@ -147,7 +147,7 @@ func runWasReal(o *outcome, say promises.Say) {
 			say(promises.Event{At: f.from}, "%s did not fire", f.id)
 		}
 	}
-	if idle > len(o.faults)/2 { // some faults may prevent others, but at least half must fire
+	if idle > len(o.faults)/2 { // a fault may prevent another one, but at least half of the faults must fire
 		say(promises.Event{}, "%d of %d faults did not fire", idle, len(o.faults))
 	}
 }
@@ -156,7 +156,7 @@ func runWasReal(o *outcome, say promises.Say) {
 func (o *outcome) joinedAtTheEnd(f span) bool {
 	return slices.ContainsFunc(o.Events, func(e promises.Event) bool {
 		one, known := o.Truth[e.Generation]
-		near := (e.At-one.Ended).Abs() < time.Second || one.Ended < 0 // negative if the catalog reports no end times
+		near := (e.At-one.Ended).Abs() < time.Second || one.Ended < 0 // the end time is negative if the catalog reports none
 		return e.Kind == promises.Opened && known && near && e.At >= f.from && strings.Contains(e.Actor, ".L6.")
 	})
 }

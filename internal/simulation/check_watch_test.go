@@ -29,7 +29,8 @@ func onlyTrueStates(o *outcome, say promises.Say) {
 		case !known:
 			say(e, "the catalog does not have the generation")
 		case e.State == easelv1.State_STATE_DELETED:
-			// Only the replica that placed a new order knows its generation, but an operator may use any replica.
+			// Only the replica that placed an order knows the new generation, but an operator may use another
+			// replica.
 			young := strings.HasPrefix(e.Actor, promises.Operator+".") && o.excused(e.At-time.Minute, e.At, "", "", reachVisible) &&
 				slices.ContainsFunc(o.Events, func(order promises.Event) bool {
 					return order.Kind == promises.Placed && order.Generation == e.Generation && order.At > e.At-30*time.Second
@@ -77,8 +78,8 @@ func noLongSilence(o *outcome, say promises.Say) {
 	}
 }
 
-// slack is the maximum delay until a change in a list is delivered. If the list may be incomplete, a read has to
-// confirm the change first.
+// slack is the maximum delay between a list that contains a change and the delivery of this change. If the list may
+// be incomplete, a read has to confirm the change first.
 const slack = 2 * time.Second
 
 // deliveredAtOnce checks that a change is delivered soon after the catalog has returned it.
@@ -109,8 +110,8 @@ func deliveredAtOnce(o *outcome, say promises.Say) {
 	}
 }
 
-// askAgain is the minimum interval at which a team's watch of everything queries the ledger for the owners of
-// generations.
+// askAgain is the minimum interval between the ledger queries in which a team's watch of everything looks up the
+// owners of generations.
 const askAgain = 2 * time.Second
 
 // firstNamed returns, for each generation, the first version of its order that contains the generation.
@@ -124,7 +125,7 @@ func (o *outcome) firstNamed() map[string]promises.Version {
 	return first
 }
 
-// seenInTime checks that a watcher receives the success of a generation soon after it.
+// seenInTime checks that a watcher is notified soon after a generation has succeeded.
 func seenInTime(o *outcome, say promises.Say) {
 	type view struct{ actor, gen string }
 	since := map[view]time.Duration{}
@@ -207,10 +208,10 @@ func watchesAreKept(o *outcome, say promises.Say) {
 			continue // a watch may fail only before it has started
 		}
 		if strings.HasSuffix(e.Text, "UPSTREAM_UNAVAILABLE") && !o.plan.Held && !o.wasOpen(e, e.At) && !o.hadAccepted(e) {
-			continue // the catalog has not yet accepted this API key from this process
+			continue // the catalog has not yet accepted a request from this process under this API key
 		}
 		if strings.HasPrefix(e.Text, "NotFound") && o.plan.Ledger && o.excused(e.At-time.Minute, e.At, "", "", reachVisible) {
-			continue // another replica placed the order, and the generation is not visible yet
+			continue // another replica placed the order, and this replica cannot read the generation yet
 		}
 		if strings.HasPrefix(e.Text, "NotFound") && (o.Truth[e.Generation].Deleted || e.Generation == nobodys) {
 			continue

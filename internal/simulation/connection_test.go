@@ -122,7 +122,7 @@ func (c *ledgerConn) QueryContext(ctx context.Context, statement string, args []
 	return rows, err
 }
 
-// ask executes a statement in the current transaction. Without a transaction, it executes the statement by itself.
+// ask executes a statement in the current transaction, or by itself if there is no transaction.
 func (c *ledgerConn) ask(ctx context.Context, statement string, question func() error) error {
 	verb, _, _ := strings.Cut(strings.TrimSpace(statement), " ")
 	writes := verb == "INSERT" || verb == "UPDATE"

@@ -23,14 +23,14 @@ type database struct {
 
 	mu      sync.Mutex
 	trouble ledgerTrouble
-	count   map[string]int // number of checks for faults so far, by process
+	count   map[string]int // number of times that each process has checked for a fault
 	met     int            // number of operations that the current fault has affected
 }
 
 // ledgerTrouble is a fault of the ledger.
 type ledgerTrouble struct {
 	sort    ledgerSort
-	process string // prefix of the names of affected processes; empty means all processes
+	process string // prefix of the names of the affected processes; empty means all
 }
 
 // ledgerSort is a kind of ledgerTrouble.
@@ -104,8 +104,8 @@ func (d *database) watch() error {
 	return nil
 }
 
-// statement returns a prepared statement. It caches statements with parameters. There are few of them, and preparing
-// one takes longer than executing most of them.
+// statement returns a prepared statement. It caches statements with parameters, because there are only a few of them,
+// and because preparing one takes longer than executing most of them.
 func (d *database) statement(text string, values int) (statement driver.Stmt, done func() error, err error) {
 	if kept := d.kept[text]; kept != nil {
 		return kept, nothing, nil
@@ -166,7 +166,7 @@ func (d *database) number(question string) int64 {
 	return n
 }
 
-// words replaces the placeholders for the current time in a statement.
+// words replaces the placeholders for the current time in a statement with the expression in clock.
 func (d *database) words(statement string) string {
 	return strings.NewReplacer("easel_now()", d.clock, "{now}", d.clock).Replace(statement)
 }
@@ -223,7 +223,7 @@ func (d *database) close() {
 type gateway struct {
 	database *database
 	process  string
-	open     bool // whether the process has started, so that faults apply
+	open     bool // whether the process has started; faults have no effect before
 
 	mu     sync.Mutex
 	killed bool          // whether the process is dead

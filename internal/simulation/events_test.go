@@ -20,8 +20,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// In a world with events, each team has a receiver. At times, a receiver is down or slow, returns 500, or accepts an
-// event without responding. After the time in the plan, all receivers work.
+// In a world with events, each team has a receiver. A receiver is sometimes down or slow, returns 500, or accepts an
+// event without responding. After the planned length of the run, all receivers work.
 
 // eventSecret is the secret for the signatures of all teams' events.
 const eventSecret = "whsec_c2ltdWxhdGVkX3NlY3JldCB0aGF0IHNpZ25zIGV2ZW50cw=="
@@ -58,7 +58,7 @@ func (w *world) receiving() map[string]bool {
 	return teams
 }
 
-// subscribers returns the teams that receive events. The first tenant has no team.
+// subscribers returns the teams that receive events. The first tenant is not included, because it has no team.
 func (w *world) subscribers() map[string]events.Team {
 	teams := map[string]events.Team{}
 	if !w.plan.Events {

@@ -7,7 +7,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These troubles test the limiter. The demand exceeds the catalog's rate or its daily cap, or the catalog requests a
+// These troubles test the limiter: the demand exceeds the catalog's rate or daily cap, or the catalog requests a
 // pause.
 func init() {
 	acts["G1"] = faultAction{reach: reachNobody, victim: flood}
@@ -21,8 +21,8 @@ func init() {
 
 const (
 	orderRate       = 2.0 // orders per second that the catalog accepts if its rate is low
-	floodOrders     = 60  // number of concurrent orders of the flooding team
-	capOrdersAtOnce = 4   // maximum number of orders in flight when the catalog first reports the cap
+	floodOrders     = 60  // number of concurrent orders of the team that sends too many
+	capOrdersAtOnce = 4   // maximum number of orders in flight when the catalog first rejects an order because of the cap
 )
 
 // flood sends many orders of one team concurrently, while another team places one order after the other.

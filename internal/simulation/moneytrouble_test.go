@@ -32,7 +32,7 @@ func init() {
 		}},
 		"M12": {reach: reachReplica, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 			return s.atStep(stepBeforePost, (*replica).freeze, func(r *replica, p *process) {
-				s.c.sleep(s.world.plan.Window + s.world.plan.Forgets) // in the meantime, another process sends the order and the catalog forgets its key
+				s.c.sleep(s.world.plan.Window + s.world.plan.Forgets) // in this time, another process sends the order, and then the catalog forgets the key
 				r.thaw(p)
 			})
 		}},
@@ -202,8 +202,8 @@ func nothingChargedPastTheWindow(o *outcome, say promises.Say) {
 	}
 }
 
-// notPlacedIsTrueWhenSaid checks the calls that reported an order as not placed. The order must not have been placed
-// before, and the ledger must not have had the order during the complete call.
+// notPlacedIsTrueWhenSaid checks each call that reported its order as not placed. Before the response, the order must
+// not have been placed. At some time during the call, the ledger must have had no live order under the key.
 func notPlacedIsTrueWhenSaid(o *outcome, say promises.Say) {
 	for _, e := range o.Events {
 		if !o.plan.Ledger || e.Kind != promises.Failed || e.Order == "" || e.Outcome != promises.NotPlaced {

@@ -155,7 +155,7 @@ type wire struct {
 	near, far *end
 	there     *direction // from near to far
 	back      *direction
-	lost      bool // whether the link became silent; guarded by the mutex of link
+	lost      bool // whether the link became silent during this connection; guarded by the link's mutex
 }
 
 func newWire(l *link) *wire {

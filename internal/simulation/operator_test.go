@@ -43,7 +43,7 @@ func (c *caller) operate() {
 	}
 }
 
-// orderPast places an order under the shared API key directly in the catalog, without Easel. Faults affect this
+// orderPast places an order directly in the catalog, under the shared API key and without Easel. Faults affect this
 // order too.
 func (w *world) orderPast(n int) {
 	client, cred := w.pastEasel()
@@ -145,8 +145,8 @@ type inspection struct {
 	listed  []catalog.Version                         // the catalog's own list, read before the operator's list
 	usage   map[string]*easelv1.UsageRow              // the operator's usage report by owner
 	own     map[string]*easelv1.UsageRow              // the owners' usage reports by owner
-	labels  map[string]string                         // value of the label who for each owner
-	labeled map[string]map[string]*easelv1.Generation // each owner's list of the generations with its label
+	labels  map[string]string                         // each owner's value of the label named who
+	labeled map[string]map[string]*easelv1.Generation // each owner's list, filtered by the owner's label
 }
 
 // inspect sends the calls at the end of a run to the first replica.
@@ -160,7 +160,7 @@ func (w *world) inspect() (seen inspection) {
 	} else {
 		seen.listed = listed.Records
 	}
-	for range 10 { // an attempt may use a connection that is already closed
+	for range 10 { // repeated, because an attempt may use a connection that is already closed
 		seen.all.since = w.history.Since()
 		if seen.all.all, err = ops.listAll(&easelv1.ListGenerationsRequest{PageSize: 50}); err == nil {
 			break

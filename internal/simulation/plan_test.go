@@ -11,12 +11,12 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// plan contains all decisions that a seed makes before the run. During the run, the random numbers of the callers are
+// plan contains all decisions that a seed determines before the run. During the run, the callers' random numbers are
 // derived from the same seed.
 type plan struct {
 	Seed      uint64        `json:"seed"`
 	Kind      string        `json:"kind"`
-	Length    time.Duration `json:"length"` // time after which faults and new orders end
+	Length    time.Duration `json:"length"` // time after which no further faults or orders start
 	Dialect   string        `json:"dialect"`
 	Speed     float64       `json:"speed"`    // the sandbox's speed
 	Failures  float64       `json:"failures"` // probability that a generation fails
@@ -29,10 +29,10 @@ type plan struct {
 	StreamAge time.Duration `json:"streamAge"`
 	Troubles  []trouble     `json:"troubles"`
 
-	// For worlds with a ledger, in which teams share an API key.
+	// The following fields are for worlds with a ledger, in which teams share an API key.
 	Ledger  bool          `json:"ledger,omitempty"`
 	Skew    time.Duration `json:"skew,omitempty"`    // difference between the database's clock and the replicas' clocks
-	Window  time.Duration `json:"window,omitempty"`  // time in which an order of unknown outcome may be resent
+	Window  time.Duration `json:"window,omitempty"`  // time in which an order whose outcome is unknown may be resent
 	Forgets time.Duration `json:"forgets,omitempty"` // time after which the catalog forgets an idempotency key
 	Poor    bool          `json:"poor,omitempty"`    // whether the balance is low, and the catalog checks it before the idempotency key
 	Budget  int64         `json:"budget,omitempty"`  // the thrifty team's daily budget in cents
@@ -42,8 +42,8 @@ type plan struct {
 	OrderRate  float64 `json:"orderRate,omitempty"`  // orders per second that the catalog accepts; zero means no limit
 }
 
-// trouble is a fault and its time in the run. ID is the fault's key in acts. It starts with an ID from the list of
-// faults in cmd/easel/faults_test.go.
+// trouble is a fault, and the time at which it happens in the run. ID is the fault's key in acts, and starts with an
+// ID from the list of faults in cmd/easel/faults_test.go.
 type trouble struct {
 	ID      string        `json:"id"`
 	At      time.Duration `json:"at"`
@@ -81,8 +81,8 @@ type kind struct {
 	length   func(r *rand.Rand) time.Duration
 	workers  between
 	pause    between
-	unit     time.Duration               // unit of the pause
-	speeds   []float64                   // speeds of the sandbox; empty means 1
+	unit     time.Duration               // unit of the numbers in pause
+	speeds   []float64                   // possible speeds of the sandbox; empty means only 1
 	more     func(r *rand.Rand, p *plan) // changes the plan; may be nil
 	troubles []string                    // IDs of the troubles that may occur
 }
@@ -119,7 +119,7 @@ var kinds = []kind{
 		workers: between{1, 1}, pause: between{8, 19}, unit: time.Minute, speeds: anySpeed,
 		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers, []string{"U7", "U10", "U19"}),
 	},
-	{ // here, troubles may overlap
+	{ // in this kind, troubles may overlap
 		name: "chaos", weight: 20, count: between{12, 20}, length: minutes(10, 20),
 		workers: between{3, 6}, pause: between{12, 12}, unit: time.Second, speeds: anySpeed,
 		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, []string{"U19", "L2", "L3", "L6", "L7"}),
@@ -368,7 +368,7 @@ func (p *plan) share(r *rand.Rand) {
 }
 
 // watchEverywhere adds a ledger to the plan and makes callers watch the same generations through all replicas. There
-// may be a single replica.
+// may be only one replica.
 func (p *plan) watchEverywhere(r *rand.Rand) {
 	p.share(r)
 	p.Everywhere = true
@@ -396,7 +396,7 @@ func (p *plan) takes(id string) bool {
 		return p.Events
 	case "G1":
 		return p.OrderRate > 0
-	case "U11", "U13", "M7": // these change members of a record, which must not be nested in another one
+	case "U11", "U13", "M7": // these faults change members of a record, which must not be nested in another object
 		return dialect(p.Dialect).Record == sandbox.ShapeBare && dialect(p.Dialect).List == sandbox.ShapeBare
 	case "L7":
 		return !p.Held

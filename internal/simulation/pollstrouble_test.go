@@ -13,8 +13,8 @@ func init() {
 	}}
 }
 
-// watchMuch places more orders than the poll rate can follow one by one. It watches their generations through all
-// replicas.
+// watchMuch places more orders than can be polled one by one at the poll rate, and watches their generations through
+// all replicas.
 func watchMuch(s *runningFault) {
 	for n := range 60 {
 		s.concurrently(s.next("much"), func(h *caller) {

@@ -67,9 +67,8 @@ func (r *replica) become(p *process) {
 	r.process = p
 }
 
-// boot starts a process at the replica's addresses, with the same components as in 'easel serve'. It opens the ledger
-// without holding the mutex. Opening may take time, and virtual time does not advance while a goroutine waits for a
-// mutex.
+// boot starts a process at the replica's addresses, with the same components as in 'easel serve'. It does not hold
+// the mutex while it opens the ledger, because virtual time does not advance while a goroutine waits for a mutex.
 func (r *replica) boot() error {
 	w := r.world
 	p := &process{name: r.next(), world: w, uplink: newLink(), stopped: make(chan struct{})}
@@ -170,7 +169,7 @@ func (r *replica) drain() {
 	r.world.ending.Go(func() { p.end() })
 }
 
-// kill ends the process abruptly, as SIGKILL does. Its later requests are lost.
+// kill ends the process abruptly, as SIGKILL does. Requests that the process sends afterwards are lost.
 func (r *replica) kill() {
 	p := r.current()
 	if p.gateway != nil {
@@ -193,7 +192,7 @@ func (p *process) end() {
 	p.services.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	_ = p.orders.Close(ctx) // other orders end below, when their connections are cut
+	_ = p.orders.Close(ctx) // orders that are still open end below, when their connections are cut
 	p.uplink.become(refused)
 	p.uplink.cut()
 	_ = p.orders.Close(context.Background())

@@ -141,7 +141,7 @@ func (c *caller) everything(length time.Duration) {
 
 // manyViewing describes a watch of many generations.
 type manyViewing struct {
-	ids         []string // empty means all generations
+	ids         []string // IDs of the watched generations; empty means all
 	model       string   // filter; empty means all models
 	slow, limit time.Duration
 }
@@ -155,8 +155,8 @@ func (v manyViewing) request(every time.Duration, m memory) *easelv1.WatchGenera
 	return req
 }
 
-// watchMany reads a stream of many generations to its end and stores the delivered states in m. It reports whether the
-// stream delivered its messages in time.
+// watchMany reads a stream of many generations to its end and stores the delivered states in m. It returns false if
+// the stream was silent for too long.
 func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 	c.stream++
 	d, every := c.endpoint(), c.heartbeat(0)

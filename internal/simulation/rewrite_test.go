@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// edit replaces the text old by new in one function. Any file of the package may contain the function. old must occur in it exactly
-// once.
+// edit replaces the text old with the text new in one function. The function may be in any file of the package, and
+// must contain old exactly once.
 type edit struct {
 	pkg      string // directory of the package
 	function string // "Function" or "Type.Method"

@@ -36,7 +36,7 @@ type outcome struct {
 	late     []string      // callers that did not finish in time after the last fault
 	alone    time.Duration // time at which the last watch ended
 	digest   string
-	left     []string // stacks of goroutines that should have ended
+	left     []string // stacks of goroutines that still run at the end
 
 	homeKey  string // SHA-256 of the API key that is active at the end
 	journeys map[string][]promises.Version
@@ -53,7 +53,8 @@ type outcome struct {
 func simulate(t *testing.T, p plan) (o *outcome) {
 	t.Helper()
 	defer func() {
-		// A bubble panics if goroutines remain at its end. These goroutines are already in the outcome.
+		// If goroutines remain at the end of a bubble, the bubble panics. In this case, the outcome already lists the
+		// goroutines.
 		if why := recover(); why != nil && (o == nil || len(o.left) == 0) {
 			panic(why)
 		}
@@ -112,7 +113,7 @@ func (w *world) run() *outcome {
 		o.Arrivals = w.receivers.all
 	}
 	w.stop()
-	time.Sleep(time.Minute) // waits until lingering connections are closed
+	time.Sleep(time.Minute) // within a minute, lingering connections are closed
 	synctest.Wait()
 	o.left = leftOver()
 	o.Events, o.faults, o.problems, o.lists = w.history.Sorted(), w.faults, w.problems, w.lists
@@ -134,7 +135,7 @@ func leftOver() (left []string) {
 	bubble, _, _ = strings.Cut(bubble, "]")
 	for _, one := range strings.Split(others, "\n\n") {
 		head, _, _ := strings.Cut(one, "\n")
-		root := strings.Contains(one, "synctest.Run(") || strings.Contains(one, "synctest.testingSynctestTest(") // waits for the end of the bubble
+		root := strings.Contains(one, "synctest.Run(") || strings.Contains(one, "synctest.testingSynctestTest(") // this goroutine waits for the end of the bubble
 		if strings.Contains(head, "synctest bubble "+bubble+"]") && !root {
 			left = append(left, one)
 		}
@@ -164,7 +165,8 @@ func (w *world) left() []string {
 	return slices.Sorted(maps.Keys(w.busy))
 }
 
-// work runs a worker: it orders generations and follows each in a random way until the generation has ended.
+// work runs a worker. The worker orders generations, and follows each one in a randomly chosen way until the
+// generation has ended.
 func (c *caller) work() {
 	end := c.world.history.Begin.Add(c.world.plan.Length)
 	c.pause(time.Duration(c.random.Int64N(int64(c.world.plan.Pause))))
@@ -313,7 +315,7 @@ func (o *outcome) withFaults() *promises.Run {
 	return &o.Run
 }
 
-// learn reads the truth from the sandbox. It uses only the part of the code under test that reads the
+// learn reads the truth from the sandbox. The only code under test that it uses is the client that reads the
 // catalog's records.
 func (w *world) learn(o *outcome) {
 	client, err := catalog.New(catalog.Config{BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Transport: handlerTransport{w.box}})

@@ -18,8 +18,8 @@ func TestMain(m *testing.M) {
 }
 
 // TestTheStackKeepsItsPromises runs short jobs for each kind of world and trouble. With -short, it runs only a third
-// of each row. All jobs in a row use the same goroutines, so a third is enough for the race detector, with which a
-// job takes ten times as long.
+// of each row. This is enough for the race detector, because all jobs in a row use the same goroutines. With the race
+// detector, a job takes ten times as long.
 func TestTheStackKeepsItsPromises(t *testing.T) {
 	for _, row := range [][]job{
 		seeds("short", 1, 2, 3, 4, 5, 6, 7, 8),
@@ -78,9 +78,9 @@ func TestOneSeed(t *testing.T) {
 	}
 }
 
-// TestASeedIsOneHistory runs each seed twice, because a failure can be analyzed only if it can be repeated. It omits
-// worlds with a ledger. There, two goroutines may compete for the only database connection, and the seed does not
-// decide which of them gets it first.
+// TestASeedIsOneHistory runs each seed twice and compares the runs. A failure can be analyzed only if it can be
+// repeated. The test omits worlds with a ledger, because two goroutines may compete for the only database connection
+// there. The seed does not determine which of them gets the connection first.
 func TestASeedIsOneHistory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compared only without -short")

@@ -24,8 +24,9 @@ import (
 // In a world with a ledger, tenants are teams. Their calls have service tokens, and all teams share the API key of the
 // replicas.
 
-// monthlyBudget returns the monthly budget of the thrifty team for a given daily budget, both in cents. It is so low
-// that the team reaches its threshold on the first day, and that less than a second daily budget remains.
+// monthlyBudget returns the thrifty team's monthly budget for a given daily budget, both in cents. The monthly budget
+// is so low that the team reaches the budget's threshold on the first day. The remainder is less than another daily
+// budget.
 func monthlyBudget(daily int64) int64 { return daily * 9 / 8 }
 
 // thrifty is the team with a small budget.
@@ -54,8 +55,8 @@ func (w *world) token(tenant string) string {
 	return fmt.Sprintf("simulated_token_%s_%x", tenant, w.seed("token "+tenant))
 }
 
-// tenantNames returns the names of the tenants. In some plans the last name is an additional tenant, which the number
-// of tenants does not include.
+// tenantNames returns the names of the tenants. In some plans, the last name is an additional tenant, which the field
+// Tenants does not count.
 func (p plan) tenantNames() []string {
 	names := []string{"t1", "t2", "t3", "t4", "t5", "t6"}[:p.Tenants:p.Tenants]
 	switch {
@@ -179,7 +180,7 @@ func (c *caller) spend() {
 	}
 }
 
-// earn adds money to the account little by little if the balance in the plan is low.
+// earn adds small amounts to the account during the run if the plan has a low balance.
 func (w *world) earn() {
 	for w.plan.Poor && time.Since(w.history.Begin) < w.plan.Length {
 		time.Sleep(15 * time.Second)
@@ -208,7 +209,7 @@ const (
 	steps = stepAfterConclude
 )
 
-// trap is set for a process and a step of an order. spring is called when the process reaches the step.
+// trap calls spring when a replica's process reaches a step of an order.
 type trap struct {
 	replica *replica
 	step    step
@@ -224,7 +225,7 @@ func (w *world) setTrap(r *replica, at step, spring func(*replica)) *trap {
 	return t
 }
 
-// met springs the trap that is set for the process and the step. It reports whether there was a trap.
+// met springs the trap for the given process and step, if there is one. It reports whether there was one.
 func (w *world) met(process string, at step) bool {
 	if at == noStep {
 		return false

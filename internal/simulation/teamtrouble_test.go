@@ -70,7 +70,7 @@ func ofTheLedger(sort ledgerSort) faultAction {
 	}}
 }
 
-// failAfterPost disturbs the ledger after the catalog has responded to an order, until some time later.
+// failAfterPost disturbs the ledger for a while after the catalog has responded to an order.
 func failAfterPost(s *runningFault) (end func(), fired func() int) {
 	healed := func() {}
 	return s.atStep(stepAfterPost, func(*replica) {
@@ -91,8 +91,8 @@ func crashAtStep(s *runningFault) (end func(), fired func() int) {
 	})
 }
 
-// stopAtStep freezes a replica at a step of an order. It resumes the replica when another one has had time to lease
-// the order.
+// stopAtStep freezes a replica at a step of an order. It resumes the replica after another replica has had time to
+// lease the order.
 func stopAtStep(s *runningFault) (end func(), fired func() int) {
 	return s.atStep(s.step(), (*replica).freeze, func(r *replica, p *process) {
 		s.c.sleep(40*time.Second + time.Duration(s.c.random.Int64N(int64(40*time.Second))))
@@ -103,7 +103,7 @@ func stopAtStep(s *runningFault) (end func(), fired func() int) {
 // step returns the step that the trouble's variant selects.
 func (s *runningFault) step() step { return step(1 + s.Variant%int(steps)) }
 
-// atStep calls spring when a replica reaches a step of its next order. Then it calls after, which may wait.
+// atStep calls spring when the trouble's replica reaches a step of an order. Then it calls after, which may block.
 func (s *runningFault) atStep(at step, spring func(*replica), after func(*replica, *process)) (end func(), fired func() int) {
 	r := s.world.replicas[s.Replica]
 	p := r.current()
@@ -193,7 +193,8 @@ func (w *world) other(t *tenant) *tenant {
 	return w.tenants[0]
 }
 
-// buyAndForget places orders. In some cases, the caller does not repeat an order of unknown outcome.
+// buyAndForget places orders. If the outcome of an order is unknown, the caller sometimes abandons the order instead
+// of repeating it.
 func buyAndForget(s *runningFault) {
 	s.concurrently(s.next("buy"), func(h *caller) {
 		h.at = s.Replica
@@ -204,7 +205,7 @@ func buyAndForget(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// comeBackElsewhere places an order and sends each attempt to a different replica.
+// comeBackElsewhere places an order. Each attempt goes to a different replica.
 func comeBackElsewhere(s *runningFault) {
 	s.concurrently(s.next("back"), func(h *caller) {
 		h.at = s.Replica
@@ -272,7 +273,7 @@ func (s *runningFault) resolveAll() {
 	}
 }
 
-// comeBackTo repeats a resolved order on behalf of its caller.
+// comeBackTo repeats a resolved order for the caller that placed it.
 func (s *runningFault) comeBackTo(o ledger.Order, generation string) {
 	s.world.mu.Lock()
 	s.world.resolved[o.ID] = generation
@@ -303,7 +304,7 @@ func resolvedStays(o *outcome, say promises.Say) {
 func dearerIsTold(o *outcome, say promises.Say) {
 	_, orders := o.Excess()
 	for _, t := range o.plan.Troubles {
-		if t.ID != "T7" { // after any other trouble, a process may have crashed before it reported a charge
+		if t.ID != "T7" { // with any other trouble, a process may have crashed before it reported a charge
 			return
 		}
 	}

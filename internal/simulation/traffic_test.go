@@ -30,9 +30,9 @@ type request struct {
 	path    string
 	poll    bool   // whether the hub sent it as a poll
 	key     string // Idempotency-Key
-	status  int    // zero without a response
-	attempt int    // number of the attempt within the call
-	cut     bool   // whether its own context canceled it
+	status  int    // HTTP status of the response; zero if there was no response
+	attempt int    // number of this attempt in its call
+	cut     bool   // whether the process canceled the request
 
 	undialed bool // whether the process could not connect
 	after    time.Duration

@@ -27,7 +27,7 @@ type runningFault struct {
 	world *world
 	trouble
 	c     *caller      // caller for which the trouble was planned
-	count atomic.Int64 // number of hits, if neither an injected fault nor a link counts them
+	count atomic.Int64 // number of hits, unless an injected fault or a link counts them
 	names int
 }
 
@@ -37,8 +37,8 @@ func (s *runningFault) next(name string) string {
 	return fmt.Sprint(name, s.names)
 }
 
-// apiKey returns the API key to which a fault for one tenant is limited. It returns "" if API keys are rotated, because
-// then there is only one tenant.
+// apiKey returns the API key to which a fault for one tenant is limited. It returns "" if API keys are rotated,
+// because there is only one tenant in this case.
 func (s *runningFault) apiKey() string {
 	switch {
 	case s.world.plan.Rotates:
@@ -118,7 +118,7 @@ func (s *runningFault) run(a faultAction) {
 	w.faults = append(w.faults, note)
 }
 
-// meet creates load for a trouble until the trouble has fired, but at most six times.
+// meet creates load for a trouble until the trouble has fired. It tries at most six times.
 func (s *runningFault) meet(a faultAction, fired func() int) {
 	for try := 0; a.victim != nil && try < 6 && (try == 0 || fired() == 0); try++ {
 		s.c.pause(500 * time.Millisecond)
@@ -243,7 +243,7 @@ var acts = map[string]faultAction{
 	"U19": {reach: reachOutage, victim: askMuch, begin: uplinks(reachOutage, refused, true).begin},
 	"U22": {reach: reachCatalog, victim: watchOne, begin: func(s *runningFault) (func(), func() int) {
 		key := s.c.tenant.key
-		if s.world.account != nil { // the tenants share an account
+		if s.world.account != nil { // the tenants share this account
 			key = s.world.account.key
 		}
 		return inject(s, sandbox.Fault{
@@ -264,7 +264,7 @@ var acts = map[string]faultAction{
 		sandbox.Fault{AfterCommit: true, Status: 201, Body: page, Header: html, Count: 2}, sandbox.Fault{Cut: true, CutAfter: 20, Count: 2}),
 	"U14": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{AfterCommit: true, Reset: true, Count: 2}, sandbox.Fault{AfterCommit: true, Hang: true, Count: 1}),
 	"U15": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
-		// The first attempt is processed late. In half of the variants, another attempt is rejected before that.
+		// The catalog processes the first attempt late. In half of the variants, it rejects another attempt before.
 		late, fired := inject(s, sandbox.Fault{Delay: sandbox.Delay(22 * time.Second), Count: 1, Key: s.apiKey()}, routePlace)
 		refusal := sandbox.Fault{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`, Count: 1, Key: s.apiKey()}
 		if s.Variant%2 == 0 {
@@ -285,7 +285,7 @@ var acts = map[string]faultAction{
 	}},
 	"A10": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) { return s.refuseRepeats() }},
 	"A10k": {reach: reachReplica, begin: func(s *runningFault) (func(), func() int) {
-		// A new process, which does not know the order, sends it again after its price has risen.
+		// A new process does not know the order. It sends the order again after the price has risen.
 		healed, fired := s.refuseRepeats()
 		risen, _ := inject(s, sandbox.Fault{Status: 200, Body: `{"priceCents":99999}`, Key: s.apiKey()}, routeQuote)
 		s.concurrently("limited", func(h *caller) {
@@ -345,9 +345,9 @@ var acts = map[string]faultAction{
 	}},
 }
 
-// refuseRepeats simulates a catalog that loses the response to an order and rejects all repeats. Such a catalog checks
-// the balance, the cap, the model or the inputs before the idempotency key. The order itself may have used up the
-// balance or the cap.
+// refuseRepeats simulates a catalog that loses the response to an order and rejects all repeats. It rejects them
+// because it checks the balance, the cap, the model or the inputs before the idempotency key. The first attempt
+// itself may have used up the balance or the cap.
 func (s *runningFault) refuseRepeats() (end func(), fired func() int) {
 	refusals := []sandbox.Fault{
 		{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`},
@@ -391,8 +391,8 @@ func (s *runningFault) restart(stop func(*replica)) (end func(), fired func() in
 	watched(s)
 	s.c.note(promises.Event{Kind: promises.Fault, Process: r.current().name, Text: s.ID + " stops"})
 	stop(r)
-	// The new process does not wait until the old one has exited, because net/http waits for its connections for a random
-	// time. A slow drain overlaps with the new process, as in a rolling update.
+	// The new process does not wait for the old one to exit, because net/http waits for its connections for a random
+	// time. If the old process drains slowly, both processes run at the same time, as in a rolling update.
 	away := time.Duration(s.Variant) * 3 * time.Second
 	s.For = away + drainTimeout + 5*time.Second
 	s.c.sleep(away + time.Millisecond)

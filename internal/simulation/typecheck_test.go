@@ -76,7 +76,7 @@ func (b bug) compiles(c *typeChecker, root string) error {
 		}
 		for path, text := range changed {
 			if filepath.Dir(path) == dir {
-				texts[path] = text // adds new files too
+				texts[path] = text // changed may contain new files too
 			}
 		}
 		if err := c.check(dir, texts); err != nil {

@@ -23,7 +23,7 @@ func (c *caller) orderAndFollow(o order, v viewing) bool {
 	return c.follow(v)
 }
 
-// watchOne orders a generation and watches it to its end, which takes longer than the trouble.
+// watchOne orders a generation that takes longer than the trouble, and watches it to its end.
 func watchOne(s *runningFault) {
 	s.concurrently(s.next("one"), func(h *caller) {
 		h.at = s.Replica
@@ -172,7 +172,7 @@ func openTooMany(s *runningFault) {
 		switch took := time.Since(began); {
 		case err == nil:
 			s.c.note(promises.Event{Kind: promises.Exceeded, Generation: id, Text: fmt.Sprintf("%d streams of one caller were let in", open+1)})
-		case code != codes.ResourceExhausted || reason != "STREAM_QUOTA_EXCEEDED": // the error has another cause
+		case code != codes.ResourceExhausted || reason != "STREAM_QUOTA_EXCEEDED": // the stream was not rejected because of the limit
 		case took > 50*time.Millisecond:
 			s.c.note(promises.Event{Kind: promises.Exceeded, Generation: id, Text: fmt.Sprintf("the refusal of a stream took %v", took)})
 		default:
@@ -244,7 +244,7 @@ func readForeign(s *runningFault) {
 			case codes.NotFound:
 				s.count.Add(1)
 			case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal:
-			default: // this error would reveal that the generation exists
+			default: // any other error would reveal that the generation exists
 				thief.note(promises.Event{Kind: promises.Leaked, Generation: id, Text: fmt.Sprintf("%s of another tenant's generation: %v", what, err)})
 			}
 			thief.searchError(err)

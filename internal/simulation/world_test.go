@@ -83,8 +83,8 @@ type span struct {
 	id       string
 	from, to time.Duration
 	reach    reach
-	replica  string // empty if it affects all replicas
-	tenant   string // empty if it affects all tenants
+	replica  string // name of the affected replica; empty means all
+	tenant   string // name of the affected tenant; empty means all
 	fired    int
 }
 
@@ -99,7 +99,7 @@ const (
 	reachContent               // downloads
 	reachCallers               // the network between a tenant and a replica
 	reachReplica               // a process that is dead or frozen
-	reachNobody                // only the caller of the trouble itself
+	reachNobody                // only the caller for which the trouble was planned
 	reachOutage                // an outage of the catalog
 	reachVisible               // new generations, which the catalog does not return yet
 	reachRejected              // API keys, which the catalog rejects
@@ -110,7 +110,7 @@ const (
 type tenant struct {
 	name, key string
 	next      []string    // further API keys of its account, for rotations
-	endpoints []*endpoint // one for each replica
+	endpoints []*endpoint // one endpoint for each replica
 }
 
 // endpoint is a tenant's connection to a replica.
