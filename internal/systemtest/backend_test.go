@@ -57,6 +57,6 @@ func TestABackendStreamsAWatchOnToABrowser(t *testing.T) {
 				t.Errorf("the stream, which ended with %v, is\n%s", err, text)
 			}
 		}
-		_ = answer.Body.Close() // the rest of the body does not matter
+		_ = answer.Body.Close() // the test ignores the rest of the body
 	}
 }

@@ -20,7 +20,7 @@ import (
 type browser struct {
 	t       *testing.T
 	to      *os.File
-	session string // protocol session of the page
+	session string // ID of the page's protocol session
 
 	mu      sync.Mutex
 	last    int
@@ -52,7 +52,7 @@ func openBrowser(t *testing.T, scheme string) *browser {
 	command := exec.CommandContext(t.Context(), program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic",
 		"--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
 		"--remote-debugging-pipe", "--user-data-dir="+emptyProfile(t), "about:blank")
-	command.ExtraFiles = []*os.File{theirIn, theirOut} // descriptors 3 and 4, which Chromium uses for the protocol
+	command.ExtraFiles = []*os.File{theirIn, theirOut} // the child's descriptors 3 and 4, over which it receives commands and sends responses
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func (b *browser) open(scheme string) {
 // read reads the browser's messages until the pipe is closed.
 func (b *browser) read(from *os.File) {
 	documents := bufio.NewScanner(from)
-	documents.Buffer(nil, 64<<20) // a screenshot is one document
+	documents.Buffer(nil, 64<<20) // large enough for a screenshot, which is a single document
 	documents.Split(func(data []byte, _ bool) (int, []byte, error) {
 		if end := bytes.IndexByte(data, 0); end >= 0 {
 			return end + 1, data[:end], nil
@@ -129,7 +129,7 @@ func (b *browser) read(from *os.File) {
 	for documents.Scan() {
 		var m browserMessage
 		if err := json.Unmarshal(documents.Bytes(), &m); err != nil {
-			continue // the call that waits for this response will time out
+			continue // the call that waits for this message will time out
 		}
 		b.note(m)
 	}
@@ -171,7 +171,7 @@ func (b *browser) send(session, method string, params any) (<-chan browserMessag
 	}
 	answer := make(chan browserMessage, 1)
 	b.waiting[b.last] = answer
-	_, err = b.to.Write(append(text, 0)) //nolint:gosec // a command is small enough for the pipe's buffer
+	_, err = b.to.Write(append(text, 0)) //nolint:gosec // does not block, because a command fits into the pipe's buffer
 	return answer, err
 }
 

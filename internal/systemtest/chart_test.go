@@ -154,7 +154,7 @@ func TestAPodOfTheChartIsProbedWhereItListens(t *testing.T) {
 				t.Errorf("%s: port %+v, listening at %q, and the default is %s", values, p, env[settings[p.Name]], ports[p.Name])
 			}
 		}
-		// The probes must use the metrics port, because callers could use up the connections to the other ports.
+		// The probes must use the metrics port. Callers could use up the connections of the other ports.
 		const probe, other = "httpGet: {path: /", "grpc: {port"
 		if strings.Count(text, probe) != 3 || strings.Contains(text, other) {
 			t.Errorf("%s has probes other than %q", values, probe)
@@ -217,8 +217,8 @@ func TestAPodOfTheChartNeedsOneStaticSecret(t *testing.T) {
 	}
 }
 
-// TestAPodOfTheChartReachesItsCopies stores copies in a bucket with access keys, in a bucket with the role of the
-// pod, and in a volume.
+// TestAPodOfTheChartReachesItsCopies stores copies in three places: in a bucket with access keys, in a bucket with
+// the role of the pod, and in a volume.
 func TestAPodOfTheChartReachesItsCopies(t *testing.T) {
 	const keys, egress = "/etc/easel/content/credentials", "cidr: 198.51.100.0/24"
 	for set, want := range map[string]struct{ url, keys, directory string }{

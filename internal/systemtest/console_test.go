@@ -23,7 +23,7 @@ import (
 	"testing"
 	"time"
 
-	_ "modernc.org/sqlite" // reads and changes the ledger of the screenshots
+	_ "modernc.org/sqlite" // used to read and change the ledger of the screenshots
 
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/proctest"
@@ -89,7 +89,7 @@ func (s *studio) order(caller, model string, inputs map[string]any, labels map[s
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode == http.StatusTooManyRequests { // the server is overloaded
-		time.Sleep(time.Second) // delay that RetryInfo requests
+		time.Sleep(time.Second) // RetryInfo requests this delay
 		s.order(caller, model, inputs, labels)
 		return
 	}
@@ -176,7 +176,8 @@ func TestTheConsoleOrdersARenderThatBecomesAPicture(t *testing.T) {
 	s.calm(b)
 }
 
-// TestTheConsoleOrdersWithAnAPIKey follows the README: there is no callers file, and easel dev has printed the API key.
+// TestTheConsoleOrdersWithAnAPIKey follows the README: there is no callers file, and 'easel dev' has printed the API
+// key.
 func TestTheConsoleOrdersWithAnAPIKey(t *testing.T) {
 	t.Parallel()
 	chromium(t)
@@ -200,7 +201,8 @@ func TestTheConsoleOrdersWithAnAPIKey(t *testing.T) {
 	s.calm(b)
 }
 
-// sameOrder runs the commands and the program that the console shows for a render. They need only a shell and Python.
+// sameOrder runs the curl and grpcurl commands that the console shows for a render, and parses the Python program. A
+// shell function replaces grpcurl.
 func (s *studio) sameOrder(b *browser) {
 	s.t.Helper()
 	const code = `document.querySelector('pre').textContent`
@@ -523,7 +525,8 @@ func TestScreenshotsOfTheConsole(t *testing.T) {
 	}
 }
 
-// screenshots contains a window for each view. Together they cover both widths and both color schemes.
+// screenshots contains the view, the color scheme and the window size of each screenshot. Together, the screenshots
+// cover both widths and both color schemes.
 var screenshots = []struct {
 	view, scheme  string
 	width, height int
@@ -656,7 +659,7 @@ func newColorBox(colors []colorCount) colorBox {
 	return box
 }
 
-// boxes divides colors into at most most boxes. In each step, it halves the box with the largest weight.
+// boxes divides colors into a limited number of boxes. In each step, it halves the box with the largest weight.
 func boxes(all []colorCount, most int) (divided [][]colorCount) {
 	if len(all) == 0 {
 		return nil

@@ -29,7 +29,7 @@ type rpc struct {
 	name   string // "/easel.v1.GenerationService/GetGeneration"
 	input  protoreflect.MessageType
 	output protoreflect.MessageType
-	// HTTP method, path template and whether there is a body.
+	// HTTP method and path template; body reports whether the request has a body.
 	verb, path string
 	body       bool
 }
@@ -74,8 +74,8 @@ func rpcOf(t *testing.T, method protoreflect.MethodDescriptor) rpc {
 	return one
 }
 
-// request returns a valid request for a method. It has the generation ID id and, if it is an order, the idempotency
-// key key.
+// request returns a valid request for a method. It contains the given generation ID and, if it is an order, the given
+// idempotency key.
 func (r rpc) request(id, key string) proto.Message {
 	m := r.input.New()
 	fields := m.Descriptor().Fields()
@@ -107,7 +107,7 @@ func (r rpc) overGRPC(ctx context.Context, conn *grpc.ClientConn, request proto.
 	if err != nil {
 		return err.Error(), 0, err
 	}
-	_ = stream.SendMsg(request) // if it fails, RecvMsg returns the error
+	_ = stream.SendMsg(request) // if sending fails, RecvMsg returns the error
 	_ = stream.CloseSend()
 	var text strings.Builder
 	for {
@@ -153,7 +153,7 @@ func (r rpc) overREST(ctx context.Context, client *http.Client, base, id, key, t
 		return err.Error(), 0, err
 	}
 	defer answer.Body.Close()
-	all, _ := io.ReadAll(answer.Body) // if the response breaks off, the test checks the part that was received
+	all, _ := io.ReadAll(answer.Body) // if the response is cut off, the test checks the part that arrived
 	return fmt.Sprintf("%s\n%v\n%s\n%v", answer.Status, answer.Header, all, answer.Trailer), answer.StatusCode, nil
 }
 

@@ -18,7 +18,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// deployed returns the contents of all files in deploy/, by their paths in it.
+// deployed returns the contents of all files in deploy/, by their paths relative to deploy/.
 func deployed(t *testing.T) map[string]string {
 	t.Helper()
 	files, root := map[string]string{}, filepath.Join(proctest.Root, "deploy")
@@ -65,7 +65,7 @@ func TestEveryVariableBelowDeployIsASetting(t *testing.T) {
 	}
 }
 
-// port returns the port in the default of a setting.
+// port returns the port number in the default value of a setting.
 func port(t *testing.T, setting string) string {
 	t.Helper()
 	return proctest.Find(t, `\$`+setting+`,\s+default\s+[^)]*:(\d+)\)`, easel(t, nil, "serve", "--help").stdout)
@@ -264,7 +264,7 @@ func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	}
 }
 
-// copies returns the settings that another command needs to access a server's copies of results.
+// copies returns the settings of a server that another command needs to access the server's copies of results.
 func copies(server map[string]string) map[string]string {
 	named := maps.Clone(server)
 	maps.DeleteFunc(named, func(name, _ string) bool {

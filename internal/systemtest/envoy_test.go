@@ -27,7 +27,7 @@ var proxies = map[string]func(t *testing.T, env map[string]string, swaps ...[2]s
 func envoyBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxied {
 	t.Helper()
 	binary := tool(t, "envoy")
-	host := fmt.Sprintf("127.%d.%d.2", 1+rand.IntN(200), rand.IntN(256)) //nolint:gosec // any free address will do
+	host := fmt.Sprintf("127.%d.%d.2", 1+rand.IntN(200), rand.IntN(256)) //nolint:gosec // any free loopback address is suitable
 	text := readFile(t, "deploy", "envoy", "envoy.yaml")
 	for _, swap := range append([][2]string{
 		{"address: easel, port_value: 50051", socketOf(t, env["EASEL_ADDR"])},

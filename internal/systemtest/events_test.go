@@ -41,7 +41,7 @@ func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 			_, source, _ := strings.Cut(string(page), run.fence)
 			source, _, _ = strings.Cut(source, "```")
 			port := freePort(t)
-			work := filepath.Join(installed, "run-"+strings.ToLower(language)) // in the directory that contains node_modules
+			work := filepath.Join(installed, "run-"+strings.ToLower(language)) // below the directory that contains node_modules
 			if err := os.MkdirAll(work, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -95,14 +95,14 @@ func runEasel(t *testing.T, addr string, args ...string) string {
 	return got.stdout + got.stderr
 }
 
-// everyIDIsOfOne checks that each event has exactly one ID, and each ID exactly one event.
+// everyIDIsOfOne checks that each event has only one ID, and that no two events have the same ID.
 func everyIDIsOfOne(t *testing.T, told string) {
 	t.Helper()
 	ids, events := map[string]string{}, map[string]string{}
 	for _, found := range regexp.MustCompile(`(?m)^(evt_\w+) (easel\.\S+) (\S+)`).FindAllStringSubmatch(told, -1) {
 		id, event := found[1], found[2]+" "+found[3]
 		if strings.Contains(event, "budget") {
-			continue // the events of several thresholds have the same subject
+			continue // a subject has several budget events, one for each threshold
 		}
 		if ids[id] != "" && ids[id] != event || events[event] != "" && events[event] != id {
 			t.Errorf("%s is %s and %s, and %s is %s", id, ids[id], event, event, events[event])

@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// seenByDocker reports whether a file is in the build context. The last line of .dockerignore that matches the
-// file or one of its directories decides.
+// seenByDocker reports whether a file is in Docker's build context. The last line of .dockerignore that matches the
+// file or one of its directories decides this.
 func seenByDocker(lines []string, file string) bool {
 	seen := true
 	for _, line := range lines {

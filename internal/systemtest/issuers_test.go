@@ -141,7 +141,7 @@ func (f *facility) awaitAnswer(what, token string) {
 	waitFor(f.t, "response for "+what, func() bool { return f.overGRPC(token).exit == exitOK && f.overREST(token) == "ok" }, f.served.Output.String)
 }
 
-// The tokens and the key set are created by code from the Kubernetes API server.
+// Code from the Kubernetes API server creates the tokens and the key set.
 func TestServiceAccountsOfKubernetesProveCallers(t *testing.T) {
 	t.Parallel()
 	const name = "https://kubernetes.default.svc.cluster.local"

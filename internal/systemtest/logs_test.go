@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// logLine is a line in a server's log.
+// logLine contains the attributes of a server's log line that the tests check.
 type logLine struct {
 	Msg, Method, Code, Peer, Generation, Model, Order string
 	IdempotencyKey                                    string   `json:"idempotency_key"`
@@ -57,7 +57,7 @@ func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": "poster"}
 	f.request(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"route": "POST /generations", "status": 503, "body": "down", "count": 1}`)
 	order := []string{"generate", "studio/haiku", "prompt=sea", "--idempotency-key", "monday", "-q"}
-	for range 2 { // the second order repeats the first one
+	for range 2 { // the second command repeats the order of the first one
 		if got := easel(t, env, append(order, "--watch")...); got.exit != exitOK {
 			t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 		}

@@ -35,7 +35,7 @@ const readTimeout = 2 * time.Second
 // proxied is a server behind a proxy. The tests run both as separate programs.
 type proxied struct {
 	generations easelv1.GenerationServiceClient // client that connects through the proxy
-	rest        *http.Client                    // client that connects through the proxy, whatever the host
+	rest        *http.Client                    // client that connects through the proxy, whatever the host in the URL
 	key         string
 }
 
@@ -46,11 +46,11 @@ func startNginx(t *testing.T, flags ...string) proxied {
 }
 
 // nginxBefore starts nginx with deploy/nginx/easel.conf in front of the server in env. nginx listens on Unix sockets,
-// because another process could use its ports. Each pair in swaps replaces a string in the file.
+// because another process could already use its ports. Each pair in swaps replaces a string in the file.
 func nginxBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxied {
 	t.Helper()
 	binary := tool(t, "nginx")
-	dir, err := os.MkdirTemp("", "nginx") // short, because the path of a socket has a maximum length
+	dir, err := os.MkdirTemp("", "nginx") // a short path, because the length of a socket's path is limited
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func writeNginxFiles(t *testing.T, dir string, env map[string]string, swaps ...[
 func runNginx(t *testing.T, binary, dir string) {
 	t.Helper()
 	p := proctest.Start(t, os.Environ(), binary, "-p", dir, "-c", filepath.Join(dir, "nginx.conf"), "-e", "stderr", "-g", "daemon off;")
-	t.Cleanup(func() { p.Stop() }) // nginx then stops its workers too
+	t.Cleanup(func() { p.Stop() }) // stopping nginx also stops its workers
 	waitFor(t, "nginx that listens", func() bool {
 		conn, err := new(net.Dialer).DialContext(t.Context(), "unix", filepath.Join(dir, "rest"))
 		if err != nil {
@@ -131,7 +131,7 @@ func (p proxied) watchAll(t *testing.T, heartbeat time.Duration) grpc.ServerStre
 	return stream
 }
 
-// get sends a REST request through nginx, whatever the host in the URL.
+// get sends a REST request through nginx.
 func (p proxied) get(t *testing.T, path, accept string) *http.Response {
 	t.Helper()
 	request, err := http.NewRequestWithContext(p.as(t), http.MethodGet, "http://easel.example"+path, nil)
@@ -218,10 +218,10 @@ func (p proxied) order(t *testing.T, key string) string {
 	return made.GetGeneration().GetGenerationId()
 }
 
-// slowRenders contains flags with which a render takes longer than the read timeout.
+// slowRenders contains flags that make a render take longer than the read timeout.
 var slowRenders = []string{"--speed", "2"}
 
-// outlasted checks that a call took longer than the read timeout.
+// outlasted checks that a call took at least as long as the read timeout.
 func outlasted(t *testing.T, began time.Time) {
 	t.Helper()
 	if lasted := time.Since(began); lasted < readTimeout {
@@ -288,7 +288,7 @@ func TestNginxReachesAnEaselThatHasACertificate(t *testing.T) {
 		"EASEL_TLS_CERT_FILE": certFile, "EASEL_TLS_KEY_FILE": keyFile,
 	})
 	env := map[string]string{"EASEL_ADDR": served.Address(t, "grpc"), "REST": served.Address(t, "http"), "EASEL_API_KEY": key}
-	p := nginxBefore(t, env, [][2]string{ // the changes that comments in the file recommend
+	p := nginxBefore(t, env, [][2]string{ // changes that comments in easel.conf recommend
 		{"grpc://", "grpcs://"},
 		{"http://", "https://"},
 		{"#tls ", ""},

@@ -105,8 +105,8 @@ func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 	}
 }
 
-// mostPanelsAreAnswered runs all queries on the dashboard, which must be valid. It reports whether at least two thirds
-// of them return data. The others are about events that do not occur in the test.
+// mostPanelsAreAnswered runs the queries of all panels on the dashboard, which must be valid. It reports whether at
+// least two thirds of the queries return data. The other queries are about events that do not occur in the test.
 func (p *prometheus) mostPanelsAreAnswered() bool {
 	p.t.Helper()
 	text, err := os.ReadFile(filepath.Join(proctest.Root, "deploy", "grafana", "easel.json"))

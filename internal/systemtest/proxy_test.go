@@ -80,7 +80,7 @@ func (p *connectProxy) requests() ([]*http.Request, string) {
 	return p.asked, p.sent.String()
 }
 
-// catalogFor starts a catalog that uses TLS and a host name if secure is true, and plain HTTP otherwise.
+// catalogFor starts a catalog. If secure is set, the catalog uses TLS and a host name. Otherwise, it uses plain HTTP.
 func catalogFor(t *testing.T, secure bool) (catalog *httptest.Server, trust string) {
 	t.Helper()
 	catalog = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// commands lists all programs in the PATH of .ci/publish. With them the script cannot build anything, and it
-// downloads only from the test.
+// commands lists all programs in the PATH of .ci/publish. With these programs, the script cannot build anything. It
+// downloads only from the test's servers.
 var commands = strings.Fields("bash env curl jq gpg gpgconf zip unzip node tar gzip openssl base64 sha512sum sha256sum sha1sum md5sum " +
 	"sed awk grep cut cat cp tee mkdir mktemp rm seq sleep dirname")
 
@@ -82,7 +82,7 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// packages returns minimal versions of the packages that make builds.
+// packages returns minimal versions of the packages that `make` builds.
 func packages(t *testing.T) map[string]string {
 	t.Helper()
 	wheel := zipped(t, map[string]string{"easel_grpc-1.2.3rc1.dist-info/METADATA": "Metadata-Version: 2.4\nName: easel-grpc\nVersion: 1.2.3rc1\n" +
@@ -151,8 +151,8 @@ func (p *publishing) run(t *testing.T, environment map[string]string) (said stri
 	return string(out), err == nil
 }
 
-// addresses returns the environment of the publishing job, with the addresses of the simulated registries. Only
-// Maven Central needs secrets in it.
+// addresses returns the environment of the publishing job, with the addresses of the simulated registries. Maven
+// Central is the only registry that needs secrets in the environment.
 func (p *publishing) addresses() map[string]string {
 	url := p.registries.URL
 	return map[string]string{

@@ -17,8 +17,8 @@ import (
 // shippedCollector is the path of the Collector's configuration in deploy/.
 const shippedCollector = "deploy/otel/collector.yaml"
 
-// forThisMachine adapts the configuration to a test: it uses free ports, exports to the test, and sends batches
-// almost at once. Unlike in deploy/, metrics use the exporter of the traces.
+// forThisMachine adapts the shipped configuration to a test: it uses free ports, exports to the test, and sends
+// batches almost at once. Unlike in deploy/, metrics and traces share an exporter.
 const forThisMachine = `
 receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:0"}, http: {endpoint: "127.0.0.1:0"}}}}
 processors: {batch: {timeout: 50ms}}
@@ -57,7 +57,7 @@ func TestARealCollectorHandsOnTheTraceOfAJobAndTheMetrics(t *testing.T) {
 	if code := s.served.Stop(); code != exitOK {
 		t.Fatalf("easel exited with %d\n%s", code, s.served.Stderr)
 	}
-	if code := between.Stop(); code != 0 { // before the Collector exits, it forwards everything that it has received
+	if code := between.Stop(); code != 0 { // the Collector forwards all received data before it exits
 		t.Fatalf("the Collector exited with %d\n%s", code, between.Stderr)
 	}
 	if strings.Contains(s.served.Stderr.String(), "OpenTelemetry reports an error") {

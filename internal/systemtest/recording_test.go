@@ -36,7 +36,7 @@ func TestRecordingOfTheCommandLine(t *testing.T) {
 	}
 	var lines []string
 	for _, line := range recorded {
-		// The script command must be the one in util-linux, because others lack these options.
+		// The script command must be from util-linux, because other versions lack these options.
 		command := exec.CommandContext(t.Context(), script, "-qec", fmt.Sprintf("stty cols %d; ./%s", recordedColumns, line), os.DevNull)
 		command.Dir = work
 		command.Env = proctest.Environ(map[string]string{"EASEL_ADDR": dev["EASEL_ADDR"], "EASEL_API_KEY": dev["EASEL_API_KEY"], "TERM": "xterm"})
@@ -52,10 +52,10 @@ func TestRecordingOfTheCommandLine(t *testing.T) {
 	}
 }
 
-// shown returns the lines that stay on a terminal. Text that follows a live line replaces it.
+// shown returns the lines that remain on a terminal. A live line is replaced by the text that follows it.
 func shown(output string) (lines []string) {
 	for line := range strings.SplitSeq(strings.TrimRight(strings.ReplaceAll(output, "\r\n", "\n"), "\n"), "\n") {
-		parts := strings.Split(line, "\x1b[J") // erases the live line
+		parts := strings.Split(line, "\x1b[J") // this code erases the live line
 		lines = append(lines, parts[len(parts)-1])
 	}
 	return lines

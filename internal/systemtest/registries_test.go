@@ -92,7 +92,7 @@ func startRegistries(t *testing.T) *registries {
 func (r *registries) makeKey(t *testing.T) {
 	t.Helper()
 	home := gpgHome(t)
-	write(t, filepath.Join(home, "gpg-agent.conf"), "s2k-count 65536\n") // slow hashing of the passphrase is not necessary in a test
+	write(t, filepath.Join(home, "gpg-agent.conf"), "s2k-count 65536\n") // a test does not need slow hashing of the passphrase
 	r.gpg(t, home, "--passphrase", passphrase, "--quick-gen-key", "Easel <easel@easel.example>", "ed25519", "sign", "never")
 	r.signingKey = r.gpg(t, home, "--passphrase", passphrase, "--armor", "--export-secret-keys")
 	r.publicKey = r.gpg(t, home, "--armor", "--export")
@@ -140,8 +140,8 @@ func (r *registries) refuse(w http.ResponseWriter, q *http.Request, status int) 
 	w.WriteHeader(status)
 }
 
-// identityFor returns an identity token with readable claims. According to them, the repository is private, because a
-// package from a public repository needs a provenance statement, which only GitHub can sign.
+// identityFor returns an identity token with readable claims. They declare the repository private, because a public
+// repository would need a provenance statement, which only GitHub can sign.
 func identityFor(audience string) string {
 	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"aud": "` + audience + `", "repository_visibility": "private"}`))
 	return "e30." + claims + ".secret-signature"

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The server's loops look for due work all the time. Each of their queries must belong to the trace of a call or a
+// The server's loops query the ledger for due work all the time. Each query must belong to the trace of a call or a
 // job, or have no span.
 func TestOnlyCallsAndWorkAreRootsOfTraces(t *testing.T) {
 	t.Parallel()
@@ -27,8 +27,8 @@ func TestOnlyCallsAndWorkAreRootsOfTraces(t *testing.T) {
 	}
 }
 
-// work runs a server until it has served calls, polled, resolved an order of unknown outcome, and failed to deliver an
-// event.
+// work runs a server until it has served calls, polled, resolved an order whose outcome was unknown, and failed to
+// deliver an event.
 func work(t *testing.T, ledger string, collector *collector) {
 	t.Helper()
 	f := newCatalog(t, 1, "--speed", "10")

@@ -88,7 +88,7 @@ func (p *parrot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.answer(w, r, mode, key)
 }
 
-// repeated returns an error body that contains the API key. media is its media type.
+// repeated returns an error body of the given media type that contains the API key.
 func repeated(media, key string) string {
 	encoded := base64.StdEncoding.EncodeToString([]byte("Bearer " + key))
 	switch media {
@@ -104,7 +104,7 @@ func (p *parrot) answer(w http.ResponseWriter, r *http.Request, state, key strin
 	extra := fmt.Sprintf(`"note":%[1]q,"apiKey":%[1]q,%[1]q:1,"deep":[{"a":["use %[1]s"]},{%[1]q:"x"}],"encoded":%[2]q`, key, base64.StdEncoding.EncodeToString([]byte(key)))
 	id := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 	if order := r.Header.Get("Idempotency-Key"); order != "" {
-		id = order // each order has its own generation
+		id = order // each order creates its own generation
 	}
 	record := fmt.Sprintf(`{"id":%[4]q,"modelId":%[1]q,"status":%[2]q,"costCents":1,"inputs":{"prompt":%[1]q},"textOutput":%[1]q,"failureMessage":"for %[1]s","contentType":%[1]q,"contentUrl":"https://x.invalid/%[1]s",%[3]s}`,
 		key, map[bool]string{true: key, false: state}[state == "key"], extra, id)
@@ -212,7 +212,7 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // this generation does not exist
 			calls.Go(func() {
 				seen, messages, err := one.overGRPC(bearing(t, token, limit), conn, one.request(id, key))
-				isFeed := strings.HasSuffix(one.name, "/WatchEvents") // a feed does not end on its own, and callers with forwarded API keys have no feed
+				isFeed := strings.HasSuffix(one.name, "/WatchEvents") // excluded, because a feed does not end on its own, and callers with forwarded API keys have no feed
 				if mode == "succeeded" && !isFeed && (messages == 0 || err != nil) {
 					t.Errorf("%s, %s: no response to search: %v", mode, one.name, err)
 				}

@@ -45,7 +45,7 @@ func TestWhatIsSpentIsCountedOnceForAKeyThatTheProcessKnowsAndAgainAfterARestart
 	if spent() != 0 {
 		t.Errorf("the metric shows %v cents before the first order", spent())
 	}
-	order() // a repeat, which the new process cannot recognize from the catalog's response
+	order() // a repeat of the order; the catalog's response does not show the new process that it is a repeat
 	if charged := before - f.balance(); charged != cost || spent() != cost {
 		t.Errorf("an order that was repeated to a new process cost %v cents, and the metric of this process shows %v", charged, spent())
 	}

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil { // more than there are processors, because the tests mostly wait for processes
+	if err := flag.Set("test.parallel", "8"); err != nil { // more than the number of processors, because the tests mostly wait for processes
 		panic(err)
 	}
 	os.Exit(proctest.Main(m))
@@ -74,8 +74,8 @@ func tool(t *testing.T, names ...string) string {
 	return ""
 }
 
-// waitFor waits until there returns true, but at most 30 s. what describes the condition in the failure
-// message, and said returns further output for it.
+// waitFor waits until there returns true, but at most 30 s. In the failure message, what describes the condition, and
+// the result of said is appended.
 func waitFor(t *testing.T, what string, there func() bool, said func() string) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !there(); time.Sleep(50 * time.Millisecond) {

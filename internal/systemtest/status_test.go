@@ -51,7 +51,7 @@ func newCatalog(t *testing.T, keys int, flags ...string) *facility {
 	return f
 }
 
-// serveShared starts a server with a shared API key, which is the first one, and the given callers file.
+// serveShared starts a server with the given callers file. The server shares the first API key.
 func (f *facility) serveShared(callers, ledger string, more map[string]string) {
 	f.t.Helper()
 	env := map[string]string{"EASEL_UPSTREAM_KEY_FILE": fileOf(f.t, f.keys[0]), "EASEL_CALLERS_FILE": callers, "EASEL_LEDGER_URL": ledger}

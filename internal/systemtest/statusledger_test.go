@@ -137,7 +137,7 @@ func TestTheAdminAddressNamesNoTeamToNobody(t *testing.T) {
 	}
 }
 
-// look requests a page at the admin address without a token.
+// look requests a page from the admin address without a token.
 func (f *facility) look(path string) (code int, text string) {
 	f.t.Helper()
 	answer, err := http.Get("http://" + f.admin + path)
@@ -162,8 +162,8 @@ func TestManyStatusPagesAskTheLedgerSeldom(t *testing.T) {
 		f.request(http.MethodGet, "http://"+f.admin+"/status.json", "")
 	}
 	took := time.Since(began)
-	// To get the status, the server reads the ledger with 3 statements. Its background jobs execute at most 10
-	// statements a second.
+	// For a new status, the server reads the ledger with 3 statements. Its background jobs execute at most 10
+	// statements per second.
 	if most := 3*(2+took/(5*time.Second)+took/(15*time.Second)) + 10*(3+took/time.Second); asked()-before > float64(most) {
 		t.Errorf("200 pages needed %.0f statements, more than %d", asked()-before, int(most))
 	}

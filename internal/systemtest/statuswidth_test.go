@@ -24,7 +24,8 @@ const fullStatus = `(status => {
 	return status;
 })`
 
-// lostCells is a JavaScript expression that finds table cells that are partly hidden, or whose heading is.
+// lostCells is a JavaScript expression that finds table cells that are partly hidden, and cells whose heading is
+// hidden.
 const lostCells = `(() => {
 	const seen = box => box.width > 0 && box.height > 0 && box.left >= 0 && box.right <= document.documentElement.clientWidth;
 	const lost = [...document.querySelectorAll('td')].filter(td => {

@@ -49,7 +49,7 @@ func hangingCatalog(t *testing.T) (url string, ordered <-chan struct{}) {
 	t.Helper()
 	orders, release := make(chan struct{}, 100), make(chan struct{})
 	catalog := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet { // the request that verifies the API key
+		if r.Method == http.MethodGet { // this request verifies the API key
 			_, _ = io.WriteString(w, `{"balanceCents":100}`)
 			return
 		}
@@ -84,7 +84,7 @@ func TestADeadCollectorAndAHangingOrderDoNotHoldTheExit(t *testing.T) { // fault
 	}
 	took := time.Since(began)
 	<-cut
-	if took > 10*time.Second { // TestStopContinuesWithoutAStuckStage measures the time of each stage
+	if took > 10*time.Second { // a rough limit, because TestStopContinuesWithoutAStuckStage measures the time of each stage
 		t.Errorf("the exit took %v", took)
 	}
 	if len(connected) == 0 {

@@ -19,7 +19,7 @@ import (
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-// callersTrace is the trace ID in the caller's calls.
+// callersTrace is the trace ID that the caller sends with its calls.
 const callersTrace = "0af7651916cd43dd8448eb211c80319c"
 
 // traced is a server that exports its traces.

@@ -34,8 +34,8 @@ func programOf(t *testing.T, commit string) string {
 	return program
 }
 
-// An older server starts first, then a current one runs next to it, then only the current one, and finally only the
-// older one. Each finds the orders of the others, and the journal stays consistent.
+// The test starts an older server, starts a current one next to it, stops the older one, and finally replaces the
+// current server with an older one. Each server finds the orders of the other, and the journal stays consistent.
 func TestAnUpgradeAndTheWayBack(t *testing.T) {
 	if *upgradeFrom == "" {
 		t.Skip("takes minutes; .ci/nightly runs this test")
