@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// panel is a panel on the dashboard. Its description is the text of the metric in its first query.
+// panel is a panel on the dashboard. It has the same description as the metric in its first query.
 type panel struct {
 	title, unit string // unit is a Grafana unit
 	kind        string // "timeseries" or "stat"
 	queries     []query
-	bad         float64 // value from which a stat is red; zero means never
+	bad         float64 // value at which a stat turns red; zero means never
 }
 
 // query is a query of a panel. Its expression is usually generated from the table of metrics.
@@ -28,7 +28,7 @@ type row struct {
 	panels []panel
 }
 
-// where selects the replicas that are chosen on the dashboard.
+// where selects the series of the replicas that are chosen on the dashboard.
 const where = `job=~"$job",instance=~"$instance"`
 
 // named returns the metric with the given name, and panics if the table does not contain it.
@@ -40,7 +40,7 @@ func named(name string) Metric {
 	return Table[at]
 }
 
-// labels returns the names of labels as Prometheus spells them. It panics if the metric lacks one of them.
+// labels returns label names in Prometheus's spelling. It panics if the metric lacks one of the labels.
 func labels(m Metric, names []string) string {
 	texts := make([]string, len(names))
 	for i, name := range names {
@@ -254,7 +254,7 @@ func drawn(p panel, id int, at object) object {
 	}
 	defaults := object{"unit": p.unit, "min": 0, "thresholds": object{"mode": "absolute", "steps": steps}}
 	if p.title == "Budget" {
-		delete(defaults, "min") // may be negative, because a budget can be overdrawn
+		delete(defaults, "min") // no minimum, because the value is negative if a budget is overdrawn
 	}
 	return object{
 		"type": p.kind, "title": p.title, "id": id, "gridPos": at, "datasource": source, "description": named(p.queries[0].metric).Text,

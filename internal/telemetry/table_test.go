@@ -66,8 +66,8 @@ func TestEachRowOfTheTableCanBeReadAndStandsOnce(t *testing.T) {
 	}
 }
 
-// Names of metrics follow the conventions of OpenTelemetry. They do not contain the unit, and Easel's own metrics
-// start with "easel.".
+// Metric names follow the conventions of OpenTelemetry. They do not contain units. Easel's own metrics start with
+// "easel.".
 func TestNamesOfMetricsFollowTheConventions(t *testing.T) {
 	units := regexp.MustCompile(`(^|[._])(cents?|bytes?|seconds?|ms|millis\w*|minutes?|total|ratio|percent)($|[._])`)
 	ours := regexp.MustCompile(`^easel(\.[a-z][a-z_]*)+$`)

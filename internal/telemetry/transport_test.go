@@ -104,7 +104,7 @@ func TestAFailedRequestMakesTheSpanAnError(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			exporter := record(t)
-			_ = send(t, UpstreamTransport(test.base, slog.New(slog.DiscardHandler)), "http://catalog.test") // fails; the test checks only the span
+			_ = send(t, UpstreamTransport(test.base, slog.New(slog.DiscardHandler)), "http://catalog.test") // the request fails; the test checks only its span
 			spans := exporter.GetSpans()
 			if len(spans) != 1 || spans[0].Status.Code != codes.Error {
 				t.Errorf("spans: %+v", spans)
