@@ -36,10 +36,10 @@ type caller struct {
 	client   easelv1.GenerationServiceClient
 	rest     promises.REST
 	later    []*easelv1.CreateGenerationRequest // orders of unknown outcome
-	placed   []*easelv1.CreateGenerationRequest // orders with a generation
+	placed   []*easelv1.CreateGenerationRequest // orders for which the caller received a generation
 }
 
-// outcome is the outcome of an order, as far as its caller knows.
+// outcome is the outcome of an order, as far as the caller knows it.
 type outcome int
 
 const (
@@ -124,8 +124,8 @@ func (c *caller) next() *easelv1.CreateGenerationRequest {
 	return orderOf(c.world.last[c.team])
 }
 
-// try sends an order once. If its outcome is unknown, the caller will repeat it or, if there is a ledger, may abandon
-// it. Without a ledger, no other process would complete an abandoned order.
+// try sends an order once. If the outcome is unknown, the caller repeats the order later. If there is a ledger, the
+// caller sometimes abandons the order instead. Without a ledger, no other process would complete an abandoned order.
 func (c *caller) try(ctx context.Context, request *easelv1.CreateGenerationRequest) error {
 	outcome, err := c.ask(ctx, request)
 	switch {
@@ -151,7 +151,8 @@ func (c *caller) try(ctx context.Context, request *easelv1.CreateGenerationReque
 	return nil
 }
 
-// isKilledHearing may kill the facade right after it has returned a generation. It reports whether it did so.
+// isKilledHearing may kill the facade right after the facade has returned a generation. It reports whether it killed
+// the facade.
 func (c *caller) isKilledHearing() bool {
 	newest := c.newest.Load()
 	if newest == nil {
@@ -166,8 +167,8 @@ func (c *caller) note(e promises.Event) {
 	c.world.record.Add(e)
 }
 
-// ask sends an order, records the response and returns the outcome. It returns an error if this response is wrong for
-// every order.
+// ask sends an order, records the response and returns the outcome. It returns an error if no order may get this
+// response.
 func (c *caller) ask(ctx context.Context, request *easelv1.CreateGenerationRequest) (outcome, error) {
 	order, since := request.GetIdempotencyKey(), c.world.record.Since()
 	c.note(promises.Event{Kind: promises.Ordered, Text: order})
@@ -204,8 +205,8 @@ func (c *caller) create(ctx context.Context, request *easelv1.CreateGenerationRe
 	return answer.GetGeneration(), err
 }
 
-// retryable reports whether a caller may retry with the same key after an error. There is no legitimate reason for
-// other errors, because all orders are valid and the balance is sufficient.
+// retryable reports whether a caller may retry with the same key after an error. Other errors must not occur, because
+// all orders are valid and the balance is sufficient.
 func retryable(err error) bool {
 	st := status.Convert(err)
 	switch service.Reason(st) {
@@ -238,7 +239,7 @@ func (c *caller) look(ctx context.Context) error {
 	ctx = bearing(ctx, c.world.tokens[c.team])
 	c.world.work.Go(func() {
 		for ; ctx.Err() == nil; pauseFor(ctx, 20*time.Millisecond) {
-			c.watchEverything(ctx) // repeated, because it may fail and ends after ten seconds
+			c.watchEverything(ctx) // called in a loop, because it may fail and ends after ten seconds
 		}
 	})
 	for ; !c.world.isCalm() && ctx.Err() == nil; pauseFor(ctx, 50*time.Millisecond) {
@@ -249,10 +250,10 @@ func (c *caller) look(ctx context.Context) error {
 	return nil
 }
 
-// see records that a caller has received a generation.
+// see records that the caller has received a generation.
 func (c *caller) see(g *easelv1.Generation) {
 	c.note(promises.Event{Kind: promises.Listed, Generation: g.GetGenerationId()})
-	if g.GetOwner() != c.team && g.GetOwner() != "" { // while the database is unavailable, a watch of everything omits the owner
+	if g.GetOwner() != c.team && g.GetOwner() != "" { // a watch of everything omits the owner while the database is unavailable
 		c.note(promises.Event{Kind: promises.Leaked, Generation: g.GetGenerationId(), Text: "it is shown as a generation of " + g.GetOwner()})
 	}
 }

@@ -25,7 +25,7 @@ func (w *world) toDatabase(near *net.TCPConn, owner *supervisor) {
 		up.Close()
 		near.Close()
 	})
-	for typed := 0; s.request(owner, typed); typed = 1 { // the first message of a connection has no type
+	for typed := 0; s.request(owner, typed); typed = 1 { // typed is 0 for the first message of a connection, which has no type
 	}
 }
 
@@ -83,7 +83,7 @@ func (s *session) answer() bool {
 	return err == nil
 }
 
-// draw returns a fault for a commit, or nil. Before the first commit, it always returns nil.
+// draw returns a fault for a commit, or nil. It returns nil until a facade has sent a commit over this connection.
 func (s *session) draw(at stage) *fault {
 	if s.facade.Load() == nil {
 		return nil

@@ -20,9 +20,9 @@ type stage int
 const (
 	requesting   stage = iota // a relay has received a facade's request to the catalog
 	responding                // the relay has received the catalog's response
-	sending                   // as requesting, but the request is an order
-	sendingLarge              // as sending, but the kernel cannot accept the order in one piece
-	answering                 // as responding, but for an order
+	sending                   // like requesting, but the request is an order
+	sendingLarge              // like sending, but the kernel cannot accept the order in one piece
+	answering                 // like responding, but the response is to an order
 	returning                 // the relay to a caller has received the successful response to an order
 	returned                  // the caller has received the response
 	committing                // a relay has received a facade's commit
@@ -30,7 +30,7 @@ const (
 	posting                   // the receiver of a team has received an event
 )
 
-// passes contains, for each stage, approximately how often it is passed per order.
+// passes contains the approximate number of times that an order passes each stage.
 var passes = map[stage]float64{
 	requesting: 2, responding: 2, sending: 1, sendingLarge: 1. / largeEvery, answering: 1, returning: 1, returned: 1, committing: 4, committed: 4,
 }
@@ -49,8 +49,8 @@ const (
 	receiverFaults
 )
 
-// fault is a row in the table of faults. When its stage is reached, a part of the message is forwarded, and an action
-// is performed. Usually, the connection is then closed.
+// fault is a row in the table of faults. When a message reaches the stage, a part of the message is forwarded, and
+// then an action is performed. Afterwards, the connection is closed unless continues is set.
 type fault struct {
 	name      string
 	group     group
@@ -58,7 +58,7 @@ type fault struct {
 	part      func(m message) int    // returns the number of bytes that are forwarded before the action
 	act       func(x *exchange) bool // performs the action and reports whether the fault has happened
 	continues bool                   // whether the connection stays open
-	rare      bool                   // whether the fault takes long, so that it should be rare
+	rare      bool                   // whether the fault takes a long time and should therefore be rare
 }
 
 // faults is the table of faults. A name that starts with an ID, such as K1, refers to the list in
@@ -107,7 +107,7 @@ type exchange struct {
 	facade   *process
 	catalog  *process
 	near     *net.TCPConn  // connection from the sender of the request
-	dropped  io.Reader     // connection from which the fault blackHole discards all bytes
+	dropped  io.Reader     // source of the bytes that the fault blackHole discards
 	unread   *bufio.Reader // rest of the request
 	size     int           // size of the request body in bytes
 	over     chan struct{} // closed when PostgreSQL closes the connection
@@ -124,15 +124,15 @@ func startOfBody(m message) int { return len(m.head) + rand.IntN(16<<10) }
 func killFacade(x *exchange) bool  { return x.facade.kill() }
 func killCatalog(x *exchange) bool { return x.catalog.kill() }
 
-// killWriter kills a facade while it writes a request. It reports whether the facade had not yet passed the complete
-// request to the kernel.
+// killWriter kills a facade that is writing a request. It reports whether it did so before the facade had passed the
+// complete request to the kernel.
 func killWriter(x *exchange) bool {
 	first := x.facade.kill()
 	rest, _ := io.Copy(io.Discard, x.unread)
 	return first && int(rest) < x.size-16<<10
 }
 
-// killCatalogSoon kills the catalog at a random time in the near future. An order takes about as long.
+// killCatalogSoon kills the catalog at a random time in the next few milliseconds. An order takes about as long.
 func killCatalogSoon(x *exchange) bool {
 	x.world.work.Go(func() {
 		time.Sleep(rand.N(4 * time.Millisecond)) // random, so that the catalog is killed at any point of the order
@@ -145,14 +145,14 @@ func closeConnection(*exchange) bool { return true }
 
 func resetConnection(x *exchange) bool { return x.near.SetLinger(0) == nil }
 
-// blackHole drops all bytes until the connection is closed or no further faults should happen.
+// blackHole drops all bytes until the connection is closed or the faults end.
 func blackHole(x *exchange) bool {
 	defer context.AfterFunc(x.world.storm, func() { x.near.Close() })()
 	_, _ = io.Copy(io.Discard, x.dropped)
 	return true
 }
 
-// stallTime is longer than a transaction may block other transactions.
+// stallTime is longer than the time for which a transaction may block others.
 const stallTime = 12 * time.Second
 
 // silenceCommit drops all bytes in both directions until PostgreSQL aborts the transaction.
@@ -190,8 +190,8 @@ func (w *world) happened() map[group]float64 {
 }
 
 // share returns the probability that a fault happens when its stage is passed. It keeps the number of faults in each
-// group proportional to the number of orders. Otherwise, a slow machine would spend all its time on faults, because
-// callers repeat their orders after each of them. The caller must hold w.mu.
+// group proportional to the number of orders. Without this proportion, a slow machine would spend all its time on
+// faults, because callers repeat their orders after each fault. The caller must hold w.mu.
 func (w *world) share(f *fault, happened float64) float64 {
 	if f.at == posting {
 		return 1. / 8

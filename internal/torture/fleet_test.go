@@ -103,7 +103,7 @@ type fleet struct {
 	watchers []*watcher
 	work     sync.WaitGroup
 	began    time.Time
-	starts   int // number of times that replicas were started
+	starts   int // number of times that a replica was started
 
 	mu       sync.Mutex
 	replicas []*process
@@ -308,7 +308,7 @@ func (f *fleet) end() {
 		f.t.Error(b)
 	}
 	took := time.Since(f.began)
-	late := f.starts * int(renewal.Seconds()) // after a start, the polls exceed the rate until the other replicas know about the new one
+	late := f.starts * int(renewal.Seconds()) // after a start, the replicas exceed the poll rate until they know about the new one
 	n, most := f.meter.since(f.began), fleetRate*(took.Seconds()+float64(late)+1)
 	f.t.Logf("%d watches of %d generations, %d streams; %d requests in %.0f s, where %.0f are allowed",
 		len(f.watchers), len(f.ids), f.streams(), n, took.Seconds(), most)

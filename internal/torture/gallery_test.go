@@ -152,8 +152,8 @@ func (g *gallery) count(query string) (n int) {
 	return n
 }
 
-// awaitCopies waits until the ledger contains the wanted number of copies. If no copy is added for five seconds,
-// callers read their unfinished generations.
+// awaitCopies waits until the ledger contains the wanted number of copies. If no copy is added for five seconds, it
+// reads the unfinished generations, as their callers could do.
 func (g *gallery) awaitCopies(want int, within time.Duration) {
 	g.Helper()
 	end, last, grown := time.Now().Add(within), 0, time.Now()
@@ -172,7 +172,8 @@ func (g *gallery) awaitCopies(want int, within time.Duration) {
 }
 
 // comeBack reads the generations whose end is not in the ledger, as their callers could do. A killed process may have
-// delivered an end that it did not record, and the settlement job reads only ten generations per minute.
+// delivered an end without recording it. The settlement job would take too long, because it reads only ten
+// generations per minute.
 func (g *gallery) comeBack() {
 	g.Helper()
 	var missing sql.NullString
@@ -241,7 +242,7 @@ func (g *gallery) wanted(ids ...string) map[string]string {
 	return wanted
 }
 
-// upstream returns the digest of a result, which it reads from the catalog without the proxy.
+// upstream reads a result from the catalog without the proxy, and returns its digest.
 func (g *gallery) upstream(id string) (digest string, err error) {
 	client, err := catalog.New(catalog.Config{BaseURL: "http://" + g.catalog.http + sandbox.BasePath, Transport: http.DefaultTransport})
 	if err != nil {

@@ -26,7 +26,7 @@ func (p *process) ownsPeerOf(conn net.Conn) bool {
 	})
 }
 
-// peerSocket returns the number of the socket at the other end of a connection.
+// peerSocket returns the socket number of the other end of a connection.
 func peerSocket(conn net.Conn) (string, error) {
 	table, err := os.Open("/proc/net/tcp")
 	if err != nil {

@@ -34,8 +34,7 @@ type process struct {
 	killed            atomic.Bool
 }
 
-// kill sends SIGKILL and waits until the process has exited. It reports whether no earlier call killed the
-// process.
+// kill sends SIGKILL and waits until the process has exited. It reports whether this is the first call of kill.
 func (p *process) kill() bool {
 	first := !p.killed.Swap(true)
 	p.Kill()
@@ -44,7 +43,7 @@ func (p *process) kill() bool {
 
 // pauseProcess stops the process for the given time, and then continues it.
 func (p *process) pauseProcess(d time.Duration) {
-	_ = p.Signal(syscall.SIGSTOP) // fails if the process has exited
+	_ = p.Signal(syscall.SIGSTOP) // has no effect if the process has exited
 	select {
 	case <-time.After(d):
 	case <-p.Exited():
@@ -58,8 +57,8 @@ func (p *process) tail() string {
 	return text[max(0, len(text)-4096):]
 }
 
-// start starts the program with only the given environment. It waits until the output matches each pattern, and
-// stores the matched texts.
+// start starts the program with exactly the given environment. It waits until the output matches each pattern, and
+// stores the text that matched.
 func start(t *testing.T, env, words []string, patterns map[string]func(p *process) *string) (*process, error) {
 	p := &process{Process: proctest.Start(t, env, append([]string{proctest.Easel(t)}, words...)...)}
 	for pattern, set := range patterns {

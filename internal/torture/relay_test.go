@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// relay listens on a port, calls carry for each connection, and returns the address.
+// relay listens on a free port, calls carry for each connection, and returns the address.
 func (w *world) relay(t *testing.T, config net.ListenConfig, carry func(near *net.TCPConn)) string {
 	t.Helper()
 	listener, err := config.Listen(w.ctx, "tcp", "127.0.0.1:0")
@@ -40,8 +40,8 @@ func (w *world) relay(t *testing.T, config net.ListenConfig, carry func(near *ne
 	return listener.Addr().String()
 }
 
-// narrow sets a small maximum segment size and a small receive buffer. The kernel then accepts only a few bytes at a time, so it takes
-// a while to write a large order.
+// narrow sets a small maximum segment size and a small receive buffer. The kernel then accepts only a few bytes at a
+// time, so writing a large order takes a while.
 func narrow(_, _ string, raw syscall.RawConn) (err error) {
 	failed := raw.Control(func(fd uintptr) {
 		err = errors.Join(syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, 536),
@@ -53,8 +53,8 @@ func narrow(_, _ string, raw syscall.RawConn) (err error) {
 // orderLine is the start of the request line of an order.
 var orderLine = []byte("POST /api/v1/api/catalog/generations ")
 
-// largeBody is more than the kernel accepts in a single write from a facade to a relay. The facade is therefore still writing when the
-// relay receives the first bytes.
+// largeBody is a number of bytes that is too large for a single write from a facade to a relay. The facade is
+// therefore still writing when the relay receives the first bytes.
 const largeBody = 256 << 10
 
 // toCatalog forwards a connection from one of the facades to the catalog.

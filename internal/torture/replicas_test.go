@@ -30,7 +30,7 @@ func TestReplicasKeepAllWatches(t *testing.T) {
 		happens  func(f *fleet)
 	}{
 		{"that divide the rate of polls", 4, (*fleet).divide},
-		{"behind a pooler in transaction mode", 4, func(f *fleet) { // the first start creates the schema, which needs a session of its own
+		{"behind a pooler in transaction mode", 4, func(f *fleet) { // starts to use the pooler later, because the first start creates the schema, which needs a session of its own
 			f.use(f.postgres.Pool(f.t, strings.TrimPrefix(f.url.Path, "/")))
 			f.replaceAll()
 			f.divide()

@@ -30,8 +30,8 @@ const (
 	resultReplica = 2
 )
 
-// TestEachResultIsCopiedOnceWhateverIsKilled copies results while it kills Easel, a real store and the catalog. Then
-// it downloads all results from the copies, and erases them.
+// TestEachResultIsCopiedOnceWhateverIsKilled copies results while it kills replicas of Easel, a real store and the
+// catalog. Then it downloads all results from the copies, and erases them.
 func TestEachResultIsCopiedOnceWhateverIsKilled(t *testing.T) {
 	began, g := time.Now(), openGallery(t)
 	var ids []string

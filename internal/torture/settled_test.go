@@ -28,17 +28,18 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// Limits for the time after the last fault: until every order has an outcome, until it is settled after its
-// generation was read, and until its events are delivered, which are due a minute after its end. The limits are long,
-// because thousands of orders may wait on a busy machine.
+// Limits for the time after the last fault. knownWithin is the time until every order has an outcome. settledWithin
+// is the time until every order is settled after its generation was read. deliveredWithin is the time until the
+// orders' events are delivered, which are due a minute after the end. The limits are long, because thousands of
+// orders may wait on a busy machine.
 const (
 	knownWithin     = 3 * time.Minute
 	settledWithin   = time.Minute
 	deliveredWithin = 3 * time.Minute
 )
 
-// settle waits until all orders are settled and all events are delivered. It returns the record of the run, which
-// includes the truth.
+// settle waits until all orders are settled and all events are delivered. It returns the record of the run, including
+// the truth.
 func (w *world) settle() (run promises.Run, err error) {
 	account, err := w.settledAccount()
 	if err != nil {
@@ -54,7 +55,7 @@ func (w *world) settle() (run promises.Run, err error) {
 		IsShared: true, HasLedger: true, HasEvents: true, Begin: w.record.Begin, Healed: w.record.Since(), End: time.Hour, Events: w.record.Sorted(),
 		Limits: w.limits, Receivers: map[string]bool{}, IsCaller: func(owner, caller string) bool { return caller == owner+"-service" },
 	}
-	run.End += run.Healed // at this time, an event that has not arrived is late
+	run.End += run.Healed // an event that has not arrived by this time is late
 	for _, team := range receivers {
 		run.Receivers[team] = true
 	}
@@ -115,7 +116,7 @@ func (w *world) none(what, condition string, within time.Duration) (took time.Du
 	}
 }
 
-// query executes a query over a connection without faults and calls scan for each row.
+// query executes a query over a connection that has no faults, and calls scan for each row.
 func (w *world) query(query string, scan func(*sql.Rows) error) error {
 	db, err := w.openLedger()
 	if err != nil {
@@ -135,8 +136,8 @@ func (w *world) query(query string, scan func(*sql.Rows) error) error {
 	return rows.Err()
 }
 
-// readUnsettled reads each unsettled generation on behalf of its owner, because a replica by itself reads only ten of
-// them per minute.
+// readUnsettled reads each unsettled generation on behalf of its owner. Without these reads, a replica would read
+// only ten of them per minute.
 func (w *world) readUnsettled() error {
 	var reads errgroup.Group
 	reads.SetLimit(8)
@@ -161,8 +162,8 @@ func (c *caller) read(generation string) error {
 	return nil
 }
 
-// readLedger reads the orders and budgets from the ledger. If an order failed and was then refunded, its failure is a
-// separate version.
+// readLedger reads the orders and budgets from the ledger. If an order failed and was then refunded, readLedger adds
+// the failure as a separate version.
 func (w *world) readLedger(run *promises.Run) error {
 	orders := w.query(`SELECT id, owner, caller, upstream_key, api_key, COALESCE(generation_id, ''), state, reserved_cents, COALESCE(cost_cents, -1), refunded_cents,
 		unconfirmed_cents, settled, status, deleted, order_time, failed_time FROM orders ORDER BY order_time`, func(rows *sql.Rows) error {
@@ -194,7 +195,7 @@ func (w *world) readLedger(run *promises.Run) error {
 const eventSecret = "whsec_dG9ydHVyZSBzaWducyBldmVyeSBldmVudCB3aXRoIHRoaXM="
 
 // receiver receives the events of all teams. In a short run, most events are due after the other faults have ended.
-// Its own faults can therefore happen later too, but only to its first requests.
+// The receiver's own faults may therefore happen later, but only to its first requests.
 type receiver struct {
 	world *world
 	url   string
@@ -204,7 +205,7 @@ type receiver struct {
 	all   []promises.Arrival
 }
 
-// troubledPosts is the number of requests to which faults can happen.
+// troubledPosts is the number of first requests to which faults can happen.
 const troubledPosts = 100
 
 func startReceiver(w *world) *receiver {
@@ -242,7 +243,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// take records an event. It ignores budget events without a fault, because the ledger has only the final amounts.
+// take records an event. It ignores correct budget events, because the ledger contains only the final amounts.
 func (r *receiver) take(a promises.Arrival) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// tunnel forwards connections until it goes dark. From then on, it drops the bytes of all open connections, and of
-// connections that are opened while it is dark.
+// tunnel forwards connections until it goes dark. Then it drops the bytes of all connections that are open, and of
+// those that are opened while it is dark.
 type tunnel struct {
 	address string
 
@@ -91,7 +91,7 @@ func (tun *tunnel) darken() {
 	}
 }
 
-// light allows new connections to pass. Connections that were dark stay dark.
+// light allows new connections to pass again. Connections that were dark stay dark.
 func (tun *tunnel) light() {
 	tun.mu.Lock()
 	defer tun.mu.Unlock()

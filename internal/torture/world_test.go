@@ -38,8 +38,8 @@ var (
 	limit              = flag.Duration("limit", 3*time.Minute, "Maximum duration of a test.")
 )
 
-// The teams share an API key. The budget of the last team is too small for all its orders. Only the teams in receivers
-// have a receiver; the events of other teams are written, but not sent.
+// The teams share an API key. The last team's budget is too small for all its orders. Only the teams in receivers
+// have a receiver. Events of the other teams are written but not sent.
 var (
 	teams     = []string{"studio", "shop", "press", "blog"}
 	receivers = []string{"studio", "shop"}
@@ -47,14 +47,14 @@ var (
 
 const (
 	ampleCents  = 50_000_000
-	scarceCents = 15 // for each 100 orders; at least 25 of them belong to the last team, and each costs at least a cent
+	scarceCents = 15 // budget for each 100 orders, of which at least 25 belong to the last team and cost at least a cent each
 )
 
 // world contains all parts of a run.
 type world struct {
 	t       *testing.T
-	ctx     context.Context //nolint:containedctx // when it is done, all connections are closed
-	storm   context.Context //nolint:containedctx // when it is done, no further faults happen
+	ctx     context.Context //nolint:containedctx // closes all connections when it is done
+	storm   context.Context //nolint:containedctx // ends the faults when it is done
 	calm    func()
 	orders  float64 // wanted number of orders
 	goal    map[group]float64
@@ -174,7 +174,7 @@ func (w *world) run(callers int, settle func() (promises.Run, error)) {
 	t, began := w.t, time.Now()
 	ctx, cancel := context.WithCancel(w.ctx)
 	defer cancel()
-	var running errgroup.Group // waits for the processes; an unexpected exit cancels the run
+	var running errgroup.Group // supervises the processes; an unexpected exit cancels the run
 	for _, k := range append(w.facades, w.catalog) {
 		running.Go(func() error {
 			defer cancel()
@@ -253,7 +253,7 @@ func (w *world) story(b promises.Broken) string {
 // The test kills processes at every crash point of an order (faults K1, K2, K3, K4, K5, K6 and S1), and cuts connections.
 // Sometimes two callers concurrently send the same key to two facades (faults K8 and S4).
 func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
-	t.Parallel() // other tests mostly wait
+	t.Parallel() // runs in parallel, because the other tests mostly wait
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
 	defer cancel()
 	w := newWorld(ctx, t, 2, *orders, map[group]float64{
@@ -277,7 +277,7 @@ func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
 // TestTheLedgerEqualsTheCatalogsAccountsWhateverIsKilled runs three facades, and kills any process, including PostgreSQL,
 // at any point. Callers repeat or abandon their orders (faults K1, K3, K4, S1, T3 and T4).
 func TestTheLedgerEqualsTheCatalogsAccountsWhateverIsKilled(t *testing.T) {
-	t.Parallel() // other tests mostly wait
+	t.Parallel() // runs in parallel, because the other tests mostly wait
 	if runtime.GOOS != "linux" {
 		t.Skip("only on Linux can the test find the facade that has a connection")
 	}
