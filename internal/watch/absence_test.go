@@ -114,8 +114,8 @@ func TestA404ThatIsNotTheCatalogsOwnIsAnOutage(t *testing.T) { // fault M4
 	})
 }
 
-// A 404 means that a generation is gone only if another read succeeds. If only reads of the account succeed,
-// that is sufficient.
+// A 404 proves that a generation is gone only if another read succeeds. A successful read of the account is
+// sufficient.
 func TestAnAbsenceNeedsAnotherReadThatIsAnswered(t *testing.T) { // fault M4
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		s := b.watch("a")
@@ -183,7 +183,7 @@ func TestAGenerationThatWeDeletedStaysDeleted(t *testing.T) {
 		b.watch("a")
 		pass(time.Second)
 		b.hub.Deleted(context.Background(), tenant, "a")
-		b.hub.Observe(context.Background(), tenant, b.up.record("a", queued).Version(), true) // the response of a read that was in flight
+		b.hub.Observe(context.Background(), tenant, b.up.record("a", queued).Version(), true) // response to a read that was in flight during the deletion
 		s := b.watch("a")
 		pass(0)
 		b.wantStates(s, "deleted")

@@ -32,7 +32,7 @@ type upstream struct {
 	delay       time.Duration        // delay of every call
 	listDelay   time.Duration        // additional delay of list calls
 	listed      func(id string) bool // selects the listed generations; nil means all
-	restless    bool                 // whether a detail of the records changes with every list call
+	restless    bool                 // whether every list call changes a detail of the records
 	lists       int
 	read        map[string]int // number of reads by ID
 	times       []time.Time    // time of each call
@@ -63,7 +63,7 @@ func (u *upstream) callTimes() []time.Time {
 
 func (u *upstream) calls() int { return len(u.callTimes()) }
 
-// reads returns the smallest and the largest number of reads of any given ID.
+// reads returns the minimum and the maximum number of reads per ID.
 func (u *upstream) reads(ids []string) (least, most int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -273,7 +273,7 @@ func (b *bench) watchWith(ctx context.Context, req watch.Request) *seen {
 	return s
 }
 
-// pass sleeps for d, and then waits until all work that is due has finished.
+// pass sleeps for d and then waits until all due work has finished.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

@@ -46,7 +46,7 @@ func (u *skewed) List(ctx context.Context, cred catalog.Credential, since time.T
 }
 
 // polled watches a generation that fails after a minute and is refunded nine minutes later. The catalog's clock is
-// ahead of the hub's clock by the duration by. polled returns the states that the watch receives and the number of
+// ahead of the hub's clock by the given duration. polled returns the states that the watch receives and the number of
 // requests.
 func polled(t *testing.T, by time.Duration) (states []string, polls int) {
 	synctest.Test(t, func(t *testing.T) {

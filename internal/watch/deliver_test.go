@@ -59,7 +59,7 @@ func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 			}
 			pass(time.Second)
 			hub.Observe(ctx, tenant, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()}.Version(), true)
-			cancel() // some watches have received nothing yet
+			cancel() // some watches have not received anything yet
 			synctest.Wait()
 		})
 	}

@@ -145,7 +145,7 @@ func TestADeliveryThatBlocksAfterASlowOneEndsItsWatch(t *testing.T) { // fault L
 func TestAWorkerThatIsBetweenTwoTurnsEndsNobodysWatch(t *testing.T) {
 	d := &dispatcher{}
 	one := &delivery{dispatcher: d, watcher: &watcher{stall: time.Second}}
-	w := &worker{serving: one} // a worker that has just finished its delivery
+	w := &worker{serving: one} // this worker has just finished its delivery
 	d.worker, w.timer = w, time.NewTimer(time.Hour)
 	d.inspect(w)
 	if d.worker != nil || one.stallTimer != nil {

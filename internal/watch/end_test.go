@@ -75,7 +75,7 @@ func TestAnEndThatIsSoonerThanAHeartbeatComesInTime(t *testing.T) {
 		for i := range 6 {
 			beats(fmt.Sprint(i), 40*time.Minute+time.Duration(i)*time.Minute)
 		}
-		pass(time.Minute) // the next watch's heartbeat will be due after all others
+		pass(time.Minute) // the next watch starts later, so its heartbeat is due after all others
 		fails := beats("6", time.Hour)
 		pass(time.Minute)
 		b.up.set("6", failed)

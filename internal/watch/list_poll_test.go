@@ -106,7 +106,7 @@ func TestAWatchOfEverythingCoversNamedUnlistedGenerationsToo(t *testing.T) {
 		if !slices.Equal(s.look().caughtUp, []int{2}) {
 			b.t.Errorf("caught up %v", s.look().caughtUp)
 		}
-		b.up.with(func(u *upstream) { u.listed = nil }) // now both are listed, but each must be delivered only once
+		b.up.with(func(u *upstream) { u.listed = nil }) // from now on, the list contains both, but each must be delivered only once
 		pass(20 * time.Second)
 		for _, id := range []string{"listed", "hidden"} {
 			b.up.set(id, succeeded)
@@ -151,7 +151,7 @@ func TestKnownGenerationsThatTheListHasDroppedAreReadOnceAndWithinTheBudget(t *t
 		if least, most := b.up.reads(ids); least != 1 || most != 1 {
 			b.t.Errorf("each generation was read %d to %d times, want once", least, most)
 		}
-		if n := busiest(b.up.callTimes(), 10*time.Second); n > 5*10+5+1 { // the rate for ten seconds, and a burst of one second
+		if n := busiest(b.up.callTimes(), 10*time.Second); n > 5*10+5+1 { // the poll rate for ten seconds, and a burst of one second
 			b.t.Errorf("%d polls within 10 s", n)
 		}
 	})

@@ -102,7 +102,7 @@ func TestAWatchOfOrdersThatBeginsLateGetsRecentOrders(t *testing.T) {
 		early := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
 		pass(time.Millisecond)
 		b.hub.Placed(recent)
-		late := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}}) // its list of orders does not contain the recent order yet
+		late := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}}) // this watch's list of orders does not contain the recent order yet
 		pass(time.Millisecond)
 		b.hub.Placed(recent)
 		pass(10 * time.Second)
@@ -138,7 +138,7 @@ func TestForeignOrdersCostAWatchOfOrdersNothing(t *testing.T) { // fault D9
 		}
 		own := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{}, Listed: []string{"own"}})
 		foreign := placed(nil, ids)
-		for range 5 { // each iteration reports all orders, as a read of the ledger does
+		for range 5 { // each iteration reports all orders again, as each read of the ledger does
 			b.hub.Placed(foreign)
 			pass(time.Minute)
 		}

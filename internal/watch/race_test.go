@@ -15,12 +15,12 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Everything in a race happens at one of a few instants, so that many events coincide.
+// All events of a race happen at one of a few instants, so that many of them coincide.
 const (
 	raceTick  = 10 * time.Millisecond
 	raceTicks = 40
 	// raceLasts is the time after the last tick in which all watches must end. It is much longer than the delay of a
-	// poll, and shorter than the heartbeat interval, because a heartbeat would hide a missed wake-up.
+	// poll. It is shorter than the heartbeat interval, because a heartbeat would hide a missed wake-up.
 	raceLasts = 5 * time.Second
 )
 
@@ -31,7 +31,7 @@ type finish struct {
 }
 
 // racing is a catalog whose generations end at given times. Its responses are delayed, and every second response
-// contains the state from the start of the request.
+// contains the state at the start of the request.
 type racing struct {
 	upstream
 	finishes map[string]finish // ends of the generations by ID
@@ -175,7 +175,7 @@ func TestAWatchThatBeginsAsItsGenerationEndsGetsTheEnd(t *testing.T) { // fault 
 	if os.Getenv("EASEL_SOAK") != "" {
 		races = 1_000_000
 	}
-	const generations = 50 // each with two watches
+	const generations = 50 // with two watches each
 	var r raced
 	for n := range races / (2 * generations) {
 		r.race(t, uint64(n), generations)

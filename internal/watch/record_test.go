@@ -16,7 +16,7 @@ import (
 // records is a ledger that may be unavailable.
 type records struct {
 	mu     sync.Mutex
-	off    func(context.Context) // called by each attempt while the ledger is unavailable; nil if it is available
+	off    func(context.Context) // called by each attempt to record states while the ledger is unavailable; nil if the ledger is available
 	states []string
 	tries  int
 	before func(catalog.Credential, Sighting) // called before a state is recorded, without the lock
@@ -97,13 +97,13 @@ func (h *Hub) follow(t *testing.T, id string, deliver func(catalog.State)) {
 func TestEachNewStateIsRecordedOffEveryLock(t *testing.T) {
 	up := &shelf{states: map[string]catalog.State{"a": catalog.StateQueued}}
 	inRecords(t, up, func(t *testing.T, hub *Hub, ledger *records) {
-		ledger.before = func(cred catalog.Credential, s Sighting) { hub.Peek(cred, s.ID) } // would deadlock if the hub held one of its locks
+		ledger.before = func(cred catalog.Credential, s Sighting) { hub.Peek(cred, s.ID) } // would deadlock if the hub held a lock now
 		ctx := t.Context()
 		hub.follow(t, "a", func(catalog.State) {})
 		time.Sleep(10 * time.Second)
 		up.set("a", catalog.StateFailed)
 		time.Sleep(20 * time.Second)
-		hub.Created(ctx, testCred, catalog.Generation{ID: "b", State: catalog.StateQueued}, "m", time.Now()) // called after every order
+		hub.Created(ctx, testCred, catalog.Generation{ID: "b", State: catalog.StateQueued}, "m", time.Now()) // as after every order
 		hub.Created(ctx, testCred, catalog.Generation{ID: "c", State: catalog.StateFailed}, "m", time.Now())
 		running := catalog.Generation{ID: "d", State: catalog.StateRunning, ObserveTime: time.Now()}
 		hub.Observe(ctx, testCred, running.Version(), false) // not recorded, because the ledger already has the state

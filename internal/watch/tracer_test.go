@@ -130,7 +130,7 @@ func TestAPollCarriesTheOrderAndTheWatchesThatItServesUpToSixteen(t *testing.T) 
 		for i := range 30 {
 			watch(fmt.Sprint("watch ", i), "a")
 		}
-		synctest.Wait() // the first poll is not due yet
+		synctest.Wait() // waits for the watches; the first poll is not due yet
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 	})
@@ -182,7 +182,7 @@ func TestAnUpdateNamesThePollOrTheCallThatFoundIt(t *testing.T) {
 	heard := observed(t, map[string]catalog.State{"a": catalog.StateQueued, "b": catalog.StateQueued}, func(hub *Hub, up *shelf, _ *notebook, watch func(string, ...string)) {
 		watch("one", "a")
 		watch("two", "b")
-		time.Sleep(time.Second / 2) // both have been read, and their next polls are not due yet
+		time.Sleep(time.Second / 2) // long enough to read both generations, but too short for their next polls
 		synctest.Wait()
 		up.set("a", catalog.StateSucceeded)
 		up.set("b", catalog.StateSucceeded)
