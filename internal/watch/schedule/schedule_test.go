@@ -14,7 +14,7 @@ var usual = Bounds{time.Second, 10 * time.Second}
 // durations is a distribution of generations' durations.
 type durations struct {
 	name  string
-	paper float64 // number of requests for each generation if the distribution is known and the mean delay is 1 s
+	paper float64 // number of requests per generation, for a known distribution and a mean delay of 1 s
 	draw  func(r *rand.Rand) float64
 }
 
