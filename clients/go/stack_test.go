@@ -32,7 +32,8 @@ type (
 	manyStream     = grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
 )
 
-// script handles each call with the next function of a list. After the last function, it calls the last one again.
+// script handles each call with the next function in the list for its method, and all further calls with the last
+// one.
 type script struct {
 	easelv1.UnimplementedGenerationServiceServer
 	creates   []func(*easelv1.CreateGenerationRequest) error
