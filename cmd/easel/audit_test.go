@@ -269,7 +269,7 @@ func TestTheKeyOfAnOperatorDoesNotLeaveInTheClear(t *testing.T) {
 	}
 }
 
-// waitUntil waits until is returns true. The test fails after 20 seconds.
+// waitUntil waits until a condition is true. The test fails after 20 seconds.
 func waitUntil(t *testing.T, is func() bool) {
 	t.Helper()
 	limit, ticks := time.After(20*time.Second), time.NewTicker(20*time.Millisecond)

@@ -160,7 +160,7 @@ func TestEveryFaultHasATestThatNamesIt(t *testing.T) {
 
 var faultID = regexp.MustCompile(`\b[UKNCLIXSATM][1-9][0-9]?\b`)
 
-// testsByFault returns the names of all tests by the fault IDs in their comments.
+// testsByFault maps each fault ID to the names of the tests whose comments contain it.
 func testsByFault(t *testing.T) map[string][]string {
 	t.Helper()
 	tests := map[string][]string{}
@@ -205,8 +205,8 @@ func eachTest(t *testing.T, visit func(name, comment string)) {
 	}
 }
 
-// commentedTests returns the tests in a file. The value of each test is the comment above it, followed by the comment on its
-// first line.
+// commentedTests maps the name of each test in a file to its comments: the comment above the test, followed by the
+// comment on its first line.
 func commentedTests(files *token.FileSet, file *ast.File) map[string]string {
 	behind := map[int]string{}
 	for _, group := range file.Comments {

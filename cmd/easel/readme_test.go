@@ -250,7 +250,8 @@ func tagsOf(command reflect.Type) string {
 	return tags.String()
 }
 
-// pageLine returns the words of the first line, on any page, that starts with prefix. It omits the program's name.
+// pageLine returns the words of a line on any page that starts with prefix. It omits the first word, which is the
+// name of the program.
 func pageLine(t *testing.T, prefix string) []string {
 	t.Helper()
 	for _, text := range pages(t) {

@@ -14,7 +14,7 @@ import (
 // sending contains the packages that create errors for callers.
 var sending = []string{"auth", "service", "server", "rest", "crossorigin"}
 
-// inspectSending calls visit with each syntax node in these packages and its parent.
+// inspectSending calls visit with each syntax node in the packages in sending, and with the parent of the node.
 func inspectSending(t *testing.T, visit func(path string, node, around ast.Node)) {
 	t.Helper()
 	for _, name := range sending {

@@ -31,7 +31,7 @@ func TestASharedKeyFollowsItsFile(t *testing.T) { // faults X1, X2
 			}
 		}
 		want("at first", "first")
-		replace("other\r\n") // the keys have the same length
+		replace("other\r\n") // the new key is as long as the old one
 		want("within the second", "first")
 		time.Sleep(time.Second)
 		want("after a second", "other")

@@ -118,7 +118,7 @@ func request(t *testing.T, method, url, text string, header ...string) (answer *
 	for n := 0; n < len(header); n += 2 {
 		r.Header.Set(header[n], header[n+1])
 	}
-	r.Host = r.Header.Get("Host") // if it is empty, the host of the URL is sent
+	r.Host = r.Header.Get("Host") // without a Host header, the host in the URL is sent
 	if answer, err = http.DefaultClient.Do(r); err == nil {
 		defer answer.Body.Close()
 		body, err = io.ReadAll(answer.Body)
