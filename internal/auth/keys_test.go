@@ -245,7 +245,7 @@ func TestASlowIssuerHoldsUpNoOther(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); v.ReadKeys(t.Context()) }()
 	<-began
-	for { // until the keys of the second issuer are loaded
+	for { // waits until the keys of the second issuer are loaded
 		_, _, err := v.verify(key.sign(t, claims(nil), nil))
 		if err == nil {
 			break

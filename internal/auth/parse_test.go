@@ -12,7 +12,7 @@ func TestEveryFaultOfAFileIsToldWithItsLine(t *testing.T) {
 		name  string
 		text  string
 		lines []int
-		words []string // expected parts of the messages
+		words []string // words that the error messages must contain
 	}{
 		{"an empty file", "", []int{1}, []string{"wrong file: A mapping with the callers"}},
 		{"a comment alone", "# nobody\n", []int{1}, []string{"wrong file"}},
