@@ -36,7 +36,7 @@ func TestContentArrivesWholeFromAnyOffset(t *testing.T) {
 					}
 					want := "video/x-film"
 					if offset == len(film) && !h.noRange {
-						want = "" // the catalog rejects this range, and its response does not describe the file
+						want = "" // the catalog rejects this range with a response that does not describe the file
 					}
 					if content.Offset != int64(offset) || content.ContentType != want || content.Etag != strongEtag(h.etag) {
 						t.Errorf("got %+v", content)

@@ -52,7 +52,7 @@ func newTestClient(t testing.TB, transport http.RoundTripper) *Client {
 	return c
 }
 
-// calls contains a function for each route, which sends a request to it.
+// calls contains, for each route, a function that sends a request to the route.
 var calls = map[string]func(context.Context, *Client) error{
 	opAccount: func(ctx context.Context, c *Client) error { _, err := c.Account(ctx, testCredential); return err },
 	opModels:  func(ctx context.Context, c *Client) error { _, err := c.Models(ctx, testCredential); return err },

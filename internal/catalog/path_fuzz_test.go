@@ -32,8 +32,8 @@ func FuzzAnIDIsOneSegmentOfItsPathOrRefused(f *testing.F) { // fault I3
 	})
 }
 
-// checkTarget parses a request's target as a catalog does. It checks the route, and that the identifier in the
-// target is the given one.
+// checkTarget parses a request's target as a catalog does. It checks the route and compares the identifier in the
+// target with id.
 func checkTarget(t *testing.T, r *http.Request, id string) {
 	t.Helper()
 	target, err := url.ParseRequestURI(r.URL.RequestURI())

@@ -26,7 +26,7 @@ const (
 
 var small = json.RawMessage(`{"prompt":"a quiet sea","size":"64x40"}`)
 
-// bench is a client of its own sandbox.
+// bench is a sandbox and a client of this sandbox.
 type bench struct {
 	*catalog.Client
 	t    *testing.T
@@ -49,7 +49,7 @@ func open(t *testing.T, cfg sandbox.Config, key sandbox.KeyConfig) *bench {
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
-		_ = box.Close() // closed before the server, because faults may still delay responses
+		_ = box.Close() // must close before the server does, because injected faults may still delay responses
 		server.Close()
 	})
 	b := &bench{t: t, box: box, url: server.URL + sandbox.BasePath}

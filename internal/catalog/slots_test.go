@@ -45,8 +45,8 @@ func TestAWaitForASlotIsNoSilenceOfTheCatalog(t *testing.T) { // fault A8
 	})
 }
 
-// hangingCatalog returns a client of a catalog that never responds if the path contains "slow" or if the idempotency
-// key starts with it.
+// hangingCatalog returns a client of a catalog that never responds to a request if its path contains "slow" or its
+// idempotency key starts with "slow".
 func hangingCatalog(t *testing.T) *Client {
 	w := &wire{answer: func(_ int, r *http.Request, conn net.Conn) {
 		if strings.Contains(r.URL.Path, "slow") || strings.HasPrefix(r.Header.Get("Idempotency-Key"), "slow") {
