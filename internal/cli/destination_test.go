@@ -41,7 +41,7 @@ func TestAPlaceThatTakesNoFileIsToldBeforeAnythingIsOrdered(t *testing.T) {
 }
 
 func TestAResultThatIsPaidForAndDidNotArriveIsFetchedNotOrderedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // the retries of the download would take time
+	synctest.Test(t, func(t *testing.T) { // virtual time, because the retries of the download take a while
 		made := render("gen_1", succeeded)
 		made.Result = &easelv1.Generation_File{File: &easelv1.FileResult{ContentType: "image/png"}}
 		content := newContent()

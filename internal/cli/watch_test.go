@@ -29,13 +29,13 @@ func failing(code codes.Code, reason string, details ...protoadapt.MessageV1) er
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel"}, details...)
 }
 
-// unsent returns the error about an order that the server has not sent to the catalog.
+// unsent returns the error for an order that the server has not sent to the catalog.
 func unsent(code codes.Code, reason string, details ...protoadapt.MessageV1) error {
 	metadata := map[string]string{"order_outcome": "not_placed_by_this_call"}
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel", Metadata: metadata}, details...)
 }
 
-// notPlaced returns the error about an order that does not exist according to the ledger.
+// notPlaced returns the error for an order that, according to the ledger, does not exist.
 func notPlaced(code codes.Code, reason string) error {
 	metadata := map[string]string{"order_outcome": "not_placed"}
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel", Metadata: metadata})
