@@ -28,7 +28,7 @@ type script struct {
 	Answers  []answer          // answers to consecutive calls; the last answer repeats
 	Requests []map[string]any  // fields of each call's message; null means that a field is not set
 	Most     int               // maximum number of calls, if it is not len(Requests)
-	Prints   []string          // expected lines, without repeated lines
+	Prints   []string          // expected lines of the output; repeated lines are compared only once
 	Attempts int               // maximum number of attempts for the call; zero means the default
 	TLS      bool              // whether the server uses TLS, with its own certificate
 	Dead     bool              // whether no server listens at the address
@@ -101,7 +101,8 @@ func TestEveryHelperPlaysTheScripts(t *testing.T) {
 	}
 }
 
-// everyError returns a script with one order for each reason and code, whose name is part of the order's idempotency key.
+// everyError returns a script with one order for each reason and each code. The idempotency key of an order contains
+// the name of the reason or code.
 func everyError(table errorTable) script {
 	s := script{Name: "every error has its class", Call: []string{"order"}}
 	add := func(name string, row remedy, fails failure) {

@@ -96,7 +96,7 @@ func restartUnder(t *testing.T, dir string, command []string) {
 		must(t)(run.Await(0, `(QUEUED)`, patience))
 		return run
 	}
-	start().Kill() // the next run must resume the order from its journal, or find it by its key
+	start().Kill() // the next run must find the order, either in its journal or by the idempotency key
 	s.awaitWatches(t, 0)
 	run := start()
 	for _, end := range []func(*proctest.Process){func(p *proctest.Process) { p.Stop() }, (*proctest.Process).Kill} {
