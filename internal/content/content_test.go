@@ -185,8 +185,8 @@ func TestBrokenReadOfACopyCanBeResumed(t *testing.T) {
 	}
 }
 
-// Strings that the database would reject must be recorded in a valid form. Otherwise, the result would be
-// copied again.
+// Strings that the database would reject must be recorded in a valid form. Otherwise, the outcome could not be
+// recorded, and the result would be copied again.
 func TestWordsThatAreNoTextAreRecorded(t *testing.T) {
 	onEach(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.kind = "image/\xff\x00png" + strings.Repeat("ä", 200) })

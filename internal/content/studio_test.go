@@ -116,7 +116,7 @@ type trouble struct {
 	refuse error                    // error with which all requests fail; nil if they succeed
 	full   bool                     // whether writes fail
 	stall  bool                     // whether requests hang
-	locked string                   // part of the names of objects that cannot be deleted; empty if all can
+	locked string                   // objects whose names contain this text cannot be deleted; empty if all can
 	cut    error                    // error that reads return after half of the object
 	lie    func(data []byte) []byte // replaces the bytes that are read; may be nil
 	puts   int
