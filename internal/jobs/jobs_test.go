@@ -50,7 +50,7 @@ func (o *office) exec(statement string) {
 	proctest.Exec(o, o.url, statement)
 }
 
-// add writes an owner's jobs, all in the same line.
+// add writes jobs for an owner. All of them are in the same line.
 func (o *office) add(owner, line string, refs ...string) {
 	o.Helper()
 	for _, ref := range refs {
@@ -86,7 +86,7 @@ func (o *office) await(runs int) {
 	}
 }
 
-// kind returns a kind of jobs that calls do.
+// kind returns a job kind. Its jobs are run by do.
 func (o *office) kind(do func(context.Context, ledger.Job) (ledger.Outcome, error)) jobs.Kind {
 	return jobs.Kind{Name: "test", Slots: 4, RetryShare: 2, MinRetry: 10 * time.Millisecond, MaxRetry: time.Second, Do: do}
 }
