@@ -99,7 +99,7 @@ func TestAnInterruptedCopyLeavesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, to string) {
 		from := "sqlite:" + filepath.Join(t.TempDir(), "from.db")
 		lived(t, from, 40)
-		for _, at := range []string{"movements", "audit"} { // interrupted while a table is copied, and after the last table
+		for _, at := range []string{"movements", "audit"} { // table at which the copy is interrupted: while it is copied, or after the last table
 			interrupted, cancel := context.WithCancel(t.Context())
 			if _, _, err := copyLedger(interrupted, from, to, func(table string, rows int64) {
 				if table == at && (rows > 0 || at == "audit") {
