@@ -252,7 +252,7 @@ func (w *world) repeat(row uint8) {
 	}
 }
 
-// leased records that a replica has acquired a lease.
+// leased changes the world as if a replica had acquired a lease.
 func (w *world) leased(n int, row uint8, order Order, called bool) {
 	w.rows[row] = order
 	w.replicas[n] = replica{at: checking, row: row, lease: uint8(order.Leases), called: called}
@@ -378,7 +378,7 @@ func (w world) answer(n int, also func(func(*world))) {
 	})
 }
 
-// elsewhere adds the worlds that can follow events outside the replicas.
+// elsewhere adds the worlds that can follow an event outside the replicas.
 func (w world) elsewhere(also func(func(*world))) {
 	for row := range w.written {
 		if w.late[row] {
@@ -445,9 +445,9 @@ func (w *world) quotes() bool { return w.replicas[0].at == writing || w.replicas
 // calm reports whether no request is in flight.
 func (w *world) calm() bool { return w.late == [mostRows]bool{} }
 
-// quiet adds the worlds that can follow after a long time. The resend window ends, even while a replica is paused. After
-// that, when nothing is in flight, the catalog may forget the key, which it remembers for longer than the window. An
-// operator may check the account now and decide later.
+// quiet adds the worlds that can follow after a long time. The resend window ends, even while a replica is paused.
+// Afterwards, when nothing is in flight, the catalog may forget the key, which it remembers for longer than the
+// window. An operator may check the account now and decide later.
 func (w world) quiet(also func(func(*world))) {
 	if w.written == 0 {
 		return
