@@ -121,7 +121,7 @@ func TestALateThrottleDoesNotLengthenTheNextPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, late := limiter.New(8), limiter.Result{Outcome: limiter.Throttled}
 		first, second, third := acquire(t, l, limiter.Request{}), acquire(t, l, limiter.Request{}), acquire(t, l, limiter.Request{})
-		for _, p := range []*limiter.Permit{first, second, third} { // all of them started before the pause
+		for _, p := range []*limiter.Permit{first, second, third} { // these requests started before the pause
 			p.Release(late)
 		}
 		if got := time.Until(l.State().Paused); got != time.Second {
