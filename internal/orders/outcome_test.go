@@ -47,7 +47,7 @@ func TestOutcomeOfAFailedOrder(t *testing.T) { // fault A10
 	rows := map[string]struct {
 		steps []step
 		want  orders.Outcome // expected outcome if knowsAll is false
-		open  bool           // whether the outcome is unknown in all ways
+		open  bool           // whether the outcome is unknown with every API key and ledger
 	}{
 		"a cap in the catalog's form":      {steps: []step{{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}}, want: definite},
 		"no connection":                    {steps: []step{noDial}, want: nothingLeft},
