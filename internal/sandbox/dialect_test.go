@@ -116,7 +116,7 @@ func hear(spoken map[string]bool, v any) {
 	}
 }
 
-// plain removes separators and differences in case from a word.
+// plain converts a word to lower case and removes its separators.
 func plain(word string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(word))
 }

@@ -97,7 +97,7 @@ func TestAHangEndsWithTheClient(t *testing.T) {
 	sh.leaveWhen(fault, 1, http.MethodGet, "/generations", "")
 	sh.leaveWhen(fault, 2, http.MethodPost, "/generations", "")
 	sh.do("GET", "/generations", "").want(t, 200, "")
-} // Close of the server checks that the handlers have ended
+} // the server's Close returns only after all handlers have ended
 
 // leaveWhen sends a request and disconnects when the fault has fired the given number of times.
 func (sh *account) leaveWhen(fault *sandbox.Injected, fired int, method, path, idempotency string) {
@@ -169,7 +169,7 @@ func TestAnOversizedBodyIsStreamed(t *testing.T) {
 	}
 }
 
-// content creates a result file and returns its path and bytes.
+// content orders a file, waits until the file is finished, and returns its path and bytes.
 func (sh *account) content() (path string, whole []byte) {
 	id := sh.create(small)
 	sh.await(id, "succeeded")
