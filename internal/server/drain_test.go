@@ -111,7 +111,7 @@ func TestHealthTellsServingAndDraining(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		synctest.Wait() // the server has started
+		synctest.Wait() // waits until the server has started
 		for _, service := range []string{"", "easel.v1.AccountService", "easel.v1.ModelService", "easel.v1.GenerationService"} {
 			answer, err := health.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: service})
 			if err != nil || answer.GetStatus() != grpc_health_v1.HealthCheckResponse_SERVING {

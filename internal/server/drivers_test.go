@@ -22,11 +22,11 @@ import (
 type caller interface {
 	// call sends a unary call. method is a name such as "GenerationService/GetGeneration".
 	call(ctx context.Context, method string, req, resp proto.Message) error
-	// watch calls each for every message until the watch ends.
+	// watch calls the function each for every message until the watch ends.
 	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
-	// watchMany calls each for every message until the watch ends or each returns false.
+	// watchMany calls the function each for every message until the watch ends or each returns false.
 	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) (more bool)) error
-	// events calls each for every message until the stream ends or each returns false.
+	// events calls the function each for every message until the stream ends or each returns false.
 	events(ctx context.Context, req *easelv1.WatchEventsRequest, each func(*easelv1.WatchEventsResponse) (more bool)) error
 	// download returns the received bytes, even if the download fails.
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error)

@@ -309,7 +309,7 @@ func TestAConsumerThatIsKilledSeesEachEventInOrder(t *testing.T) {
 			observed(s, id, isDeleted)
 		}
 	})
-	random := rand.New(rand.NewPCG(51, 51)) //nolint:gosec // a test repeats its choices
+	random := rand.New(rand.NewPCG(51, 51)) //nolint:gosec // a fixed seed, so that each run makes the same choices
 	req := sinceTheBeginning()
 	seen, ids, repeated := map[string][]string{}, map[string]bool{}, 0
 	ctx, leave := context.WithTimeout(t.Context(), time.Minute)

@@ -86,8 +86,8 @@ func (c restCaller) events(ctx context.Context, req *easelv1.WatchEventsRequest,
 	return messages(c, c.request(ctx, "GenerationService/WatchEvents", req), &easelv1.WatchEventsResponse{}, each)
 }
 
-// messages decodes every line of a stream and calls each with the message, until each returns false. The messages have the
-// type of empty.
+// messages decodes every line of a stream into a message of the type of empty. It calls the function each for every
+// message until each returns false.
 func messages[M proto.Message](c restCaller, r *http.Request, empty M, each func(M) bool) error {
 	err := c.lines(r, func(line []byte) error {
 		m, _ := empty.ProtoReflect().New().Interface().(M)
@@ -122,7 +122,7 @@ func (c postCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerations
 	return messages(c.restCaller, r, &easelv1.WatchGenerationsResponse{}, each)
 }
 
-// lines calls each for every line of a stream until the stream ends or each fails.
+// lines calls the function each for every line of a stream until the stream ends or each fails.
 func (c restCaller) lines(r *http.Request, each func(line []byte) error) error {
 	r.Header.Set("Accept", "application/x-ndjson")
 	answer, err := c.http.Do(r)

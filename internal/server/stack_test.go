@@ -180,7 +180,7 @@ func (s *stack) audit() sandbox.Audit {
 	return audit
 }
 
-// eventually waits until holds returns true, but at most 20 s. what describes the condition in the failure message.
+// eventually waits until a condition is true, but at most 20 s. The failure message contains what.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); {
