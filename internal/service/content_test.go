@@ -21,7 +21,7 @@ import (
 // picture is the content of a result. It has several full chunks and a partial one.
 var picture = bytes.Repeat([]byte("a picture of the sea "), 20_001)
 
-// copied returns the chunks of picture for an offset and a limit. The function read wraps the body.
+// copied sends picture from an offset, up to a limit, and returns the chunks. The function read wraps the body.
 func copied(offset, limit int, read func(io.Reader) io.Reader) (chunks []*easelv1.ContentChunk, err error) {
 	size := int64(len(picture))
 	c := &Content{
