@@ -13,8 +13,8 @@ const (
 	turnBy = 15 * time.Second
 )
 
-// noRequestInAPause checks that a process respects each pause that the catalog requests: until its end, it sends no
-// request under the same API key.
+// noRequestInAPause checks that a process respects each pause that the catalog requests. Before the pause ends, the
+// process must send no request under the same API key.
 func noRequestInAPause(o *outcome, say promises.Say) {
 	last := map[account]request{} // for each account, the latest response that requested a pause
 	for _, r := range o.sent() {

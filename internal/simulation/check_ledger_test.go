@@ -72,8 +72,9 @@ func (o *outcome) heldAt(key string, at time.Duration) (held promises.Version, o
 	return held, ok
 }
 
-// placedRequests calls each for every request to place an order, with the ledger's version of the order at that
-// time. It skips requests from frozen processes, because other processes may have handled their orders.
+// placedRequests calls the function each for every request to place an order, with the version of the order that the
+// ledger had at that time. It skips requests from frozen processes, because other processes may have handled their
+// orders.
 func (o *outcome) placedRequests(each func(at promises.Event, r request, held promises.Version, written bool)) {
 	for _, r := range o.sent() {
 		if !o.plan.Ledger || r.op != routePlace || r.undialed || o.excused(r.at, r.end, r.process, "", reachReplica) {

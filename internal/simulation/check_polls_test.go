@@ -78,8 +78,8 @@ func pollsKeepToRate(o *outcome, say promises.Say) {
 	}
 }
 
-// oncePolled checks that polls of one generation do not overlap, and that they are at least the minimum interval apart.
-// Only a read that confirms a list may follow earlier.
+// oncePolled checks that polls of one generation do not overlap, and that the time between them is at least the
+// minimum interval. Only a read that confirms a list may follow earlier.
 func oncePolled(o *outcome, say promises.Say) {
 	for who, list := range o.polls() {
 		o.onceIn(list, who, say)
@@ -169,8 +169,9 @@ func nobodyPolls(o *outcome, say promises.Say) {
 	}
 }
 
-// Maximum numbers of requests per minute without watches. The generation of an unsettled order is polled at most every
-// 10 s, and the settlement job reads it twice. The limits apply from a minute after the last watch has ended.
+// These are the maximum numbers of requests per minute without watches. The generation of an unsettled order is
+// polled at most every 10 s, and the settlement job reads it twice. The limits apply from a minute after the last
+// watch has ended.
 const (
 	maxAloneReads = 12 // for one generation
 	maxAloneLists = 24

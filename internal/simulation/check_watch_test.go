@@ -13,7 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// troubled reports whether a trouble was active at the given time, or had ended at most the duration after before it.
+// troubled reports whether a trouble was active at a given time. A trouble also counts if it ended at most the given
+// duration earlier.
 func (o *outcome) troubled(id string, at, after time.Duration) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool { return f.id == id && f.from <= at && at <= f.to+after })
 }

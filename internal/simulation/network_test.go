@@ -15,8 +15,8 @@ import (
 // wireRoom is the number of bytes that a connection buffers in each direction before writes block.
 const wireRoom = 64 << 10
 
-// forsaken is the time after which a connection is closed if nothing is acknowledged. On real sockets, the servers set
-// the same limit for TCP.
+// forsaken is the time after which a connection is closed if the other end acknowledges nothing. On real sockets, the
+// servers set the same limit for TCP.
 const forsaken = 45 * time.Second
 
 // condition is the state of a link.

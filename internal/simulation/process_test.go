@@ -21,7 +21,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// replica is an address at which one process after another serves.
+// replica is an address at which one process runs at a time.
 type replica struct {
 	world      *world
 	name       string
@@ -205,7 +205,7 @@ func (p *process) end() {
 	_ = p.ledger.Close()
 }
 
-// sharedAddress is an address at which one listener after another listens.
+// sharedAddress is an address at which one listener at a time accepts connections.
 type sharedAddress struct {
 	mu     sync.Mutex
 	server *listener

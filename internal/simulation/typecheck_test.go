@@ -16,8 +16,8 @@ import (
 	"strings"
 )
 
-// typeChecker checks that a changed package compiles. A build would take a second for each bug, which is much
-// longer.
+// typeChecker checks that a changed package compiles. Building the package would take much longer: a second for each
+// bug.
 type typeChecker struct {
 	fset     *token.FileSet
 	importer types.Importer
@@ -45,7 +45,7 @@ func (c *typeChecker) check(dir string, texts map[string]string) error {
 	var files []*ast.File
 	for path, text := range texts {
 		if ours, err := build.Default.MatchFile(dir, filepath.Base(path)); err == nil && !ours {
-			continue // for another operating system
+			continue // the file is for another operating system
 		}
 		file, err := parser.ParseFile(c.fset, path, text, parser.SkipObjectResolution)
 		if err != nil {

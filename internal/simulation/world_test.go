@@ -93,16 +93,16 @@ type span struct {
 type reach int
 
 const (
-	reachOrders   reach = iota // responses of the catalog to orders
-	reachCatalog               // all responses of the catalog
-	reachReads                 // responses of the catalog to reads of generations
+	reachOrders   reach = iota // the catalog's responses to orders
+	reachCatalog               // all responses from the catalog
+	reachReads                 // the catalog's responses to reads of generations
 	reachContent               // downloads
 	reachCallers               // the network between a tenant and a replica
 	reachReplica               // a process that is dead or frozen
 	reachNobody                // only the caller for which the trouble was planned
 	reachOutage                // an outage of the catalog
 	reachVisible               // new generations, which the catalog does not return yet
-	reachRejected              // API keys, which the catalog rejects
+	reachRejected              // the API keys, which the catalog rejects
 	reachLedger                // the ledger, which responds late or not at all
 )
 
