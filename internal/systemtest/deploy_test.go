@@ -178,7 +178,7 @@ func TestTheImageIsBuiltAsTheMakefileBuilds(t *testing.T) {
 		}
 	}
 	for _, line := range strings.Split(readFile(t, ".dockerignore"), "\n") {
-		if path, kept := strings.CutPrefix(line, "!"); kept && !strings.HasPrefix(path, ".build/") { // make creates the files below .build
+		if path, kept := strings.CutPrefix(line, "!"); kept && !strings.HasPrefix(path, ".build/") { // `make` creates the files below .build
 			if _, err := os.Stat(filepath.Join(proctest.Root, path)); err != nil {
 				t.Errorf(".dockerignore: %v", err)
 			}

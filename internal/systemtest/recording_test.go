@@ -23,8 +23,8 @@ var recorded = []string{
 // recordedColumns is the width of the terminal in characters.
 const recordedColumns = 100
 
-// TestRecordingOfTheCommandLine runs commands in a terminal, and draws the final content of the terminal to terminal.svg. The
-// file's directory is in EASEL_SCREENSHOTS, which 'make screenshots' sets.
+// TestRecordingOfTheCommandLine runs commands in a terminal, and draws the final content of the terminal to
+// terminal.svg. It writes this file to the directory in EASEL_SCREENSHOTS, which 'make screenshots' sets.
 func TestRecordingOfTheCommandLine(t *testing.T) {
 	directory := os.Getenv("EASEL_SCREENSHOTS")
 	if directory == "" {

@@ -209,7 +209,7 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 		}
 		var calls sync.WaitGroup
 		for m, one := range everyRPC(t) {
-			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // this generation does not exist
+			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // a generation with this ID does not exist
 			calls.Go(func() {
 				seen, messages, err := one.overGRPC(bearing(t, token, limit), conn, one.request(id, key))
 				isFeed := strings.HasSuffix(one.name, "/WatchEvents") // excluded, because a feed does not end on its own, and callers with forwarded API keys have no feed

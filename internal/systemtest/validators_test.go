@@ -17,14 +17,16 @@ func TestAValidatorOfOpenAPITakesTheDocument(t *testing.T) {
 }
 
 // TestWhateverTheDocumentAllowsIsAnsweredAsItSays generates valid and invalid requests from the OpenAPI document,
-// individually and in sequences. It checks every response against the document. In one run, the balance is small, so
-// that orders are rejected too. Streams end after a second.
+// individually and in sequences. It checks every response against the document. Streams end after a second. In one
+// run, the balance is small, so that orders are rejected too.
 //
-// Two checks are excluded, because the schema does not define exactly which data is valid. The first check requires
-// that all data allowed by the schema is accepted. However, the catalog decides about inputs, and a page token must
-// have been issued. The second check requires that all other data is rejected. However, protobuf's JSON also accepts
-// null for absent members, and numbers for enum values. The run with a small balance excludes a third check: the
-// catalog may not reject an invented API key.
+// Some checks are excluded:
+//   - positive_data_acceptance requires that all data allowed by the schema is accepted. However, the catalog
+//     decides which inputs are valid, and a page token must have been issued.
+//   - negative_data_rejection requires that all other data is rejected. However, protobuf's JSON also accepts null
+//     for absent members, and numbers for enum values.
+//   - ignored_auth requires that an invented API key is rejected. In the run with a small balance, the catalog may
+//     not reject it.
 func TestWhateverTheDocumentAllowsIsAnsweredAsItSays(t *testing.T) {
 	t.Parallel()
 	schemathesis := tool(t, "schemathesis")
