@@ -71,7 +71,7 @@ func (s *session) answer() bool {
 	if kind == 'C' && strings.EqualFold(string(text[5:]), "commit\x00") {
 		if f := s.draw(committed); f != nil {
 			if f.part(message{head: text}) > 0 {
-				_, _ = s.near.Write(append(text, 'Z', 0, 0, 0, 5, 'I')) // ReadyForQuery
+				_, _ = s.near.Write(append(text, 'Z', 0, 0, 0, 5, 'I')) // the last six bytes are a ReadyForQuery message
 			}
 			return !s.strike(f)
 		}

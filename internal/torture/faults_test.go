@@ -101,7 +101,8 @@ var faults = []fault{
 	{name: "a receiver that takes an event and cuts it off", group: receiverFaults, at: posting, part: everything, act: closeConnection},
 }
 
-// exchange is a message to which a fault may happen, with its context. Only the fields that the fault needs are set.
+// exchange is a message to which a fault may happen, and the context of the message. Only the fields that the fault
+// needs are set.
 type exchange struct {
 	world    *world
 	facade   *process

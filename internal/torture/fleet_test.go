@@ -263,7 +263,7 @@ func (w *watcher) take(m *easelv1.WatchGenerationResponse) {
 	}
 }
 
-// count returns the number of watchers for which is returns true.
+// count returns the number of watchers that meet a condition.
 func (f *fleet) count(is func(*watcher) bool) (n int) {
 	for _, w := range f.watchers {
 		w.mu.Lock()

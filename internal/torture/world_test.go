@@ -53,8 +53,8 @@ const (
 // world contains all parts of a run.
 type world struct {
 	t       *testing.T
-	ctx     context.Context //nolint:containedctx // closes all connections when it is done
-	storm   context.Context //nolint:containedctx // ends the faults when it is done
+	ctx     context.Context //nolint:containedctx // all connections are closed when this context is done
+	storm   context.Context //nolint:containedctx // no further faults happen when this context is done
 	calm    func()
 	orders  float64 // wanted number of orders
 	goal    map[group]float64
