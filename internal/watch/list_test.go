@@ -85,7 +85,7 @@ func TestAWatchOfEverythingDropsSettledUnlistedGenerations(t *testing.T) {
 		b.up.with(func(u *upstream) { u.listed = func(id string) bool { return id == "new" } })
 		b.up.set("new", succeeded)
 		pass(20 * time.Minute)
-		b.wantStates(s, "succeeded", "failed", "succeeded") // the states of old, failing and new
+		b.wantStates(s, "succeeded", "failed", "succeeded") // the states of the generations named old, failing and new
 		if n := b.hub.Stats().Generations; n != 1 {
 			b.t.Errorf("%d generations are kept, want the listed one", n)
 		}
