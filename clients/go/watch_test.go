@@ -20,7 +20,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// send sends messages until one fails, and returns its error.
+// send sends messages until one fails, and returns the error of this message.
 func send[M any](stream grpc.ServerStreamingServer[M], messages ...*M) error {
 	for _, one := range messages {
 		if err := stream.Send(one); err != nil {
