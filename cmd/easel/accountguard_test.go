@@ -46,7 +46,7 @@ func inGuard(t *testing.T, test func(t *testing.T, g *guarded)) {
 	})
 }
 
-// RoundTrip responds as the catalog.
+// RoundTrip returns the response of the simulated catalog.
 func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if g.away.Load() {
 		return nil, errors.New("no server is there")

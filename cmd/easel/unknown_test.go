@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// with returns a copy of env to which the variables in more are added.
+// with returns a copy of env that also contains the variables in more.
 func with(env, more map[string]string) map[string]string {
 	all := maps.Clone(env)
 	maps.Copy(all, more)
