@@ -32,7 +32,7 @@ func labelled(t *testing.T, generations ...string) *ledger.Ledger {
 	return led
 }
 
-// asAda returns a context in which the operator ada acts.
+// asAda returns the context of a call by the operator ada.
 func asAda(t *testing.T) context.Context {
 	t.Helper()
 	return withBy(t.Context(), ledger.By{Actor: "ada", Origin: "192.0.2.7"})
