@@ -69,7 +69,7 @@ func TestFindingsContainNoKeyAndNoValue(t *testing.T) {
 	}
 }
 
-// TestReadingsNameTheirTables checks that each table that a finding names exists in the source.
+// TestReadingsNameTheirTables checks that every table that a finding names exists in the source.
 func TestReadingsNameTheirTables(t *testing.T) {
 	source, err := os.ReadFile("rules.go")
 	if err != nil {
