@@ -19,7 +19,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// content is a result at a scripted server, which records the requests for it.
+// content is a result that a scripted server sends. It records the requests for this result.
 type content struct {
 	bytes    []byte
 	etag     string
