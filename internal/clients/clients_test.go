@@ -179,7 +179,7 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 	for _, end := range []func(*proctest.Process){func(p *proctest.Process) { p.Stop() }, (*proctest.Process).Kill} {
 		end(s.facade)
 		s.serve(t)
-		s.awaitWatches(t, len(clients)) // until all clients have reconnected
+		s.awaitWatches(t, len(clients)) // waits until all clients have reconnected
 	}
 
 	for _, c := range clients {

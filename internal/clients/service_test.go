@@ -83,7 +83,8 @@ func placed(t *testing.T, dir string, words []string) (found []string) {
 	return found
 }
 
-// restartUnder runs a service. While the service watches, the test kills it and the server, and freezes the connection.
+// restartUnder runs a service. While the service watches, the test kills both the service and the server, and freezes
+// the connection.
 func restartUnder(t *testing.T, dir string, command []string) {
 	t.Helper()
 	s, key := startStack(t, "--ledger-url", "sqlite:"+filepath.Join(t.TempDir(), "ledger.db")), "sandbox_live_of_a_service"

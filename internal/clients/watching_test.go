@@ -27,7 +27,7 @@ func TestEveryHelperWatchesAllThroughRestarts(t *testing.T) {
 
 	s.facade.Stop()
 	s.serve(t)
-	s.awaitStreams(t, "WatchGenerations", len(clients)) // until all clients have reconnected
+	s.awaitStreams(t, "WatchGenerations", len(clients)) // waits until all clients have reconnected
 	s.orderFor(t, clients)
 
 	for _, c := range clients {
