@@ -122,8 +122,8 @@ func TestCloneDeletesNoCopyOfTheOtherLedger(t *testing.T) {
 	})
 }
 
-// A deletion starts while the copy must be kept. Before it finishes, an operator adopts the copy, which must then be
-// deleted.
+// A deletion starts while the copy must be kept. Before the deletion has finished, an operator adopts the copy, which
+// must then be deleted.
 func TestAdoptionDuringADeletionDeletesTheCopy(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0")

@@ -34,7 +34,7 @@ func bucketClient(t *testing.T, server *proctest.Bucket, bucket string) minio.Co
 		t.Fatal(err)
 	}
 	client, err := minio.New(at.Host, &minio.Options{Creds: credentials.NewEnvAWS(), Region: "us-east-1", BucketLookup: minio.BucketLookupPath})
-	for end := time.Now().Add(time.Minute); err == nil; { // the server responds before it is able to create buckets
+	for end := time.Now().Add(time.Minute); err == nil; { // repeated, because the server responds before it is able to create buckets
 		if err := client.MakeBucket(t.Context(), bucket, minio.MakeBucketOptions{}); err == nil {
 			return minio.Core{Client: client}
 		} else if time.Now().After(end) {

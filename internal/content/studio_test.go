@@ -43,7 +43,7 @@ type upstream struct {
 	opened  map[string]int // number of times that content was read, by generation
 }
 
-// RoundTrip responds as the catalog.
+// RoundTrip returns the response of the simulated catalog.
 func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 	id, isContent := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/generations/"), "/content")
 	u.mu.Lock()

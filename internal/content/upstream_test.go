@@ -26,7 +26,7 @@ func TestATextIsReadWhileTheStoreFails(t *testing.T) {
 		if err != nil {
 			s.Fatal(err)
 		}
-		s.wantBytes("g2", []byte(text), content.FromCatalog) // not copied yet, because the ledger has no terminal state
+		s.wantBytes("g2", []byte(text), content.FromCatalog) // not copied yet, because the ledger has no terminal state of the generation
 		s.store.set(func() { s.store.refuse = errors.New("access denied") })
 		s.observeText("g2")
 		s.wantBytes("g1", []byte(text), content.FromCatalog)
