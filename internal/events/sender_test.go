@@ -146,7 +146,8 @@ func TestAProblemRepeatsNeitherAddressNorAnswer(t *testing.T) {
 	}
 }
 
-// Each attempt must send the same document, because the receiver may have received an earlier one.
+// Each attempt must send the same document, because the receiver may already have received the document of an earlier
+// attempt.
 func TestEveryAttemptSendsTheSameDocument(t *testing.T) {
 	inOffice(t, func(o *office) {
 		var bodies, stamps []string
@@ -208,8 +209,8 @@ func TestADeadReceiverGetsAllWithinAMinuteOfItsReturn(t *testing.T) {
 	}
 }
 
-// While a receiver is down, the delays between attempts grow. After each response, they start again with the shortest
-// delay.
+// The delay before a retry is a fraction of the age of the delivery. A new event is therefore sent again soon, even
+// after a long outage.
 func TestAfterAnOutageAFailureIsTriedAgainSoon(t *testing.T) {
 	inOffice(t, func(o *office) {
 		var dead atomic.Bool
@@ -219,7 +220,7 @@ func TestAfterAnOutageAFailureIsTriedAgainSoon(t *testing.T) {
 		o.order("studio", "g1", lifecycle.Succeeded)
 		time.Sleep(time.Hour)
 		dead.Store(false)
-		time.Sleep(4 * time.Minute) // more than a twentieth of an hour
+		time.Sleep(4 * time.Minute) // longer than the delay of the first event, which is a twentieth of its age
 		dead.Store(true)
 		o.order("studio", "g2", lifecycle.Succeeded)
 		o.pause()
