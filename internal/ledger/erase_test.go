@@ -50,7 +50,7 @@ func saying(retention time.Duration) *ledger.EventConfig {
 func holds(t *testing.T, url string) bool {
 	t.Helper()
 	file, isFile := strings.CutPrefix(url, "sqlite:")
-	if !isFile { // for PostgreSQL, checks only the rows, because it clears its pages itself
+	if !isFile { // with PostgreSQL, only the rows are checked, because PostgreSQL clears its pages itself
 		l := open(t, url)
 		for _, table := range ledger.CopiedTables() {
 			if n := l.Ask(t, fmt.Sprintf("SELECT COUNT(*)::TEXT FROM %s AS one WHERE one::TEXT LIKE '%%%s%%'", table, prompt)); n != "0" {

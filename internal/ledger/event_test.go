@@ -115,7 +115,7 @@ func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 	}
 }
 
-// The process may not yet have loaded a callers file with a receiver.
+// A process may record an event before it has loaded a callers file with a receiver.
 func TestEventWithoutAReceiverIsKeptForOne(t *testing.T) { // fault M5
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(11)}))

@@ -81,8 +81,8 @@ func TestEachPageSeeksInAnIndex(t *testing.T) {
 	})
 }
 
-// PostgreSQL writes to all indexes on orders if an update changes an indexed column. Updates of non-terminal
-// states must avoid this.
+// PostgreSQL writes to all indexes on orders if an update changes an indexed column. Updates with non-terminal states
+// must not change such a column.
 func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
 	l := opened(t, proctest.Database(t))
 	o, _, err := l.Write(t.Context(), Request{Namespace: "studio", Owner: "studio", IdempotencyKey: "k", APIKey: "a", ModelID: "m", PriceCents: 9})
