@@ -33,8 +33,8 @@ func tryFor(t *testing.T, timeout time.Duration, l *limiter.Limiter, r limiter.R
 	return l.Acquire(ctx, r)
 }
 
-// start enqueues requests in order. The returned channel receives the name of each request that gets a permit,
-// which start then releases.
+// start enqueues requests in order. When a request gets its permit, start releases the permit and sends the name of
+// the request to the returned channel.
 func start(t *testing.T, l *limiter.Limiter, requests ...limiter.Request) <-chan string {
 	t.Helper()
 	started := make(chan string, len(requests))
@@ -52,7 +52,7 @@ func start(t *testing.T, l *limiter.Limiter, requests ...limiter.Request) <-chan
 	return started
 }
 
-// receive returns the first n names.
+// receive returns the next n names from the channel.
 func receive(n int, started <-chan string) (names []string) {
 	for range n {
 		names = append(names, <-started)
