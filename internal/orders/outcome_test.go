@@ -21,7 +21,7 @@ var ways = map[string]struct{ held, durable, knowsAll bool }{
 	"forwarded key, inmemory": {false, false, false},
 }
 
-// inEachWay runs a test in simulated time with each of the ways.
+// inEachWay runs a test once for each entry in ways, in simulated time.
 func inEachWay(t *testing.T, test func(t *testing.T, knowsAll bool, cred catalog.Credential, at func(*ledger.Config))) {
 	t.Helper()
 	for name, way := range ways {
