@@ -139,7 +139,7 @@ func TestClosingEndsWhatAFaultHolds(t *testing.T) {
 	sh.reopen()
 }
 
-// reopen replaces a closed sandbox, because the test audits the sandbox at its end.
+// reopen replaces a sandbox that the test has closed, because the sandbox is audited at the end of the test.
 func (sh *account) reopen() {
 	s, err := sandbox.Open(fast())
 	if err != nil {

@@ -50,7 +50,7 @@ func newAccount(t *testing.T, cfg sandbox.Config) *account {
 	sh.key = sh.newKey(1000)
 	t.Cleanup(func() {
 		sh.audit()
-		if err := sh.s.Close(); err != nil { // must close before the server does, because this ends the delays of injected faults
+		if err := sh.s.Close(); err != nil { // must close before the server does, because closing it ends the delays of injected faults
 			t.Error(err)
 		}
 	})
@@ -144,7 +144,7 @@ func (sh *account) try(method, path, body string, head ...string) (reply, error)
 	return reply{res.StatusCode, res.Header, text}, err
 }
 
-// do is like try, but fails the test without a response.
+// do is like try, but the test fails if there is no response.
 func (sh *account) do(method, path, body string, head ...string) reply {
 	sh.t.Helper()
 	r, err := sh.try(method, path, body, head...)
