@@ -81,7 +81,7 @@ func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (rece
 	return received
 }
 
-// want checks the states that were delivered and the count.
+// want checks the delivered states and the count.
 func (f first) want(t *testing.T, what string, count int, states map[string]easelv1.State) {
 	t.Helper()
 	got := map[string]easelv1.State{}

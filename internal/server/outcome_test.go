@@ -160,7 +160,7 @@ func TestTwoOwnersWhoChooseOneIdempotencyKeyHaveTwoOrders(t *testing.T) { // fau
 	if len(audit.ChargesByIdempotencyKey) != 2 || audit.ChargesByIdempotencyKey["monday"] != 0 {
 		t.Errorf("the catalog received the keys %v", audit.ChargesByIdempotencyKey)
 	}
-	// The error does not reveal another owner's order.
+	// The error must not reveal another owner's order.
 	err := grpcCaller{s, "blog"}.call(t.Context(), "GenerationService/CreateGeneration", order(t, text, "monday", "a lake"), &easelv1.CreateGenerationResponse{})
 	wantStatus(t, err, codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED", 409)
 }

@@ -139,7 +139,7 @@ func TestTheCountOfStreamsGoesBackWhateverEndsThem(t *testing.T) { // fault L5
 					_, _ = io.Copy(io.Discard, answer.Body)
 					answer.Body.Close()
 				}
-				synctest.Wait() // the previous stream has ended before the next one starts
+				synctest.Wait() // waits until the previous stream has ended
 			}
 			_ = openWatch(ctx, s.Generations())
 		}

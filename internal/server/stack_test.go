@@ -180,7 +180,8 @@ func (s *stack) audit() sandbox.Audit {
 	return audit
 }
 
-// eventually waits until a condition is true, but at most 20 s. The failure message contains what.
+// eventually waits until a condition is true, but at most 20 s. The argument what describes the condition in the
+// failure message.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); {

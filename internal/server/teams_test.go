@@ -56,8 +56,8 @@ func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 	return request
 }
 
-// strangers contains a function for each kind of owner. It opens a watch of an owner's generation, and returns the
-// generation's ID and a caller that belongs to another owner.
+// strangers contains a function for each kind of owner. The function opens a watch of an owner's generation. It
+// returns the generation's ID, and a caller that belongs to another owner.
 var strangers = map[string]func(t *testing.T, as func(*stack, string) caller) (id string, foreign caller){
 	"an API key": func(t *testing.T, as func(*stack, string) caller) (string, caller) {
 		s := newStack(t, func(o *options) { o.sandbox.Speed = 0.01 })
