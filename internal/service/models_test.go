@@ -19,8 +19,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// modelCatalog is a catalog with the models a and b. The name of a model consists of the number of the request and its API key.
-// Responses take the duration slowness.
+// modelCatalog is a catalog with the models a and b. The name of a model consists of the request's number and API
+// key. Each response takes the duration slowness.
 type modelCatalog struct {
 	*testing.T
 	services *models
