@@ -85,7 +85,8 @@ func (c *caller) note(e promises.Event) {
 
 func (c *caller) over() bool { return c.world.ctx.Err() != nil }
 
-// pause sleeps for about d. Its random part, in nanoseconds, keeps callers from acting at the same instant.
+// pause sleeps for about d. A random part of the pause, in nanoseconds, keeps callers from acting at the same
+// instant.
 func (c *caller) pause(d time.Duration) { c.sleep(c.about(d)) }
 
 func (c *caller) about(d time.Duration) time.Duration {

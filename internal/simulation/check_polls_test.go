@@ -157,7 +157,7 @@ func nobodyPolls(o *outcome, say promises.Say) {
 	if o.plan.Events { // if a team receives events, its generations are polled as if they were watched
 		return
 	}
-	if o.plan.Held { // after an order, Easel waits until its cost is final
+	if o.plan.Held { // after an order, Easel waits until the order's cost is final
 		settlingIsCheap(o, say)
 		return
 	}
@@ -199,7 +199,8 @@ func settlingIsCheap(o *outcome, say promises.Say) {
 	}
 }
 
-// mixed reports whether another fault was active at the same time, so that the effects of f cannot be separated.
+// mixed reports whether another fault was active during the fault f, so that the effects of the two faults cannot be
+// separated.
 func (o *outcome) mixed(f span) bool {
 	return slices.ContainsFunc(o.faults, func(other span) bool {
 		return other != f && other.from <= f.to && f.from <= other.to && other.reach != reachNobody

@@ -102,7 +102,7 @@ func deliveredAtOnce(o *outcome, say promises.Say) {
 			limit += maxInterval
 		}
 		from := e.Observed
-		if c := named[e.Generation]; c.At > from { // until the ledger knows the owner, the watch queries it at growing intervals
+		if c := named[e.Generation]; c.At > from { // the watch queries the ledger at growing intervals until the ledger knows the owner
 			from = c.At + (c.At - c.Written) + 2*askAgain
 		}
 		if late := e.At - from; late > limit && !o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers, reachReplica, reachReads, reachLedger) {

@@ -153,7 +153,7 @@ func (d *database) query(text string, args ...driver.NamedValue) (driver.Rows, e
 	}
 }
 
-// number returns the number that a query returns.
+// number executes a query whose result is a single number, and returns this number.
 func (d *database) number(question string) int64 {
 	rows, err := d.query(question)
 	if err != nil {

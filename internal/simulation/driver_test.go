@@ -70,8 +70,8 @@ func (j job) run(ctx context.Context, binary string) (r report) {
 	return r
 }
 
-// repeated is the divisor of the seeds that run twice. Both runs must be identical to the nanosecond. Otherwise, a
-// failing seed could not be analyzed.
+// repeated is a divisor. Seeds that are divisible by it run twice, and both runs must be identical to the nanosecond.
+// Otherwise, a failing seed could not be analyzed.
 const repeated = 20
 
 // TestSimulate implements 'make simulate'.

@@ -56,7 +56,7 @@ func buyExpiring(s *runningFault) {
 	h.buy(o, 20*time.Second)
 }
 
-// expiringKey is the idempotency key of an order with an expire time. at is that time.
+// expiringKey is the idempotency key of an order with an expire time. at is this expire time.
 type expiringKey struct {
 	caller, key string
 	at          time.Duration

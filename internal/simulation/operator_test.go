@@ -203,7 +203,7 @@ func (w *world) verify() (differences []string) {
 	return differences
 }
 
-// usage returns a caller's usage report by owner. by contains the dimensions by which it is grouped.
+// usage returns a caller's usage report as a map from owner to row. The report is grouped by the given dimensions.
 func (w *world) usage(c *caller, by ...easelv1.UsageDimension) map[string]*easelv1.UsageRow {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()

@@ -258,7 +258,7 @@ func kindOf(name string, drawn int) kind {
 	panic("simulation: unknown kind " + name)
 }
 
-// only returns a variant of the kind that has a single trouble and meets the trouble's conditions.
+// only returns a kind with the given name and a single trouble. The plans of this kind meet the trouble's conditions.
 func (k kind) only(name, id string) kind {
 	more := k.more
 	k.name, k.troubles = name, []string{id}

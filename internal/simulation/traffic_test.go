@@ -54,7 +54,7 @@ func (t *traffic) add(r request) {
 
 type pollKey struct{}
 
-// polls is the client of the catalog for the hub. It marks requests as polls.
+// polls is the hub's client of the catalog. It marks requests as polls.
 type polls struct{ client *catalog.Client }
 
 func asPoll(ctx context.Context) context.Context { return context.WithValue(ctx, pollKey{}, true) }
