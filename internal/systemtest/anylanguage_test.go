@@ -39,8 +39,8 @@ func TestThePlainTreeIsTheDescriptorSet(t *testing.T) {
 	}
 }
 
-// theirs returns the files in a descriptor set by their names. It omits source positions and the files that every
-// compiler includes.
+// theirs maps the name of each file in a descriptor set to the file. It omits source positions and the files that
+// every compiler includes.
 func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorProto {
 	t.Helper()
 	var set descriptorpb.FileDescriptorSet

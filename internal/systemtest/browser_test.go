@@ -214,7 +214,8 @@ func (b *browser) value(expression string) any {
 	return answer.Result.Value
 }
 
-// until waits until a JavaScript expression is true. what describes the condition in the failure message.
+// until waits until a JavaScript expression is true. The argument what describes the condition in the failure
+// message.
 func (b *browser) until(what, expression string) {
 	b.t.Helper()
 	for deadline := time.Now().Add(time.Minute); b.value("!!("+expression+")") != true; time.Sleep(50 * time.Millisecond) {

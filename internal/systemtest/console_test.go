@@ -281,7 +281,8 @@ func (b *browser) key(name string) {
 	b.call(nil, "Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": name, "code": name, "windowsVirtualKeyCode": code})
 }
 
-// tab presses Tab until an element has the focus. It checks that the focus is visible on each element before it.
+// tab presses Tab until an element has the focus. It checks that the focus is visible on each element that had the
+// focus before.
 func (b *browser) tab(what, element string) {
 	b.t.Helper()
 	for range 30 {

@@ -141,7 +141,8 @@ func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(&s.text, "%s %v %s\n", r.URL, r.Header, body)
 }
 
-// search fails the test if the text contains the canary in any form. where describes the source of the text.
+// search fails the test if the text contains the canary in any form. The argument where describes the source of the
+// text.
 func search(t *testing.T, where, text string) {
 	t.Helper()
 	for _, leak := range leaks(canary, text) {

@@ -74,8 +74,8 @@ func tool(t *testing.T, names ...string) string {
 	return ""
 }
 
-// waitFor waits until a condition is true, but at most 30 s. The failure message contains what and the result of
-// said.
+// waitFor waits until a condition is true, but at most 30 s. In the failure message, the argument what describes the
+// condition, and the result of said follows.
 func waitFor(t *testing.T, what string, there func() bool, said func() string) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !there(); time.Sleep(50 * time.Millisecond) {
