@@ -35,7 +35,7 @@ type caller struct {
 	newest   atomic.Pointer[exchange] // its latest connection
 	client   easelv1.GenerationServiceClient
 	rest     promises.REST
-	later    []*easelv1.CreateGenerationRequest // orders of unknown outcome
+	later    []*easelv1.CreateGenerationRequest // orders whose outcome is unknown
 	placed   []*easelv1.CreateGenerationRequest // orders for which the caller received a generation
 }
 
@@ -144,7 +144,7 @@ func (c *caller) try(ctx context.Context, request *easelv1.CreateGenerationReque
 	default:
 		c.later = append(c.later, request)
 	}
-	if newest := c.newest.Load(); newest != nil && rand.IntN(2) == 0 { // disconnect while the facade may still be processing the order
+	if newest := c.newest.Load(); newest != nil && rand.IntN(2) == 0 { // disconnects while the facade may still be processing the order
 		newest.near.Close()
 	}
 	pauseFor(ctx, rand.N(20*time.Millisecond))

@@ -38,7 +38,7 @@ import (
 // a catalog and an S3 server. The test kills its processes.
 type gallery struct {
 	*testing.T
-	ctx      context.Context //nolint:containedctx // for calls; it contains the caller's token
+	ctx      context.Context //nolint:containedctx // context for calls, which contains the caller's token
 	door     *catalogDoor
 	bucket   *proctest.Bucket
 	postgres *proctest.Postgres
