@@ -149,8 +149,8 @@ func (c *changing) walkREST(authorization string) (changing int) {
 	return changing
 }
 
-// walkPages sends each HTTP method that can write to every page. All pages must reject these requests. It returns 0,
-// because pages have no side effects.
+// walkPages tries every HTTP method that can change data on every page. The pages must reject all of these requests.
+// It returns 0, because pages have no side effects.
 func (c *changing) walkPages(authorization string) int {
 	c.Helper()
 	paths := []string{"/openapi.json"}
@@ -172,8 +172,8 @@ var (
 	untaken = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}
 )
 
-// walkAdmin sends each HTTP method that can write to every path at the admin and metrics addresses. It returns the
-// number of routes with side effects.
+// walkAdmin tries every HTTP method that can change data on every path at the admin and metrics addresses. It returns
+// the number of routes with side effects.
 func (c *changing) walkAdmin(authorization string) (changing int) {
 	c.Helper()
 	for pattern := range admin.Routes() {

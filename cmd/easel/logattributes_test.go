@@ -16,7 +16,7 @@ import (
 // ofCalls contains the packages whose log lines are about calls. Operators search these log lines by attribute.
 var ofCalls = []string{"server", "orders", "watch", "events", "telemetry", "ledger"}
 
-// The table in deploy/telemetry.md must contain exactly the attributes of the log lines in ofCalls.
+// The table in deploy/telemetry.md must contain exactly the attributes of the log lines in the packages in ofCalls.
 func TestTheTableHasEachAttributeOfTheLog(t *testing.T) {
 	_, table, _ := strings.Cut(pageText(t, "deploy", "telemetry.md"), "| attribute of a line | |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
