@@ -47,7 +47,7 @@ var (
 
 const (
 	ampleCents  = 50_000_000
-	scarceCents = 15 // budget for each 100 orders, of which at least 25 belong to the last team and cost at least a cent each
+	scarceCents = 15 // budget in cents for each 100 orders, of which at least 25 belong to the last team and cost at least a cent each
 )
 
 // world contains all parts of a run.
