@@ -192,7 +192,7 @@ func (f *facade) openOrders(ctx context.Context) error {
 		},
 	})
 	f.closeAt(stopOrders, f.placing.Close)
-	f.start(ctx, stopOrders, f.placing.Announce)
+	f.start(ctx, stopOrders, f.placing.ReadChanges)
 	if f.sharedKey != nil {
 		f.start(ctx, stopOrders, func(ctx context.Context) { f.placing.ResendAbandoned(ctx, *f.sharedKey) })
 	}

@@ -134,7 +134,7 @@ Put the facade in front of it:
 `, catalog.baseURL(), key.text, key.worth, self)
 	if c.Admin {
 		text += fmt.Sprintf("\nControl it (keys, top-ups, faults, accounts); this lists the requests:\n  curl -s http://%s%s\n", catalog.addr, sandbox.AdminPath) +
-			fmt.Sprintf("\nReject the next two orders:\n  curl -s http://%s%sfaults -d '%s'\n", catalog.addr, sandbox.AdminPath, sandbox.ExampleFault)
+			fmt.Sprintf("\nReject the next two requests that place an order:\n  curl -s http://%s%sfaults -d '%s'\n", catalog.addr, sandbox.AdminPath, sandbox.ExampleFault)
 	}
 	return text
 }

@@ -135,7 +135,7 @@ func (s *submission) named(ctx context.Context, g catalog.Generation, step lifec
 	return g
 }
 
-// ordered calls [Config.Ordered] after the attempts have ended. If the order was placed, it also wakes [Orders.Announce].
+// ordered calls [Config.Ordered] after the attempts have ended. If the order was placed, it also wakes [Orders.ReadChanges].
 func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
 	if err == nil {
 		select {

@@ -46,7 +46,7 @@ type Fault struct {
 	CutAfter           int64          `json:"cutAfter,omitempty" means:"Number of bytes that are sent before the cut."`
 }
 
-// ExampleFault rejects the next two orders, like an overloaded catalog.
+// ExampleFault rejects the next two requests that place an order, like an overloaded catalog. Easel resends an order, so both may belong to one order.
 const ExampleFault = `{"route":"POST /generations","status":503,"count":2}`
 
 // FaultField describes one member of a [Fault] in JSON.

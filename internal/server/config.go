@@ -98,10 +98,10 @@ const (
 	connWindow = 4 << 20
 	// writeTimeout is the time in which a client must read at least some of the pending bytes.
 	writeTimeout = service.DefaultSendTimeout
-	// callsPerConn is the maximum number of calls on a connection, not counting the streams that one caller may open. It limits
+	// extraStreamsPerConn is the maximum number of calls on a connection, not counting the streams that one caller may open. It limits
 	// memory, because an open call needs about 20 KB. A client that repeatedly opens and cancels calls can reach this limit. The
 	// HTTP server queues up to four times as many calls.
-	callsPerConn = 250
+	extraStreamsPerConn = 250
 	// connProbes is the maximum number of health watches and reflection streams on a connection. It is high, because a proxy
 	// sends the streams of many clients over few connections.
 	connProbes = 1000
@@ -130,7 +130,7 @@ func (l Limits) connAge() time.Duration { return cmp.Or(l.ConnAge, 30*time.Minut
 // streamsPerConn returns the maximum number of calls on one connection. If a client reaches it, the client's library delays
 // further calls without an error.
 func (l Limits) streamsPerConn() uint32 {
-	return uint32(min(l.callerStreams()+callsPerConn, math.MaxUint32))
+	return uint32(min(l.callerStreams()+extraStreamsPerConn, math.MaxUint32))
 }
 
 // listener is the configuration of one listener.

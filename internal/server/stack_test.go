@@ -121,7 +121,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	})
 	record, stopRecording := context.WithCancel(context.Background())
 	var recording sync.WaitGroup
-	recording.Go(func() { o.service.Orders.Announce(record) })
+	recording.Go(func() { o.service.Orders.ReadChanges(record) })
 	o.service.Feed = events.NewFeed(s.ledger, slog.New(slog.DiscardHandler))
 	recording.Go(func() { o.service.Feed.Run(record) })
 	services, err := service.New(o.service)

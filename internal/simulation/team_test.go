@@ -117,7 +117,7 @@ func (p *process) divideRate(w *world) {
 func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder) {
 	p.orders = orders.New(orders.Config{Recorder: recorder, Catalog: p.client, Hub: p.hub})
 	kinds := p.kinds(w)
-	p.followers.Go(func() { p.orders.Announce(ctx) })
+	p.followers.Go(func() { p.orders.ReadChanges(ctx) })
 	if w.plan.Held {
 		held := catalog.Shared(w.currentSharedKey)
 		kinds = append(kinds, p.orders.Settle(held))

@@ -6,6 +6,9 @@
 // intermediate states and does not delay other watchers, but it always gets the last state. A sweep is one request for the
 // catalog's list, which replaces single reads of many generations.
 //
+// Replicas share only the ledger. Package orders reads the ends and the new orders that another replica has recorded, and calls
+// [Hub.Ended] and [Hub.Placed]. Each replica finds all other states with its own polls.
+//
 //	hub         the API of the package
 //	snapshot    the state of the hub, for the status page
 //	rate        this replica's share of the poll rate

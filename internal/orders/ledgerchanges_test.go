@@ -21,10 +21,10 @@ func TestAnEndThatAnotherReplicaSawIsDeliveredWithinASecondAndAHalf(t *testing.T
 			first, second := s.replica(), s.replica()
 			g := mustPlace(s, first, "k", "a harbour")
 			ctx, stop := context.WithCancel(s.Context())
-			var announcing sync.WaitGroup
-			announcing.Go(func() { second.orders.Announce(ctx) })
+			var reading sync.WaitGroup
+			reading.Go(func() { second.orders.ReadChanges(ctx) })
 			ends := make(chan struct{})
-			announcing.Go(func() {
+			reading.Go(func() {
 				request := watch.Request{Credential: second.held("studio"), IDs: []string{g.ID}, Ordered: map[string]bool{g.ID: true}}
 				_ = second.orders.Hub.Watch(ctx, &request, func(e watch.Event) error {
 					if e.Update != nil && e.Update.State == catalog.StateFailed {
@@ -41,7 +41,7 @@ func TestAnEndThatAnotherReplicaSawIsDeliveredWithinASecondAndAHalf(t *testing.T
 				s.Errorf("the end is delivered after %v", time.Since(began))
 			}
 			stop()
-			announcing.Wait()
+			reading.Wait()
 		})
 	}
 }
