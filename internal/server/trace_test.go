@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/baggage"
@@ -197,45 +198,44 @@ func TestEachAttemptIsASpanThatSaysWhichItIs(t *testing.T) {
 	}
 }
 
+// In virtual time, the watch certainly begins before the render ends.
 func TestAPushLeadsToThePollThatFoundTheEnd(t *testing.T) {
-	spans := servertest.RecordSpans(t)
-	s := newStack(t)
-	c := grpcCaller{s, s.key}
-	g := create(t, c, order(t, picture, "k", "a lake"))
-	watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()})
-	const service = "easel.v1.GenerationService/"
-	eventually(t, "the span of the watch has ended", func() bool { return len(spansNamed(spans, service+"WatchGeneration")) > 0 })
-	byID := map[trace.SpanID]tracetest.SpanStub{}
-	linked := func(span tracetest.SpanStub, as string) tracetest.SpanStub {
-		for _, link := range span.Links {
-			if slices.Contains(link.Attributes, attribute.String("easel.link", as)) {
-				return byID[link.SpanContext.SpanID()]
-			}
-		}
-		return tracetest.SpanStub{}
-	}
-	pushes := spansNamed(spans, "push")
-	last := pushes[len(pushes)-1]
-	// The poll's span ends after the push of the state that the poll found.
-	eventually(t, "the span of the poll has ended", func() bool {
+	synctest.Test(t, func(t *testing.T) {
+		spans := servertest.RecordSpans(t)
+		s := newStack(t, func(o *options) { o.memory = true })
+		c := grpcCaller{s, s.key}
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()})
+		const service = "easel.v1.GenerationService/"
+		synctest.Wait() // for the ends of the spans of the watch and of the poll
+		byID := map[trace.SpanID]tracetest.SpanStub{}
 		for _, span := range spans.GetSpans() {
 			byID[span.SpanContext.SpanID()] = span
 		}
-		return linked(last, "found_by").Name != ""
+		linked := func(span tracetest.SpanStub, as string) tracetest.SpanStub {
+			for _, link := range span.Links {
+				if slices.Contains(link.Attributes, attribute.String("easel.link", as)) {
+					return byID[link.SpanContext.SpanID()]
+				}
+			}
+			return tracetest.SpanStub{}
+		}
+		pushes := spansNamed(spans, "push")
+		last := pushes[len(pushes)-1]
+		poll := linked(last, "found_by")
+		if len(pushes) < 2 || byID[last.Parent.SpanID()].Name != service+"WatchGeneration" || poll.Name != "poll" || poll.Parent.IsValid() {
+			t.Fatalf("the last of %d pushes was found by %q", len(pushes), poll.Name)
+		}
+		if from, to := linked(poll, "order"), linked(poll, "watch"); from.Name != service+"CreateGeneration" || to.SpanContext.SpanID() != last.Parent.SpanID() {
+			t.Errorf("the poll links to the order %q and the watch %q", from.Name, to.Name)
+		}
+		if !slices.ContainsFunc(spansNamed(spans, "GET /generations/{id}"), func(get tracetest.SpanStub) bool { return get.Parent.SpanID() == poll.SpanContext.SpanID() }) {
+			t.Error("the poll has sent no request")
+		}
+		if got := attributeOf(last, "easel.generation.state").AsString(); got != "succeeded" {
+			t.Errorf("the last push has the state %q", got)
+		}
 	})
-	poll := linked(last, "found_by")
-	if len(pushes) < 2 || byID[last.Parent.SpanID()].Name != service+"WatchGeneration" || poll.Name != "poll" || poll.Parent.IsValid() {
-		t.Fatalf("the last of %d pushes was found by %q", len(pushes), poll.Name)
-	}
-	if from, to := linked(poll, "order"), linked(poll, "watch"); from.Name != service+"CreateGeneration" || to.SpanContext.SpanID() != last.Parent.SpanID() {
-		t.Errorf("the poll links to the order %q and the watch %q", from.Name, to.Name)
-	}
-	if !slices.ContainsFunc(spansNamed(spans, "GET /generations/{id}"), func(get tracetest.SpanStub) bool { return get.Parent.SpanID() == poll.SpanContext.SpanID() }) {
-		t.Error("the poll has sent no request")
-	}
-	if got := attributeOf(last, "easel.generation.state").AsString(); got != "succeeded" {
-		t.Errorf("the last push has the state %q", got)
-	}
 }
 
 func TestSpanOfARefusedWatchHasItsReason(t *testing.T) {
