@@ -67,9 +67,6 @@ var ErrTooManyRefused = errors.New("too many of this owner's recent orders were 
 // ErrOrderExpired means that the expire time of an order has passed, so that no process sends the order any longer.
 var ErrOrderExpired = errors.New("expire time of the order has passed")
 
-// ErrExpireTimePast means that the expire time of a new order is in the past.
-var ErrExpireTimePast = errors.New("expire time is in the past")
-
 // BudgetError reports that a budget has no room for the price of an order.
 type BudgetError struct {
 	// Period is "day" or "month". The period ends at Reset.

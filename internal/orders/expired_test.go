@@ -13,6 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
+	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
 // expireIn returns a function that sets an order's expire time.
@@ -162,18 +163,23 @@ func TestAnOrderIsNotPlacedAfterItsExpireTime(t *testing.T) { // fault M16
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
 		_, err := r.place("studio", "past", "a harbour", expireIn(-time.Second))
-		if !errors.Is(err, ledger.ErrExpireTimePast) || !isNotPlaced(err) {
-			s.Errorf("in the past: %v", err)
-		}
+		wantExpired(s.T, err, orders.NotPlaced)
 		r.befores(func(req *http.Request) error {
 			if !isOrder(req) {
-				time.Sleep(2 * time.Second) // the expire time passes during the quote
+				select { // the expire time passes during the quote
+				case <-time.After(10 * time.Second):
+				case <-req.Context().Done():
+				}
 			}
 			return nil
 		})
+		began := time.Now()
 		budget := int64(1000)
 		_, err = r.place("studio", "quoted", "a harbour", within(&budget), expireIn(time.Second))
 		wantExpired(s.T, err, orders.NotPlaced)
+		if waited := time.Since(began); waited > 2*time.Second {
+			s.Errorf("the call waited for %v", waited)
+		}
 		r.befores(nil)
 		if n := s.box.Requests()["POST /generations"]; n != 0 {
 			s.Errorf("%d orders were sent", n)
@@ -189,4 +195,39 @@ func TestAnOrderIsNotPlacedAfterItsExpireTime(t *testing.T) { // fault M16
 			s.Errorf("after the expire time, the placed order is %+v, %v", again, err)
 		}
 	})
+}
+
+// A proxy repeats the request, and returns its own error although the catalog has accepted the order.
+func TestNotPlacedIsNotClaimedAfterADoubtfulRejection(t *testing.T) {
+	for name, refuse := range map[string]func(s *stack, r *replica) error{
+		"expired": func(s *stack, r *replica) error {
+			_, err := r.place("studio", "k", "a harbour", expireIn(-time.Second))
+			return err
+		},
+		"rejected": func(s *stack, r *replica) error {
+			s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusPaymentRequired, Body: `{"code":"INSUFFICIENT_BALANCE"}`, Count: 1})
+			_, err := r.place("studio", "k", "a harbour")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inStack(t, 1000, func(s *stack) {
+				r := s.replica()
+				s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusNotFound, Body: "<html>", AfterCommit: true, Count: 1})
+				_, err := r.place("studio", "k", "a harbour")
+				wantOutcome(s.T, err, orders.Unknown)
+				wantOutcome(s.T, refuse(s, r), orders.NotPlacedByThisCall)
+				if _, err = r.place("studio", "k", "a harbour"); err != nil {
+					s.Errorf("with the same key: %v", err)
+				}
+			})
+		})
+	}
+}
+
+func wantOutcome(t *testing.T, err error, want orders.Outcome) {
+	t.Helper()
+	if failed, ok := errors.AsType[*orders.Error](err); !ok || failed.Outcome != want {
+		t.Errorf("got %v, want the outcome %s", err, want)
+	}
 }

@@ -85,8 +85,10 @@ func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) 
 	}
 	ctx, cancel := context.WithDeadline(ctx, answerBy(ctx))
 	defer cancel()
-	if cred.IsShared() && !o.awaitAccount(ctx) {
-		return Receipt{}, &Error{NotPlacedByThisCall, ErrAccountUnknown}
+	if cred.IsShared() {
+		if err := o.awaitAccount(ctx, r.ExpireTime); err != nil {
+			return Receipt{}, &Error{NotPlacedByThisCall, err}
+		}
 	}
 	p := &placing{orders: o, cred: cred.Pinned(), asked: r}
 	p.request = o.ledgerRequest(p.cred, r, digest)
@@ -100,15 +102,19 @@ func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) 
 	return receipt, nil
 }
 
-// awaitAccount waits until Easel has verified that the shared API key belongs to the ledger's account. It returns false if ctx
-// is done first.
-func (o *Orders) awaitAccount(ctx context.Context) bool {
+// awaitAccount waits until Easel has verified that the shared API key belongs to the ledger's account. If ctx is done first, the
+// error is [ErrAccountUnknown]. If the order expires first, by the clock of this process, the error has the kind
+// [catalog.KindOrderExpired].
+func (o *Orders) awaitAccount(ctx context.Context, expire time.Time) error {
 	for o.Ledger.AccountUnknown.Load() {
+		if !expire.IsZero() && !time.Now().Before(expire) {
+			return orderExpired()
+		}
 		if !sleep(ctx, rowPause) {
-			return false
+			return ErrAccountUnknown
 		}
 	}
-	return true
+	return nil
 }
 
 // placing is the state of one call to [Orders.Place].
@@ -120,6 +126,8 @@ type placing struct {
 	// uncertain means that this call has waited for an attempt that may have been accepted, or that another process may still
 	// send an attempt. If an operator has declared the order rejected since then, the order's row no longer shows this.
 	uncertain bool
+	// doubtful means that an earlier order with the same idempotency key was rejected, but may exist.
+	doubtful bool
 }
 
 // place finds the order by its idempotency key. It then writes or sends the order, waits for it, or returns its recorded
@@ -135,6 +143,7 @@ func (p *placing) place(ctx context.Context) (Receipt, error) {
 		case err != nil:
 			return Receipt{}, p.unasked(err)
 		case step.Action == lifecycle.Write:
+			p.doubtful = step.Answer == lifecycle.Unknown
 			if s, err = p.write(ctx); err != nil {
 				return Receipt{}, err
 			}
@@ -161,8 +170,12 @@ func (p *placing) name(order ledger.Order) {
 
 // withheld converts err into an unknown outcome if an attempt that this call has waited for may have been accepted.
 func (p *placing) withheld(err error) error {
-	if e, ok := errors.AsType[*Error](err); !p.uncertain || ok && e.Outcome == Unknown {
+	e, ok := errors.AsType[*Error](err)
+	switch {
+	case !p.uncertain || ok && e.Outcome == Unknown:
 		return err
+	case ok && leavesOpen[catalog.KindOf(err)]:
+		return &Error{Unknown, e.Err}
 	}
 	return &Error{Unknown, unknown(err)}
 }
@@ -212,14 +225,11 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	if err == nil && terms.Refused {
 		err = ErrModelNotAllowed
 	}
-	if err == nil {
-		err = p.orders.Ledger.CheckExpireTime(ctx, p.request)
-	}
 	if err != nil {
 		return nil, p.refuse(ctx, err)
 	}
 	p.request.Limits, p.request.Total, p.request.LabelLimits = terms.Limits, terms.Total, terms.Labels
-	if p.request.PriceCents, err = p.price(ctx); err != nil {
+	if p.request.PriceCents, err = p.priceInTime(ctx); err != nil {
 		return nil, p.refuse(ctx, err)
 	}
 	p.request.Agreed = func() error {
@@ -245,6 +255,24 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	p.name(order)
 	order.Labels = p.request.Labels
 	return p.begin(ctx, order, asked), nil
+}
+
+// priceInTime calls price, and returns [ledger.ErrOrderExpired] at the order's expire time.
+func (p *placing) priceInTime(ctx context.Context) (int64, error) {
+	left, limited, err := p.orders.Ledger.TimeToExpire(ctx, p.request)
+	switch {
+	case err != nil:
+		return 0, err
+	case !limited:
+		return p.price(ctx)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, left, ledger.ErrOrderExpired)
+	defer cancel()
+	cents, err := p.price(ctx)
+	if errors.Is(context.Cause(ctx), ledger.ErrOrderExpired) {
+		err = ledger.ErrOrderExpired
+	}
+	return cents, err
 }
 
 // price returns the price to reserve, in cents. It requests a quote only if a limit or a budget needs the price, and otherwise
@@ -285,7 +313,7 @@ func (p *placing) refuse(ctx context.Context, why error) error {
 	switch {
 	case err == nil && !free:
 		return nil
-	case err == nil && p.orders.knowsAll(p.cred):
+	case err == nil && p.orders.knowsAll(p.cred) && !p.doubtful:
 		return &Error{NotPlaced, why}
 	}
 	return &Error{NotPlacedByThisCall, why}
@@ -297,7 +325,7 @@ func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time
 		order.Inputs = string(p.asked.Inputs)
 	}
 	s := p.orders.submission(ctx, p.cred, order, asked)
-	s.mayExist = s.mayExist || p.uncertain
+	s.mayExist, s.doubtful = s.mayExist || p.uncertain, p.doubtful
 	p.orders.start(context.WithoutCancel(ctx), s)
 	return s
 }

@@ -33,6 +33,7 @@ type submission struct {
 	expires time.Time          // expire time of the order, by the clock of this process; zero means no limit
 
 	mayExist bool // an attempt may have been accepted, in this submission or before
+	doubtful bool // an earlier order with this idempotency key was rejected, but may exist
 	progress progress
 	problem  string    // latest recorded problem
 	arrived  time.Time // start of the first wait for a permit

@@ -72,6 +72,9 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	if err != nil {
 		return nil, &orders.Error{Outcome: orders.NotPlacedByThisCall, Err: err}
 	}
+	if expires := req.GetExpireTime(); expires != nil && !expires.IsValid() {
+		return nil, &orders.Error{Outcome: orders.NotPlacedByThisCall, Err: InvalidRequest(Violation{Field: "expire_time", Description: "must be from year 1 to year 9999"})}
+	}
 	receipt, err := s.place(ctx, req, inputs)
 	if err != nil {
 		return nil, aboutModel(err, req.GetModelId())

@@ -46,7 +46,7 @@ var rules = map[catalog.Kind]rule{
 	catalog.KindForbidden:          {easelv1.ErrorReason_UPSTREAM_FORBIDDEN, "the catalog denies this request for this API key", false},
 	catalog.KindNotFound:           {easelv1.ErrorReason_NOT_FOUND, "the catalog has no such record", false},
 	catalog.KindPriceAboveLimit:    {easelv1.ErrorReason_PRICE_ABOVE_LIMIT, "price exceeds max_cost_cents", false},
-	catalog.KindOrderExpired:       {easelv1.ErrorReason_ORDER_EXPIRED, "the order's expire_time has passed; if order_outcome is unknown, an operator must check the account before you order again", false},
+	catalog.KindOrderExpired:       {easelv1.ErrorReason_ORDER_EXPIRED, "the order's expire_time has passed", false},
 	catalog.KindDailyCap:           {easelv1.ErrorReason_API_KEY_DAILY_CAP, "the API key has reached its daily cap", false},
 	catalog.KindKeyReused:          {easelv1.ErrorReason_IDEMPOTENCY_KEY_REUSED, "this idempotency_key was used for another order; to read that order, send its model and inputs", false},
 	catalog.KindInProgress:         {easelv1.ErrorReason_SUBMISSION_IN_PROGRESS, "the catalog is still processing this idempotency_key; send it again", true},
@@ -187,9 +187,6 @@ func fromLedger(err error) *status.Status {
 	if ledger.IsFault(err) {
 		return NewStatus(easelv1.ErrorReason_INTERNAL, "the call contradicts the ledger; an operator must check the log", nil)
 	}
-	if errors.Is(err, ledger.ErrExpireTimePast) {
-		return status.Convert(InvalidRequest(Violation{Field: "expire_time", Description: "must be in the future; to order now, send a later time or no expire_time"}))
-	}
 	if errors.Is(err, orders.ErrAccountUnknown) {
 		return NewStatus(easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, "this server has not checked yet whether its API key belongs to its ledger's account; retry later", nil, retry)
 	}
@@ -287,6 +284,8 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 		code, text = codes.Internal, sharedKeyRejected
 	case e.Kind == catalog.KindPriceAboveLimit:
 		text = fmt.Sprintf("price of %d cents exceeds max_cost_cents %d; raise the limit or choose another model", e.PriceCents, e.MaxCents)
+	case e.Kind == catalog.KindOrderExpired:
+		text += expired(err)
 	case windowOver:
 		text = "the order may exist, and it is too late to resend it; " +
 			"an operator must check the account before you order again"
@@ -295,6 +294,20 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 		text += ": " + e.Message
 	}
 	return newStatus(code, r.reason, text+remedyOf(e.Violations), metadata, details...)
+}
+
+// expired says what is known about the money of an expired order.
+func expired(err error) string {
+	order, _ := errors.AsType[*orders.Error](err)
+	switch {
+	case order == nil:
+		return ""
+	case order.Outcome == orders.NotPlaced:
+		return "; nothing was ordered, and nothing is charged"
+	case order.Outcome == orders.NotPlacedByThisCall:
+		return "; this call ordered nothing, but an earlier call with this idempotency_key may have"
+	}
+	return "; the order may exist and be charged, so an operator must check the account before you order again"
 }
 
 // repeats reports whether the catalog's message would only repeat Easel's own message. This is the case if the API key

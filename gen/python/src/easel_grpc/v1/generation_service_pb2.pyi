@@ -276,11 +276,11 @@ class CreateGenerationRequest(_message.Message):
         """Time after which no replica sends the order to the catalog, not even after a restart. If unset,
         there is no such time.
 
-        The ledger's clock decides. The expire_time of a new order must be in the future. If the time
-        passes before any attempt may have reached the catalog, the order ends, its reserved price is
-        released, and its idempotency_key can be used again. If an attempt may have reached the
-        catalog, the outcome of the order stays unknown, and an operator has to check the account. In
-        both cases, a call with this idempotency_key and expire_time fails with ORDER_EXPIRED.
+        The ledger's clock decides. If the time passes before any attempt may have reached the catalog,
+        the order ends, its reserved price is released, and its idempotency_key can be used again. If
+        an attempt may have reached the catalog, the outcome of the order stays unknown, and an
+        operator has to check the account. In both cases, and if the time was already in the past, a
+        call with this idempotency_key and expire_time fails with ORDER_EXPIRED.
 
         expire_time does not identify the order. A repeated request may have another expire_time, but
         the expire_time of the first request applies.

@@ -113,8 +113,6 @@ class GenerationServiceStub:
         reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. For the
         budget of a label value, the metadata also has label_name and label_value.
       - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
-      - INVALID_ARGUMENT, INVALID_REQUEST: the expire_time of a new order is in the past. BadRequest
-        names `expire_time`.
       - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If order_outcome
         is "unknown", an operator has to check the account before you order again.
       - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
@@ -354,8 +352,6 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
         reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. For the
         budget of a label value, the metadata also has label_name and label_value.
       - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
-      - INVALID_ARGUMENT, INVALID_REQUEST: the expire_time of a new order is in the past. BadRequest
-        names `expire_time`.
       - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If order_outcome
         is "unknown", an operator has to check the account before you order again.
       - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
@@ -604,8 +600,6 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
             reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. For the
             budget of a label value, the metadata also has label_name and label_value.
           - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
-          - INVALID_ARGUMENT, INVALID_REQUEST: the expire_time of a new order is in the past. BadRequest
-            names `expire_time`.
           - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If order_outcome
             is "unknown", an operator has to check the account before you order again.
           - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.

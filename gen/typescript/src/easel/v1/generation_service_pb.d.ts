@@ -141,11 +141,11 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
    * Time after which no replica sends the order to the catalog, not even after a restart. If unset,
    * there is no such time.
    *
-   * The ledger's clock decides. The expire_time of a new order must be in the future. If the time
-   * passes before any attempt may have reached the catalog, the order ends, its reserved price is
-   * released, and its idempotency_key can be used again. If an attempt may have reached the
-   * catalog, the outcome of the order stays unknown, and an operator has to check the account. In
-   * both cases, a call with this idempotency_key and expire_time fails with ORDER_EXPIRED.
+   * The ledger's clock decides. If the time passes before any attempt may have reached the catalog,
+   * the order ends, its reserved price is released, and its idempotency_key can be used again. If
+   * an attempt may have reached the catalog, the outcome of the order stays unknown, and an
+   * operator has to check the account. In both cases, and if the time was already in the past, a
+   * call with this idempotency_key and expire_time fails with ORDER_EXPIRED.
    *
    * expire_time does not identify the order. A repeated request may have another expire_time, but
    * the expire_time of the first request applies.
@@ -1468,8 +1468,6 @@ export declare const GenerationService: GenService<{
    *     reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. For the
    *     budget of a label value, the metadata also has label_name and label_value.
    *   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
-   *   - INVALID_ARGUMENT, INVALID_REQUEST: the expire_time of a new order is in the past. BadRequest
-   *     names `expire_time`.
    *   - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If order_outcome
    *     is "unknown", an operator has to check the account before you order again.
    *   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
