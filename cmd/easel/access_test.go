@@ -10,7 +10,7 @@ import (
 // startHeld starts a sandbox and a server that shares the sandbox's API key.
 func startHeld(t *testing.T, settings map[string]string) *running {
 	t.Helper()
-	return startServe(t, with(startSandbox(t).shared(), settings))
+	return startServe(t, startSandbox(t).shared().With(settings))
 }
 
 func TestACertificateSaysWhoCalls(t *testing.T) {
@@ -49,7 +49,7 @@ func TestAttackByDNSRebindingWhereAnybodyMayCall(t *testing.T) { // fault A14
 		rest := startHeld(t, map[string]string{"EASEL_ALLOW_ANONYMOUS": "true", "EASEL_HTTP_ALLOWED_HOSTS": allowed}).addr("http")
 		for host, status := range want {
 			order := `{"modelId": "studio/haiku", "inputs": {"prompt": "rain"}, "idempotencyKey": "` + host + `"}`
-			answer, _ := request(t, http.MethodPost, "http://"+rest+"/v1/generations", order, "Host", host, "Content-Type", "application/json", "Origin", "http://"+host)
+			answer, _ := proctest.Request(t, http.MethodPost, "http://"+rest+"/v1/generations", order, "Host", host, "Content-Type", "application/json", "Origin", "http://"+host)
 			if answer.StatusCode != status {
 				t.Errorf("with %q allowed, a page of %s gets %s, want %d", allowed, host, answer.Status, status)
 			}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
@@ -111,9 +111,7 @@ func TestAnAPIKeyWhoseAccountIsNotKnownIsNotTakenOver(t *testing.T) { // fault M
 	inGuard(t, func(t *testing.T, g *guarded) {
 		file := filepath.Join(t.TempDir(), "key")
 		put := func(key string) {
-			if err := os.WriteFile(file, []byte(key), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			proctest.Write(t, file, key)
 			time.Sleep(reload.Interval)
 		}
 		put("one-first")

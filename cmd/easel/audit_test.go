@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -19,6 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // changing is a server with test data for each change that an operator can make.
@@ -43,7 +43,7 @@ callers:
 
 func startChanging(t *testing.T, more map[string]string) *changing {
 	t.Helper()
-	c := &changing{T: t, callers: filepath.Join(t.TempDir(), "callers.yaml"), key: write(t, "key-4712\n")}
+	c := &changing{T: t, callers: filepath.Join(t.TempDir(), "callers.yaml"), key: proctest.File(t, "key-4712\n")}
 	upstream := httptest.NewServer(http.HandlerFunc(c.catalog))
 	t.Cleanup(upstream.Close)
 	file := filepath.Join(t.TempDir(), "book.db")
@@ -58,9 +58,9 @@ func startChanging(t *testing.T, more map[string]string) *changing {
 	c.change("DELETE FROM events")
 	c.change("INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) VALUES ('e', 'studio', 't', 's', 1, 0, '{}', 2, easel_now())")
 	c.list("")
-	c.served = startServe(t, with(map[string]string{
+	c.served = startServe(t, proctest.Settings{
 		"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": c.key, "EASEL_LEDGER_URL": url, "EASEL_CALLERS_FILE": c.callers,
-	}, more))
+	}.With(more))
 	return c
 }
 
@@ -91,9 +91,7 @@ func (c *changing) list(more string) {
 	secret := filepath.Join(filepath.Dir(c.callers), "secret")
 	text := fmt.Sprintf(changingCallers, secret, auth.Hash("poster-token"), auth.Hash("ops-token"), more)
 	for file, content := range map[string]string{secret: webhookSecret, c.callers: text} {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			c.Fatal(err)
-		}
+		proctest.Write(c, file, content)
 	}
 }
 
@@ -164,7 +162,7 @@ func TestNothingIsChangedWithoutALineInTheAudit(t *testing.T) {
 	}
 	late := fmt.Sprintf("- {name: late, operator: true, tokens: [%q]}\n", auth.Hash("late-token"))
 	c.list(late)
-	waitUntil(t, func() bool { return c.run("late-token", "get", "gen_4").exit == exitOK }) // a change to the callers file takes effect even if the audit trail cannot be written
+	proctest.Eventually(t, 20*time.Second, "the change", func() bool { return c.run("late-token", "get", "gen_4").exit == exitOK }) // a change to the callers file takes effect even if the audit trail cannot be written
 	c.change(`DROP TRIGGER blocked`)
 	var want []string
 	for way, do := range c.ways() {
@@ -180,15 +178,10 @@ func TestNothingIsChangedWithoutALineInTheAudit(t *testing.T) {
 
 func TestAChangeOfAFileIsOneLineOfLog(t *testing.T) {
 	c := startChanging(t, nil)
-	text, err := os.ReadFile(c.callers)
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed := strings.Replace(string(text), "daily_cents: 300", "daily_cents: 900", 1)
+	text := proctest.Read(t, c.callers)
+	changed := strings.Replace(text, "daily_cents: 300", "daily_cents: 900", 1)
 	for file, content := range map[string]string{c.callers: changed, c.key: "key-4713\n"} {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		proctest.Write(t, file, content)
 	}
 	logged := func() (lines []string) {
 		for line := range strings.Lines(c.served.stderr.String()) {
@@ -198,9 +191,9 @@ func TestAChangeOfAFileIsOneLineOfLog(t *testing.T) {
 		}
 		return lines
 	}
-	waitUntil(t, func() bool { return len(logged()) >= 2 })
+	proctest.Eventually(t, 20*time.Second, "two lines", func() bool { return len(logged()) >= 2 }, c.served.stderr.String)
 	lines := strings.Join(logged(), "")
-	if len(logged()) != 2 || !strings.Contains(lines, fmt.Sprintf(`"digest":"%x","digest_before":"%x"`, sha256.Sum256([]byte(changed)), sha256.Sum256(text))) || strings.Count(lines, `"sha256:`) != 2 || c.lines() != 0 {
+	if len(logged()) != 2 || !strings.Contains(lines, fmt.Sprintf(`"digest":"%x","digest_before":"%x"`, sha256.Sum256([]byte(changed)), sha256.Sum256([]byte(text)))) || strings.Count(lines, `"sha256:`) != 2 || c.lines() != 0 {
 		t.Errorf("the audit has %d lines, and the log has\n%s", c.lines(), lines)
 	}
 }
@@ -246,7 +239,7 @@ func TestAdminAddressIsClosedToOthersThanOperators(t *testing.T) {
 			if open {
 				want = http.StatusOK
 			}
-			if answer, _ := request(t, method, "http://"+c.served.addr("admin")+strings.TrimSuffix(route, "{$}"), "", header...); answer.StatusCode != want {
+			if answer, _ := proctest.Request(t, method, "http://"+c.served.addr("admin")+strings.TrimSuffix(route, "{$}"), "", header...); answer.StatusCode != want {
 				t.Errorf("%s under %q returns %d", pattern, token, answer.StatusCode)
 			}
 		}
@@ -265,20 +258,6 @@ func TestTheKeyOfAnOperatorDoesNotLeaveInTheClear(t *testing.T) {
 		test.env["EASEL_ADMIN_ADDR"] = "nowhere.invalid:9464"
 		if got := easelEnv(t.Context(), nil, test.env, "orders", "list"); got.exit != test.exit || strings.Contains(got.stderr, "without TLS") != (test.exit == exitUsage) {
 			t.Errorf("%v: exit %d\n%s", test.env, got.exit, got.stderr)
-		}
-	}
-}
-
-// waitUntil waits until a condition is true. The test fails after 20 seconds.
-func waitUntil(t *testing.T, is func() bool) {
-	t.Helper()
-	limit, ticks := time.After(20*time.Second), time.NewTicker(20*time.Millisecond)
-	defer ticks.Stop()
-	for !is() {
-		select {
-		case <-ticks.C:
-		case <-limit:
-			t.Fatal("the condition is not true after 20 s")
 		}
 	}
 }

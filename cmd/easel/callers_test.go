@@ -17,7 +17,7 @@ func TestCallersCheckTellsEachFaultWithItsLine(t *testing.T) {
 		"callers: []\n":          {"lists no callers"},
 		"callers: [{name: x}]\n": nil,
 	} {
-		file := write(t, text)
+		file := proctest.File(t, text)
 		got := easel(t.Context(), nil, "callers", "check", file)
 		if want == nil {
 			if got.exit != exitOK || got.stdout != file+": 1 caller of 1 owner\n"+file+": warning: no budget limits x; set a budget for the caller, for its team or for all teams (total)\n" || got.stderr != "" {
@@ -34,11 +34,11 @@ func TestCallersCheckTellsEachFaultWithItsLine(t *testing.T) {
 			}
 		}
 	}
-	limited := write(t, "total: {daily_cents: 7}\ncallers: [{name: x}]\n")
+	limited := proctest.File(t, "total: {daily_cents: 7}\ncallers: [{name: x}]\n")
 	if got := easel(t.Context(), nil, "callers", "check", limited); got.exit != exitOK || got.stdout != limited+": 1 caller of 1 owner\n" {
 		t.Errorf("callers with a limit: exit %d\n%s", got.exit, got.stdout)
 	}
-	missing := write(t, "issuers:\n  - {issuer: i, audience: a, jwks_file: /nowhere/keys}\ncallers: [{name: x, subjects: [s]}]\n")
+	missing := proctest.File(t, "issuers:\n  - {issuer: i, audience: a, jwks_file: /nowhere/keys}\ncallers: [{name: x, subjects: [s]}]\n")
 	if got := easel(t.Context(), nil, "callers", "check", missing); got.exit != exitUsage || !strings.Contains(got.stderr, ": the issuer i: jwks_file: open /nowhere/keys") {
 		t.Errorf("an issuer whose keys are missing: exit %d\n%s", got.exit, got.stderr)
 	}

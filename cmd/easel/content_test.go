@@ -16,7 +16,7 @@ import (
 
 func TestACopyOutlivesTheCatalog(t *testing.T) {
 	box, dir := startSandbox(t, "--speed", "100"), t.TempDir()
-	served := startServe(t, with(box.shared(), map[string]string{
+	served := startServe(t, box.shared().With(proctest.Settings{
 		"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(dir, "ledger.db"), "EASEL_CONTENT_URL": "file:" + filepath.Join(dir, "results"),
 	}))
 	addr := served.addr
@@ -30,17 +30,12 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 		return "http://" + addr("http") + "/v1/generations/" + id(printed) + "/content"
 	}
 	for _, one := range []string{made.stdout, text.stdout} {
-		for end := time.Now().Add(20 * time.Second); ; {
-			answer, _ := request(t, http.MethodHead, at(one), "")
-			if answer.Header.Get("Easel-Content-Source") == "copy" {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("%s has no copy: %v\n%s", one, answer.Header, served.stderr)
-			}
-		}
+		proctest.Eventually(t, 20*time.Second, "copy of "+one, func() bool {
+			answer, _ := proctest.Request(t, http.MethodHead, at(one), "")
+			return answer.Header.Get("Easel-Content-Source") == "copy"
+		}, served.stderr.String)
 	}
-	whole, want := request(t, http.MethodGet, at(made.stdout), "")
+	whole, want := proctest.Request(t, http.MethodGet, at(made.stdout), "")
 	box.stop()
 	verify := []string{"content", "verify", "--bytes", "--ledger-url", "sqlite:" + filepath.Join(dir, "ledger.db"), "--content-url", "file:" + filepath.Join(dir, "results")}
 	if got := easel(t.Context(), nil, verify...); got.exit != exitOK || !strings.HasPrefix(got.stdout, "2 copies of ") {
@@ -71,7 +66,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 		{http.MethodGet, []string{"If-None-Match", etag}, http.StatusNotModified, nil},
 		{http.MethodGet, []string{"If-Match", `"other"`}, http.StatusPreconditionFailed, nil},
 	} {
-		answer, body := request(t, one.method, at(made.stdout), "", one.header...)
+		answer, body := proctest.Request(t, one.method, at(made.stdout), "", one.header...)
 		if answer.StatusCode != one.status || one.status < 300 && !bytes.Equal(body, one.body) {
 			t.Errorf("%s %q: %s, %d bytes", one.method, one.header, answer.Status, len(body))
 		}
@@ -79,7 +74,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 			t.Errorf("%s %q: %v", one.method, one.header, answer.Header)
 		}
 	}
-	if answer, body := request(t, http.MethodGet, at(text.stdout), ""); answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.Contains(string(body), "\n") {
+	if answer, body := proctest.Request(t, http.MethodGet, at(text.stdout), ""); answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.Contains(string(body), "\n") {
 		t.Errorf("the text is %s %q", answer.Status, body)
 	}
 
@@ -99,7 +94,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 			t.Errorf("%q: exit %d\n%s%s", step.args, got.exit, got.stdout, got.stderr)
 		}
 	}
-	if answer, body := request(t, http.MethodGet, at(made.stdout), ""); answer.Header.Get("Easel-Content-Source") != "copy" || !bytes.Equal(body, want) {
+	if answer, body := proctest.Request(t, http.MethodGet, at(made.stdout), ""); answer.Header.Get("Easel-Content-Source") != "copy" || !bytes.Equal(body, want) {
 		t.Errorf("while it is copied again, the result is %s of %d bytes", answer.Status, len(body))
 	}
 
@@ -127,7 +122,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 // holdContents checks that the metrics count two copies, and that the status page reports copies.
 func holdContents(t *testing.T, admin string) {
 	t.Helper()
-	_, metrics := request(t, http.MethodGet, "http://"+admin+"/metrics", "")
+	_, metrics := proctest.Request(t, http.MethodGet, "http://"+admin+"/metrics", "")
 	for _, row := range telemetry.Table {
 		if row.From == telemetry.Contents && !strings.Contains(string(metrics), "\n"+row.Prometheus()) {
 			t.Errorf("no value for %s", row.Name)
@@ -138,7 +133,7 @@ func holdContents(t *testing.T, admin string) {
 			t.Errorf("the metrics lack %s", want)
 		}
 	}
-	if _, status := request(t, http.MethodGet, "http://"+admin+"/status.json", ""); !strings.Contains(string(status), `"copies":true`) {
+	if _, status := proctest.Request(t, http.MethodGet, "http://"+admin+"/status.json", ""); !strings.Contains(string(status), `"copies":true`) {
 		t.Errorf("the status page does not report copies: %s", status)
 	}
 }
@@ -151,8 +146,8 @@ func TestOnlyAHostThatIsNamedIsAskedForAResult(t *testing.T) {
 	}))
 	t.Cleanup(upstream.Close)
 	for hosts, want := range map[string]int{"": http.StatusInternalServerError, "127.0.0.1:1": http.StatusServiceUnavailable} {
-		rest := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_CONTENT_HOSTS": hosts}).addr("http")
-		if answer, body := request(t, http.MethodGet, "http://"+rest+"/v1/generations/gen_1/content", ""); answer.StatusCode != want {
+		rest := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": proctest.File(t, "key\n"), "EASEL_CONTENT_HOSTS": hosts}).addr("http")
+		if answer, body := proctest.Request(t, http.MethodGet, "http://"+rest+"/v1/generations/gen_1/content", ""); answer.StatusCode != want {
 			t.Errorf("with %q the response is %s %s", hosts, answer.Status, body)
 		}
 	}

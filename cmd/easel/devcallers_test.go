@@ -17,7 +17,7 @@ func teamsFile(t *testing.T) string {
 	for name, team := range map[string]string{"poster": "team: studio", "flyer": "team: print", "ops": "operator: true"} {
 		text += "  - {name: " + name + ", " + team + ", tokens: [\"" + auth.Hash(name) + "\"]}\n"
 	}
-	return write(t, text)
+	return proctest.File(t, text)
 }
 
 // as runs a command as a caller, against the server that printed the banner.
@@ -51,7 +51,7 @@ func TestDevHoldsItsKeyForTheCallersOfAFile(t *testing.T) {
 }
 
 func TestDevTellsWhatIsWrongWithACallersFile(t *testing.T) {
-	got := easel(t.Context(), nil, "dev", "--callers", write(t, "callers:\n  - {name: a, tokens: [hunter2]}\n"))
+	got := easel(t.Context(), nil, "dev", "--callers", proctest.File(t, "callers:\n  - {name: a, tokens: [hunter2]}\n"))
 	if got.exit != exitUsage || !strings.Contains(got.stderr, "--callers: ") || !strings.Contains(got.stderr, "line 2") || strings.Contains(got.stderr, "hunter2") {
 		t.Errorf("exit %d\n%s", got.exit, got.stderr)
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/rest/page"
 )
 
@@ -41,7 +42,7 @@ func headings(file protoreflect.FileDescriptor) (all []string) {
 }
 
 func TestTheDocumentOfTheContractExplainsEveryName(t *testing.T) {
-	text := pageText(t, "docs", "contract.md")
+	text := proctest.Read(t, "docs", "contract.md")
 	for _, file := range []protoreflect.FileDescriptor{
 		easelv1.File_easel_v1_account_proto, easelv1.File_easel_v1_account_service_proto,
 		easelv1.File_easel_v1_generation_proto, easelv1.File_easel_v1_generation_service_proto,
@@ -99,7 +100,7 @@ func TestEveryCommandThatTheDocsNameExists(t *testing.T) {
 
 func wantTarget(t *testing.T, span string) {
 	t.Helper()
-	makefile := pageText(t, "Makefile")
+	makefile := proctest.Read(t, "Makefile")
 	targets := regexp.MustCompile(`^make((?: [./a-z0-9-]+)+)`).FindStringSubmatch(span)
 	if targets == nil {
 		t.Errorf("%q names no Makefile target", span)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/doctor"
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -73,7 +74,7 @@ func chargesOf(t *testing.T, box *catalogServer, key string) string {
 // orderDirectly places an order in a catalog without Easel.
 func orderDirectly(t *testing.T, base, key string, n int) {
 	t.Helper()
-	resp, body := request(t, http.MethodPost, base+"/generations", `{"modelId": "studio/haiku", "inputs": {"prompt": "x"}}`,
+	resp, body := proctest.Request(t, http.MethodPost, base+"/generations", `{"modelId": "studio/haiku", "inputs": {"prompt": "x"}}`,
 		"Authorization", "Bearer "+key, "Content-Type", "application/json", "Idempotency-Key", fmt.Sprint("k", n))
 	if resp.StatusCode/100 != 2 {
 		t.Fatalf("ordering: %s %s", resp.Status, body)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // writeEnded writes one labeled order for each generation to a ledger. Except for the last one, all generations have
@@ -42,7 +43,7 @@ func TestAnOperatorErasesWhatNamesContent(t *testing.T) {
 	t.Cleanup(upstream.Close)
 	url := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
 	writeEnded(t, url, upstream.URL, "gen_1", "gen_2", "gen_3")
-	served := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": url})
+	served := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": upstream.URL, "EASEL_UPSTREAM_KEY_FILE": proctest.File(t, "key\n"), "EASEL_LEDGER_URL": url})
 	env := map[string]string{"EASEL_ADMIN_ADDR": served.addr("admin")}
 	for _, step := range []struct {
 		exit int

@@ -32,8 +32,8 @@ func TestAReceiverGetsEventsAndOperatorsReplayThem(t *testing.T) {
 		delivered <- e.ID + " " + e.Type + " " + e.Subject
 	}))
 	defer receiver.Close()
-	banner, _ := devOn(t, "--callers", write(t, fmt.Sprintf("teams: {dev: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: dev-service, team: dev, operator: true, tokens: [%q]}]\n",
-		receiver.URL+"/", write(t, webhookSecret), auth.Hash("dev-token"))), "--speed", "20")
+	banner, _ := devOn(t, "--callers", proctest.File(t, fmt.Sprintf("teams: {dev: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: dev-service, team: dev, operator: true, tokens: [%q]}]\n",
+		receiver.URL+"/", proctest.File(t, webhookSecret), auth.Hash("dev-token"))), "--speed", "20")
 	order := as(t, banner, "dev-token", "generate", "studio/haiku", "prompt=rain", "-q")
 	first := <-delivered
 	if id, rest, _ := strings.Cut(first, " "); !strings.HasPrefix(id, "evt_") || rest != "easel.generation.succeeded "+strings.TrimSpace(order.stdout) {
@@ -68,9 +68,9 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { delivered <- r.Header.Get("Webhook-Id") }))
 	defer receiver.Close()
 	box, file := startSandbox(t), filepath.Join(t.TempDir(), "ledger.db")
-	env := with(box.shared(), map[string]string{
-		"EASEL_CALLERS_FILE": write(t, fmt.Sprintf("teams: {studio: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: poster, team: studio}, {name: ops, operator: true, tokens: [%q]}]\n",
-			receiver.URL, write(t, webhookSecret), auth.Hash("ops-token"))),
+	env := box.shared().With(proctest.Settings{
+		"EASEL_CALLERS_FILE": proctest.File(t, fmt.Sprintf("teams: {studio: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: poster, team: studio}, {name: ops, operator: true, tokens: [%q]}]\n",
+			receiver.URL, proctest.File(t, webhookSecret), auth.Hash("ops-token"))),
 		"EASEL_LEDGER_URL": "sqlite:" + file,
 	})
 	led, err := ledger.Open(t.Context(), ledger.Config{URL: env["EASEL_LEDGER_URL"], Catalog: box.catalog()}) // creates the schema
@@ -125,9 +125,9 @@ func TestAReceiverFetchesTheResultThatItIsToldOf(t *testing.T) {
 	}))
 	defer receiver.Close()
 	dir := t.TempDir()
-	served := startServe(t, with(startSandbox(t, "--speed", "100").shared(), map[string]string{
-		"EASEL_CALLERS_FILE": write(t, fmt.Sprintf("teams: {studio: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: poster, team: studio, tokens: [%q]}]\n",
-			receiver.URL, write(t, webhookSecret), auth.Hash("poster-token"))),
+	served := startServe(t, startSandbox(t, "--speed", "100").shared().With(proctest.Settings{
+		"EASEL_CALLERS_FILE": proctest.File(t, fmt.Sprintf("teams: {studio: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: poster, team: studio, tokens: [%q]}]\n",
+			receiver.URL, proctest.File(t, webhookSecret), auth.Hash("poster-token"))),
 		"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(dir, "ledger.db"), "EASEL_CONTENT_URL": "file:" + filepath.Join(dir, "results"), "EASEL_PUBLIC_URL": public + "/",
 	}))
 	order := easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": served.addr("grpc"), "EASEL_API_KEY": "poster-token"}, "generate", "studio/landscape", "prompt=sea", "size=64x40", "-q")
@@ -135,14 +135,14 @@ func TestAReceiverFetchesTheResultThatItIsToldOf(t *testing.T) {
 	if want := public + "/v1/generations/" + strings.TrimSpace(order.stdout) + "/content"; at != want {
 		t.Fatalf("the delivered URL is %q, want %q\n%s", at, want, order.stderr)
 	}
-	answer, body := request(t, http.MethodGet, strings.Replace(at, public, "http://"+served.addr("http"), 1), "", "Authorization", "Bearer poster-token")
+	answer, body := proctest.Request(t, http.MethodGet, strings.Replace(at, public, "http://"+served.addr("http"), 1), "", "Authorization", "Bearer poster-token")
 	if answer.StatusCode != http.StatusOK || answer.Header.Get("Easel-Content-Source") != "copy" || !bytes.HasPrefix(body, []byte("\x89PNG")) {
 		t.Errorf("the response is %s with %d bytes: %v", answer.Status, len(body), answer.Header)
 	}
 }
 
 func TestAMissingFileOfSecretsIsRefused(t *testing.T) {
-	file := write(t, "teams:\n  a:\n    events:\n      url: https://a.example/\n      secret_file: /nowhere/secret\ncallers: [{name: x, team: a}]\n")
+	file := proctest.File(t, "teams:\n  a:\n    events:\n      url: https://a.example/\n      secret_file: /nowhere/secret\ncallers: [{name: x, team: a}]\n")
 	if got := easel(t.Context(), nil, "callers", "check", file); got.exit != exitUsage || !strings.Contains(got.stderr, file+": secret_file of the team a") {
 		t.Errorf("a missing file of secrets: exit %d, printed\n%s%s", got.exit, got.stdout, got.stderr)
 	}

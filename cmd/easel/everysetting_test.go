@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -65,11 +64,7 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	}
 	call(exitOK, "3.00 EUR", "account")
 	call(exitGenerationFailed, "failed", "generate", "studio/haiku", "prompt=rain", "--watch")
-	long := filepath.Join(t.TempDir(), "prompt")
-	if err := os.WriteFile(long, bytes.Repeat([]byte("x"), 1_200_000), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	call(exitUsage, "4000", "generate", "studio/haiku", "prompt=@"+long)
+	call(exitUsage, "4000", "generate", "studio/haiku", "prompt=@"+proctest.File(t, strings.Repeat("x", 1_200_000)))
 	call(exitMoney, "API_KEY_DAILY_CAP", "generate", "studio/landscape", "prompt=rain", "size=64x40")
 	id := strings.TrimSpace(easelEnv(t.Context(), nil, env, "list", "-q").stdout)
 	call(exitGenerationFailed, "failed", "wait", id, "--until", "settled", "--timeout", "1m") // the default timeout is ten minutes
@@ -79,7 +74,7 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	if !strings.Contains(served.stderr.String(), "msg=listening") {
 		t.Errorf("the log is not in text format:\n%s", served.stderr)
 	}
-	if answer, _ := request(t, http.MethodGet, box.host()+"/_sandbox/requests", ""); answer.StatusCode != http.StatusOK {
+	if answer, _ := proctest.Request(t, http.MethodGet, box.host()+"/_sandbox/requests", ""); answer.StatusCode != http.StatusOK {
 		t.Errorf("the sandbox's admin route returned %s", answer.Status)
 	}
 	served.stop()
@@ -100,7 +95,7 @@ func TestTheLongestPollIntervalBoundsTheWaitForAPoll(t *testing.T) {
 	defer watching.stop()
 	polls := regexp.MustCompile(`"GET /generations/\{id\}": ?(\d\d)`)
 	for begun := time.Now(); ; {
-		_, counts := request(t, http.MethodGet, box.host()+"/_sandbox/requests", "")
+		_, counts := proctest.Request(t, http.MethodGet, box.host()+"/_sandbox/requests", "")
 		if polls.Match(counts) {
 			return
 		}
@@ -115,7 +110,7 @@ func TestACatalogMayLimitTheRateOfAnAPIKey(t *testing.T) {
 	t.Parallel()
 	box := startSandbox(t, "--rate-limit", "0.1")
 	for n := 0; ; n++ {
-		answer, _ := request(t, http.MethodGet, box.catalog()+"/me", "", "Authorization", "Bearer "+box.key())
+		answer, _ := proctest.Request(t, http.MethodGet, box.catalog()+"/me", "", "Authorization", "Bearer "+box.key())
 		if answer.StatusCode == http.StatusTooManyRequests {
 			return
 		}
@@ -136,7 +131,7 @@ func TestARefusalAfterALostAnswerIsCertainWhereTheCatalogLooksAtTheKeyFirst(t *t
 			`{"route":"POST /generations","status":500,"count":1}`,
 			`{"route":"POST /generations","status":402,"body":"{\"code\":\"INSUFFICIENT_BALANCE\",\"message\":\"no money\"}"}`,
 		} {
-			if answer, body := request(t, http.MethodPost, box.host()+"/_sandbox/faults", fault); answer.StatusCode/100 != 2 {
+			if answer, body := proctest.Request(t, http.MethodPost, box.host()+"/_sandbox/faults", fault); answer.StatusCode/100 != 2 {
 				t.Fatalf("%s %s", answer.Status, body)
 			}
 		}

@@ -10,7 +10,6 @@ import (
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
@@ -21,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/easel-grpc/easel/internal/admin"
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/rest/page"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -54,11 +54,7 @@ func changes(m protoreflect.MethodDescriptor) bool {
 // walkGRPC calls every method in the server's descriptors and returns the number of methods with side effects.
 func (c *changing) walkGRPC(authorization string) (changing int) {
 	c.Helper()
-	conn, err := grpc.NewClient(c.served.addr("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		c.Fatal(err)
-	}
-	defer conn.Close()
+	conn := proctest.Dial(c, c.served.addr("grpc"))
 	for _, name := range c.services(conn) {
 		found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
 		if err != nil {
@@ -201,6 +197,6 @@ func (c *changing) send(addr, method, path, authorization string) int {
 	if authorization != "" {
 		header = append(header, "Authorization", authorization)
 	}
-	answer, _ := request(c.T, method, "http://"+addr+path, `{"id":"`+c.unknown+`","refused":true}`, header...)
+	answer, _ := proctest.Request(c.T, method, "http://"+addr+path, `{"id":"`+c.unknown+`","refused":true}`, header...)
 	return answer.StatusCode
 }

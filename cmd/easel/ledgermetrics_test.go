@@ -9,6 +9,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
@@ -16,16 +17,16 @@ func TestTheMetricsTellOfTheLedgerInSum(t *testing.T) {
 	url, upstream := "sqlite:"+filepath.Join(t.TempDir(), "book.db"), "http://127.0.0.1:1"
 	writeUnknown(t, ledger.Config{URL: url, Catalog: upstream, ResendWindow: 12 * time.Hour}, "key")
 	served := startServe(t, map[string]string{
-		"EASEL_UPSTREAM_URL": upstream, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": url,
-		"EASEL_CALLERS_FILE": write(t, "teams: {studio: {budget: {daily_cents: 100}}}\ncallers: [{name: poster-service, team: studio, tokens: [\""+auth.Hash("t")+"\"]}]\n"),
+		"EASEL_UPSTREAM_URL": upstream, "EASEL_UPSTREAM_KEY_FILE": proctest.File(t, "key\n"), "EASEL_LEDGER_URL": url,
+		"EASEL_CALLERS_FILE": proctest.File(t, "teams: {studio: {budget: {daily_cents: 100}}}\ncallers: [{name: poster-service, team: studio, tokens: [\""+auth.Hash("t")+"\"]}]\n"),
 		"EASEL_METRICS_ADDR": "127.0.0.1:0",
 	})
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusOK, "/": http.StatusNotFound, "/orders": http.StatusNotFound, "/status.json": http.StatusNotFound, "/debug/pprof/": http.StatusNotFound} {
-		if answer, body := request(t, http.MethodGet, "http://"+served.addr("metrics")+path, ""); answer.StatusCode != want {
+		if answer, body := proctest.Request(t, http.MethodGet, "http://"+served.addr("metrics")+path, ""); answer.StatusCode != want {
 			t.Errorf("the metrics address responds to %s with %s: %s", path, answer.Status, body)
 		}
 	}
-	_, text := request(t, http.MethodGet, "http://"+served.addr("metrics")+"/metrics", "")
+	_, text := proctest.Request(t, http.MethodGet, "http://"+served.addr("metrics")+"/metrics", "")
 	for _, want := range []string{
 		"easel_ledger_up 1", "easel_ledger_order_unknown 2", "easel_ledger_order_oldest_seconds ", "easel_ledger_faults_total 0", "easel_ledger_dearer_total 0",
 		`easel_ledger_reserved{easel_owner="studio"} 22`, `easel_ledger_spent{easel_owner="studio"} 0`, `easel_ledger_budget_limit{easel_budget_window="day",easel_owner="studio"} 100`,

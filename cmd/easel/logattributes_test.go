@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // ofCalls contains the packages whose log lines are about calls. Operators search these log lines by attribute.
@@ -18,7 +20,7 @@ var ofCalls = []string{"server", "orders", "watch", "events", "telemetry", "ledg
 
 // The table in deploy/telemetry.md must contain exactly the attributes of the log lines in the packages in ofCalls.
 func TestTheTableHasEachAttributeOfTheLog(t *testing.T) {
-	_, table, _ := strings.Cut(pageText(t, "deploy", "telemetry.md"), "| attribute of a line | |\n")
+	_, table, _ := strings.Cut(proctest.Read(t, "deploy", "telemetry.md"), "| attribute of a line | |\n")
 	table, _, _ = strings.Cut(table, "\n\n")
 	named := map[string]bool{}
 	for row := range strings.Lines(table) {

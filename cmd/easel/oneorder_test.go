@@ -11,10 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
-
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/sandbox"
@@ -38,21 +34,16 @@ func TestOneOrderRunsThroughLittle(t *testing.T) {
 	}
 	program := filepath.Join(t.TempDir(), "easel")
 	build := exec.CommandContext(t.Context(), "go", "build", "-cover", "-covermode=atomic", "-coverpkg=github.com/easel-grpc/easel/...", "-o", program, ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	proctest.Run(t, build)
 	const more = 100
 	once, often := blocksOf(t, program, 1), blocksOf(t, program, 1+more)
-	profile := filepath.Join(t.TempDir(), "profile")
 	lines := []string{"mode: set"}
 	for block, count := range often {
 		if count-once[block] >= more {
 			lines = append(lines, block+" 1")
 		}
 	}
-	if err := os.WriteFile(profile, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	profile := proctest.File(t, strings.Join(lines, "\n")+"\n")
 	files, functions := functionsOf(t, profile)
 	t.Logf("one CreateGeneration runs through %d files and %d functions:\n%s", len(files), len(functions), strings.Join(functions, "\n"))
 	if len(files) > mostFiles || len(functions) > mostFunctions || len(functions) < 20 {
@@ -73,17 +64,13 @@ func blocksOf(t *testing.T, program string, orders int) map[string]int {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	p := proctest.Start(t, append(os.Environ(), "GOCOVERDIR="+dir, "EASEL_UPSTREAM_URL="+box.baseURL(),
-		"EASEL_GRPC_ADDR=127.0.0.1:0", "EASEL_HTTP_ADDR=127.0.0.1:0", "EASEL_ADMIN_ADDR=127.0.0.1:0"), program, "serve")
-	logged := ""
-	p.Ready(t, func(_, stderr string) bool { logged = stderr; return strings.Count(stderr, `"listening"`) == 3 })
-	conn, err := grpc.NewClient(proctest.Find(t, `"server":"grpc","addr":"([^"]+)"`, logged), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	p, err := proctest.TryLaunch(t, program, proctest.Settings{"GOCOVERDIR": dir, "EASEL_UPSTREAM_URL": box.baseURL()}, "serve")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer conn.Close()
+	conn := proctest.Dial(t, p.GRPC)
 	for n := range orders {
-		ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+key)
+		ctx := proctest.Bearing(t.Context(), key)
 		if _, err := easelv1.NewGenerationServiceClient(conn).CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
 			ModelId: "studio/haiku", InputsJson: `{"prompt":"rain"}`, IdempotencyKey: fmt.Sprint("order-", n), Labels: map[string]string{"job": "a"},
 		}); err != nil {
@@ -94,9 +81,7 @@ func blocksOf(t *testing.T, program string, orders int) map[string]int {
 		t.Fatal("the server exited with ", code)
 	}
 	text := filepath.Join(dir, "text")
-	if out, err := exec.CommandContext(t.Context(), "go", "tool", "covdata", "textfmt", "-i", dir, "-o", text).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	proctest.Run(t, exec.CommandContext(t.Context(), "go", "tool", "covdata", "textfmt", "-i", dir, "-o", text))
 	return readBlocks(t, text)
 }
 

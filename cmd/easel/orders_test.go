@@ -61,7 +61,7 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // fault T11
 	url, upstream := "sqlite:"+filepath.Join(t.TempDir(), "book.db"), catalogOf(t, map[string]string{"gen_1": "studio/poster", "gen_2": "studio/haiku"})
 	rotated, live := writeUnknown(t, ledger.Config{URL: url, Catalog: upstream, ResendWindow: 12 * time.Hour}, "key")
 	served := startServe(t, map[string]string{
-		"EASEL_UPSTREAM_URL": upstream, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": url, "EASEL_RESEND_WINDOW": "6h",
+		"EASEL_UPSTREAM_URL": upstream, "EASEL_UPSTREAM_KEY_FILE": proctest.File(t, "key\n"), "EASEL_LEDGER_URL": url, "EASEL_RESEND_WINDOW": "6h",
 	})
 	env := map[string]string{"EASEL_ADMIN_ADDR": served.addr("admin")}
 	run := func(exit int, want string, args ...string) {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // pages returns the text of each document by its path in the repository.
@@ -26,20 +28,10 @@ func pages(t *testing.T) map[string]string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			texts[filepath.ToSlash(path)] = pageText(t, path)
+			texts[filepath.ToSlash(path)] = proctest.Read(t, path)
 		}
 	}
 	return texts
-}
-
-// pageText returns the text of a file in the repository.
-func pageText(t *testing.T, path ...string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(append([]string{"..", ".."}, path...)...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // link matches a Markdown link: its text and its target.
@@ -64,7 +56,7 @@ func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
 			switch {
 			case err != nil:
 				t.Errorf("%s: %s leads to %s, which does not exist", path, title, target)
-			case heading != "" && (info.IsDir() || !slices.Contains(headingsOf(pageText(t, target)), heading)):
+			case heading != "" && (info.IsDir() || !slices.Contains(headingsOf(proctest.Read(t, target)), heading)):
 				t.Errorf("%s: %s has no heading %s", path, target, heading)
 			case strings.HasSuffix(target, ".go") && title != "`"+filepath.Base(target)+"`":
 				names++
@@ -81,7 +73,7 @@ func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
 
 // TestEachChangeOfThePageOfContributorsLeadsToItsCode checks the table below "Where to change what".
 func TestEachChangeOfThePageOfContributorsLeadsToItsCode(t *testing.T) {
-	_, section, _ := strings.Cut(pageText(t, "docs", "contributors.md"), "\n## Where to change what\n")
+	_, section, _ := strings.Cut(proctest.Read(t, "docs", "contributors.md"), "\n## Where to change what\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := regexp.MustCompile(`(?m)^\| .*$`).FindAllStringSubmatch(section, -1)
 	if len(rows) < 20 {
@@ -206,14 +198,14 @@ var variable = regexp.MustCompile(`\bEASEL_[A-Z_]*[A-Z]\b`)
 
 func TestThePagesOfEachRoleAreShort(t *testing.T) {
 	for path, most := range map[string]int{"README.md": 700, "docs/callers.md": 2000, "docs/contributors.md": 2500, operatorsPage: 4500} {
-		if n := len(strings.Fields(pageText(t, path))); n > most {
+		if n := len(strings.Fields(proctest.Read(t, path))); n > most {
 			t.Errorf("%s has %d words", path, n)
 		}
 	}
 }
 
 func TestTheFirstScreenOfTheREADMEHasTheWayToACall(t *testing.T) {
-	text := pageText(t, "README.md")
+	text := proctest.Read(t, "README.md")
 	screen := strings.Join(strings.Split(text, "\n")[:30], "\n")
 	for _, want := range []string{"make demo ", "make run ", "\neasel generate "} {
 		if !strings.Contains(screen, want) {

@@ -59,13 +59,7 @@ func TestEveryCommandOfThePagesWorks(t *testing.T) {
 // wantNothingUntracked checks that git ignores all files that a page's commands create in a checkout.
 func wantNothingUntracked(t *testing.T, work string) {
 	t.Helper()
-	ignored, err := os.ReadFile(filepath.Join("..", "..", ".gitignore"))
-	if err == nil {
-		err = os.WriteFile(filepath.Join(work, ".gitignore"), append(ignored, "/.gitignore\n"...), 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	proctest.Write(t, filepath.Join(work, ".gitignore"), proctest.Read(t, ".gitignore")+"/.gitignore\n")
 	for _, arguments := range []string{"init -q", "status --porcelain"} {
 		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", work}, strings.Fields(arguments)...)...).CombinedOutput()
 		if err != nil || len(out) > 0 {
@@ -83,7 +77,7 @@ func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 	text, work := pages(t)[operatorsPage], t.TempDir()
 	_, block, _ := strings.Cut(text, "```yaml\n")
 	block, _, _ = strings.Cut(block, "```")
-	banner, _ := devOn(t, "--callers", write(t, block), "--speed", "20")
+	banner, _ := devOn(t, "--callers", proctest.File(t, block), "--speed", "20")
 	runBlocks(t, map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, banner)}, programs(t), text, work)
 	id, err := os.ReadFile(filepath.Join(work, "ordered.txt"))
 	if err != nil || len(shellBlocks(t, text)) != 4 {
@@ -106,19 +100,17 @@ func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 
 // TestTheRecipeOfTLSWorks runs the commands for TLS on the operators' page, with free ports.
 func TestTheRecipeOfTLSWorks(t *testing.T) {
-	_, page, _ := strings.Cut(pageText(t, operatorsPage), "### Try teams\n")
+	_, page, _ := strings.Cut(proctest.Read(t, operatorsPage), "### Try teams\n")
 	_, callers, _ := strings.Cut(page, "```yaml\n")
 	callers, _, _ = strings.Cut(callers, "```")
 	_, recipe, _ := strings.Cut(page, "### Try TLS\n")
 	recipe, _, _ = strings.Cut(recipe, "\n### ")
 	recipe = strings.NewReplacer(" easel.key", " DIR/easel.key", " easel.crt", " DIR/easel.crt", "=easel.crt", "=DIR/easel.crt", "catalog.key", "DIR/catalog.key",
-		"callers.yaml", write(t, callers), "ledger.db", "DIR/ledger.db").Replace(recipe)
+		"callers.yaml", proctest.File(t, callers), "ledger.db", "DIR/ledger.db").Replace(recipe)
 	recipe = strings.ReplaceAll(recipe, "DIR", t.TempDir())
 	line := func(begins string) string { return proctest.Find(t, "(?m)^("+begins+".*)$", recipe) }
 	for _, tool := range []string{"openssl", "printf"} {
-		if out, err := exec.CommandContext(t.Context(), "sh", "-c", line(tool)).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", tool, err, out)
-		}
+		proctest.Run(t, exec.CommandContext(t.Context(), "sh", "-c", line(tool)))
 	}
 	catalog := start(t, nil, proctest.DevReady, append(strings.Fields(line("easel sandbox"))[1:], "--addr", "127.0.0.1:0")...)
 	serve := strings.ReplaceAll(line("easel serve"), "127.0.0.1:8099", proctest.Find(t, `http://(127\.0\.0\.1:\d+)`, catalog.stdout.String()))
@@ -196,11 +188,7 @@ func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
 			command.Env = append(os.Environ(), asProgram,
 				"PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"),
 				"EASEL_ADDR="+dev["EASEL_ADDR"], "EASEL_API_KEY="+dev["EASEL_API_KEY"])
-			out, err := command.CombinedOutput()
-			if err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			t.Logf("%s", out)
+			t.Log(proctest.Run(t, command))
 		})
 	}
 }
@@ -229,7 +217,7 @@ func wantPictures(t *testing.T, work string, names ...string) {
 }
 
 func TestTheLimitsThatAreSettingsAreTheirDefaults(t *testing.T) {
-	rows := regexp.MustCompile("\\(`(EASEL_\\w+)`\\) \\| ([\\d,]+(?: [hs]\\b)?)").FindAllStringSubmatch(pageText(t, "docs", "limits.md"), -1)
+	rows := regexp.MustCompile("\\(`(EASEL_\\w+)`\\) \\| ([\\d,]+(?: [hs]\\b)?)").FindAllStringSubmatch(proctest.Read(t, "docs", "limits.md"), -1)
 	if len(rows) < 5 {
 		t.Fatalf("found only %q", rows)
 	}
@@ -287,9 +275,7 @@ func TestTheServersThatThePagesStartWork(t *testing.T) {
 		t.Skip("curl is not installed")
 	}
 	script := "curl -fsS " + strings.Join(here(pageLine(t, "curl -d '{\"route\"")), " ")
-	if out, err := exec.CommandContext(t.Context(), "sh", "-c", script).CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", script, err, out)
-	}
+	proctest.Run(t, exec.CommandContext(t.Context(), "sh", "-c", script))
 	got := easelEnv(t.Context(), nil, env, "generate", "studio/haiku", "prompt=rain")
 	if got.exit != exitOK {
 		t.Errorf("an order under two faults: exit %d\n%s", got.exit, got.stderr)

@@ -12,6 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 var updatePages = flag.Bool("update", false, "write the generated parts of docs/settings.md and docs/command-line.md")
@@ -98,7 +99,7 @@ func grammarModel(t *testing.T) *kong.Application {
 func wantGenerated(t *testing.T, name, want string) {
 	t.Helper()
 	const marker = "<!-- The rest is made by go test -run PageOf -update ./cmd/easel -->\n"
-	head, got, found := strings.Cut(pageText(t, "docs", name), marker)
+	head, got, found := strings.Cut(proctest.Read(t, "docs", name), marker)
 	if !found {
 		t.Fatalf("docs/%s has no %s", name, marker)
 	}

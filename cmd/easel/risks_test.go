@@ -5,11 +5,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // TestEachRiskOfAPIsHasTestsThatExist checks that the tests in the table in SECURITY.md exist.
 func TestEachRiskOfAPIsHasTestsThatExist(t *testing.T) {
-	page := pageText(t, ".github", "SECURITY.md")
+	page := proctest.Read(t, ".github", "SECURITY.md")
 	exist, named := allTests(t), regexp.MustCompile("`(Test[A-Za-z0-9]+)`")
 	for n := 1; n <= 10; n++ {
 		row := regexp.MustCompile(fmt.Sprintf(`(?m)^\| API%d .*$`, n)).FindString(page)

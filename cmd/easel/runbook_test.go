@@ -9,6 +9,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // TestTheCommandsOfTheRunbookWork runs the commands on the operators' page from "Back up" on. The server is stopped before
@@ -19,8 +20,8 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	upstream := catalogOf(t, map[string]string{"gen_8M2": "studio/poster", "gen_since": "studio/poster"})
 	order, live := writeUnknown(t, ledger.Config{URL: "sqlite:" + file, Catalog: upstream, ResendWindow: 12 * time.Hour}, "key")
 	settings := map[string]string{
-		"EASEL_UPSTREAM_URL": upstream, "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_LEDGER_URL": "sqlite:" + file,
-		"EASEL_CALLERS_FILE": write(t, "teams: {studio: {}}\ncallers: [{name: poster-service, team: studio}, {name: ops, operator: true, tokens: [\""+auth.Hash("ops-token")+"\"]}]\n"),
+		"EASEL_UPSTREAM_URL": upstream, "EASEL_UPSTREAM_KEY_FILE": proctest.File(t, "key\n"), "EASEL_LEDGER_URL": "sqlite:" + file,
+		"EASEL_CALLERS_FILE": proctest.File(t, "teams: {studio: {}}\ncallers: [{name: poster-service, team: studio}, {name: ops, operator: true, tokens: [\""+auth.Hash("ops-token")+"\"]}]\n"),
 	}
 	env := map[string]string{"EASEL_API_KEY": "ops-token"}
 	serve := func() *running {
@@ -38,7 +39,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 		"erase": "1 orders are erased", "ledger verify": "0 differences", "ledger backup": "2 orders",
 		"ledger copy": "rows are copied", "ledger migrate": "the schema is", "ledger restored": "1 orders are held", "orders list --held": live, "list --limit 0": "gen_since", "ledger unseal": "1 orders are held", "content adopt": "are adopted",
 	}
-	_, runbook, _ := strings.Cut(pageText(t, operatorsPage), "\n## Back up\n")
+	_, runbook, _ := strings.Cut(proctest.Read(t, operatorsPage), "\n## Back up\n")
 	ran := map[string]bool{}
 	for _, block := range regexp.MustCompile("(?s)```\n(easel .*?)```").FindAllStringSubmatch(runbook, -1) {
 		for line := range strings.Lines(block[1]) {

@@ -2,25 +2,15 @@ package main
 
 import (
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// write creates a temporary file, and returns its path.
-func write(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // fault X2
-	key := write(t, "key\n")
-	alone := write(t, "callers: [{name: billing, tokens: [\"sha256:"+strings.Repeat("0", 64)+"\"]}]\n")
+	key := proctest.File(t, "key\n")
+	alone := proctest.File(t, "callers: [{name: billing, tokens: [\"sha256:"+strings.Repeat("0", 64)+"\"]}]\n")
 	upstream := "https://catalog.example/api/v1/api/catalog"
 	for _, test := range []struct {
 		env   map[string]string
@@ -34,14 +24,14 @@ func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // faul
 		{map[string]string{"EASEL_UPSTREAM_URL": "https://catalog.example/?a=b"}, []string{"EASEL_UPSTREAM_URL"}},
 		{map[string]string{"EASEL_UPSTREAM_INSECURE": "maybe"}, []string{"EASEL_UPSTREAM_INSECURE", "bool value must be true"}},
 		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": "/nowhere/key"}, []string{"EASEL_UPSTREAM_KEY_FILE", "/nowhere/key"}},
-		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": write(t, "\n")}, []string{"EASEL_UPSTREAM_KEY_FILE", "is empty"}},
-		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": write(t, "one\ntwo\n")}, []string{"EASEL_UPSTREAM_KEY_FILE", "line breaks"}},
+		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": proctest.File(t, "\n")}, []string{"EASEL_UPSTREAM_KEY_FILE", "is empty"}},
+		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": proctest.File(t, "one\ntwo\n")}, []string{"EASEL_UPSTREAM_KEY_FILE", "line breaks"}},
 		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_GRPC_ADDR": "0.0.0.0:1"}, []string{"EASEL_GRPC_ADDR", "EASEL_CALLERS_FILE", "EASEL_ALLOW_ANONYMOUS"}},
 		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_HTTP_ADDR": "[::]:1"}, []string{"EASEL_HTTP_ADDR", "loopback"}},
 		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_HTTP_ADDR": "gateway.example:1"}, []string{"EASEL_HTTP_ADDR", "loopback"}},
 		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": "/nowhere/callers"}, []string{"EASEL_CALLERS_FILE", "/nowhere/callers"}},
-		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": write(t, "callers:\n  - name: hunter 2\n    tokens: [hunter2]\n")}, []string{"EASEL_CALLERS_FILE", "line 2", "line 3"}},
-		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": write(t, "callers: [{name: billing, tokens: [\"sha256:"+strings.Repeat("0", 64)+"\"]}]\n")}, []string{"EASEL_CALLERS_FILE needs EASEL_LEDGER_URL"}},
+		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": proctest.File(t, "callers:\n  - name: hunter 2\n    tokens: [hunter2]\n")}, []string{"EASEL_CALLERS_FILE", "line 2", "line 3"}},
+		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": proctest.File(t, "callers: [{name: billing, tokens: [\"sha256:"+strings.Repeat("0", 64)+"\"]}]\n")}, []string{"EASEL_CALLERS_FILE needs EASEL_LEDGER_URL"}},
 		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": alone, "EASEL_LEDGER_URL": "sqlite:/nowhere/book"}, []string{"unencrypted", "EASEL_TLS_CERT_FILE", "EASEL_ALLOW_PLAINTEXT=true"}},
 		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": alone, "EASEL_LEDGER_URL": "sqlite:/nowhere/book", "EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "[::]:0"}, []string{"unencrypted"}},
 		{map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": alone, "EASEL_LEDGER_URL": "sqlite:/nowhere/book", "EASEL_ALLOW_PLAINTEXT": "true"}, []string{"/nowhere/book"}},
@@ -53,7 +43,7 @@ func TestAWrongSettingEndsTheStartWithOneLineThatNamesIt(t *testing.T) { // faul
 		{map[string]string{"EASEL_PUBLIC_URL": "easel.example"}, []string{"EASEL_PUBLIC_URL must be an absolute"}},
 		{map[string]string{"EASEL_CONTENT_URL": "s3://bucket?endpoint=http://s3.example"}, []string{"EASEL_CONTENT_URL: endpoint must be https", "EASEL_UPSTREAM_INSECURE=true"}},
 		{map[string]string{"EASEL_CONTENT_URL": "ftp:x"}, []string{"EASEL_CONTENT_URL must be file:DIR or s3://", "EASEL_CONTENT_URL needs EASEL_UPSTREAM_KEY_FILE", "EASEL_CONTENT_URL needs EASEL_LEDGER_URL"}},
-		{map[string]string{"EASEL_CALLERS_FILE": write(t, "")}, []string{"EASEL_CALLERS_FILE"}},
+		{map[string]string{"EASEL_CALLERS_FILE": proctest.File(t, "")}, []string{"EASEL_CALLERS_FILE"}},
 		{map[string]string{"EASEL_ALLOW_ANONYMOUS": "true"}, []string{"EASEL_ALLOW_ANONYMOUS", "EASEL_UPSTREAM_KEY_FILE"}},
 		{map[string]string{"EASEL_GRPC_ADDR": "50051"}, []string{"EASEL_GRPC_ADDR"}},
 		{map[string]string{"EASEL_ADMIN_ADDR": "a:b:c"}, []string{"EASEL_ADMIN_ADDR"}},
@@ -149,9 +139,9 @@ func TestAWrongSandboxSettingIsNamed(t *testing.T) {
 		{[]string{"sandbox", "--daily-cap", "5"}, "--daily-cap"},
 		{[]string{"account", "--timeout=-1s"}, "--timeout"},
 		{[]string{"account", "--api-key-file", "/nowhere/key"}, "/nowhere/key"},
-		{[]string{"account", "--api-key-file", write(t, "\n")}, "--api-key-file"},
-		{[]string{"account", "--tls-ca-file", write(t, "x")}, "--tls-ca-file"},
-		{[]string{"account", "--tls-cert-file", write(t, "x")}, "--tls-cert-file"},
+		{[]string{"account", "--api-key-file", proctest.File(t, "\n")}, "--api-key-file"},
+		{[]string{"account", "--tls-ca-file", proctest.File(t, "x")}, "--tls-ca-file"},
+		{[]string{"account", "--tls-cert-file", proctest.File(t, "x")}, "--tls-cert-file"},
 		{[]string{"account", "--timeout="}, `--timeout: expected duration`},
 		{[]string{"account", "--timeout"}, "--timeout needs a value"},
 		{[]string{"orders", "frobnicate"}, "unexpected argument frobnicate"},
@@ -197,7 +187,7 @@ func TestAnUnguardedServerStaysOnThisMachine(t *testing.T) {
 			t.Errorf("%+v is bound to loopback", guarded)
 		}
 	}
-	served := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": "http://127.0.0.1:1", "EASEL_UPSTREAM_KEY_FILE": write(t, "key\n"), "EASEL_GRPC_ADDR": ":0", "EASEL_HTTP_ADDR": ":0"})
+	served := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": "http://127.0.0.1:1", "EASEL_UPSTREAM_KEY_FILE": proctest.File(t, "key\n"), "EASEL_GRPC_ADDR": ":0", "EASEL_HTTP_ADDR": ":0"})
 	for _, server := range []string{"grpc", "http"} {
 		if !strings.HasPrefix(served.addr(server), "127.0.0.1:") {
 			t.Errorf("%s is bound to %s", server, served.addr(server))

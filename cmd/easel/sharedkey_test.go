@@ -9,12 +9,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 func TestASharedKeyFollowsItsFile(t *testing.T) { // faults X1, X2
 	synctest.Test(t, func(t *testing.T) {
 		var logs bytes.Buffer
-		path := write(t, "first\n")
+		path := proctest.File(t, "first\n")
 		shared, err := openHeldKey(path, slog.New(slog.NewTextHandler(&logs, nil)), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -25,11 +27,7 @@ func TestASharedKeyFollowsItsFile(t *testing.T) { // faults X1, X2
 				t.Errorf("%s: the key is %s, want %s", when, got, key)
 			}
 		}
-		replace := func(text string) {
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
+		replace := func(text string) { proctest.Write(t, path, text) }
 		want("at first", "first")
 		replace("other\r\n") // the new key is as long as the old one
 		want("within the second", "first")

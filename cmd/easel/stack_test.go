@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"image"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -65,7 +63,7 @@ func start(t *testing.T, env map[string]string, ready func(stdout, stderr string
 // startServe starts 'easel serve' on free ports with the given settings, and waits until it listens.
 func startServe(t *testing.T, settings map[string]string) *running {
 	t.Helper()
-	env := with(map[string]string{"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0"}, settings)
+	env := proctest.Settings{"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0"}.With(settings)
 	listeners := 3
 	if env["EASEL_METRICS_ADDR"] != "" {
 		listeners++
@@ -103,34 +101,13 @@ func (r *running) key() string {
 }
 
 // shared returns the settings of a server that shares the sandbox's API key.
-func (r *running) shared() map[string]string {
+func (r *running) shared() proctest.Settings {
 	r.Helper()
-	return map[string]string{"EASEL_UPSTREAM_URL": r.catalog(), "EASEL_UPSTREAM_KEY_FILE": write(r.T, r.key()+"\n")}
-}
-
-// request sends an HTTP request and returns the response and its body. header contains alternating names and values.
-func request(t *testing.T, method, url, text string, header ...string) (answer *http.Response, body []byte) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := 0; n < len(header); n += 2 {
-		r.Header.Set(header[n], header[n+1])
-	}
-	r.Host = r.Header.Get("Host") // without a Host header, the host in the URL is sent
-	if answer, err = http.DefaultClient.Do(r); err == nil {
-		defer answer.Body.Close()
-		body, err = io.ReadAll(answer.Body)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer, body
+	return proctest.Settings{"EASEL_UPSTREAM_URL": r.catalog(), "EASEL_UPSTREAM_KEY_FILE": proctest.File(r.T, r.key()+"\n")}
 }
 
 // startDev runs 'easel dev' on free ports and returns the environment for its clients.
-func startDev(t *testing.T, flags ...string) map[string]string {
+func startDev(t *testing.T, flags ...string) proctest.Settings {
 	t.Helper()
 	dev := start(t, nil, proctest.DevReady, proctest.Dev(flags...)...)
 	return proctest.DevClients(t, dev.stdout.String())
@@ -189,7 +166,7 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 
 	want(call(exitMoney, "generate", "studio/haiku", "prompt=sea", "--max-cost", "0c"), "PRICE_ABOVE_LIMIT", "price of 1 cents exceeds max_cost_cents 0")
 	want(call(exitUsage, "quote", "studio/landscape", "prompt=sea", "size=9x9"), "inputs.size")
-	want(call(exitUsage, "quote", "studio/haiku", "prompt=@"+write(t, strings.Repeat("x", 2<<20))), "received message larger than max", "Send a smaller request.")
+	want(call(exitUsage, "quote", "studio/haiku", "prompt=@"+proctest.File(t, strings.Repeat("x", 2<<20))), "received message larger than max", "Send a smaller request.")
 	want(call(exitUsage, "quote", "studio/nope", "--inputs-json", "{}"), "; ListModels returns the IDs")
 	want(call(exitNotFound, "get", "gen_nope"), "GENERATION_NOT_FOUND")
 	want(call(exitNotFound, "watch", "gen_nope"), "gen_nope")

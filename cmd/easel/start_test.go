@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/rest/page"
 )
 
@@ -63,18 +64,16 @@ func TestEveryProgramOfTheGettingStartedWorks(t *testing.T) {
 				t.Skip("make test-clients installs the dependencies")
 			}
 			source, work := atTheServer(dev).Replace(startProgram(t, test.language)), t.TempDir()
-			if err := os.WriteFile(filepath.Join(work, test.file), []byte(source), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			proctest.Write(t, filepath.Join(work, test.file), source)
 			if err := os.Symlink(modules, filepath.Join(work, "node_modules")); err != nil {
 				t.Fatal(err)
 			}
-			var said []byte
+			said := ""
 			for _, words := range test.commands {
 				words[len(words)-1] = strings.Replace(words[len(words)-1], "WORK", work, 1)
 				said = runIn(t, work, dev, words)
 			}
-			if !strings.Contains(string(said), "SUCCEEDED") {
+			if !strings.Contains(said, "SUCCEEDED") {
 				t.Errorf("the program printed\n%s", said)
 			}
 		})
@@ -82,14 +81,10 @@ func TestEveryProgramOfTheGettingStartedWorks(t *testing.T) {
 }
 
 // runIn runs a command in a directory, with the address of the server and an API key. It returns the output.
-func runIn(t *testing.T, work string, dev map[string]string, words []string) []byte {
+func runIn(t *testing.T, work string, dev map[string]string, words []string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), words[0], words[1:]...)
 	command.Dir = work
 	command.Env = append(os.Environ(), "EASEL_ADDR="+dev["EASEL_ADDR"], "EASEL_API_KEY="+dev["EASEL_API_KEY"])
-	out, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", strings.Join(words, " "), err, out)
-	}
-	return out
+	return proctest.Run(t, command)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 func TestWhatIsInForceFollowsTheSettings(t *testing.T) {
@@ -45,7 +46,7 @@ func TestWhatIsInForceFollowsTheSettings(t *testing.T) {
 }
 
 func TestWhatIsLessSafeThanItMayBeIsWarnedOf(t *testing.T) {
-	known, err := auth.LoadCallers(write(t, "callers: [{name: poster}]\n"), slog.New(slog.DiscardHandler), nil)
+	known, err := auth.LoadCallers(proctest.File(t, "callers: [{name: poster}]\n"), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

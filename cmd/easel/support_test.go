@@ -6,10 +6,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 func TestThePolicyNamesTheOldestThatTheBuildNames(t *testing.T) {
-	policy := pageText(t, ".github", "SECURITY.md")
+	policy := proctest.Read(t, ".github", "SECURITY.md")
 	for row, declared := range map[string]struct{ file, pattern string }{
 		"Kubernetes":               {"deploy/helm/easel/Chart.yaml", `kubeVersion: ">=([0-9.]+)\.0-0"`},
 		"Go, to import the client": {"clients/go/go.mod", `\ngo ([0-9.]+)\.0\n`},
@@ -17,7 +19,7 @@ func TestThePolicyNamesTheOldestThatTheBuildNames(t *testing.T) {
 		"Node":                     {"clients/typescript/package.json", `"node": ">=([0-9.]+)"`},
 		"Java":                     {"clients/java/pom.xml", `<maven.compiler.release>([0-9]+)<`},
 	} {
-		found := regexp.MustCompile(declared.pattern).FindStringSubmatch(pageText(t, declared.file))
+		found := regexp.MustCompile(declared.pattern).FindStringSubmatch(proctest.Read(t, declared.file))
 		if found == nil {
 			t.Errorf("%s has no minimum version of %s", declared.file, row)
 		} else if want := "| " + row + " | " + found[1] + " |"; !strings.Contains(policy, want) {
@@ -28,7 +30,7 @@ func TestThePolicyNamesTheOldestThatTheBuildNames(t *testing.T) {
 
 func TestEachPathThatHasOwnersIsThere(t *testing.T) {
 	paths := 0
-	for line := range strings.Lines(pageText(t, ".github", "CODEOWNERS")) {
+	for line := range strings.Lines(proctest.Read(t, ".github", "CODEOWNERS")) {
 		fields := strings.Fields(line)
 		if strings.HasPrefix(line, "#") || fields[0] == "*" {
 			continue

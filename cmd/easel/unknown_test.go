@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -10,25 +9,18 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// with returns a copy of env that also contains the variables in more.
-func with(env, more map[string]string) map[string]string {
-	all := maps.Clone(env)
-	maps.Copy(all, more)
-	return all
-}
-
 func TestAMisspeltVariableIsNamedInOneLine(t *testing.T) {
 	dev := startDev(t)
 	for _, name := range []string{
 		"EASEL_GRPC_ADR", "EASEL_APIKEY", "EASEL_SANDBOX_BALANCES",
 		"EASEL_PORT", // Kubernetes sets this variable to a URL if a Service is named easel
 	} {
-		got := easelEnv(t.Context(), nil, with(dev, map[string]string{name: "hunter2"}), "model", "studio/haiku")
+		got := easelEnv(t.Context(), nil, dev.With(proctest.Settings{name: "hunter2"}), "model", "studio/haiku")
 		if want := "easel: " + name + " is an unknown setting and is ignored\n"; got.exit != exitOK || got.stderr != want {
 			t.Errorf("%s: exit %d, printed %q; want %q", name, got.exit, got.stderr, want)
 		}
 	}
-	got := easelEnv(t.Context(), nil, with(dev, map[string]string{"EASEL_POLL_RAT": "hunter2"}), "model", "studio/haiku", "-o", "json")
+	got := easelEnv(t.Context(), nil, dev.With(proctest.Settings{"EASEL_POLL_RAT": "hunter2"}), "model", "studio/haiku", "-o", "json")
 	var warning map[string]string
 	if err := json.Unmarshal([]byte(got.stderr), &warning); err != nil || warning["warning"] != "EASEL_POLL_RAT is an unknown setting and is ignored" {
 		t.Errorf("with JSON: %v, printed\n%s", err, got.stderr)
@@ -49,7 +41,7 @@ func TestNothingIsSaidOfSettingsAndOfWhatKubernetesSets(t *testing.T) {
 			env[service+"_"+name] = value
 		}
 	}
-	if got := easelEnv(t.Context(), nil, with(env, startDev(t)), "model", "studio/haiku"); got.exit != exitOK || got.stderr != "" {
+	if got := easelEnv(t.Context(), nil, proctest.Settings(env).With(startDev(t)), "model", "studio/haiku"); got.exit != exitOK || got.stderr != "" {
 		t.Errorf("exit %d, printed\n%s", got.exit, got.stderr)
 	}
 }

@@ -1,11 +1,7 @@
 package clients
 
 import (
-	"bytes"
-	"net/http"
-	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -32,52 +28,24 @@ func TestServicesFetchPaidRendersAtASpentBudget(t *testing.T) {
 			if !slices.Contains(strings.Split(*languages, ","), language) {
 				t.Skip("-languages excludes this language")
 			}
-			dir, service := t.TempDir(), services[language]
-			block := regexp.MustCompile("(?s)```" + language + "\n(.*?)```").FindSubmatch(readFile(t, pageOf(language)))
-			if err := os.WriteFile(filepath.Join(dir, service.file), block[1], 0o600); err != nil {
-				t.Fatal(err)
-			}
-			build(t, dir, service.build)
-			spendBudget(t, dir, placed(t, dir, service.start), add)
+			spendBudget(t, installed(t, language), language, add)
 		})
 	}
 }
 
-func spendBudget(t *testing.T, dir string, command, add []string) {
+func spendBudget(t *testing.T, dir, language string, add []string) {
 	t.Helper()
 	const key, token = "sandbox_live_of_all_teams", "token-of-a-service"
-	put := func(name, text string) string {
-		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	s := startStack(t, "--ledger-url", "sqlite:"+filepath.Join(t.TempDir(), "ledger.db"), "--upstream-key-file", put("key", key), "--callers-file",
-		put("callers.yaml", "teams: {studio: {budget: {daily_cents: 15}}}\ncallers: [{name: service, team: studio, tokens: [\""+auth.Hash(token)+"\"]}]\n"))
-	s.admin(t, http.MethodPost, "keys", `{"name":"all","balanceCents":5000,"key":"`+key+`"}`, nil)
-	s.hold(t)
-	start := func() *proctest.Process {
-		env := append(os.Environ(), "EASEL_ADDR="+s.addr, "EASEL_API_KEY="+token)
-		run := proctest.Start(t, env, append([]string{"sh", "-c", `cd "$0" && exec "$@"`, dir}, command...)...)
-		must(t)(run.Await(0, `(QUEUED)`, patience))
-		return run
-	}
+	s := startStack(t, proctest.Settings{
+		"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db"), "EASEL_UPSTREAM_KEY_FILE": proctest.File(t, key),
+		"EASEL_CALLERS_FILE": proctest.File(t, "teams: {studio: {budget: {daily_cents: 15}}}\ncallers: [{name: service, team: studio, tokens: [\""+auth.Hash(token)+"\"]}]\n"),
+	})
+	s.addKey(key)
+	s.hold()
+	start := func() *proctest.Process { return startService(t, dir, language, s.Server.GRPC, token) }
 	start().Kill()
 	build(t, dir, add)
 	run := start() // the service watches the paid render, although the budget rejects the other job
-	s.admin(t, http.MethodDelete, "faults", "", nil)
-	code, err := run.Wait(patience)
-	said := run.Output.String()
-	if err != nil || code != 0 || !strings.Contains(said, "order again after") {
-		t.Fatalf("the service exited with %d, %v:\n%s", code, err, said)
-	}
-	var b catalogAudit
-	s.admin(t, http.MethodGet, "audit?key="+key, "", &b)
-	if len(b.Generations) != 1 || b.Generations[0].Charges != 1 {
-		t.Fatalf("the catalog's audit is %+v", b)
-	}
-	if got := readFile(t, filepath.Join(dir, "hills.png")); !bytes.Equal(got, s.content(t, key, b.Generations[0].ID)) {
-		t.Errorf("the file has %d bytes that differ from the catalog's bytes", len(got))
-	}
+	s.Heal()
+	s.checkService(run, "order again after", dir, key)
 }

@@ -1,7 +1,6 @@
 package clients
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"maps"
@@ -48,10 +47,10 @@ func TestThePagesOfClientsRunTheExamplesAsTheTestsDo(t *testing.T) {
 	for language, command := range commands {
 		page := pageOf(strings.Replace(language, "asyncio", "python", 1))
 		if language == "rust" {
-			page = filepath.Join(proctest.Root, "docs", "callers.md")
+			page = filepath.Join("docs", "callers.md")
 		}
 		line := strings.Join(command, " ") + ` studio/landscape "a calm sea at dusk" sea.png`
-		if !strings.Contains(strings.ReplaceAll(string(readFile(t, page)), "'", ""), line) {
+		if !strings.Contains(strings.ReplaceAll(proctest.Read(t, page), "'", ""), line) {
 			t.Errorf("%s does not run the example in %s by %s", page, language, line)
 		}
 	}
@@ -64,15 +63,15 @@ func TestTheClientsHaveTheStepsOfAService(t *testing.T) {
 	}
 	text := map[string]string{}
 	for language, pattern := range sources {
-		files, err := filepath.Glob(filepath.Join(proctest.Root, "clients", language, filepath.FromSlash(pattern)))
+		files, err := filepath.Glob(proctest.FromRoot(t, "clients", language, filepath.FromSlash(pattern)))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: %d files, %v", language, len(files), err)
 		}
 		for _, file := range files {
-			text[language] += string(readFile(t, file))
+			text[language] += proctest.Read(t, file)
 		}
 	}
-	page := string(readFile(t, filepath.Join(proctest.Root, "docs", "callers.md")))
+	page := proctest.Read(t, "docs", "callers.md")
 	rows := regexp.MustCompile("(?m)^\\| \\d\\. [^|]+ \\| `(\\w+)` \\| `(\\w+)` \\| `(\\w+)` \\| `(\\w+)` \\|$").FindAllStringSubmatch(page, -1)
 	if len(rows) != 4 {
 		t.Fatalf("found %q", rows)
@@ -86,9 +85,9 @@ func TestTheClientsHaveTheStepsOfAService(t *testing.T) {
 	}
 }
 
-// pageOf returns the path of a client library's page.
+// pageOf returns the path of a client library's page in the repository.
 func pageOf(language string) string {
-	return filepath.Join(proctest.Root, "clients", language, "README.md")
+	return filepath.Join("clients", language, "README.md")
 }
 
 func must(t *testing.T) func(string, error) string {
@@ -106,12 +105,12 @@ func TestMain(m *testing.M) {
 	os.Exit(proctest.Main(m))
 }
 
-func newClients(t *testing.T, s *stack) (clients []*client) {
+func newClients(t *testing.T, s stack) (clients []*client) {
 	t.Helper()
 	for _, language := range strings.Split(strings.Replace(*languages, "python", "python,asyncio", 1), ",") {
 		c := &client{
 			language: language, key: "sandbox_live_of_" + language, command: commands[language],
-			file: filepath.Join(t.TempDir(), "sea.png"), wire: newWire(t, s.addr),
+			file: filepath.Join(t.TempDir(), "sea.png"), wire: newWire(t, s.Server.GRPC),
 		}
 		if language == "go" {
 			c.command = []string{proctest.Build(t, "./clients/go/example")}
@@ -119,7 +118,7 @@ func newClients(t *testing.T, s *stack) (clients []*client) {
 		if c.command == nil {
 			t.Fatalf("no example is in %q", language)
 		}
-		s.admin(t, http.MethodPost, "keys", fmt.Sprintf(`{"name":%q,"balanceCents":5000,"key":%q}`, language, c.key), nil)
+		s.addKey(c.key)
 		clients = append(clients, c)
 	}
 	return clients
@@ -156,9 +155,9 @@ func together(t *testing.T, clients []*client, do func(*client) error) {
 
 func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.T) {
 	t.Parallel() // the test mostly waits
-	s := startStack(t)
+	s := startStack(t, nil)
 	clients := newClients(t, s)
-	s.hold(t)
+	s.hold()
 	ids := map[*client]string{}
 	for _, c := range clients {
 		c.start(t, "studio/landscape", "a calm sea at dusk", c.file)
@@ -176,10 +175,10 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 		}
 	}
 
-	for _, end := range []func(*proctest.Process){func(p *proctest.Process) { p.Stop() }, (*proctest.Process).Kill} {
-		end(s.facade)
-		s.serve(t)
-		s.awaitWatches(t, len(clients)) // waits until all clients have reconnected
+	for _, end := range []func(){func() { s.Server.Stop() }, func() { s.Server.Kill() }} {
+		end()
+		s.Serve()
+		s.awaitWatches(len(clients)) // waits until all clients have reconnected
 	}
 
 	for _, c := range clients {
@@ -188,7 +187,7 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 		}
 		c.wire.cutAt.Store(300 << 10)
 	}
-	s.admin(t, http.MethodDelete, "faults", "", nil)
+	s.Heal()
 	together(t, clients, func(c *client) error {
 		if code, err := c.run.Wait(patience); err != nil || code != 0 {
 			text := c.run.Output.String()
@@ -202,37 +201,36 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 }
 
 // check checks the file, the downloads and the charges of a client.
-func (c *client) check(t *testing.T, s *stack, id string) {
+func (c *client) check(t *testing.T, s stack, id string) {
 	t.Helper()
 	text := c.run.Output.String()
 	t.Logf("%s\n%s", c.language, text)
 	if n := c.wire.cuts.Load(); n != 1 {
 		t.Errorf("%s: the download was cut %d times", c.language, n)
 	}
-	if got, want := readFile(t, c.file), s.content(t, c.key, id); !bytes.Equal(got, want) || len(want) < 300<<10 {
+	order := s.onlyOrder(c.key)
+	if got, want := proctest.Read(t, c.file), s.content(c.key, order); got != want || len(want) < 300<<10 {
 		t.Errorf("%s: the file has %d bytes that differ from the catalog's %d", c.language, len(got), len(want))
 	}
 	if left, _ := filepath.Glob(c.file + ".*"); len(left) > 0 {
 		t.Errorf("%s: left behind: %q", c.language, left)
 	}
-	var b catalogAudit
-	s.admin(t, http.MethodGet, "audit?key="+c.key, "", &b)
-	if len(b.Faults) > 0 || len(b.Generations) != 1 || b.Generations[0].ID != id || b.Generations[0].Charges != 1 {
-		t.Errorf("%s: the catalog's audit is %+v", c.language, b)
+	if order.ID != id {
+		t.Errorf("%s: the catalog has the order %+v", c.language, order)
 	}
 }
 
 func TestEveryClientEndsWhenItsKeyIsRevokedInTheMiddle(t *testing.T) {
 	t.Parallel() // the test mostly waits
-	s := startStack(t)
+	s := startStack(t, nil)
 	clients := newClients(t, s)
-	s.hold(t)
+	s.hold()
 	for _, c := range clients {
 		c.start(t, "studio/landscape", "a calm sea at dusk", c.file)
 	}
 	together(t, clients, (*client).watching)
 	for _, c := range clients {
-		s.admin(t, http.MethodDelete, "keys/"+c.key, "", nil)
+		s.Control(http.MethodDelete, "keys/"+c.key, "")
 	}
 	together(t, clients, func(c *client) error {
 		code, err := c.run.Wait(patience)
@@ -243,14 +241,14 @@ func TestEveryClientEndsWhenItsKeyIsRevokedInTheMiddle(t *testing.T) {
 		return nil
 	})
 	// Each client exits after one rejected call instead of retrying it.
-	if n := s.measured(t, `rpc_server_call_duration_seconds_count{`, `"UNAUTHENTICATED"`); n != len(clients) {
-		t.Errorf("%d calls of %d clients were rejected", n, len(clients))
+	if n := s.Measured("rpc_server_call_duration_seconds_count", `"UNAUTHENTICATED"`); int(n) != len(clients) {
+		t.Errorf("%v calls of %d clients were rejected", n, len(clients))
 	}
 }
 
 func TestEveryClientPrintsTheReasonAndTheFieldOfAFailure(t *testing.T) {
 	t.Parallel() // the test mostly waits
-	s := startStack(t)
+	s := startStack(t, nil)
 	clients := newClients(t, s)
 	for _, c := range clients {
 		c.start(t, "studio/nothing", "a calm sea at dusk", c.file)

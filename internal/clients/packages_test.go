@@ -67,7 +67,7 @@ func TestEachPackageHasItsLicenceItsNoticeAndItsTypes(t *testing.T) {
 // onlyOne returns the only package that matches a pattern. It ignores the jars of sources and Javadoc.
 func onlyOne(t *testing.T, pattern string) (path string) {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(proctest.Root, ".build", "packages", pattern))
+	found, err := filepath.Glob(proctest.FromRoot(t, ".build", "packages", pattern))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func onlyOne(t *testing.T, pattern string) (path string) {
 // unpack returns the contents of the files in an archive, by name.
 func unpack(t *testing.T, path string) (files map[string]string) {
 	t.Helper()
-	data, files := readFile(t, path), map[string]string{}
+	data, files := []byte(proctest.Read(t, path)), map[string]string{}
 	var err error
 	if strings.HasSuffix(path, ".tgz") {
 		err = untar(data, files)

@@ -2,7 +2,6 @@ package clients
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"testing"
@@ -31,11 +30,11 @@ var mended = []string{"INSUFFICIENT_BALANCE", "PRICE_ABOVE_LIMIT", "BUDGET_EXCEE
 
 func readTable(t *testing.T) (table errorTable) {
 	t.Helper()
-	text := readFile(t, filepath.Join(proctest.Root, "clients", "reasons.json"))
-	if err := json.Unmarshal(text, &table); err != nil {
+	text := proctest.Read(t, "clients", "reasons.json")
+	if err := json.Unmarshal([]byte(text), &table); err != nil {
 		t.Fatal(err)
 	}
-	if easelv1.Reasons != string(text) {
+	if easelv1.Reasons != text {
 		t.Fatal("clients/reasons.json has changed: make generate")
 	}
 	return table
@@ -66,7 +65,7 @@ func (table errorTable) has(t *testing.T, rows remedies, names map[int32]string)
 
 func TestTheTableOfErrorsSaysWhatThePageDoes(t *testing.T) {
 	table := readTable(t)
-	page := string(readFile(t, filepath.Join(proctest.Root, "docs", "errors.md")))
+	page := proctest.Read(t, "docs", "errors.md")
 	rows := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| `(\\w+)` \\|[^|]*\\|[^|]*\\|[^|]*\\| (yes|no|perhaps) \\|").FindAllStringSubmatch(page, -1)
 	if len(rows) != len(table.Reasons) {
 		t.Fatalf("the page has %d reasons, and the table %d", len(rows), len(table.Reasons))

@@ -82,7 +82,7 @@ var players = map[string]struct{ build, start []string }{
 func TestEveryHelperPlaysTheScripts(t *testing.T) {
 	t.Parallel() // the test mostly waits
 	var scripts []script
-	if err := json.Unmarshal(readFile(t, filepath.Join("testdata", "scripts.json")), &scripts); err != nil {
+	if err := json.Unmarshal([]byte(proctest.Read(t, "internal", "clients", "testdata", "scripts.json")), &scripts); err != nil {
 		t.Fatal(err)
 	}
 	scripts = append(scripts, everyError(readTable(t)), everyEnd(readTable(t)))

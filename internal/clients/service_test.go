@@ -1,8 +1,6 @@
 package clients
 
 import (
-	"bytes"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,23 +37,51 @@ const root = "ROOT"
 // TestTheServicesOfThePagesGoOnThroughKillsAndSilence runs each service unchanged, outside the repository.
 func TestTheServicesOfThePagesGoOnThroughKillsAndSilence(t *testing.T) {
 	t.Parallel() // the test mostly waits
-	for language, service := range services {
+	for language := range services {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
 			if !slices.Contains(strings.Split(*languages, ","), language) {
 				t.Skip("-languages excludes this language")
 			}
-			blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(readFile(t, pageOf(language))), -1)
-			if len(blocks) != 1 || strings.Count(blocks[0][1], "\n") > 45+strings.Count(blocks[0][1], "\n\n") {
-				t.Fatalf("the page must have one service of at most 45 lines: %q", blocks)
-			}
-			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, service.file), []byte(blocks[0][1]), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			build(t, dir, service.build)
-			restartUnder(t, dir, placed(t, dir, service.start))
+			restartUnder(t, installed(t, language), language)
 		})
+	}
+}
+
+// installed builds the service on the page of a language in a new directory, which it returns.
+func installed(t *testing.T, language string) (dir string) {
+	t.Helper()
+	blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(proctest.Read(t, pageOf(language)), -1)
+	if len(blocks) != 1 || strings.Count(blocks[0][1], "\n") > 45+strings.Count(blocks[0][1], "\n\n") {
+		t.Fatalf("the page must have one service of at most 45 lines: %q", blocks)
+	}
+	dir = t.TempDir()
+	proctest.Write(t, filepath.Join(dir, services[language].file), blocks[0][1])
+	build(t, dir, services[language].build)
+	return dir
+}
+
+// startService starts the service in a directory and waits until it watches a queued render.
+func startService(t *testing.T, dir, language, addr, key string) *proctest.Process {
+	t.Helper()
+	words := append([]string{"sh", "-c", `cd "$0" && exec "$@"`, dir}, placed(t, dir, services[language].start)...)
+	run := proctest.Start(t, append(os.Environ(), "EASEL_ADDR="+addr, "EASEL_API_KEY="+key), words...)
+	must(t)(run.Await(0, `(QUEUED)`, patience))
+	return run
+}
+
+// checkService waits until a service exits with success and has printed a pattern. It checks the service's only order and
+// its file.
+func (s stack) checkService(run *proctest.Process, pattern, dir, key string) {
+	s.Helper()
+	code, err := run.Wait(patience)
+	said := run.Output.String()
+	if err != nil || code != 0 || !regexp.MustCompile(pattern).MatchString(said) {
+		s.Fatalf("the service exited with %d, %v:\n%s", code, err, said)
+	}
+	s.Log(said)
+	if got := proctest.Read(s, dir, "hills.png"); got != s.content(key, s.onlyOrder(key)) {
+		s.Errorf("the file has %d bytes that differ from the catalog's bytes", len(got))
 	}
 }
 
@@ -65,63 +91,39 @@ func build(t *testing.T, dir string, words []string) {
 	words = placed(t, dir, words)
 	command := exec.CommandContext(t.Context(), words[0], words[1:]...)
 	command.Dir = dir
-	if said, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, said)
-	}
+	proctest.Run(t, command)
 }
 
 // placed replaces the placeholders for directories in a command.
 func placed(t *testing.T, dir string, words []string) (found []string) {
 	t.Helper()
-	root, err := filepath.Abs(proctest.Root)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, word := range words {
-		found = append(found, strings.NewReplacer("ROOT", root, "DIR", dir).Replace(word))
+		found = append(found, strings.NewReplacer("ROOT", proctest.FromRoot(t), "DIR", dir).Replace(word))
 	}
 	return found
 }
 
 // restartUnder runs a service. While the service watches, the test kills both the service and the server, and freezes
 // the connection.
-func restartUnder(t *testing.T, dir string, command []string) {
+func restartUnder(t *testing.T, dir, language string) {
 	t.Helper()
-	s, key := startStack(t, "--ledger-url", "sqlite:"+filepath.Join(t.TempDir(), "ledger.db")), "sandbox_live_of_a_service"
-	s.admin(t, http.MethodPost, "keys", `{"name":"service","balanceCents":5000,"key":"`+key+`"}`, nil)
-	s.hold(t)
-	wire := newWire(t, s.addr)
-	env := append(os.Environ(), "EASEL_ADDR="+wire.addr, "EASEL_API_KEY="+key)
-	start := func() *proctest.Process {
-		run := proctest.Start(t, env, append([]string{"sh", "-c", `cd "$0" && exec "$@"`, dir}, command...)...)
-		must(t)(run.Await(0, `(QUEUED)`, patience))
-		return run
-	}
+	s, key := startStack(t, proctest.Settings{"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")}), "sandbox_live_of_a_service"
+	s.addKey(key)
+	s.hold()
+	wire := newWire(t, s.Server.GRPC)
+	start := func() *proctest.Process { return startService(t, dir, language, wire.addr, key) }
 	start().Kill() // the next run must find the order, either in its journal or by the idempotency key
-	s.awaitWatches(t, 0)
+	s.awaitWatches(0)
 	run := start()
-	for _, end := range []func(*proctest.Process){func(p *proctest.Process) { p.Stop() }, (*proctest.Process).Kill} {
-		s.awaitWatches(t, 1)
-		end(s.facade)
-		s.serve(t)
+	for _, end := range []func(){func() { s.Server.Stop() }, func() { s.Server.Kill() }} {
+		s.awaitWatches(1)
+		end()
+		s.Serve()
 	}
-	s.awaitWatches(t, 1)
+	s.awaitWatches(1)
 	if wire.freeze() == 0 {
 		t.Fatal("there was nothing to freeze")
 	}
-	s.admin(t, http.MethodDelete, "faults", "", nil)
-	code, err := run.Wait(patience)
-	said := run.Output.String()
-	if err != nil || code != 0 || !regexp.MustCompile(`studio/landscape 1 orders \d+ cents`).MatchString(said) {
-		t.Fatalf("the service exited with %d, %v:\n%s", code, err, said)
-	}
-	t.Log(said)
-	var b catalogAudit
-	s.admin(t, http.MethodGet, "audit?key="+key, "", &b)
-	if len(b.Generations) != 1 || b.Generations[0].Charges != 1 {
-		t.Fatalf("the catalog's audit is %+v", b)
-	}
-	if got := readFile(t, filepath.Join(dir, "hills.png")); !bytes.Equal(got, s.content(t, key, b.Generations[0].ID)) {
-		t.Errorf("the file has %d bytes that differ from the catalog's bytes", len(got))
-	}
+	s.Heal()
+	s.checkService(run, `studio/landscape 1 orders \d+ cents`, dir, key)
 }

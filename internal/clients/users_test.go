@@ -42,7 +42,7 @@ func TestEveryMethodAndFieldOfTheContractHasAUser(t *testing.T) {
 		if !unused[name] {
 			t.Errorf("%s has a user; remove it from usedElsewhere", name)
 		}
-		if !named(string(readFile(t, filepath.Join(proctest.Root, path))), string(name.Name())) {
+		if !named(proctest.Read(t, path), string(name.Name())) {
 			t.Errorf("%s does not use %s", path, name)
 		}
 	}

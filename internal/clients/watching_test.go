@@ -15,7 +15,7 @@ import (
 
 func TestEveryHelperWatchesAllThroughRestarts(t *testing.T) {
 	t.Parallel() // the test mostly waits
-	s := startStack(t)
+	s := startStack(t, nil)
 	clients := slices.DeleteFunc(newClients(t, s), func(c *client) bool { return c.language == "rust" }) // Rust has an example but no client library
 	for _, c := range clients {
 		dir := t.TempDir()
@@ -25,24 +25,24 @@ func TestEveryHelperWatchesAllThroughRestarts(t *testing.T) {
 	}
 	s.orderFor(t, clients)
 
-	s.facade.Stop()
-	s.serve(t)
-	s.awaitStreams(t, "WatchGenerations", len(clients)) // waits until all clients have reconnected
+	s.Server.Stop()
+	s.Serve()
+	s.awaitStreams("WatchGenerations", len(clients)) // waits until all clients have reconnected
 	s.orderFor(t, clients)
 
 	for _, c := range clients {
-		s.admin(t, http.MethodDelete, "keys/"+c.key, "", nil)
+		s.Control(http.MethodDelete, "keys/"+c.key, "")
 	}
-	s.facade.Kill()
-	s.serve(t)
+	s.Server.Kill()
+	s.Serve()
 	together(t, clients, (*client).toldOnce)
 }
 
 // orderFor orders a render for each client and waits until the client's program has printed it.
-func (s *stack) orderFor(t *testing.T, clients []*client) {
+func (s stack) orderFor(t *testing.T, clients []*client) {
 	t.Helper()
 	together(t, clients, func(c *client) error {
-		return errors.Join(c.order(t.Context(), s.addr), c.toldOfOrder())
+		return errors.Join(c.order(t.Context(), s.Server.GRPC), c.toldOfOrder())
 	})
 }
 

@@ -33,11 +33,7 @@ type Bucket struct {
 // .build/s3'.
 func StartBucket(t *testing.T) *Bucket {
 	t.Helper()
-	users := filepath.Join(t.TempDir(), "users.json")
-	text := fmt.Sprintf(`{"identities":[{"name":"easel","credentials":[{"accessKey":%q,"secretKey":%q}],"actions":["Admin","Read","Write","List"]}]}`, BucketKey, BucketSecret)
-	if err := os.WriteFile(users, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	users := File(t, fmt.Sprintf(`{"identities":[{"name":"easel","credentials":[{"accessKey":%q,"secretKey":%q}],"actions":["Admin","Read","Write","List"]}]}`, BucketKey, BucketSecret))
 	return RunBucket(t, nil, "server", "-filer", "-s3", "-s3.config="+users, "-volume.max=30", "-master.volumeSizeLimitMB=64")
 }
 
@@ -45,11 +41,8 @@ func StartBucket(t *testing.T) *Bucket {
 // directory.
 func RunBucket(t *testing.T, env []string, words ...string) *Bucket {
 	t.Helper()
-	weed, err := filepath.Abs(filepath.Join(Root, ".build", "s3", "bin", "weed"))
-	if err == nil {
-		_, err = os.Stat(weed)
-	}
-	if err != nil {
+	weed := FromRoot(t, ".build", "s3", "bin", "weed")
+	if _, err := os.Stat(weed); err != nil {
 		t.Skip("S3 server is not installed: run make .build/s3")
 	}
 	b := &Bucket{dir: t.TempDir(), env: env}

@@ -28,9 +28,7 @@ func Build(t testing.TB, path string) string {
 	program := filepath.Join(built.dir, filepath.Base(path))
 	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", program, path)
 	command.Dir, command.Env = Root, append(os.Environ(), "CGO_ENABLED=0")
-	if text, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("go build %s: %v\n%s", path, err, text)
-	}
+	Run(t, command)
 	built.programs[path] = program
 	return program
 }

@@ -9,7 +9,6 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -42,9 +41,7 @@ func Certificate(t testing.TB, name string) (certFile, keyFile string) {
 	directory := t.TempDir()
 	write := func(name, kind string, content []byte) string {
 		path := filepath.Join(directory, name)
-		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content}), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		Write(t, path, string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: content})))
 		return path
 	}
 	return write("cert.pem", "CERTIFICATE", cert), write("key.pem", "PRIVATE KEY", private)

@@ -18,9 +18,9 @@ func DevReady(stdout, _ string) bool { return strings.Contains(stdout, "Ctrl-C")
 
 // DevClients returns the environment for clients of a running 'easel dev', parsed from its output. REST and ADMIN
 // contain the addresses of the REST API and the admin server.
-func DevClients(t testing.TB, stdout string) map[string]string {
+func DevClients(t testing.TB, stdout string) Settings {
 	t.Helper()
-	return map[string]string{
+	return Settings{
 		"EASEL_ADDR":    Find(t, `gRPC +(\S+)`, stdout),
 		"EASEL_API_KEY": Find(t, `key +(\S+)`, stdout),
 		"REST":          Find(t, `REST +http://(\S+)`, stdout),

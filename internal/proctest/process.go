@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -27,8 +28,14 @@ const startLimit = 30 * time.Second
 type Process struct {
 	Stdout, Stderr, Output *Output // Output combines both streams, in the order of the writes
 
+	// The following fields are set by [TryLaunch].
+	GRPC, HTTP, Admin string // addresses of the listeners; a sandbox has only HTTP
+	Catalog           string // URL of a sandbox's catalog
+	Key               string // API key that a sandbox has printed
+
 	command *exec.Cmd
 	exited  chan struct{} // closed when the process has exited
+	killed  atomic.Bool
 }
 
 // Start starts a program with only the given environment variables. It kills the process at the end of the test.
@@ -45,7 +52,7 @@ func Start(t testing.TB, env []string, words ...string) *Process {
 		_ = p.command.Wait() // ProcessState contains the result
 		close(p.exited)
 	}()
-	t.Cleanup(p.Kill)
+	t.Cleanup(func() { p.Kill() })
 	return p
 }
 
@@ -126,8 +133,13 @@ func (p *Process) Stop() int {
 	return code
 }
 
-// Kill sends SIGKILL and waits until the process has exited.
-func (p *Process) Kill() {
+// Kill sends SIGKILL and waits until the process has exited. It reports whether this was the first call.
+func (p *Process) Kill() bool {
+	first := !p.killed.Swap(true)
 	_ = p.command.Process.Kill() // it may have exited
 	<-p.exited
+	return first
 }
+
+// Killed reports whether [Process.Kill] was called.
+func (p *Process) Killed() bool { return p.killed.Load() }

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // largest is the maximum size of a request message, in bytes.
@@ -32,7 +33,7 @@ func always(method string, body []byte) func(*siege, *grpc.ClientConn) call {
 // readLarge orders a render with the prompt "large" and returns a call that reads it. recordsWith makes its record
 // larger.
 func readLarge(s *siege, conn *grpc.ClientConn) call {
-	id, err := s.order(as(s.t.Context(), s.attacker), conn, "k", "large")
+	id, err := s.order(proctest.Bearing(s.t.Context(), s.attacker), conn, "k", "large")
 	if err != nil {
 		s.t.Fatal(err)
 	}

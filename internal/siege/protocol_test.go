@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -48,9 +47,9 @@ type enemy struct {
 
 // attacked is a server in its own process, so that its memory can be measured separately.
 type attacked struct {
-	grpc, rest, admin string // addresses of the listeners
-	pid               int
-	trust             *tls.Config // TLS configuration that trusts the server; nil for plaintext
+	*proctest.Process
+
+	trust *tls.Config // TLS configuration that trusts the server; nil for plaintext
 }
 
 func startAttacked(t *testing.T, encrypted bool) attacked {
@@ -59,20 +58,15 @@ func startAttacked(t *testing.T, encrypted bool) attacked {
 		_, _ = io.WriteString(w, `{"balanceCents":5}`)
 	}))
 	t.Cleanup(upstream.Close)
-	env := map[string]string{"EASEL_UPSTREAM_URL": upstream.URL + "/catalog"}
+	env := proctest.Settings{"EASEL_UPSTREAM_URL": upstream.URL + "/catalog"}
 	a := attacked{}
 	if encrypted {
 		cert, key := proctest.Certificate(t, "easel")
 		env["EASEL_TLS_CERT_FILE"], env["EASEL_TLS_KEY_FILE"] = cert, key
-		text, err := os.ReadFile(cert)
-		if err != nil {
-			t.Fatal(err)
-		}
 		a.trust = &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "localhost", NextProtos: []string{"h2"}}
-		a.trust.RootCAs.AppendCertsFromPEM(text)
+		a.trust.RootCAs.AppendCertsFromPEM([]byte(proctest.Read(t, cert)))
 	}
-	served := proctest.Serve(t, env)
-	a.grpc, a.rest, a.admin, a.pid = served.Address(t, "grpc"), served.Address(t, "http"), served.Address(t, "admin"), served.Pid()
+	a.Process = proctest.Serve(t, env)
 	return a
 }
 
@@ -90,19 +84,18 @@ func (a attacked) bystander(t *testing.T) *bystander {
 	if a.trust != nil {
 		secured, scheme, transport.TLSClientConfig = credentials.NewTLS(a.trust), "https", &tls.Config{RootCAs: a.trust.RootCAs, ServerName: a.trust.ServerName}
 	}
-	conn, err := grpc.NewClient(a.grpc, grpc.WithTransportCredentials(secured))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := proctest.Dial(t, a.GRPC, grpc.WithTransportCredentials(secured))
 	account := easelv1.NewAccountServiceClient(conn)
 	ctx, cancel := context.WithCancel(t.Context())
 	var both sync.WaitGroup
 	for form, call := range map[string]func() error{
 		"gRPC": func() error {
-			_, err := account.GetAccount(bearing(t, "bystander", neverLate), &easelv1.GetAccountRequest{})
+			ctx, cancel := context.WithTimeout(proctest.Bearing(t.Context(), "bystander"), neverLate)
+			defer cancel()
+			_, err := account.GetAccount(ctx, &easelv1.GetAccountRequest{})
 			return err
 		},
-		"REST": func() error { return accountOver(t, &http.Client{Transport: transport}, scheme+"://"+a.rest) },
+		"REST": func() error { return accountOver(t, &http.Client{Transport: transport}, scheme+"://"+a.HTTP) },
 	} {
 		both.Go(func() {
 			for ctx.Err() == nil {
@@ -296,7 +289,7 @@ func (a attacked) withstand(t *testing.T, e enemy, one func(enemy, net.Conn) int
 	for beside.calls.Load() < 200 && !t.Failed() {
 		time.Sleep(time.Millisecond)
 	}
-	before, _ := proctest.Memory(t, a.pid)
+	before, _ := proctest.Memory(t, a.Pid())
 	undisturbed := beside.calls.Load()
 	beside.slowest.Store(0)
 	began := time.Now()
@@ -307,7 +300,7 @@ func (a attacked) withstand(t *testing.T, e enemy, one func(enemy, net.Conn) int
 	}
 	served := beside.calls.Load() - undisturbed
 	beside.stop()
-	_, highest := proctest.Memory(t, a.pid)
+	_, highest := proctest.Memory(t, a.Pid())
 	t.Logf("%d got through in %v, memory %.1f%+.1f MiB, %d other calls, the slowest %v", done, took.Round(time.Millisecond),
 		float64(before)/(1<<20), float64(highest-before)/(1<<20), served, time.Duration(beside.slowest.Load()))
 	if done < least {
@@ -322,9 +315,9 @@ func (a attacked) withstand(t *testing.T, e enemy, one func(enemy, net.Conn) int
 func (a attacked) enemy(t *testing.T, address, kind string) enemy {
 	field := func(name, value string) hpack.HeaderField { return hpack.HeaderField{Name: name, Value: value} }
 	e := enemy{t: t, headers: []hpack.HeaderField{field(":scheme", "http"), field(":authority", "easel.test"), field("authorization", "Bearer key")}}
-	addr := a.rest
+	addr := a.HTTP
 	if address == "gRPC" {
-		addr, e.path = a.grpc, easelv1.AccountService_GetAccount_FullMethodName
+		addr, e.path = a.GRPC, easelv1.AccountService_GetAccount_FullMethodName
 		e.headers = append([]hpack.HeaderField{field(":method", "POST")}, append(e.headers, field("content-type", "application/grpc"), field("te", "trailers"))...)
 	} else {
 		e.path, e.headers = "/v1/account", append([]hpack.HeaderField{field(":method", "GET")}, e.headers...)

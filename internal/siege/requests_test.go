@@ -12,11 +12,13 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // invoke sends a unary call with an encoded request and discards the response.
 func invoke(ctx context.Context, conn *grpc.ClientConn, key, method string, body []byte) error {
-	return conn.Invoke(as(ctx, key), method, encoded(body), encoded(nil), grpc.ForceCodec(rawCodec{}))
+	return conn.Invoke(proctest.Bearing(ctx, key), method, encoded(body), encoded(nil), grpc.ForceCodec(rawCodec{}))
 }
 
 // field encodes a field of type bytes.
@@ -68,7 +70,7 @@ func TestAttackByQueries(t *testing.T) { // fault D13
 
 // get sends a GET request over REST and discards the response.
 func (s *siege) get(ctx context.Context, client *http.Client, path, credential string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.rest+path, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.HTTP+path, nil)
 	if err != nil {
 		return err
 	}

@@ -4,12 +4,10 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +17,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/auth"
@@ -38,15 +34,10 @@ func TestMain(m *testing.M) {
 const noiseFloor = 100 * time.Millisecond
 
 // chartLimits returns the settings of Go's garbage collector in the Helm chart.
-func chartLimits(t *testing.T) map[string]string {
+func chartLimits(t *testing.T) proctest.Settings {
 	t.Helper()
-	values, err := os.ReadFile(filepath.Join("..", "..", "deploy", "helm", "easel", "values.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return map[string]string{
-		"GOGC": proctest.Find(t, `(?m)^goGC: "(\d+)"`, string(values)), "GOMEMLIMIT": proctest.Find(t, `(?m)^goMemLimit: (\S+)`, string(values)),
-	}
+	values := proctest.Read(t, "deploy", "helm", "easel", "values.yaml")
+	return proctest.Settings{"GOGC": proctest.Find(t, `(?m)^goGC: "(\d+)"`, values), "GOMEMLIMIT": proctest.Find(t, `(?m)^goMemLimit: (\S+)`, values)}
 }
 
 // inFull reports whether attacks run at full size and one at a time, so that times can be compared.
@@ -58,19 +49,6 @@ func sizeOf[T any](full, short T) T {
 		return full
 	}
 	return short
-}
-
-// as returns a context whose calls carry a credential.
-func as(ctx context.Context, key string) context.Context {
-	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+key)
-}
-
-// bearing returns a context whose calls carry a credential and have a deadline.
-func bearing(t *testing.T, token string, limit time.Duration) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), limit)
-	t.Cleanup(cancel)
-	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 }
 
 // encoded is an encoded message. Messages are encoded before the attack, because the attacker and the server share the
@@ -90,8 +68,7 @@ type siege struct {
 	attacked
 	t                   *testing.T
 	box                 *sandbox.Sandbox
-	attacker, neighbour string // credentials
-	served              *proctest.Process
+	attacker, neighbour string           // credentials
 	near                *grpc.ClientConn // connection of the neighbor
 	// call sends one of the neighbor's calls. every is the interval between calls. A p99 below floor is not compared
 	// with the p99 before the attack.
@@ -107,7 +84,7 @@ type siegeConfig struct {
 	// teams. Otherwise, both forward their API keys.
 	ledger string
 	// settings contains additional settings of the server.
-	settings map[string]string
+	settings proctest.Settings
 }
 
 func newSiege(t *testing.T, c siegeConfig) *siege {
@@ -128,16 +105,12 @@ func newSiege(t *testing.T, c siegeConfig) *siege {
 	}
 	upstream := httptest.NewServer(catalog)
 	t.Cleanup(upstream.Close)
-	env := chartLimits(t)
-	env["EASEL_UPSTREAM_URL"] = upstream.URL + sandbox.BasePath
-	maps.Copy(env, c.settings)
+	settings := chartLimits(t).With(proctest.Settings{"EASEL_UPSTREAM_URL": upstream.URL + sandbox.BasePath}).With(c.settings)
 	if c.ledger != "" {
-		maps.Copy(env, twoTeams(t, s.attacker))
-		env["EASEL_LEDGER_URL"] = c.ledger
+		settings = settings.With(twoTeams(t, s.attacker)).With(proctest.Settings{"EASEL_LEDGER_URL": c.ledger})
 		s.attacker, s.neighbour = "attacker", "neighbour"
 	}
-	s.served = proctest.Serve(t, env)
-	s.pid, s.grpc, s.rest, s.admin = s.served.Pid(), s.served.Address(t, "grpc"), s.served.Address(t, "http"), s.served.Address(t, "admin")
+	s.Process = proctest.Serve(t, settings)
 	s.near = s.dialFrom("127.0.0.2")
 	s.call = func(ctx context.Context) error {
 		_, err := easelv1.NewAccountServiceClient(s.near).GetAccount(ctx, &easelv1.GetAccountRequest{})
@@ -147,20 +120,13 @@ func newSiege(t *testing.T, c siegeConfig) *siege {
 }
 
 // twoTeams returns the settings for a shared API key and two teams. The token of each caller is its name.
-func twoTeams(t *testing.T, held string) map[string]string {
+func twoTeams(t *testing.T, held string) proctest.Settings {
 	t.Helper()
-	dir := t.TempDir()
-	key, callers := filepath.Join(dir, "key"), filepath.Join(dir, "callers.yaml")
 	text := fmt.Sprintf("teams: {many: {}, few: {}}\ncallers:\n- {name: ops, operator: true, tokens: [%q]}\n", auth.Hash("ops"))
 	for name, team := range map[string]string{"attacker": "many", "neighbour": "few"} {
 		text += fmt.Sprintf("- {name: %s, team: %s, tokens: [%q]}\n", name, team, auth.Hash(name))
 	}
-	for file, content := range map[string]string{key: held, callers: text} {
-		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return map[string]string{"EASEL_UPSTREAM_KEY_FILE": key, "EASEL_CALLERS_FILE": callers}
+	return proctest.Settings{"EASEL_UPSTREAM_KEY_FILE": proctest.File(t, held), "EASEL_CALLERS_FILE": proctest.File(t, text)}
 }
 
 func (s *siege) newKey() string {
@@ -176,20 +142,15 @@ func (s *siege) newKey() string {
 func (s *siege) dialFrom(address string, options ...grpc.DialOption) *grpc.ClientConn {
 	s.t.Helper()
 	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
-	conn, err := grpc.NewClient(s.grpc, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	return proctest.Dial(s.t, s.GRPC, append(options,
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return from.DialContext(ctx, "tcp", addr) }))...)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.t.Cleanup(func() { _ = conn.Close() })
-	return conn
 }
 
 // measure sends the neighbor's calls at a constant rate without waiting for responses. It returns the 99th percentile of
 // their durations. All calls must succeed.
 func (s *siege) measure(length time.Duration) time.Duration {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(as(s.t.Context(), s.neighbour), length+time.Minute)
+	ctx, cancel := context.WithTimeout(proctest.Bearing(s.t.Context(), s.neighbour), length+time.Minute)
 	defer cancel()
 	took := make([]time.Duration, length/s.every)
 	var calls sync.WaitGroup
@@ -213,7 +174,7 @@ func (s *siege) measure(length time.Duration) time.Duration {
 // cpu returns the processor time that the server has used so far.
 func (s *siege) cpu() time.Duration {
 	s.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.Pid()))
 	if err != nil {
 		s.t.Skipf("this system does not report the time of a process: %v", err)
 	}
@@ -278,7 +239,7 @@ func (s *siege) alongside(a assault) {
 	stop()
 	working.Wait()
 	left := s.measure(length / 4)
-	_, highest := proctest.Memory(s.t, s.pid)
+	_, highest := proctest.Memory(s.t, s.Pid())
 	s.t.Logf("quiet / attacked / after it: neighbour p99 %v / %v / %v; %d of the attack; memory %d MB, %+d MB at most; processors %v",
 		quiet, attacked, left, through.Load(), before>>20, (highest-before)>>20, worked)
 	s.judge(a, quiet, max(attacked, left), through.Load(), highest-before, worked)
@@ -303,9 +264,9 @@ func (s *siege) judge(a assault, quiet, worst time.Duration, through int64, more
 // forgetPeak resets the peak of the server's memory and returns its current memory.
 func (s *siege) forgetPeak() (now int) {
 	s.t.Helper()
-	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.pid), []byte("5"), 0o200); err != nil {
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.Pid()), []byte("5"), 0o200); err != nil {
 		s.t.Logf("can't reset the peak memory, which is now measured since the start: %v", err)
 	}
-	now, _ = proctest.Memory(s.t, s.pid)
+	now, _ = proctest.Memory(s.t, s.Pid())
 	return now
 }

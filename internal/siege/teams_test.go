@@ -23,6 +23,7 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	_ "github.com/easel-grpc/easel/internal/ledger" // registers SQLite with the ledger's clock function
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -73,7 +74,7 @@ func (s *siege) order(ctx context.Context, conn *grpc.ClientConn, key, prompt st
 // readsOwn sets the neighbor's call to a read of the neighbor's own generation.
 func (s *siege) readsOwn() {
 	s.t.Helper()
-	id, err := s.order(as(s.t.Context(), s.neighbour), s.near, "own", "rain")
+	id, err := s.order(proctest.Bearing(s.t.Context(), s.neighbour), s.near, "own", "rain")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -113,11 +114,11 @@ func TestAttackByLongPromptsOnTheWatchesOfOthers(t *testing.T) { // fault D8
 	}})
 	conn := s.dialFrom("127.0.0.1")
 	for n := range 10 {
-		if _, err := s.order(as(t.Context(), s.attacker), conn, fmt.Sprint("long-", n), "long"); err != nil {
+		if _, err := s.order(proctest.Bearing(t.Context(), s.attacker), conn, fmt.Sprint("long-", n), "long"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(as(t.Context(), s.neighbour), time.Minute)
+	ctx, cancel := context.WithTimeout(proctest.Bearing(t.Context(), s.neighbour), time.Minute)
 	defer cancel()
 	watch, err := easelv1.NewGenerationServiceClient(s.near).WatchGenerations(ctx, &easelv1.WatchGenerationsRequest{})
 	if err != nil {
@@ -148,7 +149,7 @@ func TestAttackByReportsOnALongLedger(t *testing.T) { // fault D7
 			ledgerURL := newLedger(t)
 			s := newSiege(t, siegeConfig{ledger: ledgerURL})
 			conn := s.dialFrom("127.0.0.1")
-			if _, err := s.order(as(t.Context(), s.attacker), conn, "first", "rain"); err != nil {
+			if _, err := s.order(proctest.Bearing(t.Context(), s.attacker), conn, "first", "rain"); err != nil {
 				t.Fatal(err)
 			}
 			multiply(t, ledgerURL, "many", size.orders)
@@ -227,7 +228,7 @@ func TestAttackByWatchesOfManyMadeUpIDs(t *testing.T) { // fault A4
 			}
 			s.alongside(assault{least: 10, memory: 150 << 20, hold: s.watches(s.dialFrom("127.0.0.1"), madeUpWatches(t, sizeOf(1000, 100)))})
 			began := time.Now()
-			if s.served.Stop(); time.Since(began) > 10*time.Second {
+			if s.Stop(); time.Since(began) > 10*time.Second {
 				t.Errorf("the server stopped after %v", time.Since(began))
 			}
 		})
@@ -236,7 +237,7 @@ func TestAttackByWatchesOfManyMadeUpIDs(t *testing.T) { // fault A4
 
 // watchMany opens a stream of WatchGenerations for the attacker with an encoded request.
 func (s *siege) watchMany(ctx context.Context, conn *grpc.ClientConn, request []byte) (grpc.ClientStream, error) {
-	stream, err := conn.NewStream(as(ctx, s.attacker), &grpc.StreamDesc{ServerStreams: true},
+	stream, err := conn.NewStream(proctest.Bearing(ctx, s.attacker), &grpc.StreamDesc{ServerStreams: true},
 		easelv1.GenerationService_WatchGenerations_FullMethodName, grpc.ForceCodec(rawCodec{}))
 	if err != nil {
 		return nil, err
@@ -248,7 +249,7 @@ func TestAttackByWatchesOfEverythingOfATeamWithoutOrders(t *testing.T) { // faul
 	s := newSiege(t, siegeConfig{ledger: newLedger(t)})
 	s.readsOwn()
 	for n := range sizeOf(200, 10) {
-		if _, err := s.order(as(t.Context(), s.neighbour), s.near, fmt.Sprint("more-", n), "rain"); err != nil {
+		if _, err := s.order(proctest.Bearing(t.Context(), s.neighbour), s.near, fmt.Sprint("more-", n), "rain"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -280,7 +281,7 @@ func (s *siege) watches(conn *grpc.ClientConn, requests [][]byte) func(ctx conte
 // heartbeats keeps a watch of everything open for the neighbor. It checks that heartbeats arrive in time.
 func (s *siege) heartbeats() (stop func()) {
 	s.t.Helper()
-	ctx, cancel := context.WithCancel(as(s.t.Context(), s.neighbour))
+	ctx, cancel := context.WithCancel(proctest.Bearing(s.t.Context(), s.neighbour))
 	watch, err := easelv1.NewGenerationServiceClient(s.near).WatchGenerations(ctx, &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(time.Second)})
 	if err != nil {
 		s.t.Fatal(err)
@@ -325,7 +326,7 @@ func TestAttackByOrdersThatTheCatalogRefuses(t *testing.T) { // fault D10
 	s.alongside(assault{
 		workers: sizeOf(50, 10), least: sizeOf[int64](3000, 50), memory: 200 << 20,
 		one: func(ctx context.Context, _ int) error {
-			_, err := easelv1.NewGenerationServiceClient(conn).CreateGeneration(as(ctx, s.attacker), &easelv1.CreateGenerationRequest{
+			_, err := easelv1.NewGenerationServiceClient(conn).CreateGeneration(proctest.Bearing(ctx, s.attacker), &easelv1.CreateGenerationRequest{
 				ModelId: "studio/haiku", IdempotencyKey: fmt.Sprint("refused-", n.Add(1)), InputsJson: fmt.Sprintf(`{"prompt":%q}`, strings.Repeat("no ", 50)), Labels: labels,
 			})
 			return err

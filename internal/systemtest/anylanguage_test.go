@@ -65,16 +65,14 @@ func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorPr
 // client and runs it against a server.
 func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
 	t.Parallel()
-	dev := startDev(t)
+	dev := proctest.StartDev(t)
 	t.Run("C++ with Debian's protoc", func(t *testing.T) {
 		t.Parallel()
 		tool(t, "protoc")
 		tool(t, "grpc_cpp_plugin")
 		headers(t, "protobuf", "grpc++")
 		work := workplace(t)
-		if err := os.WriteFile(filepath.Join(work, "client.cc"), []byte(readFile(t, "internal", "systemtest", "testdata", "client.cc")), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		proctest.Write(t, filepath.Join(work, "client.cc"), proctest.Read(t, "internal", "systemtest", "testdata", "client.cc"))
 		runInWorkplace(t, work, dev, "sh", "-euc", pageBlock(t, "mkdir out\n"))
 		if said := runInWorkplace(t, work, dev, "./client"); said != "5000 EUR\nUPSTREAM_CREDENTIAL_REJECTED\n" {
 			t.Errorf("the client printed %s", said)
@@ -83,10 +81,10 @@ func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
 	t.Run("JavaScript with proto-loader", func(t *testing.T) {
 		t.Parallel()
 		node := tool(t, "node")
-		if _, err := os.Stat(fromRoot(t, nodeModules)); err != nil {
+		if _, err := os.Stat(proctest.FromRoot(t, nodeModules)); err != nil {
 			t.Skip("grpc-js is not installed (make test-system): JavaScript is NOT checked")
 		}
-		script := strings.ReplaceAll(pageBlock(t, "const grpc"), "localhost:50051", dev["EASEL_ADDR"])
+		script := strings.ReplaceAll(pageBlock(t, "const grpc"), "localhost:50051", dev.GRPC)
 		if said := runInWorkplace(t, workplace(t), dev, node, "-e", script); !strings.Contains(said, "balanceCents: 5000") {
 			t.Errorf("the client printed %s", said)
 		}
@@ -107,7 +105,7 @@ func headers(t *testing.T, libraries ...string) {
 func workplace(t *testing.T) string {
 	t.Helper()
 	work := t.TempDir()
-	if err := os.Symlink(fromRoot(t, "gen"), filepath.Join(work, "gen")); err != nil {
+	if err := os.Symlink(proctest.FromRoot(t, "gen"), filepath.Join(work, "gen")); err != nil {
 		t.Fatal(err)
 	}
 	return work
@@ -116,33 +114,19 @@ func workplace(t *testing.T) string {
 // nodeModules is the directory in which 'make test-system' installs the dependencies of the JavaScript client.
 const nodeModules = ".build/anylanguage/node_modules"
 
-// fromRoot returns the absolute path of a file in the repository.
-func fromRoot(t *testing.T, path string) string {
-	t.Helper()
-	full, err := filepath.Abs(filepath.Join(proctest.Root, path))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return full
-}
-
-func runInWorkplace(t *testing.T, work string, dev map[string]string, words ...string) string {
+func runInWorkplace(t *testing.T, work string, dev *proctest.Process, words ...string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), words[0], words[1:]...)
 	command.Dir = work
-	command.Env = append(os.Environ(), "EASEL_ADDR="+dev["EASEL_ADDR"], "EASEL_API_KEY="+dev["EASEL_API_KEY"],
-		"NODE_PATH="+fromRoot(t, nodeModules))
-	out, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %v\n%s", words, err, out)
-	}
-	return string(out)
+	command.Env = append(os.Environ(), "EASEL_ADDR="+dev.GRPC, "EASEL_API_KEY="+dev.Key,
+		"NODE_PATH="+proctest.FromRoot(t, nodeModules))
+	return proctest.Run(t, command)
 }
 
 // pageBlock returns the code block in docs/callers.md that starts with the given text.
 func pageBlock(t *testing.T, beginning string) string {
 	t.Helper()
-	found := regexp.MustCompile("(?s)```[a-z]*\n(" + regexp.QuoteMeta(beginning) + ".*?)```").FindStringSubmatch(readFile(t, "docs", "callers.md"))
+	found := regexp.MustCompile("(?s)```[a-z]*\n(" + regexp.QuoteMeta(beginning) + ".*?)```").FindStringSubmatch(proctest.Read(t, "docs", "callers.md"))
 	if found == nil {
 		t.Fatalf("no block in docs/callers.md starts with %q", beginning)
 	}

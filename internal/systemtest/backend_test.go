@@ -9,18 +9,20 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // The backend is the example program from docs/callers.md.
 func TestABackendStreamsAWatchOnToABrowser(t *testing.T) {
 	t.Parallel()
-	node, dev := tool(t, "node"), startDev(t)
-	script := strings.NewReplacer("http://localhost:8080", "http://"+dev["REST"],
+	node, dev := tool(t, "node"), proctest.StartDev(t)
+	script := strings.NewReplacer("http://localhost:8080", "http://"+dev.HTTP,
 		"listen(3000)", `listen(0, "127.0.0.1", function () { console.log(this.address().port); })`).
 		Replace(pageBlock(t, "import { createServer }"))
 	ctx, cancel := context.WithCancel(t.Context())
 	backend := exec.CommandContext(ctx, node, "--input-type=module", "-e", script)
-	backend.Env, backend.Stderr = append(os.Environ(), "EASEL_API_KEY="+dev["EASEL_API_KEY"]), os.Stderr
+	backend.Env, backend.Stderr = append(os.Environ(), "EASEL_API_KEY="+dev.Key), os.Stderr
 	said, err := backend.StdoutPipe()
 	if err == nil {
 		err = backend.Start()
@@ -39,7 +41,7 @@ func TestABackendStreamsAWatchOnToABrowser(t *testing.T) {
 	} else {
 		_ = answer.Body.Close()
 	}
-	ordered := easel(t, dev, "generate", "studio/haiku", "prompt=rain", "-q")
+	ordered := easel(t, callerOf(dev), "generate", "studio/haiku", "prompt=rain", "-q")
 	if ordered.exit != exitOK {
 		t.Fatalf("exit %d\n%s", ordered.exit, ordered.stderr)
 	}

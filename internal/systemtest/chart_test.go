@@ -318,10 +318,10 @@ func TestTheSchemaOfTheChartKnowsEverySettingAndEveryValue(t *testing.T) {
 			Properties    map[string]any
 		}
 	}
-	if err := json.Unmarshal([]byte(readFile(t, "deploy", "helm", "easel", "values.schema.json")), &schema); err != nil {
+	if err := json.Unmarshal([]byte(proctest.Read(t, "deploy", "helm", "easel", "values.schema.json")), &schema); err != nil {
 		t.Fatal(err)
 	}
-	own := regexp.MustCompile(`EASEL_[A-Z_]*[A-Z]`).FindAllString(readFile(t, "deploy", "helm", "easel", "templates", "_pod.tpl"), -1)
+	own := regexp.MustCompile(`EASEL_[A-Z_]*[A-Z]`).FindAllString(proctest.Read(t, "deploy", "helm", "easel", "templates", "_pod.tpl"), -1)
 	free := schema.Properties["settings"].PropertyNames.Enum
 	for _, name := range settings(t, "serve") {
 		if slices.Contains(own, name) == slices.Contains(free, name) {
@@ -329,7 +329,7 @@ func TestTheSchemaOfTheChartKnowsEverySettingAndEveryValue(t *testing.T) {
 		}
 	}
 	var values map[string]any
-	if err := yaml.Unmarshal([]byte(readFile(t, "deploy", "helm", "easel", "values.yaml")), &values); err != nil {
+	if err := yaml.Unmarshal([]byte(proctest.Read(t, "deploy", "helm", "easel", "values.yaml")), &values); err != nil {
 		t.Fatal(err)
 	}
 	for name, value := range values {

@@ -11,7 +11,6 @@ import (
 	"image/color"
 	"image/draw"
 	"image/png"
-	"io"
 	"math"
 	"net/http"
 	"os"
@@ -40,9 +39,7 @@ callers:
 func writeConsoleCallers(t *testing.T, file, text string) {
 	t.Helper()
 	text = fmt.Sprintf(text, auth.Hash("ops-token"), auth.Hash("poster-token"), auth.Hash("flyers-token"))
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proctest.Write(t, file, text)
 }
 
 // studio is a sandbox and a server, to which a console connects.
@@ -67,8 +64,8 @@ func openStudio(t *testing.T, flags ...string) *studio {
 // start starts the server. If it is started again, it uses the same address.
 func (s *studio) start() {
 	s.t.Helper()
-	s.process = start(s.t, nil, proctest.DevReady, append(proctest.Dev(s.flags...), "--http-addr", s.rest)...)
-	s.rest = proctest.DevClients(s.t, s.process.Stdout.String())["REST"]
+	s.process = proctest.StartDev(s.t, append(slices.Clone(s.flags), "--http-addr", s.rest)...)
+	s.rest = s.process.HTTP
 }
 
 // order places an order over REST. If the server is overloaded, order tries again.
@@ -78,23 +75,13 @@ func (s *studio) order(caller, model string, inputs map[string]any, labels map[s
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, "http://"+s.rest+"/v1/generations", bytes.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	r.Header.Set("Authorization", "Bearer "+caller+"-token")
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer answer.Body.Close()
+	answer, text := proctest.Request(s.t, http.MethodPost, "http://"+s.rest+"/v1/generations", string(body), "Authorization", "Bearer "+caller+"-token")
 	if answer.StatusCode == http.StatusTooManyRequests { // the server is overloaded
 		time.Sleep(time.Second) // RetryInfo requests this delay
 		s.order(caller, model, inputs, labels)
 		return
 	}
 	if answer.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(answer.Body)
 		s.t.Fatalf("%s: %s", answer.Status, text)
 	}
 }
@@ -181,8 +168,7 @@ func TestTheConsoleOrdersARenderThatBecomesAPicture(t *testing.T) {
 func TestTheConsoleOrdersWithAnAPIKey(t *testing.T) {
 	t.Parallel()
 	chromium(t)
-	dev := start(t, nil, proctest.DevReady, proctest.Dev("--speed", "20")...)
-	printed := proctest.DevClients(t, dev.Stdout.String())
+	dev := proctest.StartDev(t, "--speed", "20")
 	s := &studio{t: t, rest: proctest.Find(t, `console +http://(\S+)/console\n`, dev.Stdout.String())}
 	b := openBrowser(t, "light")
 	b.call(nil, "Page.navigate", map[string]any{"url": "http://" + s.rest + "/console"})
@@ -190,7 +176,7 @@ func TestTheConsoleOrdersWithAnAPIKey(t *testing.T) {
 	b.press("button to sign in", `document.querySelector('.signin button')`)
 	b.until("refusal", `document.querySelector('.signin .problem')?.innerText.includes('UPSTREAM_CREDENTIAL_REJECTED')`)
 	s.calm(b, "status of 401")
-	b = s.signInWith(printed["EASEL_API_KEY"], "light")
+	b = s.signInWith(dev.Key, "light")
 	b.press("link to order", `document.querySelector('nav a[href="#/order"]')`)
 	b.write("prompt", promptInput, "a calm sea at dusk")
 	b.until("price and balance", `/€0\.\d\d/.test(document.querySelector('output.price').textContent) && document.querySelector('.order').innerText.includes('in the account')`)
@@ -595,9 +581,7 @@ func save(b *browser, file string) {
 	if out.Len() > maxScreenshotBytes {
 		b.t.Errorf("%s has %d bytes", file, out.Len())
 	}
-	if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
-		b.t.Fatal(err)
-	}
+	proctest.Write(b.t, file, out.String())
 }
 
 // colorCount is a color and the number of its pixels in a picture.

@@ -93,7 +93,7 @@ func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
 // TestTheProxiesBelowDeployWaitLongerThanACallIsSilent reads the maximum time without a message from the generated
 // reference of the contract.
 func TestTheProxiesBelowDeployWaitLongerThanACallIsSilent(t *testing.T) {
-	limits := readFile(t, "docs", "contract.md")
+	limits := proctest.Read(t, "docs", "contract.md")
 	for _, row := range []string{"before a heartbeat is sent, 1 to 60 s. If unset", "| `wait_timeout` | Duration | Maximum time to wait for an unfinished render, up to 10 minutes."} {
 		if !strings.Contains(limits, row) {
 			t.Fatalf("docs/contract.md does not contain %q", row)
@@ -123,10 +123,7 @@ func TestTheProxiesBelowDeployWaitLongerThanACallIsSilent(t *testing.T) {
 
 func TestEnvoyTakesItsFile(t *testing.T) {
 	file := filepath.Join(proctest.Root, "deploy", "envoy", "envoy.yaml")
-	out, err := exec.CommandContext(t.Context(), tool(t, "envoy"), "--mode", "validate", "-c", file).CombinedOutput()
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	proctest.Run(t, exec.CommandContext(t.Context(), tool(t, "envoy"), "--mode", "validate", "-c", file))
 }
 
 // TestTheProgramIsStatic checks that the program needs no shared libraries, because the image contains none. Programs
@@ -161,8 +158,8 @@ func TestTheUnitBelowDeployKeepsItsLedgerWhereItMayWrite(t *testing.T) {
 }
 
 func TestTheImageIsBuiltAsTheMakefileBuilds(t *testing.T) {
-	image := readFile(t, "deploy", "Dockerfile")
-	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(readFile(t, "go.mod"))[1]
+	image := proctest.Read(t, "deploy", "Dockerfile")
+	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(proctest.Read(t, "go.mod"))[1]
 	for _, part := range []string{
 		"CGO_ENABLED=0", "-trimpath -buildvcs=false", `"-s -w -X main.version=$VERSION -X main.revision=$REVISION"`,
 		"ARG GO_IMAGE=golang:" + version + "-", "\nFROM scratch\n", "\nCOPY LICENSE NOTICE /licenses/\nCOPY --from=build /THIRD_PARTY_LICENSES /licenses/\n", "\nUSER 65532:65532\n",
@@ -171,13 +168,13 @@ func TestTheImageIsBuiltAsTheMakefileBuilds(t *testing.T) {
 			t.Errorf("%q is not in deploy/Dockerfile", part)
 		}
 	}
-	made := strings.NewReplacer("$(VERSION)", "$VERSION", "$(REVISION)", "$REVISION", "'", `"`).Replace(readFile(t, "Makefile"))
+	made := strings.NewReplacer("$(VERSION)", "$VERSION", "$(REVISION)", "$REVISION", "'", `"`).Replace(proctest.Read(t, "Makefile"))
 	for _, part := range []string{"-trimpath -buildvcs=false", `"-s -w -X main.version=$VERSION -X main.revision=$REVISION"`} {
 		if !strings.Contains(made, part) {
 			t.Errorf("%q is not in the Makefile", part)
 		}
 	}
-	for _, line := range strings.Split(readFile(t, ".dockerignore"), "\n") {
+	for _, line := range strings.Split(proctest.Read(t, ".dockerignore"), "\n") {
 		if path, kept := strings.CutPrefix(line, "!"); kept && !strings.HasPrefix(path, ".build/") { // `make` creates the files below .build
 			if _, err := os.Stat(filepath.Join(proctest.Root, path)); err != nil {
 				t.Errorf(".dockerignore: %v", err)
@@ -199,7 +196,7 @@ type composition struct {
 
 func readComposition(t *testing.T) (c composition) {
 	t.Helper()
-	if err := yaml.Unmarshal([]byte(readFile(t, "deploy", "compose.yaml")), &c); err != nil {
+	if err := yaml.Unmarshal([]byte(proctest.Read(t, "deploy", "compose.yaml")), &c); err != nil {
 		t.Fatal(err)
 	}
 	return c
@@ -226,7 +223,7 @@ func TestWhatTheCompositionMountsAndNamesIsThere(t *testing.T) {
 			t.Errorf("%s has no fixed version: %q", name, service.Image)
 		}
 	}
-	collector := readFile(t, "deploy", "otel", "collector.yaml")
+	collector := proctest.Read(t, "deploy", "otel", "collector.yaml")
 	for _, at := range []string{"endpoint: jaeger:4317", "0.0.0.0:4317"} {
 		if !strings.Contains(collector, at) {
 			t.Errorf("the collector does not have %q", at)
@@ -241,17 +238,17 @@ func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	c := readComposition(t)
 	catalog, facade, client := c.environment(t, "catalog"), c.environment(t, "easel"), c.environment(t, "first-render")
 	catalog["EASEL_SANDBOX_ADDR"] = "127.0.0.1:0"
-	sandbox := start(t, catalog, printsKey, c.Services["catalog"].Command...)
-	facade["EASEL_UPSTREAM_URL"] = proctest.Find(t, `(http://127\.0\.0\.1:\d+/\S+)`, sandbox.Stdout.String())
+	sandbox := proctest.Launch(t, catalog, c.Services["catalog"].Command...)
+	facade["EASEL_UPSTREAM_URL"] = sandbox.Catalog
 	facade["EASEL_LEDGER_URL"] = proctest.Database(t)
 	bucket := proctest.RunBucket(t, proctest.Environ(c.Services["bucket"].Environment), c.Services["bucket"].Command...)
 	facade["EASEL_CONTENT_URL"] = strings.Replace(facade["EASEL_CONTENT_URL"], "http://bucket:8333", bucket.Endpoint, 1)
 	for _, setting := range []string{"EASEL_GRPC_ADDR", "EASEL_HTTP_ADDR", "EASEL_ADMIN_ADDR", "EASEL_METRICS_ADDR"} {
 		facade[setting] = "127.0.0.1:0"
 	}
-	four := func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 4 }
-	served := start(t, facade, four, c.Services["easel"].Command...)
-	client["EASEL_ADDR"] = served.Address(t, "grpc")
+	served := proctest.Launch(t, facade, c.Services["easel"].Command...)
+	served.Ready(t, func(_, stderr string) bool { return strings.Count(stderr, `"listening"`) == 4 })
+	client["EASEL_ADDR"] = served.GRPC
 	if got := easel(t, client, c.Services["first-render"].Command...); got.exit != exitOK || !strings.Contains(got.stdout+got.stderr, "succeeded") {
 		t.Errorf("exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
@@ -284,11 +281,7 @@ func (c composition) environment(t *testing.T, name string) map[string]string {
 	files := map[string]string{}
 	for _, volume := range service.Volumes {
 		source, target, _ := strings.Cut(strings.TrimSuffix(volume, ":ro"), ":")
-		path, err := filepath.Abs(filepath.Join(proctest.Root, "deploy", source))
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[target] = path
+		files[target] = proctest.FromRoot(t, "deploy", source)
 	}
 	env := map[string]string{}
 	for setting, value := range service.Environment {

@@ -10,10 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -22,20 +19,11 @@ import (
 
 func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { // fault N4
 	const watches, each = 5000, 1000 // number of watches, and number of watches on one connection
-	catalog := start(t, nil, func(stdout, _ string) bool { return strings.Contains(stdout, "sandbox_live_") },
-		"sandbox", "--addr", "127.0.0.1:0", "--speed", "0.0001")
-	served := proctest.Serve(t, map[string]string{
-		"EASEL_UPSTREAM_URL": proctest.Find(t, `(http://\S+/catalog)`, catalog.Stdout.String()), "EASEL_CALLER_STREAMS": "5001",
-	})
-	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+proctest.Find(t, `(sandbox_live_\w+)`, catalog.Stdout.String()))
+	s := proctest.NewStack(t, "--speed", "0.0001").With(proctest.Settings{"EASEL_CALLER_STREAMS": "5001"}).Serve()
+	ctx := proctest.Bearing(t.Context(), s.Sandbox.Key)
 	var clients []easelv1.GenerationServiceClient
 	for range watches / each {
-		conn, err := grpc.NewClient(served.Address(t, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		clients = append(clients, easelv1.NewGenerationServiceClient(conn))
+		clients = append(clients, easelv1.NewGenerationServiceClient(proctest.Dial(t, s.Server.GRPC)))
 	}
 	created, err := clients[0].CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
 		ModelId: "studio/haiku", IdempotencyKey: "k", InputsJson: `{"prompt":"rain"}`,
@@ -58,7 +46,7 @@ func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { 
 	}
 	stand.Wait()
 	began := time.Now()
-	code := served.Stop()
+	code := s.Server.Stop()
 	all.Wait()
 	if code != exitOK {
 		t.Errorf("the process exited with %d", code)

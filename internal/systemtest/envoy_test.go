@@ -11,27 +11,23 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
-
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// proxies contains a function for each proxy in deploy/, which starts the proxy in front of a server. env contains
-// the server's addresses.
-var proxies = map[string]func(t *testing.T, env map[string]string, swaps ...[2]string) proxied{"nginx": nginxBefore, "Envoy": envoyBefore}
+// proxies contains a function for each proxy in deploy/, which starts the proxy in front of a server.
+var proxies = map[string]func(t *testing.T, server *proctest.Process, swaps ...[2]string) proxied{"nginx": nginxBefore, "Envoy": envoyBefore}
 
-// envoyBefore starts Envoy with deploy/envoy/envoy.yaml in front of the server in env. Envoy listens on a loopback
+// envoyBefore starts Envoy with deploy/envoy/envoy.yaml in front of a server. Envoy listens on a loopback
 // address that no other test uses. Each pair in swaps replaces a string in the file.
-func envoyBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxied {
+func envoyBefore(t *testing.T, server *proctest.Process, swaps ...[2]string) proxied {
 	t.Helper()
 	binary := tool(t, "envoy")
 	host := fmt.Sprintf("127.%d.%d.2", 1+rand.IntN(200), rand.IntN(256)) //nolint:gosec // any free loopback address is suitable
-	text := readFile(t, "deploy", "envoy", "envoy.yaml")
+	text := proctest.Read(t, "deploy", "envoy", "envoy.yaml")
 	for _, swap := range append([][2]string{
-		{"address: easel, port_value: 50051", socketOf(t, env["EASEL_ADDR"])},
-		{"address: easel, port_value: 8080", socketOf(t, env["REST"])},
+		{"address: easel, port_value: 50051", socketOf(t, server.GRPC)},
+		{"address: easel, port_value: 8080", socketOf(t, server.HTTP)},
 		{"address: 0.0.0.0,", "address: " + host + ","},
 		{"stream_idle_timeout: 75s", fmt.Sprintf("stream_idle_timeout: %ds", int(readTimeout.Seconds()))},
 	}, swaps...) {
@@ -41,7 +37,7 @@ func envoyBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxie
 		text = strings.ReplaceAll(text, swap[0], swap[1])
 	}
 	file := filepath.Join(t.TempDir(), "envoy.yaml")
-	put(t, file, text)
+	proctest.Write(t, file, text)
 	p := proctest.Start(t, os.Environ(), binary, "-c", file, "--use-dynamic-base-id", "--concurrency", "1", "-l", "warn")
 	t.Cleanup(func() { p.Stop() })
 	dial := func(ctx context.Context, port string) (net.Conn, error) {
@@ -54,14 +50,10 @@ func envoyBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxie
 		}
 		return err == nil
 	}, p.Output.String)
-	conn, err := grpc.NewClient(net.JoinHostPort(host, "50051"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
+	conn := proctest.Dial(t, net.JoinHostPort(host, "50051"))
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx, "8080") }}
 	t.Cleanup(transport.CloseIdleConnections)
-	return proxied{easelv1.NewGenerationServiceClient(conn), &http.Client{Transport: transport}, env["EASEL_API_KEY"]}
+	return proxied{easelv1.NewGenerationServiceClient(conn), &http.Client{Transport: transport}, server.Key}
 }
 
 // socketOf returns Envoy's configuration for a local address with the port of the given address.
@@ -108,7 +100,7 @@ func TestProxiesLimitOneAddress(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := proxies[row.proxy](t, startDev(t, "--http-allowed-hosts", "easel.example"), row.swaps...)
+			p := proxies[row.proxy](t, proctest.StartDev(t, "--http-allowed-hosts", "easel.example"), row.swaps...)
 			first, leave := context.WithCancel(t.Context())
 			defer leave()
 			for n, ctx := range []context.Context{first, t.Context(), t.Context()} {

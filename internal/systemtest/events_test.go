@@ -21,14 +21,7 @@ const eventSecret = "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw=="
 // verify signatures and parse events with third-party libraries.
 func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operators.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	installed, err := filepath.Abs(filepath.Join("..", "..", ".build", "webhooks"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page, installed := proctest.Read(t, "docs", "operators.md"), proctest.FromRoot(t, ".build", "webhooks")
 	for language, run := range map[string]struct{ fence, file, program string }{
 		"Python": {"```python\n", "receiver.py", filepath.Join(installed, "python", "bin", "python")},
 		"Node":   {"```js\n", "receiver.mjs", "node"},
@@ -38,7 +31,7 @@ func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 			if _, err := os.Stat(installed); err != nil {
 				t.Skip("the receivers' libraries are not installed (make test-system): receivers are NOT checked")
 			}
-			_, source, _ := strings.Cut(string(page), run.fence)
+			_, source, _ := strings.Cut(page, run.fence)
 			source, _, _ = strings.Cut(source, "```")
 			port := freePort(t)
 			work := filepath.Join(installed, "run-"+strings.ToLower(language)) // below the directory that contains node_modules
@@ -47,7 +40,7 @@ func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 			}
 			write := func(name, text string) string {
 				path := filepath.Join(work, name)
-				put(t, path, text)
+				proctest.Write(t, path, text)
 				return path
 			}
 			command := exec.CommandContext(t.Context(), tool(t, run.program), write(run.file, strings.ReplaceAll(source, "9000", port)))
@@ -61,9 +54,8 @@ func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 			other := "whsec_YW5vdGhlciBzZWNyZXQgdGhhdCBzaWducyBmcm9tIG5vdyBvbg=="
 			file := write("callers.yaml", fmt.Sprintf("teams: {studio: {budget: {daily_cents: 40}, events: {url: \"http://127.0.0.1:%s/\", secret_file: %q}}}\n"+
 				"callers: [{name: poster, team: studio, tokens: [%q]}]\n", port, write("secret", other+"\n"+eventSecret+"\n"), auth.Hash("poster-token")))
-			dev := start(t, nil, proctest.DevReady, proctest.Dev("--callers", file, "--failure-rate", "0.5", "--speed", "4", "--db", filepath.Join(t.TempDir(), "dev.db"))...)
-			at := proctest.DevClients(t, dev.Stdout.String())
-			orderUntilRefused(t, at["EASEL_ADDR"])
+			dev := proctest.StartDev(t, "--callers", file, "--failure-rate", "0.5", "--speed", "4", "--db", filepath.Join(t.TempDir(), "dev.db"))
+			orderUntilRefused(t, dev.GRPC)
 			for _, kind := range []string{"generation.succeeded", "generation.failed", "generation.refunded", "generation.deleted", "budget.threshold"} {
 				waitFor(t, "event of the type "+kind, func() bool { return strings.Contains(told.String(), "easel."+kind) }, func() string { return told.String() })
 			}

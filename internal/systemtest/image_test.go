@@ -38,7 +38,7 @@ func copyContext(t *testing.T, to string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := strings.Split(readFile(t, ".dockerignore"), "\n")
+	lines := strings.Split(proctest.Read(t, ".dockerignore"), "\n")
 	for name := range strings.SplitSeq(strings.TrimRight(string(names), "\x00"), "\x00") {
 		if !seenByDocker(lines, name) {
 			continue
@@ -61,7 +61,7 @@ func TestTheImageIsBuiltFromWhatDockerSees(t *testing.T) {
 	t.Parallel()
 	work := t.TempDir()
 	copyContext(t, work)
-	copies := regexp.MustCompile(`(?m)^COPY ([^-].*) \S+$`).FindAllStringSubmatch(readFile(t, "deploy", "Dockerfile"), -1)
+	copies := regexp.MustCompile(`(?m)^COPY ([^-].*) \S+$`).FindAllStringSubmatch(proctest.Read(t, "deploy", "Dockerfile"), -1)
 	if len(copies) < 5 {
 		t.Errorf("the Dockerfile copies %v", copies)
 	}
@@ -74,7 +74,5 @@ func TestTheImageIsBuiltFromWhatDockerSees(t *testing.T) {
 	}
 	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-o", filepath.Join(work, "easel"), "./cmd/easel")
 	build.Dir, build.Env = work, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=", "GOFLAGS=-mod=readonly")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	proctest.Run(t, build)
 }

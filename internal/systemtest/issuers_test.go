@@ -2,6 +2,7 @@ package systemtest
 
 import (
 	"bufio"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -15,6 +16,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // issuerTools is the directory in which 'make test-system' installs the token issuers.
@@ -23,7 +26,7 @@ const issuerTools = ".build/issuers"
 // issuerTool returns the path of an issuer's program. If the program is missing, it skips the test.
 func issuerTool(t *testing.T, name string) string {
 	t.Helper()
-	path := filepath.Join(fromRoot(t, issuerTools), name)
+	path := filepath.Join(proctest.FromRoot(t, issuerTools), name)
 	if _, err := os.Stat(path); err != nil {
 		t.Skipf("%s is not installed (make %s): tokens of real issuers are NOT checked", name, issuerTools)
 	}
@@ -74,48 +77,35 @@ func (a *asked) ask(format string, args ...any) string {
 
 // behindIssuers starts a server whose callers authenticate with tokens from issuers. lines are the lines of its callers
 // file.
-func behindIssuers(t *testing.T, lines ...string) *facility {
+func behindIssuers(t *testing.T, lines ...string) facility {
 	t.Helper()
-	f, callers := newCatalog(t, 1), fileOf(t, strings.Join(lines, "\n")+"\n")
+	f, callers := newCatalog(t, 1), proctest.File(t, strings.Join(lines, "\n")+"\n")
 	if got := easel(t, nil, "callers", "check", callers); got.exit != exitOK {
 		t.Fatalf("the callers file: exit %d\n%s%s", got.exit, got.stdout, got.stderr)
 	}
-	f.serveShared(callers, sqliteLedger(t), nil)
+	f.Sharing(callers, sqliteLedger(t)).Serve()
 	return f
 }
 
 // answer lists generations over gRPC and over REST, and checks that the results agree. It returns "ok" or the reason
 // for the rejection.
-func (f *facility) answer(token string) string {
-	f.t.Helper()
+func (f facility) answer(token string) string {
+	f.Helper()
 	over, answer := f.overGRPC(token), f.overREST(token)
 	if (over.exit == exitOK) != (answer == "ok") {
-		f.t.Errorf("over gRPC exit %d, over REST %s:\n%s", over.exit, answer, over.stderr)
+		f.Errorf("over gRPC exit %d, over REST %s:\n%s", over.exit, answer, over.stderr)
 	}
 	return answer
 }
 
-func (f *facility) overGRPC(token string) printed {
-	f.t.Helper()
-	return easel(f.t, map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": token}, "list", "-o", "json")
+func (f facility) overGRPC(token string) printed {
+	f.Helper()
+	return easel(f.T, f.caller(token), "list", "-o", "json")
 }
 
-func (f *facility) overREST(token string) string {
-	f.t.Helper()
-	req, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, "http://"+f.rest+"/v1/generations", nil)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	answer, err := http.DefaultClient.Do(req)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+func (f facility) overREST(token string) string {
+	f.Helper()
+	answer, body := proctest.Request(f, http.MethodGet, "http://"+f.Server.HTTP+"/v1/generations", "", "Authorization", "Bearer "+token)
 	if answer.StatusCode == http.StatusOK {
 		return "ok"
 	}
@@ -127,18 +117,18 @@ func (f *facility) overREST(token string) string {
 	return string(body)
 }
 
-func (f *facility) wantAnswer(what, token, want string) {
-	f.t.Helper()
+func (f facility) wantAnswer(what, token, want string) {
+	f.Helper()
 	if got := f.answer(token); got != want {
-		f.t.Errorf("%s: %s, want %s", what, got, want)
+		f.Errorf("%s: %s, want %s", what, got, want)
 	}
 }
 
 // awaitAnswer waits until a token is accepted over gRPC and REST. It repeats both calls, because the server may load
 // new issuer keys between them.
-func (f *facility) awaitAnswer(what, token string) {
-	f.t.Helper()
-	waitFor(f.t, "response for "+what, func() bool { return f.overGRPC(token).exit == exitOK && f.overREST(token) == "ok" }, f.served.Output.String)
+func (f facility) awaitAnswer(what, token string) {
+	f.Helper()
+	waitFor(f.T, "response for "+what, func() bool { return f.overGRPC(token).exit == exitOK && f.overREST(token) == "ok" }, f.Server.Output.String)
 }
 
 // Code from the Kubernetes API server creates the tokens and the key set.
@@ -156,8 +146,8 @@ func TestServiceAccountsOfKubernetesProveCallers(t *testing.T) {
 		_, _ = io.WriteString(w, keys.Load().(string))
 	}))
 	defer api.Close()
-	authority := fileOf(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw})))
-	pod := fileOf(t, "of-this-pod")
+	authority := proctest.File(t, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: api.Certificate().Raw})))
+	pod := proctest.File(t, "of-this-pod")
 	f := behindIssuers(t, "total: {daily_cents: 100}",
 		fmt.Sprintf("issuers: [{issuer: %q, audience: easel, jwks_url: %q, ca_file: %q, token_file: %q}]", name, api.URL+"/openid/v1/jwks", authority, pod),
 		"teams: {studio: {}}", "callers: [{name: poster, team: studio, subjects: ['system:serviceaccount:media:poster']}]")
@@ -180,22 +170,13 @@ func TestAnOpenIDServerProvesAnOperator(t *testing.T) {
 	issuer := server.read()
 	token := func(audience string) string {
 		form := url.Values{"grant_type": {"client_credentials"}, "resource": {audience}}
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, issuer+"/token", strings.NewReader(form.Encode()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		req.SetBasicAuth("poster", "of-poster")
-		answer, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
+		login := base64.StdEncoding.EncodeToString([]byte("poster:of-poster"))
+		text := proctest.Fetch(t, http.MethodPost, issuer+"/token", form.Encode(), "Content-Type", "application/x-www-form-urlencoded", "Authorization", "Basic "+login)
 		var made struct {
 			Token string `json:"access_token"`
 		}
-		if err := json.NewDecoder(answer.Body).Decode(&made); err != nil || made.Token == "" {
-			t.Fatalf("%s: no token: %v", answer.Status, err)
+		if err := json.Unmarshal([]byte(text), &made); err != nil || made.Token == "" {
+			t.Fatalf("no token: %v", err)
 		}
 		return made.Token
 	}
@@ -203,7 +184,7 @@ func TestAnOpenIDServerProvesAnOperator(t *testing.T) {
 		"callers: [{name: ops, operator: true, subjects: [poster]}]")
 	good := token("urn:easel")
 	f.wantAnswer("the operator's token", good, "ok")
-	account := easel(t, map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": good}, "account", "-o", "json")
+	account := easel(t, f.caller(good), "account", "-o", "json")
 	if !strings.Contains(account.stdout, "balance") {
 		t.Errorf("an operator does not see the balance: exit %d\n%s%s", account.exit, account.stdout, account.stderr)
 	}
@@ -216,7 +197,7 @@ func TestAnOpenIDServerProvesAnOperator(t *testing.T) {
 	server.ask("forget")
 	f.awaitAnswer("a token by the newest key alone", token("urn:easel"))
 	f.wantAnswer("the first token, whose key has been taken back", good, "CALLER_UNKNOWN")
-	if strings.Contains(f.served.Output.String(), good) {
+	if strings.Contains(f.Server.Output.String(), good) {
 		t.Error("a token is logged")
 	}
 }

@@ -1,11 +1,9 @@
 package systemtest
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -34,12 +32,12 @@ func largeInputs(bytes int) string {
 func startForPhotos(t *testing.T) (server *proctest.Process, client *render.Client) {
 	t.Helper()
 	const key = "sandbox_live_of_large_inputs"
-	box := start(t, nil, printsKey, "sandbox", "--addr", "127.0.0.1:0", "--speed", "50", "--key", key)
+	box := proctest.Sandbox(t, "--speed", "50", "--key", key)
 	server = proctest.Serve(t, map[string]string{
-		"EASEL_UPSTREAM_URL": proctest.Find(t, `EASEL_UPSTREAM_URL=(\S+)`, box.Stdout.String()), "EASEL_MAX_INPUTS": fmt.Sprint(maxInputs),
-		"EASEL_UPSTREAM_KEY_FILE": fileOf(t, key), "EASEL_ALLOW_ANONYMOUS": "true", "EASEL_LEDGER_URL": sqliteLedger(t),
+		"EASEL_UPSTREAM_URL": box.Catalog, "EASEL_MAX_INPUTS": fmt.Sprint(maxInputs),
+		"EASEL_UPSTREAM_KEY_FILE": proctest.File(t, key), "EASEL_ALLOW_ANONYMOUS": "true", "EASEL_LEDGER_URL": sqliteLedger(t),
 	})
-	client, err := render.New(t.Context(), render.WithAddress(server.Address(t, "grpc")))
+	client, err := render.New(t.Context(), render.WithAddress(server.GRPC))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,12 +48,11 @@ func startForPhotos(t *testing.T) (server *proctest.Process, client *render.Clie
 func TestPhotoOfTheMaximumSizeIsOrdered(t *testing.T) {
 	t.Parallel()
 	server, client := startForPhotos(t)
-	addr := server.Address(t, "http")
 	if _, err := client.Order(t.Context(), render.Order{Model: "studio/abstract", InputsJSON: largeInputs(maxInputs), Key: "grpc"}); err != nil {
 		t.Errorf("over gRPC: %v", err)
 	}
-	if text, err := placeByREST(t.Context(), addr, "rest", largeInputs(maxInputs)); err != nil || !strings.Contains(text, `"generationId"`) {
-		t.Errorf("over REST: %.300s, %v", text, err)
+	if text := placeByREST(t, server, "rest", largeInputs(maxInputs)); !strings.Contains(text, `"generationId"`) {
+		t.Errorf("over REST: %.300s", text)
 	}
 	tooLarge := largeInputs(maxInputs + 1)
 	var invalid *render.InvalidRequestError
@@ -65,10 +62,10 @@ func TestPhotoOfTheMaximumSizeIsOrdered(t *testing.T) {
 	for name, row := range map[string]struct{ inputs, reason string }{
 		"a byte more": {tooLarge, "INVALID_REQUEST"}, "a MiB more": {largeInputs(maxInputs + 1<<20), "REQUEST_TOO_LARGE"},
 	} {
-		text, err := placeByREST(t.Context(), addr, "large-rest", row.inputs)
+		text := placeByREST(t, server, "large-rest", row.inputs)
 		for _, want := range []string{`"` + row.reason + `"`, `"field":"inputs"`, "EASEL_MAX_INPUTS"} {
-			if err != nil || !strings.Contains(strings.ReplaceAll(text, `": "`, `":"`), want) {
-				t.Errorf("%s over REST: no %s in %.500s, %v", name, want, text, err)
+			if !strings.Contains(strings.ReplaceAll(text, `": "`, `":"`), want) {
+				t.Errorf("%s over REST: no %s in %.500s", name, want, text)
 			}
 		}
 	}
@@ -100,18 +97,9 @@ func TestPhotosAreOrderedConcurrently(t *testing.T) {
 }
 
 // placeByREST places an order over REST and returns the body of the response.
-func placeByREST(ctx context.Context, addr, key, inputs string) (text string, err error) {
+func placeByREST(t *testing.T, server *proctest.Process, key, inputs string) string {
+	t.Helper()
 	body := `{"modelId":"studio/abstract","idempotencyKey":"` + key + `","inputs":` + inputs + "}"
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+addr+"/v1/generations", strings.NewReader(body))
-	if err != nil {
-		return "", err
-	}
-	r.Header.Set("Content-Type", "application/json")
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return "", err
-	}
-	defer answer.Body.Close()
-	whole, err := io.ReadAll(answer.Body)
-	return string(whole), err
+	_, text := proctest.Request(t, http.MethodPost, "http://"+server.HTTP+"/v1/generations", body, "Content-Type", "application/json")
+	return string(text)
 }

@@ -2,7 +2,6 @@ package systemtest
 
 import (
 	"database/sql"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -55,14 +54,9 @@ func TestThePasswordOfTheLedgerIsInNothingThatTheProcessSays(t *testing.T) { // 
 	served := proctest.Serve(t, settings)
 	read := func(page string, code int) {
 		t.Helper()
-		answer, err := http.Get("http://" + served.Address(t, "admin") + page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil || answer.StatusCode != code {
-			t.Errorf("%s: %s, %v", page, answer.Status, err)
+		answer, text := proctest.Request(t, http.MethodGet, "http://"+served.Admin+page, "")
+		if answer.StatusCode != code {
+			t.Errorf("%s: %s", page, answer.Status)
 		}
 		search(t, page, string(text))
 	}

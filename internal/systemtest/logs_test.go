@@ -2,7 +2,6 @@ package systemtest
 
 import (
 	"encoding/json"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -53,9 +52,9 @@ func (l logLine) holdCall(t *testing.T) {
 func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 	t.Parallel()
 	f := newCatalog(t, 1, "--speed", "20")
-	f.serveShared(teamsOf(t), proctest.Database(t), map[string]string{"EASEL_LOG_LEVEL": "debug", "EASEL_POLL_MIN_INTERVAL": "200ms"})
-	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": "poster"}
-	f.request(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"route": "POST /generations", "status": 503, "body": "down", "count": 1}`)
+	f.Sharing(teamsOf(t), proctest.Database(t)).With(map[string]string{"EASEL_LOG_LEVEL": "debug", "EASEL_POLL_MIN_INTERVAL": "200ms"}).Serve()
+	env := f.caller("poster")
+	f.Fault(`{"route": "POST /generations", "status": 503, "body": "down", "count": 1}`)
 	order := []string{"generate", "studio/haiku", "prompt=sea", "--idempotency-key", "monday", "-q"}
 	for range 2 { // the second command repeats the order of the first one
 		if got := easel(t, env, append(order, "--watch")...); got.exit != exitOK {
@@ -65,9 +64,9 @@ func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 	id := proctest.Find(t, `(gen_\w+)`, easel(t, env, "list", "-q").stdout)
 	easel(t, env, "get", id)
 	easel(t, env, "delete", id, "--force")
-	f.served.Stop()
+	f.Server.Stop()
 	orders, traces, spans, said := map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]int{}
-	for _, l := range logLines(t, f.served.Stderr.String()) {
+	for _, l := range logLines(t, f.Server.Stderr.String()) {
 		method := strings.TrimPrefix(l.Method, "/easel.v1.GenerationService/")
 		if l.Msg == "call" {
 			l.holdCall(t)
@@ -108,14 +107,10 @@ func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 			t.Errorf("no log line has the message %q: %v", line, said)
 		}
 	}
-	f.withoutKeys(f.served.Stderr.String())
+	f.withoutKeys(f.Server.Stderr.String())
 }
 
-func (f *facility) status() string {
-	return f.request(http.MethodGet, "http://"+f.admin+"/status.json", "")
-}
-
-func (f *facility) until(what string, seen func() bool) {
-	f.t.Helper()
-	waitFor(f.t, what, seen, f.status)
+func (f facility) until(what string, seen func() bool) {
+	f.Helper()
+	waitFor(f, what, seen, f.Status)
 }

@@ -80,15 +80,11 @@ func publish(t *testing.T, version string) (proxy string) {
 		if err := os.MkdirAll(at, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		write := func(name string, data []byte) {
-			if err := os.WriteFile(filepath.Join(at, name), data, 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		write("list", []byte(version+"\n"))
-		write(version+".info", []byte(`{"Version":"`+version+`"}`))
-		write(version+".mod", []byte(readFile(t, filepath.FromSlash(dir), "go.mod")))
-		write(version+".zip", archive(t, path+"@"+version, dir, strings.Split(strings.TrimRight(string(names), "\x00"), "\x00")))
+		write := func(name, data string) { proctest.Write(t, filepath.Join(at, name), data) }
+		write("list", version+"\n")
+		write(version+".info", `{"Version":"`+version+`"}`)
+		write(version+".mod", proctest.Read(t, filepath.FromSlash(dir), "go.mod"))
+		write(version+".zip", string(archive(t, path+"@"+version, dir, strings.Split(strings.TrimRight(string(names), "\x00"), "\x00"))))
 	}
 	return proxy
 }
@@ -131,7 +127,7 @@ func moduleOf(name string, names []string) string {
 
 func TestTheModulesThatArePublishedAgreeOnAVersion(t *testing.T) {
 	t.Parallel()
-	versions, work := map[string]bool{}, readFile(t, "go.work")
+	versions, work := map[string]bool{}, proctest.Read(t, "go.work")
 	for _, dir := range published {
 		found := readModule(t, filepath.Join(proctest.Root, dir))
 		for _, required := range found.Require {
@@ -149,8 +145,8 @@ func TestTheModulesThatArePublishedAgreeOnAVersion(t *testing.T) {
 			t.Errorf("%s forces its importers to use Go %s", dir, found.Go)
 		}
 	}
-	versions[proctest.Find(t, `(?m)^appVersion: (v\S+)$`, readFile(t, "deploy", "helm", "easel", "Chart.yaml"))] = true
-	versions["v"+proctest.Find(t, `(?m)^version: (\S+)$`, readFile(t, "deploy", "helm", "easel", "Chart.yaml"))] = true
+	versions[proctest.Find(t, `(?m)^appVersion: (v\S+)$`, proctest.Read(t, "deploy", "helm", "easel", "Chart.yaml"))] = true
+	versions["v"+proctest.Find(t, `(?m)^version: (\S+)$`, proctest.Read(t, "deploy", "helm", "easel", "Chart.yaml"))] = true
 	if len(versions) != 1 {
 		t.Errorf("the modules and the chart have the versions %v; set a single version with make version", versions)
 	}
@@ -158,7 +154,7 @@ func TestTheModulesThatArePublishedAgreeOnAVersion(t *testing.T) {
 
 func TestTheModulesAreInstalledAndImportedFromAProxy(t *testing.T) {
 	t.Parallel()
-	version := regexp.MustCompile(regexp.QuoteMeta(module+"/gen/go ") + `(v\S+)`).FindStringSubmatch(readFile(t, "go.mod"))[1]
+	version := regexp.MustCompile(regexp.QuoteMeta(module+"/gen/go ") + `(v\S+)`).FindStringSubmatch(proctest.Read(t, "go.mod"))[1]
 	proxy := publish(t, version)
 	goCommand(t, proxy, proxy, "install", module+"/cmd/easel@"+version)
 	if out, err := exec.CommandContext(t.Context(), filepath.Join(proxy, "bin", "easel"), "version").Output(); err != nil || !strings.Contains(string(out), version) {
@@ -168,9 +164,7 @@ func TestTheModulesAreInstalledAndImportedFromAProxy(t *testing.T) {
 	fresh := t.TempDir()
 	source := "package main\n\nimport easel \"" + module + "/clients/go\"\n\nfunc main() { _ = easel.New }\n"
 	for name, text := range map[string]string{"go.mod": "module example.com/fresh\n\ngo 1.24\n", "main.go": source} {
-		if err := os.WriteFile(filepath.Join(fresh, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		proctest.Write(t, filepath.Join(fresh, name), text)
 	}
 	goCommand(t, fresh, proxy, "get", module+"/clients/go@"+version)
 	goCommand(t, fresh, proxy, "build", "-o", filepath.Join(proxy, "bin", "fresh"), ".")

@@ -18,8 +18,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -42,12 +40,12 @@ type proxied struct {
 // startNginx starts a server behind nginx.
 func startNginx(t *testing.T, flags ...string) proxied {
 	t.Helper()
-	return nginxBefore(t, startDev(t, append(flags, "--http-allowed-hosts", "easel.example")...))
+	return nginxBefore(t, proctest.StartDev(t, append(flags, "--http-allowed-hosts", "easel.example")...))
 }
 
-// nginxBefore starts nginx with deploy/nginx/easel.conf in front of the server in env. nginx listens on Unix sockets,
+// nginxBefore starts nginx with deploy/nginx/easel.conf in front of a server. nginx listens on Unix sockets,
 // because another process could already use its ports. Each pair in swaps replaces a string in the file.
-func nginxBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxied {
+func nginxBefore(t *testing.T, server *proctest.Process, swaps ...[2]string) proxied {
 	t.Helper()
 	binary := tool(t, "nginx")
 	dir, err := os.MkdirTemp("", "nginx") // a short path, because the length of a socket's path is limited
@@ -55,28 +53,24 @@ func nginxBefore(t *testing.T, env map[string]string, swaps ...[2]string) proxie
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	writeNginxFiles(t, dir, env, swaps...)
+	writeNginxFiles(t, dir, server, swaps...)
 	runNginx(t, binary, dir)
 
-	conn, err := grpc.NewClient("unix:"+filepath.Join(dir, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = conn.Close() })
+	conn := proctest.Dial(t, "unix:"+filepath.Join(dir, "grpc"))
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dir, "rest"))
 	}}
 	t.Cleanup(transport.CloseIdleConnections)
-	return proxied{easelv1.NewGenerationServiceClient(conn), &http.Client{Transport: transport}, env["EASEL_API_KEY"]}
+	return proxied{easelv1.NewGenerationServiceClient(conn), &http.Client{Transport: transport}, server.Key}
 }
 
 // writeNginxFiles writes easel.conf with the test's addresses and timeouts, and applies swaps.
-func writeNginxFiles(t *testing.T, dir string, env map[string]string, swaps ...[2]string) {
+func writeNginxFiles(t *testing.T, dir string, server *proctest.Process, swaps ...[2]string) {
 	t.Helper()
-	text := readFile(t, "deploy", "nginx", "easel.conf")
+	text := proctest.Read(t, "deploy", "nginx", "easel.conf")
 	for _, swap := range append([][2]string{
-		{"easel:50051", env["EASEL_ADDR"]},
-		{"easel:8080", env["REST"]},
+		{"easel:50051", server.GRPC},
+		{"easel:8080", server.HTTP},
 		{"listen 50051 ", "listen unix:" + filepath.Join(dir, "grpc") + " "},
 		{"listen 8080;", "listen unix:" + filepath.Join(dir, "rest") + ";"},
 		{"_read_timeout 75s;", fmt.Sprintf("_read_timeout %ds;", int(readTimeout.Seconds()))},
@@ -94,7 +88,7 @@ func writeNginxFiles(t *testing.T, dir string, env map[string]string, swaps ...[
 		frame += "  " + kind + "_temp_path " + kind + ";\n"
 	}
 	for name, text := range map[string]string{"easel.conf": text, "nginx.conf": frame + "  include easel.conf;\n}\n"} {
-		put(t, filepath.Join(dir, name), text)
+		proctest.Write(t, filepath.Join(dir, name), text)
 	}
 }
 
@@ -116,9 +110,7 @@ func runNginx(t *testing.T, binary, dir string) {
 // as returns a context whose calls have the API key and a deadline.
 func (p proxied) as(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+p.key)
+	return bearing(t, p.key, time.Minute)
 }
 
 // watchAll opens a watch of all renders, which does not end on its own.
@@ -155,7 +147,7 @@ func TestHeartbeatsKeepAWatchOpenThroughAProxy(t *testing.T) {
 	for name, before := range proxies {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := before(t, startDev(t, "--http-allowed-hosts", "easel.example"))
+			p := before(t, proctest.StartDev(t, "--http-allowed-hosts", "easel.example"))
 			stream, began := p.watchAll(t, time.Second), time.Now()
 			for beats := 0; beats < 5; {
 				event, err := stream.Recv()
@@ -281,14 +273,14 @@ func TestADownloadThatWaitsForItsRenderPassesNginxWhole(t *testing.T) {
 func TestNginxReachesAnEaselThatHasACertificate(t *testing.T) {
 	t.Parallel()
 	const key = "sandbox_live_behind_nginx"
-	sandbox := start(t, map[string]string{"EASEL_SANDBOX_ADDR": "127.0.0.1:0", "EASEL_SANDBOX_KEY": key}, printsKey, "sandbox")
+	sandbox := proctest.Launch(t, proctest.Settings{"EASEL_SANDBOX_KEY": key}, "sandbox")
 	certFile, keyFile := proctest.Certificate(t, "easel")
 	served := proctest.Serve(t, map[string]string{
-		"EASEL_UPSTREAM_URL": proctest.Find(t, `EASEL_UPSTREAM_URL=(\S+)`, sandbox.Stdout.String()), "EASEL_HTTP_ALLOWED_HOSTS": "easel.example",
+		"EASEL_UPSTREAM_URL": sandbox.Catalog, "EASEL_HTTP_ALLOWED_HOSTS": "easel.example",
 		"EASEL_TLS_CERT_FILE": certFile, "EASEL_TLS_KEY_FILE": keyFile,
 	})
-	env := map[string]string{"EASEL_ADDR": served.Address(t, "grpc"), "REST": served.Address(t, "http"), "EASEL_API_KEY": key}
-	p := nginxBefore(t, env, [][2]string{ // changes that comments in easel.conf recommend
+	served.Key = key
+	p := nginxBefore(t, served, [][2]string{ // changes that comments in easel.conf recommend
 		{"grpc://", "grpcs://"},
 		{"http://", "https://"},
 		{"#tls ", ""},

@@ -9,8 +9,8 @@ import (
 )
 
 // troubles returns the messages of all warnings and errors in the server's log, except those in log lines of calls.
-func (f *facility) troubles() (all []string) {
-	for line := range strings.SplitSeq(f.served.Stderr.String(), "\n") {
+func (f facility) troubles() (all []string) {
+	for line := range strings.SplitSeq(f.Server.Stderr.String(), "\n") {
 		if !strings.Contains(line, `"level":"INFO"`) && !strings.Contains(line, `"msg":"call"`) && line != "" {
 			_, message, _ := strings.Cut(line, `"msg":"`)
 			message, _, _ = strings.Cut(message, `"`)
@@ -21,8 +21,8 @@ func (f *facility) troubles() (all []string) {
 }
 
 // logs returns the number of log lines with the given message.
-func (f *facility) logs(message string) int {
-	return strings.Count(f.served.Stderr.String(), `"msg":"`+message+`"`)
+func (f facility) logs(message string) int {
+	return strings.Count(f.Server.Stderr.String(), `"msg":"`+message+`"`)
 }
 
 func TestReplicasDivideThePollsAndLogAnOutageInOneLine(t *testing.T) {
@@ -30,7 +30,7 @@ func TestReplicasDivideThePollsAndLogAnOutageInOneLine(t *testing.T) {
 	chromium(t)
 	postgres := proctest.StartPostgres(t)
 	one, two := startTwo(t, postgres.Database(t))
-	both := []*facility{one, two}
+	both := []facility{one, two}
 	divided(both...)
 	b := one.seen("light", "All is well")
 	b.until("number of replicas", `document.getElementById('replicas').innerText === '2 replicas divide EASEL_POLL_RATE.'`)
@@ -39,7 +39,7 @@ func TestReplicasDivideThePollsAndLogAnOutageInOneLine(t *testing.T) {
 	postgres.Kill()
 	for _, f := range both {
 		f.until("line of the outage", func() bool { return f.logs("ledger unavailable") > 0 })
-		easel(t, map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}, "generate", "studio/landscape", "prompt=sea", "--timeout", "3s")
+		easel(t, f.caller(f.Keys[0]), "generate", "studio/landscape", "prompt=sea", "--timeout", "3s")
 	}
 	divided(both...)
 	one.calm(b)
@@ -51,7 +51,7 @@ func TestReplicasDivideThePollsAndLogAnOutageInOneLine(t *testing.T) {
 		if got := f.troubles()[len(before[n]):]; !slices.Equal(got, []string{"ledger unavailable"}) || f.logs("ledger available") != 1 {
 			t.Errorf("an outage is logged as %q, and the recovery %d times", got, f.logs("ledger available"))
 		}
-		if !strings.Contains(f.served.Stderr.String(), `"msg":"ledger available","after":"`) {
+		if !strings.Contains(f.Server.Stderr.String(), `"msg":"ledger available","after":"`) {
 			t.Error("the line of the recovery has no duration with a unit")
 		}
 	}
@@ -59,23 +59,22 @@ func TestReplicasDivideThePollsAndLogAnOutageInOneLine(t *testing.T) {
 
 // startTwo starts two replicas with the same catalog and the same database. Both watch the renders that were ordered
 // from the first replica.
-func startTwo(t *testing.T, database string) (one, two *facility) {
+func startTwo(t *testing.T, database string) (one, two facility) {
 	t.Helper()
 	one = newCatalog(t, 1, "--speed", "0.02") // so slow that the renders do not finish during the test
-	other := *one
-	two = &other
-	one.serve(map[string]string{"EASEL_LEDGER_URL": database})
-	two.serve(map[string]string{"EASEL_LEDGER_URL": database})
-	for _, id := range one.watch(one.keys[0], 2, 1) {
-		start(t, map[string]string{"EASEL_ADDR": two.grpc, "EASEL_API_KEY": two.keys[0]}, func(string, string) bool { return true }, "watch", id)
+	two = facility{one.Replica()}
+	one.With(map[string]string{"EASEL_LEDGER_URL": database}).Serve()
+	two.With(map[string]string{"EASEL_LEDGER_URL": database}).Serve()
+	for _, id := range one.watch(one.Keys[0], 2, 1) {
+		two.startWatch(two.Keys[0], id)
 	}
-	two.until("watch", func() bool { return two.measured("easel_watch_open") == 2 })
+	two.until("watch", func() bool { return two.Measured("easel_watch_open") == 2 })
 	return one, two
 }
 
 // divided waits until each of two replicas polls at half of the rate.
-func divided(all ...*facility) {
+func divided(all ...facility) {
 	for _, f := range all {
-		f.until("half of the rate of polls", func() bool { return f.measured("easel_poll_rate_per_second") == 2.5 })
+		f.until("half of the rate of polls", func() bool { return f.Measured("easel_poll_rate_per_second") == 2.5 })
 	}
 }

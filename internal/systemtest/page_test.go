@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // openPage opens a server's page, and waits until the page is rendered.
@@ -19,14 +21,14 @@ func openPage(t *testing.T, host, scheme string) *browser {
 func TestThePageIsDrawnWithoutAnErrorAndAsksNobodyElse(t *testing.T) {
 	t.Parallel()
 	chromium(t)
-	dev := startDev(t)
+	dev := proctest.StartDev(t)
 	for scheme, want := range map[string]string{"light": "rgb(255, 255, 255)", "dark": "rgb(15, 15, 15)"} {
 		t.Run(scheme, func(t *testing.T) {
-			b := openPage(t, dev["REST"], scheme)
+			b := openPage(t, dev.HTTP, scheme)
 			for _, part := range []string{"Get started", "Command line", "curl", "Go", "Python", "TypeScript", "Java", "Account", "Generations", "Models", "Messages"} {
 				b.until("entry "+part, `[...document.querySelectorAll('aside *')].some(e => !e.children.length && e.textContent.trim() === '`+part+`')`)
 			}
-			b.until("address of gRPC", `document.body.textContent.includes('`+dev["EASEL_ADDR"]+`')`)
+			b.until("address of gRPC", `document.body.textContent.includes('`+dev.GRPC+`')`)
 			b.picture(scheme)
 			if got := b.value(`getComputedStyle(document.body).backgroundColor`); got != want {
 				t.Errorf("the page's background is %v", got)
@@ -34,7 +36,7 @@ func TestThePageIsDrawnWithoutAnErrorAndAsksNobodyElse(t *testing.T) {
 			if complaints := b.complaints(); len(complaints) > 0 {
 				t.Errorf("the browser complains:\n%s", strings.Join(complaints, "\n"))
 			}
-			if others := b.foreignRequests(dev["REST"]); len(others) > 0 {
+			if others := b.foreignRequests(dev.HTTP); len(others) > 0 {
 				t.Errorf("the page sent requests to %q", others)
 			}
 		})
@@ -51,14 +53,14 @@ const (
 func TestCallsCanBeTriedFromThePageWithAKeyThatIsKeptNowhere(t *testing.T) {
 	t.Parallel()
 	chromium(t)
-	dev := startDev(t)
+	dev := proctest.StartDev(t)
 	for _, call := range []struct{ service, name, path, answer string }{
 		{"Models", "ListModels", "/v1/models", "studio/landscape"},
 		{"Generations", "QuoteGeneration", "/v1/generations:quote", "priceCents"},
 	} {
 		t.Run(call.name, func(t *testing.T) {
-			b := openPage(t, dev["REST"], "light")
-			b.write("field for the key", `document.querySelector('input[placeholder=Token]')`, dev["EASEL_API_KEY"])
+			b := openPage(t, dev.HTTP, "light")
+			b.write("field for the key", `document.querySelector('input[placeholder=Token]')`, dev.Key)
 			b.press("entry of the service", fmt.Sprintf(inContents, call.service))
 			b.press("entry of the call", fmt.Sprintf(inContents, call.name))
 			b.press("button to try it", fmt.Sprintf(testRequest, call.path))
@@ -66,13 +68,13 @@ func TestCallsCanBeTriedFromThePageWithAKeyThatIsKeptNowhere(t *testing.T) {
 			b.until("answer", `document.body.innerText.includes('200 OK') && document.body.innerText.includes('`+call.answer+`')`)
 			b.picture(call.name)
 			kept := fmt.Sprint(b.value(`(async () => JSON.stringify([{...localStorage}, {...sessionStorage}, await indexedDB.databases(), document.cookie]))()`))
-			if strings.Contains(kept, dev["EASEL_API_KEY"]) || !strings.HasSuffix(kept, `{},[],""]`) {
+			if strings.Contains(kept, dev.Key) || !strings.HasSuffix(kept, `{},[],""]`) {
 				t.Errorf("the browser stores %s", kept)
 			}
 			if complaints := b.complaints(); len(complaints) > 0 {
 				t.Errorf("the browser complains:\n%s", strings.Join(complaints, "\n"))
 			}
-			if others := b.foreignRequests(dev["REST"]); len(others) > 0 {
+			if others := b.foreignRequests(dev.HTTP); len(others) > 0 {
 				t.Errorf("the page sent requests to %q", others)
 			}
 		})

@@ -17,22 +17,18 @@ import (
 
 // prometheus is a real Prometheus that scrapes a server every second.
 type prometheus struct {
-	*facility
+	facility
 	address string
 }
 
 // startPrometheus starts Prometheus with the rules in deploy/, and stops it at the end of the test. It scrapes f and
 // the other servers.
-func startPrometheus(t *testing.T, f *facility, others ...string) *prometheus {
+func startPrometheus(t *testing.T, f facility, others ...string) *prometheus {
 	t.Helper()
 	program := tool(t, "prometheus")
-	rules, err := filepath.Abs(filepath.Join(proctest.Root, "deploy", "prometheus", "rules.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	directory := t.TempDir()
-	text := fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [%q]\nscrape_configs: [{job_name: easel, static_configs: [{targets: [%q]}]}, {job_name: others, static_configs: [{targets: [%s]}]}]\n", rules, f.admin, strings.Join(others, ", "))
-	p := proctest.Start(t, os.Environ(), program, "--config.file="+fileOf(t, text), "--storage.tsdb.path="+filepath.Join(directory, "data"), "--web.listen-address=127.0.0.1:0")
+	rules, directory := proctest.FromRoot(t, "deploy", "prometheus", "rules.yaml"), t.TempDir()
+	text := fmt.Sprintf("global: {scrape_interval: 1s, evaluation_interval: 1s}\nrule_files: [%q]\nscrape_configs: [{job_name: easel, static_configs: [{targets: [%q]}]}, {job_name: others, static_configs: [{targets: [%s]}]}]\n", rules, f.Server.Admin, strings.Join(others, ", "))
+	p := proctest.Start(t, os.Environ(), program, "--config.file="+proctest.File(t, text), "--storage.tsdb.path="+filepath.Join(directory, "data"), "--web.listen-address=127.0.0.1:0")
 	t.Cleanup(func() { p.Stop() })
 	const listening = `Listening on" address=(\S+)`
 	p.Ready(t, func(_, stderr string) bool { return regexp.MustCompile(listening).MatchString(stderr) })
@@ -41,20 +37,20 @@ func startPrometheus(t *testing.T, f *facility, others ...string) *prometheus {
 
 // ask sends a request to Prometheus's API and decodes the result.
 func (p *prometheus) ask(result any, path string) {
-	p.t.Helper()
+	p.Helper()
 	var answer struct{ Data json.RawMessage }
-	err := json.Unmarshal([]byte(p.request(http.MethodGet, "http://"+p.address+"/api/v1/"+path, "")), &answer)
+	err := json.Unmarshal([]byte(proctest.Fetch(p, http.MethodGet, "http://"+p.address+"/api/v1/"+path, "")), &answer)
 	if err == nil {
 		err = json.Unmarshal(answer.Data, result)
 	}
 	if err != nil {
-		p.t.Fatal(err)
+		p.Fatal(err)
 	}
 }
 
 // series returns the number of series in a query's result.
 func (p *prometheus) series(query string) int {
-	p.t.Helper()
+	p.Helper()
 	var found struct{ Result []any }
 	p.ask(&found, "query?query="+url.QueryEscape(query))
 	return len(found.Result)
@@ -63,14 +59,14 @@ func (p *prometheus) series(query string) int {
 func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 	t.Parallel()
 	f := newCatalog(t, 2)
-	f.serve(map[string]string{"EASEL_LEDGER_URL": proctest.Database(t)})
+	f.With(map[string]string{"EASEL_LEDGER_URL": proctest.Database(t)}).Serve()
 	keeps := proctest.Serve(t, map[string]string{ // this server copies results, so that the panels about copies have data
-		"EASEL_UPSTREAM_URL": f.upstream, "EASEL_UPSTREAM_KEY_FILE": fileOf(t, f.keys[0]),
+		"EASEL_UPSTREAM_URL": f.Sandbox.Catalog, "EASEL_UPSTREAM_KEY_FILE": proctest.File(t, f.Keys[0]),
 		"EASEL_LEDGER_URL": sqliteLedger(t), "EASEL_CONTENT_URL": "file:" + t.TempDir(),
 	})
-	p := startPrometheus(t, f, strconv.Quote(keeps.Address(t, "admin")))
-	f.watch(f.keys[0], 4, 2)
-	f.watch(f.keys[1], 1, 1)
+	p := startPrometheus(t, f, strconv.Quote(keeps.Admin))
+	f.watch(f.Keys[0], 4, 2)
+	f.watch(f.Keys[1], 1, 1)
 	f.until("scrape of all that was done", func() bool {
 		return p.series(`sum(easel_watch_open) == 9`) == 1 && p.series(`up{job="easel"} == 1`) == 1
 	})
@@ -84,7 +80,7 @@ func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 	}
 	f.until("answer to most of the dashboard", p.mostPanelsAreAnswered)
 
-	f.request(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"status": 503, "body": "down"}`)
+	f.Fault(`{"status": 503, "body": "down"}`)
 	f.until("alert on the outage", func() bool { return p.series(`ALERTS{alertname="EaselUpstreamUnreachable"}`) == 1 })
 	var rules struct {
 		Groups []struct {
@@ -108,16 +104,12 @@ func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 // mostPanelsAreAnswered runs the queries of all panels on the dashboard, which must be valid. It reports whether at
 // least two thirds of the queries return data. The other queries are about events that do not occur in the test.
 func (p *prometheus) mostPanelsAreAnswered() bool {
-	p.t.Helper()
-	text, err := os.ReadFile(filepath.Join(proctest.Root, "deploy", "grafana", "easel.json"))
+	p.Helper()
 	var board struct {
 		Panels []struct{ Targets []struct{ Expr string } }
 	}
-	if err == nil {
-		err = json.Unmarshal(text, &board)
-	}
-	if err != nil {
-		p.t.Fatal(err)
+	if err := json.Unmarshal([]byte(proctest.Read(p, "deploy", "grafana", "easel.json")), &board); err != nil {
+		p.Fatal(err)
 	}
 	fill := strings.NewReplacer("$__rate_interval", "10s", "$job", "easel|others", "$instance", ".*")
 	answered, all := 0, 0
@@ -128,6 +120,6 @@ func (p *prometheus) mostPanelsAreAnswered() bool {
 			}
 		}
 	}
-	p.t.Logf("%d of the dashboard's %d queries have a result", answered, all)
+	p.Logf("%d of the dashboard's %d queries have a result", answered, all)
 	return answered*3 >= all*2
 }

@@ -128,7 +128,7 @@ func TestTheCatalogIsReachedThroughTheProxyOfTheEnvironment(t *testing.T) {
 				"HTTPS_PROXY": login, "HTTP_PROXY": login, "ALL_PROXY": login, "NO_PROXY": test.noProxy, "SSL_CERT_FILE": trust,
 				"EASEL_UPSTREAM_URL": test.upstream, "EASEL_UPSTREAM_INSECURE": "true",
 			})
-			got := easel(t, map[string]string{"EASEL_API_KEY": apiKey}, "account", "--timeout", "3s", "--addr", served.Address(t, "grpc"))
+			got := easel(t, map[string]string{"EASEL_API_KEY": apiKey}, "account", "--timeout", "3s", "--addr", served.GRPC)
 			logs := served.Stderr.String()
 			asked, sent := proxy.requests()
 			if got.exit != test.exit || (len(asked) > 0) != test.proxied {

@@ -41,10 +41,7 @@ type publishing struct {
 
 func newPublishing(t *testing.T) *publishing {
 	p := &publishing{dir: t.TempDir(), bin: t.TempDir(), home: t.TempDir(), packages: packages(t)}
-	npm, err := filepath.Abs(filepath.Join(proctest.Root, ".build", "npm"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	npm := proctest.FromRoot(t, ".build", "npm")
 	if _, err := os.Stat(npm); err != nil {
 		t.Skip(".build/npm is missing (make .build/npm): publishing is NOT checked")
 	}
@@ -57,7 +54,7 @@ func newPublishing(t *testing.T) *publishing {
 		write(t, filepath.Join(p.bin, name), "#!/usr/bin/env bash\necho \"${0##*/} $*\" >>\"$CALLED\"\n"+script+"\n")
 	}
 	for _, name := range []string{"publish", "npm.sha512"} {
-		write(t, filepath.Join(p.dir, ".ci", name), readFile(t, ".ci", name))
+		write(t, filepath.Join(p.dir, ".ci", name), proctest.Read(t, ".ci", name))
 	}
 	for _, name := range []string{"notes.md", "release/easel.tar.gz", "release/easel.sbom.json", "release/checksums.txt", "image/easel.tar", "chart/easel-1.2.3-rc.1.tgz"} {
 		write(t, filepath.Join(p.dir, ".build", name), name)
@@ -164,11 +161,7 @@ func (p *publishing) addresses() map[string]string {
 // called returns the calls that the stubs recorded.
 func (p *publishing) called(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(p.home, "called"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
+	return proctest.Read(t, p.home, "called")
 }
 
 func TestPublishingAgainFinishesWhatBrokeOff(t *testing.T) {
@@ -270,7 +263,7 @@ func TestPublishingSaysWhichRegistryIsLeftOut(t *testing.T) {
 func TestPublishingRunsNoOtherNpmThanTheOneItNames(t *testing.T) {
 	t.Parallel()
 	p := newPublishing(t)
-	write(t, filepath.Join(p.dir, ".ci", "npm.sha512"), strings.Replace(readFile(t, ".ci", "npm.sha512"), "e", "f", 1))
+	write(t, filepath.Join(p.dir, ".ci", "npm.sha512"), strings.Replace(proctest.Read(t, ".ci", "npm.sha512"), "e", "f", 1))
 	if said, ok := p.run(t, p.addresses()); ok || !strings.Contains(said, "did NOT match") || p.registries.uploads() != "PyPI 1, npm 0, Central 0" {
 		t.Errorf("succeeded: %v, uploads: %s\n%s", ok, p.registries.uploads(), said)
 	}

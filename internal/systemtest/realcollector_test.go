@@ -31,7 +31,7 @@ service:
 // startRealCollector starts the Collector with the shipped configuration. It exports to sink.
 func startRealCollector(t *testing.T, program string, sink *collector) (*proctest.Process, string) {
 	t.Helper()
-	r := proctest.Start(t, os.Environ(), program, "--config="+shippedCollector, "--config="+fileOf(t, fmt.Sprintf(forThisMachine, sink.addr)))
+	r := proctest.Start(t, os.Environ(), program, "--config="+shippedCollector, "--config="+proctest.File(t, fmt.Sprintf(forThisMachine, sink.addr)))
 	r.Ready(t, func(_, stderr string) bool { return strings.Contains(stderr, "Everything is ready") })
 	return r, proctest.Find(t, `Starting GRPC server.*"endpoint": "([^"]+)"`, r.Stderr.String())
 }
@@ -41,7 +41,7 @@ func TestTheCollectorTakesTheShippedConfigurationAndRefusesASlip(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), program, "validate", "--config="+filepath.Join(proctest.Root, shippedCollector)).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	slip := fileOf(t, strings.Replace(readFile(t, "deploy", "otel", "collector.yaml"), "limit_mib", "limit_mb", 1))
+	slip := proctest.File(t, strings.Replace(proctest.Read(t, "deploy", "otel", "collector.yaml"), "limit_mib", "limit_mb", 1))
 	if out, err := exec.CommandContext(t.Context(), program, "validate", "--config="+slip).CombinedOutput(); err == nil || !regexp.MustCompile(`limit_mb\b`).Match(out) {
 		t.Errorf("an unknown field is accepted: %v\n%s", err, out)
 	}
@@ -54,14 +54,14 @@ func TestARealCollectorHandsOnTheTraceOfAJobAndTheMetrics(t *testing.T) {
 	between, endpoint := startRealCollector(t, program, sink)
 	s := startExporting(t, "http://"+endpoint, nil)
 	id := s.job(t)
-	if code := s.served.Stop(); code != exitOK {
-		t.Fatalf("easel exited with %d\n%s", code, s.served.Stderr)
+	if code := s.Server.Stop(); code != exitOK {
+		t.Fatalf("easel exited with %d\n%s", code, s.Server.Stderr)
 	}
 	if code := between.Stop(); code != 0 { // the Collector forwards all received data before it exits
 		t.Fatalf("the Collector exited with %d\n%s", code, between.Stderr)
 	}
-	if strings.Contains(s.served.Stderr.String(), "OpenTelemetry reports an error") {
-		t.Errorf("the Collector did not accept everything:\n%s", s.served.Stderr)
+	if strings.Contains(s.Server.Stderr.String(), "OpenTelemetry reports an error") {
+		t.Errorf("the Collector did not accept everything:\n%s", s.Server.Stderr)
 	}
-	sink.holdJob(t, s.key, id)
+	sink.holdJob(t, s.Sandbox.Key, id)
 }

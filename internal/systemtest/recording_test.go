@@ -30,7 +30,7 @@ func TestRecordingOfTheCommandLine(t *testing.T) {
 	if directory == "" {
 		t.Skip("EASEL_SCREENSHOTS is not set")
 	}
-	script, dev, work := tool(t, "script"), startDev(t, "--speed", "3"), t.TempDir()
+	script, dev, work := tool(t, "script"), proctest.StartDev(t, "--speed", "3"), t.TempDir()
 	if err := os.Symlink(proctest.Easel(t), filepath.Join(work, "easel")); err != nil {
 		t.Fatal(err)
 	}
@@ -39,17 +39,11 @@ func TestRecordingOfTheCommandLine(t *testing.T) {
 		// The script command must be from util-linux, because other versions lack these options.
 		command := exec.CommandContext(t.Context(), script, "-qec", fmt.Sprintf("stty cols %d; ./%s", recordedColumns, line), os.DevNull)
 		command.Dir = work
-		command.Env = proctest.Environ(map[string]string{"EASEL_ADDR": dev["EASEL_ADDR"], "EASEL_API_KEY": dev["EASEL_API_KEY"], "TERM": "xterm"})
-		out, err := command.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", line, err, out)
-		}
+		command.Env = append(proctest.Environ(callerOf(dev)), "TERM=xterm")
 		lines = append(lines, "\x1b[32m$\x1b[0m \x1b[1m"+line+"\x1b[0m")
-		lines = append(lines, append(shown(string(out)), "")...)
+		lines = append(lines, append(shown(proctest.Run(t, command)), "")...)
 	}
-	if err := os.WriteFile(filepath.Join(directory, "terminal.svg"), []byte(terminalSVG(lines)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proctest.Write(t, filepath.Join(directory, "terminal.svg"), terminalSVG(lines))
 }
 
 // shown returns the lines that remain on a terminal. A live line is replaced by the text that follows it.

@@ -37,7 +37,7 @@ func workflows(t *testing.T) map[string]workflow {
 	found := map[string]workflow{}
 	for _, e := range entries {
 		var w workflow
-		if err := yaml.Unmarshal([]byte(readFile(t, ".github", "workflows", e.Name())), &w); err != nil {
+		if err := yaml.Unmarshal([]byte(proctest.Read(t, ".github", "workflows", e.Name())), &w); err != nil {
 			t.Fatalf("%s: %v", e.Name(), err)
 		}
 		found[e.Name()] = w
@@ -51,7 +51,7 @@ func TestEveryActionOfAWorkflowIsPinnedByItsCommit(t *testing.T) {
 		if w.Permissions == nil {
 			t.Errorf("%s does not limit its permissions", name)
 		}
-		for line := range strings.Lines(readFile(t, ".github", "workflows", name)) {
+		for line := range strings.Lines(proctest.Read(t, ".github", "workflows", name)) {
 			if !strings.Contains(line, "uses:") {
 				continue
 			}
@@ -89,7 +89,7 @@ func TestAJobOfAWorkflowThatHoldsCredentialsBuildsNothing(t *testing.T) {
 	if publishing != 1 {
 		t.Errorf("%d jobs hold credentials", publishing)
 	}
-	script := readFile(t, ".ci", "publish")
+	script := proctest.Read(t, ".ci", "publish")
 	if tools := regexp.MustCompile(`\b(make|npm|npx|pip|mvn|go|cargo|docker) `).FindString(script); tools != "" || !strings.Contains(script, "gh release create") {
 		t.Errorf(".ci/publish runs %q in\n%s", tools, script)
 	}
@@ -103,14 +103,14 @@ func TestAReleaseIsBuiltAsTheMakefileBuilds(t *testing.T) {
 		Archives []struct{ Files []struct{ Src string } }
 		SBOMs    []any `yaml:"sboms"`
 	}
-	if err := yaml.Unmarshal([]byte(readFile(t, ".goreleaser.yaml")), &config); err != nil || len(config.Builds) != 1 {
+	if err := yaml.Unmarshal([]byte(proctest.Read(t, ".goreleaser.yaml")), &config); err != nil || len(config.Builds) != 1 {
 		t.Fatalf("%d builds: %v", len(config.Builds), err)
 	}
 	if len(config.Archives) != 1 || !slices.Contains(config.Archives[0].Files, struct{ Src string }{".build/THIRD_PARTY_LICENSES"}) {
 		t.Errorf("the archives lack the dependencies' licenses: %+v", config.Archives)
 	}
 	b := config.Builds[0]
-	made := strings.NewReplacer("$(VERSION)", "{{ .Tag }}", "$(REVISION)", "{{ .FullCommit }}").Replace(readFile(t, "Makefile"))
+	made := strings.NewReplacer("$(VERSION)", "{{ .Tag }}", "$(REVISION)", "{{ .FullCommit }}").Replace(proctest.Read(t, "Makefile"))
 	for _, part := range []string{"CGO_ENABLED=0 ", strings.Join(b.Flags, " ") + " -ldflags '" + strings.Join(b.LDFlags, " ") + "'"} {
 		if !strings.Contains(made, part) {
 			t.Errorf("the Makefile does not build with %s", part)

@@ -1,7 +1,6 @@
 package systemtest
 
 import (
-	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -32,31 +31,31 @@ func TestOnlyCallsAndWorkAreRootsOfTraces(t *testing.T) {
 func work(t *testing.T, ledger string, collector *collector) {
 	t.Helper()
 	f := newCatalog(t, 1, "--speed", "10")
-	f.operator = "ops"
-	callers := fileOf(t, "teams: {studio: {retention_days: 1, budget: {daily_cents: 1000}, events: {url: \"http://127.0.0.1:1/\", secret_file: "+fileOf(t, eventSecret+"\n")+"}}}\n"+
+	f.Operator = "ops"
+	callers := proctest.File(t, "teams: {studio: {retention_days: 1, budget: {daily_cents: 1000}, events: {url: \"http://127.0.0.1:1/\", secret_file: "+proctest.File(t, eventSecret+"\n")+"}}}\n"+
 		"callers: [{name: poster, team: studio, "+tokenOf("poster")+"}, {name: ops, operator: true, "+tokenOf("ops")+"}]\n")
-	f.serveShared(callers, ledger, map[string]string{
+	f.Sharing(callers, ledger).With(map[string]string{
 		"EASEL_POLL_MIN_INTERVAL": "200ms", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + collector.addr, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
-	})
+	}).Serve()
 	ids := f.watch("poster", 3, 0)
-	caller := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": "poster"}
+	caller := f.caller("poster")
 	for _, args := range [][]string{{"watch", ids[0]}, {"list"}, {"usage"}, {"account"}, {"download", ids[0], "--out", filepath.Join(t.TempDir(), "out")}, {"delete", ids[1], "--force"}} {
 		if got := easel(t, caller, args...); got.exit != exitOK {
 			t.Fatalf("%v: exit %d\n%s", args, got.exit, got.stderr)
 		}
 	}
-	f.request(http.MethodPost, "http://"+f.sandbox+"/_sandbox/faults", `{"name": "lost", "route": "POST /generations", "status": 503, "body": "down"}`)
+	f.Fault(`{"name": "lost", "route": "POST /generations", "status": 503, "body": "down"}`)
 	easel(t, caller, "generate", "studio/haiku", "prompt=sea", "--timeout", "1s", "-q")
-	f.until("an order of unknown outcome", func() bool { return f.measured("easel_ledger_order_unknown") == 1 })
-	f.request(http.MethodDelete, "http://"+f.sandbox+"/_sandbox/faults", "")
-	f.until("its outcome", func() bool { return f.measured("easel_ledger_order_unknown") == 0 })
-	f.until("an event that was not taken", func() bool { return f.measured("easel_events_total", "failed") > 0 })
-	f.request(http.MethodGet, "http://"+f.admin+"/status.json", "")
-	if got := easel(t, map[string]string{"EASEL_ADMIN_ADDR": f.admin, "EASEL_API_KEY": "ops"}, "orders", "list"); got.exit != exitOK {
+	f.until("an order of unknown outcome", func() bool { return f.Measured("easel_ledger_order_unknown") == 1 })
+	f.Heal()
+	f.until("its outcome", func() bool { return f.Measured("easel_ledger_order_unknown") == 0 })
+	f.until("an event that was not taken", func() bool { return f.Measured("easel_events_total", "failed") > 0 })
+	f.Status()
+	if got := easel(t, map[string]string{"EASEL_ADMIN_ADDR": f.Server.Admin, "EASEL_API_KEY": "ops"}, "orders", "list"); got.exit != exitOK {
 		t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 	}
-	if f.served.Stop() != exitOK {
-		t.Fatal(f.served.Stderr)
+	if f.Server.Stop() != exitOK {
+		t.Fatal(f.Server.Stderr)
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/proctest"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 )
 
 // canary is an API key without a recognizable format. Code that recognizes keys by their format does not redact it.
@@ -153,7 +152,7 @@ func search(t *testing.T, where, text string) {
 func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // faults X3, U22
 	for mode, env := range map[string]map[string]string{
 		"forwarded": {},
-		"held":      {"EASEL_UPSTREAM_KEY_FILE": fileOf(t, canary+"\n")},
+		"held":      {"EASEL_UPSTREAM_KEY_FILE": proctest.File(t, canary+"\n")},
 	} {
 		t.Run(mode, func(t *testing.T) {
 			bird, collector := &parrot{heard: map[string]int{}}, &sink{}
@@ -186,13 +185,9 @@ func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // faults X3, U22
 // searches all responses for the key.
 func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token string) {
 	t.Helper()
-	conn, err := grpc.NewClient(served.Address(t, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := proctest.Dial(t, served.GRPC)
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	base := "http://" + served.Address(t, "http")
+	base := "http://" + served.HTTP
 	modes := []string{"queued", "succeeded", "failed", "key"}
 	for _, code := range []int{301, 400, 401, 402, 403, 404, 409, 413, 416, 418, 422, 429, 500, 503} {
 		modes = append(modes, fmt.Sprint(code, " application/json"))
@@ -268,14 +263,9 @@ func searchProcess(t *testing.T, served *proctest.Process) {
 		"/", "/status.json", "/metrics", "/healthz", "/readyz", "/debug/pprof/", "/debug/pprof/cmdline",
 		"/debug/pprof/goroutine?debug=2", "/debug/pprof/heap?debug=1", "/debug/pprof/allocs", "/debug/pprof/heap", "/debug/pprof/trace?seconds=0.1",
 	} {
-		answer, err := http.Get("http://" + served.Address(t, "admin") + page)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(answer.Body)
-		answer.Body.Close()
-		if err != nil || answer.StatusCode != http.StatusOK || len(body) == 0 {
-			t.Errorf("%s: %s, %v", page, answer.Status, err)
+		answer, body := proctest.Request(t, http.MethodGet, "http://"+served.Admin+page, "")
+		if answer.StatusCode != http.StatusOK || len(body) == 0 {
+			t.Errorf("%s: %s", page, answer.Status)
 		}
 		search(t, page, string(body))
 	}

@@ -7,14 +7,14 @@ import (
 )
 
 // balance returns the balance of the account that the first API key belongs to, in cents.
-func (f *facility) balance() float64 {
-	f.t.Helper()
-	got := easel(f.t, map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}, "account", "-o", "json")
+func (f facility) balance() float64 {
+	f.Helper()
+	got := easel(f.T, f.caller(f.Keys[0]), "account", "-o", "json")
 	var account struct{ BalanceCents string }
 	err := json.Unmarshal([]byte(got.stdout), &account)
 	left, err2 := strconv.ParseFloat(account.BalanceCents, 64)
 	if err != nil || err2 != nil {
-		f.t.Fatalf("exit %d: %v %v\n%s%s", got.exit, err, err2, got.stdout, got.stderr)
+		f.Fatalf("exit %d: %v %v\n%s%s", got.exit, err, err2, got.stdout, got.stderr)
 	}
 	return left
 }
@@ -25,14 +25,14 @@ func TestWhatIsSpentIsCountedOnceForAKeyThatTheProcessKnowsAndAgainAfterARestart
 	before := f.balance()
 	order := func() {
 		t.Helper()
-		env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": f.keys[0]}
+		env := f.caller(f.Keys[0])
 		got := easel(t, env, "generate", "studio/landscape", "prompt=sea", "size=64x40", "--idempotency-key", "one", "-q")
 		if got.exit != exitOK {
 			t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 		}
 	}
 	spent := func() float64 {
-		return f.measured("easel_order_charged_total", `easel_caller="forwarded"`, `easel_model_id="studio/landscape"`)
+		return f.Measured("easel_order_charged_total", `easel_caller="forwarded"`, `easel_model_id="studio/landscape"`)
 	}
 	order()
 	order()
@@ -40,8 +40,8 @@ func TestWhatIsSpentIsCountedOnceForAKeyThatTheProcessKnowsAndAgainAfterARestart
 	if cost <= 0 || spent() != cost {
 		t.Errorf("an order that was sent twice cost %v cents, but the metric shows %v", cost, spent())
 	}
-	f.served.Stop()
-	f.serve(nil)
+	f.Server.Stop()
+	f.Serve()
 	if spent() != 0 {
 		t.Errorf("the metric shows %v cents before the first order", spent())
 	}

@@ -3,7 +3,6 @@ package systemtest
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -12,13 +11,14 @@ import (
 
 	"github.com/easel-grpc/easel/internal/admin"
 	"github.com/easel-grpc/easel/internal/auth"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // teamsOf writes a callers file with a team that has a small budget, a team without a budget, and an operator. The
 // token of each caller is its name.
 func teamsOf(t *testing.T) (file string) {
 	t.Helper()
-	return fileOf(t, "teams: {studio: {budget: {daily_cents: 12, monthly_cents: 100}}, gallery: {}}\ncallers:\n"+
+	return proctest.File(t, "teams: {studio: {budget: {daily_cents: 12, monthly_cents: 100}}, gallery: {}}\ncallers:\n"+
 		"- {name: poster, team: studio, "+tokenOf("poster")+"}\n- {name: frame, team: gallery, "+tokenOf("frame")+"}\n"+
 		"- {name: ops, operator: true, "+tokenOf("ops")+"}\n")
 }
@@ -31,8 +31,8 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 	chromium(t)
 	url, lockOut := secretLedger(t)
 	f := newCatalog(t, 1)
-	f.serveShared(teamsOf(t), url, nil)
-	f.operator = "ops"
+	f.Sharing(teamsOf(t), url).Serve()
+	f.Operator = "ops"
 	b := f.seen("light", "The status is for operators")
 	f.prove(b)
 	wrong := f.seen("light", "The status is for operators")
@@ -51,7 +51,7 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 			}
 		}
 		f.until("the owner's order in the status", func() bool {
-			if err := json.Unmarshal([]byte(f.request(http.MethodGet, "http://"+f.admin+"/status.json", "")), &status); err != nil {
+			if err := json.Unmarshal([]byte(f.Status()), &status); err != nil {
 				t.Fatal(err)
 			}
 			return len(status.Ledger.Owners) == 3 && status.Ledger.Owners[2].Orders == int64(n+1)
@@ -87,31 +87,31 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 const proves = `(() => { document.getElementById('token').value = '%s'; document.getElementById('prove').requestSubmit(); return true })()`
 
 // prove submits the operator's token on the status page.
-func (f *facility) prove(b *browser) {
-	f.t.Helper()
+func (f facility) prove(b *browser) {
+	f.Helper()
 	b.until("the form", `!document.getElementById('prove').hidden && document.querySelectorAll('main > section:not(#verdict):not(.closed)').length === 0`)
-	b.value(fmt.Sprintf(proves, f.operator))
+	b.value(fmt.Sprintf(proves, f.Operator))
 	b.until("no form", `document.getElementById('prove').hidden`)
 }
 
 func TestTheAdminAddressNamesNoTeamToNobody(t *testing.T) {
 	t.Parallel()
 	f, file := newCatalog(t, 1), filepath.Join(t.TempDir(), "canary-file")
-	put(t, file, "teams: {canary-team: {budget: {daily_cents: 471108150}}}\ncallers:\n- {name: canary-caller, team: canary-team, "+tokenOf("poster")+"}\n- {name: canary-operator, operator: true, "+tokenOf("ops")+"}\n")
-	f.serveShared(file, sqliteLedger(t), nil)
-	env := map[string]string{"EASEL_ADDR": f.grpc, "EASEL_API_KEY": "poster"}
+	proctest.Write(t, file, "teams: {canary-team: {budget: {daily_cents: 471108150}}}\ncallers:\n- {name: canary-caller, team: canary-team, "+tokenOf("poster")+"}\n- {name: canary-operator, operator: true, "+tokenOf("ops")+"}\n")
+	f.Sharing(file, sqliteLedger(t)).Serve()
+	env := f.caller("poster")
 	ordered := easel(t, env, "generate", "studio/landscape", "prompt=sea", "-q", "--idempotency-key", "canary-key", "--label", "canary-label=canary-value")
 	id := strings.TrimSpace(ordered.stdout)
 	if ordered.exit != exitOK || id == "" {
 		t.Fatal(ordered)
 	}
-	start(t, env, func(string, string) bool { return true }, "watch", id)
-	put(t, file, "teams: 1\n")
-	f.operator = "ops"
+	f.startWatch("poster", id)
+	proctest.Write(t, file, "teams: 1\n")
+	f.Operator = "ops"
 	for path, names := range map[string][]string{
 		"/status.json": {"canary-team", "471108150", id, "canary-file"}, "/metrics": {`"canary-team"`, `"canary-caller"`, " 4.7110815e+08"}, "/orders": {"canary-key", "canary-value"},
 	} {
-		text := func() string { return f.request(http.MethodGet, "http://"+f.admin+path, "") }
+		text := func() string { return f.Page(path) }
 		for _, name := range names {
 			waitFor(t, name+" for an operator in "+path, func() bool { return strings.Contains(text(), name) }, text)
 		}
@@ -138,28 +138,20 @@ func TestTheAdminAddressNamesNoTeamToNobody(t *testing.T) {
 }
 
 // look requests a page from the admin address without a token.
-func (f *facility) look(path string) (code int, text string) {
-	f.t.Helper()
-	answer, err := http.Get("http://" + f.admin + path)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+func (f facility) look(path string) (code int, text string) {
+	f.Helper()
+	answer, body := proctest.Request(f, http.MethodGet, "http://"+f.Server.Admin+path, "")
 	return answer.StatusCode, string(body)
 }
 
 func TestManyStatusPagesAskTheLedgerSeldom(t *testing.T) {
 	t.Parallel()
 	f := newCatalog(t, 1)
-	f.serve(map[string]string{"EASEL_LEDGER_URL": sqliteLedger(t)})
-	asked := func() float64 { return f.measured("db_client_operation_duration_seconds_count") }
+	f.With(map[string]string{"EASEL_LEDGER_URL": sqliteLedger(t)}).Serve()
+	asked := func() float64 { return f.Measured("db_client_operation_duration_seconds_count") }
 	before, began := asked(), time.Now()
 	for range 200 {
-		f.request(http.MethodGet, "http://"+f.admin+"/status.json", "")
+		f.Status()
 	}
 	took := time.Since(began)
 	// For a new status, the server reads the ledger with 3 statements. Its background jobs execute at most 10

@@ -75,7 +75,7 @@ func TestADeadCollectorAndAHangingOrderDoNotHoldTheExit(t *testing.T) { // fault
 	cut := make(chan struct{})
 	go func() {
 		defer close(cut)
-		orderOverREST(t, served.Address(t, "http"))
+		orderOverREST(t, served.HTTP)
 	}()
 	<-ordered
 	began := time.Now()
@@ -114,7 +114,7 @@ func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { //
 	after := map[string]string{"OTEL_BSP_EXPORT_TIMEOUT": "6000", "OTEL_EXPORTER_OTLP_TIMEOUT": "6000"} // longer than the time limit of the shutdown
 	stuck, connected := deadCollector(t)
 	slow := startCollector(t, lag)
-	services := map[string]*traced{}
+	services := map[string]traced{}
 	for kind, endpoint := range map[string]string{"dead": missingCollector(t), "stuck": stuck, "slow": "http://" + slow.addr} {
 		services[kind] = startExporting(t, endpoint, after)
 		services[kind].caller(t)()
@@ -124,8 +124,8 @@ func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { //
 	for kind, s := range services {
 		stops.Go(func() {
 			began := time.Now()
-			if code := s.served.Stop(); code != exitOK {
-				t.Errorf("with a %s collector the exit code is %d\n%s", kind, code, s.served.Stderr)
+			if code := s.Server.Stop(); code != exitOK {
+				t.Errorf("with a %s collector the exit code is %d\n%s", kind, code, s.Server.Stderr)
 			}
 			took.Store(kind, time.Since(began))
 		})
@@ -137,8 +137,8 @@ func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { //
 		if exit.(time.Duration) > 10*time.Second {
 			t.Errorf("with a %s collector the exit took %v", kind, exit)
 		}
-		if lost := strings.Contains(s.served.Stderr.String(), `"stage not stopped","stage":"telemetry"`); lost == (kind == "slow") {
-			t.Errorf("with a %s collector, lost telemetry is logged: %v\n%s", kind, lost, s.served.Stderr)
+		if lost := strings.Contains(s.Server.Stderr.String(), `"stage not stopped","stage":"telemetry"`); lost == (kind == "slow") {
+			t.Errorf("with a %s collector, lost telemetry is logged: %v\n%s", kind, lost, s.Server.Stderr)
 		}
 	}
 	if exit, _ := took.Load("slow"); exit.(time.Duration) < lag {

@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -23,36 +21,23 @@ import (
 const callersTrace = "0af7651916cd43dd8448eb211c80319c"
 
 // traced is a server that exports its traces.
-type traced struct {
-	served *proctest.Process
-	key    string
-}
+type traced struct{ *proctest.Stack }
 
 // startExporting starts a sandbox, and a server that exports telemetry to the endpoint.
-func startExporting(t *testing.T, endpoint string, settings map[string]string) *traced {
+func startExporting(t *testing.T, endpoint string, settings proctest.Settings) traced {
 	t.Helper()
-	box := start(t, nil, printsKey,
-		"sandbox", "--addr", "127.0.0.1:0", "--balance", "7.00", "--speed", "5", "--seed", "1")
-	env := map[string]string{
-		"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc",
-		"EASEL_UPSTREAM_URL": proctest.Find(t, `(http://\S+/catalog)`, box.Stdout.String()), "EASEL_POLL_MIN_INTERVAL": "200ms",
-	}
-	maps.Copy(env, settings)
-	served := proctest.Serve(t, env)
-	return &traced{served: served, key: proctest.Find(t, `(sandbox_live_\w+)`, box.Stdout.String())}
+	return traced{proctest.NewStack(t, "--balance", "7.00", "--speed", "5").With(settings).With(proctest.Settings{
+		"OTEL_EXPORTER_OTLP_ENDPOINT": endpoint, "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "EASEL_POLL_MIN_INTERVAL": "200ms",
+	}).Serve()}
 }
 
 // job orders a render, watches it and downloads the result. All its calls are in the caller's trace.
-func (s *traced) job(t *testing.T) (id string) {
+func (s traced) job(t *testing.T) (id string) {
 	t.Helper()
-	conn, err := grpc.NewClient(s.served.Address(t, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := proctest.Dial(t, s.Server.GRPC)
 	client := easelv1.NewGenerationServiceClient(conn)
 	ctx := metadata.AppendToOutgoingContext(t.Context(),
-		"authorization", "Bearer "+s.key, "traceparent", "00-"+callersTrace+"-b7ad6b7169203331-01", "baggage", "customer=jane")
+		"authorization", "Bearer "+s.Sandbox.Key, "traceparent", "00-"+callersTrace+"-b7ad6b7169203331-01", "baggage", "customer=jane")
 	created, err := client.CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
 		ModelId: "studio/landscape", IdempotencyKey: "k", InputsJson: `{"prompt":"a lake","size":"64x40"}`,
 	})
@@ -82,10 +67,10 @@ func TestAProcessExportsTheTraceOfAJob(t *testing.T) {
 	sink := startCollector(t, 0)
 	s := startExporting(t, "http://"+sink.addr, nil)
 	id := s.job(t)
-	if s.served.Stop() != exitOK {
-		t.Fatal(s.served.Stderr)
+	if s.Server.Stop() != exitOK {
+		t.Fatal(s.Server.Stderr)
 	}
-	sink.holdJob(t, s.key, id)
+	sink.holdJob(t, s.Sandbox.Key, id)
 }
 
 // holdJob checks that the exports contain the spans of a job, and only metrics that are in the table. The spans must
@@ -128,14 +113,10 @@ func (c *collector) holdJob(t *testing.T, key, id string) {
 }
 
 // caller returns a function that sends a call and returns its duration.
-func (s *traced) caller(t *testing.T) func() time.Duration {
+func (s traced) caller(t *testing.T) func() time.Duration {
 	t.Helper()
-	conn, err := grpc.NewClient(s.served.Address(t, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	client, ctx := easelv1.NewAccountServiceClient(conn), metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer "+s.key)
+	conn := proctest.Dial(t, s.Server.GRPC)
+	client, ctx := easelv1.NewAccountServiceClient(conn), proctest.Bearing(t.Context(), s.Sandbox.Key)
 	return func() time.Duration {
 		began := time.Now()
 		if _, err := client.GetAccount(ctx, &easelv1.GetAccountRequest{}); err != nil {
@@ -150,7 +131,7 @@ func TestACollectorThatNeverAnswersDelaysNoCall(t *testing.T) { // fault N5
 	stuck, connected := deadCollector(t)
 	settings := map[string]string{"OTEL_BSP_SCHEDULE_DELAY": "20", "OTEL_BSP_EXPORT_TIMEOUT": "1000", "OTEL_EXPORTER_OTLP_TIMEOUT": "1000"}
 	var calls [2]func() time.Duration
-	for i, s := range []*traced{startExporting(t, "http://"+startCollector(t, 0).addr, settings), startExporting(t, stuck, settings)} {
+	for i, s := range []traced{startExporting(t, "http://"+startCollector(t, 0).addr, settings), startExporting(t, stuck, settings)} {
 		calls[i] = s.caller(t)
 		for range 20 {
 			calls[i]()

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -35,11 +33,7 @@ func TestWhatACatalogSendsUnaskedIsPrintedNowhere(t *testing.T) { // fault X3
 		}
 	}()
 	served := proctest.Serve(t, map[string]string{"EASEL_UPSTREAM_URL": "http://" + l.Addr().String()})
-	conn, err := grpc.NewClient(served.Address(t, "grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close()
+	conn := proctest.Dial(t, served.GRPC)
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "authorization", "Bearer key_canary")
 	quote, err := easelv1.NewGenerationServiceClient(conn).QuoteGeneration(ctx, &easelv1.QuoteGenerationRequest{
 		ModelId: "studio/haiku", InputsJson: `{}`,

@@ -27,9 +27,7 @@ func programOf(t *testing.T, commit string) string {
 	} {
 		command := exec.CommandContext(t.Context(), words[0], words[1:]...)
 		command.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
-		if text, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("%q: %v\n%s", words, err, text)
-		}
+		proctest.Run(t, command)
 	}
 	return program
 }
@@ -41,20 +39,19 @@ func TestAnUpgradeAndTheWayBack(t *testing.T) {
 		t.Skip("takes minutes; .ci/nightly runs this test")
 	}
 	f, older, database := newCatalog(t, 1, "--speed", "50"), programOf(t, *upgradeFrom), proctest.Database(t)
-	settings := map[string]string{
-		"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0", "EASEL_UPSTREAM_URL": f.upstream,
-		"EASEL_UPSTREAM_KEY_FILE": fileOf(t, f.keys[0]), "EASEL_CALLERS_FILE": teamsOf(t), "EASEL_LEDGER_URL": database, "EASEL_DRAIN_TIMEOUT": "1s",
-	}
+	settings := f.Sharing(teamsOf(t), database).Settings()
 	run := func(program string) *proctest.Process {
-		p := proctest.Start(t, proctest.Environ(settings), program, "serve")
-		p.Ready(t, proctest.Listening)
+		p, err := proctest.TryLaunch(t, program, settings, "serve")
+		if err != nil {
+			t.Fatal(err)
+		}
 		return p
 	}
 	placed := map[string]string{}
 	order := func(served *proctest.Process, keys ...string) {
 		t.Helper()
 		for _, key := range keys {
-			got := easel(t, map[string]string{"EASEL_ADDR": served.Address(t, "grpc"), "EASEL_API_KEY": "frame"}, "generate", "studio/haiku", "prompt=rain", "-q", "--idempotency-key", key)
+			got := easel(t, map[string]string{"EASEL_ADDR": served.GRPC, "EASEL_API_KEY": "frame"}, "generate", "studio/haiku", "prompt=rain", "-q", "--idempotency-key", key)
 			id := strings.TrimSpace(got.stdout)
 			if before, known := placed[key]; got.exit != exitOK || id == "" || known && id != before {
 				t.Errorf("%s is %q after %q: exit %d, %s", key, id, before, got.exit, got.stderr)

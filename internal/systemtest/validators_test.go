@@ -10,10 +10,7 @@ import (
 
 func TestAValidatorOfOpenAPITakesTheDocument(t *testing.T) {
 	document := filepath.Join(proctest.Root, "gen", "openapi", "easel.openapi.json")
-	out, err := exec.CommandContext(t.Context(), tool(t, "openapi-spec-validator"), document).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	proctest.Run(t, exec.CommandContext(t.Context(), tool(t, "openapi-spec-validator"), document))
 }
 
 // TestWhateverTheDocumentAllowsIsAnsweredAsItSays generates valid and invalid requests from the OpenAPI document,
@@ -40,18 +37,14 @@ func TestWhateverTheDocumentAllowsIsAnsweredAsItSays(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dev := startDev(t, append(row.flags, "--max-stream-age", "1s")...)
-			command := exec.CommandContext(t.Context(), schemathesis, "run", "http://"+dev["REST"]+"/openapi.json",
-				"--header", "Authorization: Bearer "+dev["EASEL_API_KEY"],
+			dev := proctest.StartDev(t, append(row.flags, "--max-stream-age", "1s")...)
+			command := exec.CommandContext(t.Context(), schemathesis, "run", "http://"+dev.HTTP+"/openapi.json",
+				"--header", "Authorization: Bearer "+dev.Key,
 				"--exclude-checks", row.excluded,
 				"--max-examples", "5", "--seed", "1", "--request-timeout", "20", "--no-color", "--continue-on-failure",
 				"--suppress-health-check", "too_slow") // the speed depends on the machine
 			command.Dir = t.TempDir()
-			out, err := command.CombinedOutput()
-			if err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			t.Logf("%s", out)
+			t.Log(proctest.Run(t, command))
 		})
 	}
 }

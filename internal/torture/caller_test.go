@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/promises"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -201,7 +202,7 @@ func (c *caller) create(ctx context.Context, request *easelv1.CreateGenerationRe
 	if c.overREST {
 		return c.rest.Create(ctx, request)
 	}
-	answer, err := c.client.CreateGeneration(bearing(ctx, c.world.tokens[c.team]), request, grpc.WaitForReady(true))
+	answer, err := c.client.CreateGeneration(proctest.Bearing(ctx, c.world.tokens[c.team]), request, grpc.WaitForReady(true))
 	return answer.GetGeneration(), err
 }
 
@@ -236,7 +237,7 @@ func (c *caller) comeBack(ctx context.Context) error {
 // look checks, while faults happen, that a team receives only its own generations: in its list, in a watch of
 // everything, and in reads of another team's generations.
 func (c *caller) look(ctx context.Context) error {
-	ctx = bearing(ctx, c.world.tokens[c.team])
+	ctx = proctest.Bearing(ctx, c.world.tokens[c.team])
 	c.world.work.Go(func() {
 		for ; ctx.Err() == nil; pauseFor(ctx, 20*time.Millisecond) {
 			c.watchEverything(ctx) // called in a loop, because it may fail and ends after ten seconds

@@ -8,6 +8,8 @@ import (
 	"net"
 	"strings"
 	"sync/atomic"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // toDatabase forwards a connection from a facade to PostgreSQL. It parses the protocol to detect commits.
@@ -34,10 +36,10 @@ type session struct {
 	world   *world
 	near    *net.TCPConn
 	up      net.Conn
-	facade  atomic.Pointer[process] // process that sent the latest commit
-	backend atomic.Int64            // PID of the PostgreSQL backend
-	silent  atomic.Bool             // whether responses are dropped
-	over    chan struct{}           // closed when PostgreSQL closes the connection
+	facade  atomic.Pointer[proctest.Process] // process that sent the latest commit
+	backend atomic.Int64                     // PID of the PostgreSQL backend
+	silent  atomic.Bool                      // whether responses are dropped
+	over    chan struct{}                    // closed when PostgreSQL closes the connection
 }
 
 // request forwards a message from the facade. It reports whether the connection stays open.

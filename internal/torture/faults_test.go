@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"syscall"
 	"time"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // stage is a point in an exchange at which a fault may happen.
@@ -105,8 +107,8 @@ var faults = []fault{
 // needs are set.
 type exchange struct {
 	world    *world
-	facade   *process
-	catalog  *process
+	facade   *proctest.Process
+	catalog  *proctest.Process
 	near     *net.TCPConn  // connection from the sender of the request
 	dropped  io.Reader     // source of the bytes that the fault blackHole discards
 	unread   *bufio.Reader // rest of the request
@@ -122,13 +124,13 @@ func something(m message) int   { return 1 + rand.IntN(max(1, len(m.head)+m.size
 func anything(m message) int    { return rand.IntN(len(m.head) + m.size + 1) }
 func startOfBody(m message) int { return len(m.head) + rand.IntN(16<<10) }
 
-func killFacade(x *exchange) bool  { return x.facade.kill() }
-func killCatalog(x *exchange) bool { return x.catalog.kill() }
+func killFacade(x *exchange) bool  { return x.facade.Kill() }
+func killCatalog(x *exchange) bool { return x.catalog.Kill() }
 
 // killWriter kills a facade that is writing a request. It reports whether it did so before the facade had passed the
 // complete request to the kernel.
 func killWriter(x *exchange) bool {
-	first := x.facade.kill()
+	first := x.facade.Kill()
 	rest, _ := io.Copy(io.Discard, x.unread)
 	return first && int(rest) < x.size-16<<10
 }
@@ -137,7 +139,7 @@ func killWriter(x *exchange) bool {
 func killCatalogSoon(x *exchange) bool {
 	x.world.work.Go(func() {
 		time.Sleep(rand.N(4 * time.Millisecond)) // random, so that the catalog is killed at any point of the order
-		x.catalog.kill()
+		x.catalog.Kill()
 	})
 	return true
 }
@@ -166,7 +168,7 @@ func silenceCommit(x *exchange) bool {
 }
 
 func stopFacade(x *exchange) bool {
-	x.facade.pauseProcess(stallTime)
+	pauseProcess(x.facade, stallTime)
 	return true
 }
 

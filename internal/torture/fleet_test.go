@@ -106,7 +106,7 @@ type fleet struct {
 	starts   int // number of times that a replica was started
 
 	mu       sync.Mutex
-	replicas []*process
+	replicas []*proctest.Process
 	conns    []*grpc.ClientConn
 }
 
@@ -115,7 +115,7 @@ func startFleet(t *testing.T, replicas int) *fleet {
 	t.Helper()
 	f := &fleet{
 		t: t, postgres: proctest.StartPostgres(t), meter: &stubCatalog{states: map[string]string{}}, record: &promises.Record{Begin: time.Now()},
-		ledgers: make([]*tunnel, replicas), replicas: make([]*process, replicas), conns: make([]*grpc.ClientConn, replicas), began: time.Now(),
+		ledgers: make([]*tunnel, replicas), replicas: make([]*proctest.Process, replicas), conns: make([]*grpc.ClientConn, replicas), began: time.Now(),
 	}
 	f.use(f.postgres.Database(t))
 	for i := range max(min(*watchesWanted/5, 1000), 1) {
@@ -157,8 +157,10 @@ func (f *fleet) start(i int) {
 	f.t.Helper()
 	through := *f.url
 	through.Host = f.ledgers[i].address
-	p := startFacade(f.t, f.upstream.address, "EASEL_LOG_LEVEL=debug", "EASEL_CALLER_STREAMS=20000", fmt.Sprint("EASEL_POLL_RATE=", fleetRate), "EASEL_LEDGER_URL="+through.String())
-	conn := dial(f.t, p)
+	p := proctest.Serve(f.t, before(f.upstream.address).With(proctest.Settings{
+		"EASEL_LOG_LEVEL": "debug", "EASEL_CALLER_STREAMS": "20000", "EASEL_POLL_RATE": fmt.Sprint(fleetRate), "EASEL_LEDGER_URL": through.String(),
+	}))
+	conn := proctest.Dial(f.t, p.GRPC)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.replicas[i], f.conns[i] = p, conn
@@ -169,11 +171,11 @@ func (f *fleet) kill(i int) {
 	f.mu.Lock()
 	p, conn := f.replicas[i], f.conns[i]
 	f.mu.Unlock()
-	p.kill()
+	p.Kill()
 	conn.Close()
 }
 
-func (f *fleet) signal(p *process, s syscall.Signal) {
+func (f *fleet) signal(p *proctest.Process, s syscall.Signal) {
 	f.t.Helper()
 	if err := p.Signal(s); err != nil {
 		f.t.Fatal(err)
@@ -203,7 +205,7 @@ type watcher struct {
 
 // watch starts n watches, which are distributed over generations and replicas.
 func (f *fleet) watch(n int) {
-	ctx := bearing(f.t.Context(), key)
+	ctx := proctest.Bearing(f.t.Context(), key)
 	for i := range n {
 		w := &watcher{fleet: f, id: f.ids[i%len(f.ids)], name: fmt.Sprint("fleet.", i)}
 		f.watchers = append(f.watchers, w)
@@ -285,7 +287,7 @@ func (f *fleet) changed(when string) {
 // read gets a generation from the catalog, with a timeout of one second, and returns the error.
 func (f *fleet) read() error {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(bearing(f.t.Context(), key), time.Second)
+	ctx, cancel := context.WithTimeout(proctest.Bearing(f.t.Context(), key), time.Second)
 	defer cancel()
 	began := time.Now()
 	_, err := f.client(0).GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: f.ids[0], MaxStaleness: durationpb.New(0)})

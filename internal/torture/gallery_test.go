@@ -44,12 +44,12 @@ type gallery struct {
 	postgres *proctest.Postgres
 	db       *sql.DB
 	ledger   string // URL of the ledger
-	env      []string
+	settings proctest.Settings
 	file     string // database file of the catalog
-	catalog  *process
+	catalog  *proctest.Process
 
 	mu       sync.Mutex
-	replicas [resultReplica]*process
+	replicas [resultReplica]*proctest.Process
 	conns    [resultReplica]*grpc.ClientConn
 	results  map[string]int // number of each order, by generation ID
 }
@@ -68,14 +68,14 @@ func openGallery(t *testing.T) *gallery {
 	}
 	t.Cleanup(func() { g.db.Close() })
 	token, operator := auth.NewToken(), auth.NewToken()
-	g.ctx = bearing(t.Context(), token)
-	g.env = []string{
-		"EASEL_UPSTREAM_KEY_FILE=" + writeFile(t, "key", key), "EASEL_LEDGER_URL=" + g.ledger, "EASEL_POLL_RATE=20",
-		"EASEL_CALLERS_FILE=" + writeFile(t, "callers.yaml", `{"teams": {"studio": {}}, "callers": [{"name": "service", "team": "studio", "tokens": ["`+auth.Hash(token)+`"]}, {"name": "ops", "operator": true, "tokens": ["`+auth.Hash(operator)+`"]}]}`),
-		"EASEL_API_KEY=" + operator, // for commands
-		"EASEL_CONTENT_URL=" + g.bucket.URL("results"),
-		"AWS_ACCESS_KEY_ID=" + proctest.BucketKey, "AWS_SECRET_ACCESS_KEY=" + proctest.BucketSecret,
-	}
+	g.ctx = proctest.Bearing(t.Context(), token)
+	g.settings = before(strings.TrimPrefix(g.door.URL, "http://")).With(proctest.Settings{
+		"EASEL_UPSTREAM_KEY_FILE": proctest.File(t, key), "EASEL_LEDGER_URL": g.ledger, "EASEL_POLL_RATE": "20",
+		"EASEL_CALLERS_FILE": proctest.File(t, `{"teams": {"studio": {}}, "callers": [{"name": "service", "team": "studio", "tokens": ["`+auth.Hash(token)+`"]}, {"name": "ops", "operator": true, "tokens": ["`+auth.Hash(operator)+`"]}]}`),
+		"EASEL_API_KEY":      operator, // for commands
+		"EASEL_CONTENT_URL":  g.bucket.URL("results"),
+		"AWS_ACCESS_KEY_ID":  proctest.BucketKey, "AWS_SECRET_ACCESS_KEY": proctest.BucketSecret,
+	})
 	g.startCatalog()
 	for n := range g.replicas {
 		g.startReplica(n)
@@ -94,14 +94,14 @@ func (g *gallery) makeBucket() {
 
 func (g *gallery) startCatalog() {
 	g.Helper()
-	g.catalog = startCatalog(g.T, g.file, "--speed", "1000")
-	g.door.behind.Store(&g.catalog.http)
+	g.catalog = proctest.Sandbox(g.T, stored(g.file, "--speed", "1000")...)
+	g.door.behind.Store(&g.catalog.HTTP)
 }
 
 func (g *gallery) startReplica(n int) {
 	g.Helper()
-	p := startFacade(g.T, strings.TrimPrefix(g.door.URL, "http://"), g.env...)
-	conn := dial(g.T, p)
+	p := proctest.Serve(g.T, g.settings)
+	conn := proctest.Dial(g.T, p.GRPC)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.replicas[n], g.conns[n] = p, conn
@@ -160,7 +160,7 @@ func (g *gallery) awaitCopies(want int, within time.Duration) {
 	for copied := g.copied(); copied < want; copied = g.copied() {
 		switch {
 		case time.Now().After(end):
-			g.Fatalf("only %d of %d results are copied after %v\n%s", copied, want, within, g.replicas[0].tail())
+			g.Fatalf("only %d of %d results are copied after %v\n%s", copied, want, within, tail(g.replicas[0]))
 		case copied > last:
 			last, grown = copied, time.Now()
 		case time.Since(grown) > 5*time.Second:
@@ -205,7 +205,7 @@ func (g *gallery) storm(results, rounds int) (kills int) {
 		switch n % 3 {
 		case 0:
 			for n, p := range g.replicas {
-				p.kill()
+				p.Kill()
 				g.startReplica(n)
 			}
 		case 1:
@@ -213,7 +213,7 @@ func (g *gallery) storm(results, rounds int) (kills int) {
 			pauseFor(g.Context(), time.Second)
 			g.bucket.Start(g.T)
 		case 2:
-			g.catalog.kill()
+			g.catalog.Kill()
 			pauseFor(g.Context(), time.Second)
 			g.startCatalog()
 		}
@@ -244,7 +244,7 @@ func (g *gallery) wanted(ids ...string) map[string]string {
 
 // upstream reads a result from the catalog without the proxy, and returns its digest.
 func (g *gallery) upstream(id string) (digest string, err error) {
-	client, err := catalog.New(catalog.Config{BaseURL: "http://" + g.catalog.http + sandbox.BasePath, Transport: http.DefaultTransport})
+	client, err := catalog.New(catalog.Config{BaseURL: "http://" + g.catalog.HTTP + sandbox.BasePath, Transport: http.DefaultTransport})
 	if err != nil {
 		return "", err
 	}

@@ -10,11 +10,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // ownsPeerOf reports whether the process has the other end of a loopback connection. It works only on Linux:
 // /proc/net/tcp contains the socket of each connection, and /proc/PID/fd the sockets of each process.
-func (p *process) ownsPeerOf(conn net.Conn) bool {
+func ownsPeerOf(p *proctest.Process, conn net.Conn) bool {
 	socket, err := peerSocket(conn)
 	if err != nil {
 		return false

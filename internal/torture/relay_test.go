@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // relay listens on a free port, calls carry for each connection, and returns the address.
@@ -63,7 +65,7 @@ func (w *world) toCatalog(near *net.TCPConn, facades []*supervisor) {
 	if x.facade == nil || x.catalog == nil {
 		return
 	}
-	up, err := net.Dial("tcp", x.catalog.http)
+	up, err := net.Dial("tcp", x.catalog.HTTP)
 	if err != nil {
 		return
 	}
@@ -74,12 +76,12 @@ func (w *world) toCatalog(near *net.TCPConn, facades []*supervisor) {
 }
 
 // ownerOf returns the facade that has the other end of a connection, or nil.
-func ownerOf(near net.Conn, facades []*supervisor) *process {
+func ownerOf(near net.Conn, facades []*supervisor) *proctest.Process {
 	if len(facades) == 1 {
 		return facades[0].now()
 	}
 	for _, owner := range facades {
-		if p := owner.now(); p != nil && p.ownsPeerOf(near) {
+		if p := owner.now(); p != nil && ownsPeerOf(p, near) {
 			return p
 		}
 	}
@@ -129,9 +131,9 @@ func (c *caller) toFacade(near *net.TCPConn) {
 	if facade == nil {
 		return
 	}
-	address := facade.grpc
+	address := facade.GRPC
 	if c.overREST {
-		address = facade.http
+		address = facade.HTTP
 	}
 	up, err := net.Dial("tcp", address)
 	if err != nil {

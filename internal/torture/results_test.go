@@ -7,7 +7,6 @@ import (
 	"flag"
 	"fmt"
 	"os/exec"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,7 +56,7 @@ func TestEachResultIsCopiedOnceWhateverIsKilled(t *testing.T) {
 		t.Errorf("%d reads for %d files, want at most %d additional reads", reads, files, again)
 	}
 
-	g.catalog.kill()
+	g.catalog.Kill()
 	began = time.Now()
 	if copies := g.downloadAll(wanted); copies != *resultCount {
 		t.Errorf("only %d of %d results came from copies", copies, *resultCount)
@@ -106,7 +105,7 @@ func (g *gallery) erase(all int) {
 func (g *gallery) easel(args ...string) (text string, err error) {
 	g.Helper()
 	command := exec.CommandContext(g.Context(), proctest.Easel(g.T), args...)
-	command.Env = append(slices.Clone(g.env), "EASEL_ADMIN_ADDR="+g.replicas[0].admin)
+	command.Env = proctest.Environ(g.settings.With(proctest.Settings{"EASEL_ADMIN_ADDR": g.replicas[0].Admin}))
 	out, err := command.CombinedOutput()
 	return string(out), err
 }

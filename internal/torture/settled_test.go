@@ -24,6 +24,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/promises"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
@@ -74,7 +75,7 @@ func (w *world) settledAccount() (account sandbox.Audit, err error) {
 		if catalog == nil && w.ctx.Err() == nil { // the catalog is being restarted
 			continue
 		}
-		account, err = readAccount(w.ctx, catalog.http)
+		account, err = readAccount(w.ctx, catalog.HTTP)
 		open := slices.ContainsFunc(account.Generations, func(g sandbox.AuditedGeneration) bool { return g.Status != "succeeded" && g.Status != "refunded" })
 		if err != nil || !open {
 			return account, err
@@ -153,7 +154,7 @@ func (w *world) readUnsettled() error {
 }
 
 func (c *caller) read(generation string) error {
-	ctx, cancel := context.WithTimeout(bearing(c.world.ctx, c.world.tokens[c.team]), 10*time.Second)
+	ctx, cancel := context.WithTimeout(proctest.Bearing(c.world.ctx, c.world.tokens[c.team]), 10*time.Second)
 	defer cancel()
 	request := &easelv1.GetGenerationRequest{GenerationId: generation, MaxStaleness: durationpb.New(0)}
 	if _, err := c.client.GetGeneration(ctx, request, grpc.WaitForReady(true)); err != nil {

@@ -101,7 +101,7 @@ func (w *world) calmIfDone() {
 }
 
 // anyFacade returns a random running facade, or nil.
-func (w *world) anyFacade() *process {
+func (w *world) anyFacade() *proctest.Process {
 	for _, i := range rand.Perm(len(w.facades)) {
 		if p := w.facades[i].now(); p != nil {
 			return p
@@ -113,13 +113,13 @@ func (w *world) anyFacade() *process {
 // supervisor starts a program and restarts it whenever it was killed.
 type supervisor struct {
 	name    string
-	start   func() (*process, error)
+	start   func() (*proctest.Process, error)
 	starts  atomic.Int64
-	current atomic.Pointer[process]
+	current atomic.Pointer[proctest.Process]
 }
 
 // now returns the running process, or nil.
-func (k *supervisor) now() *process { return k.current.Load() }
+func (k *supervisor) now() *proctest.Process { return k.current.Load() }
 
 // supervise restarts the process until ctx is done. It returns an error if the process exits without having been killed.
 func (k *supervisor) supervise(ctx context.Context) error {
@@ -133,12 +133,12 @@ func (k *supervisor) supervise(ctx context.Context) error {
 		select {
 		case <-p.Exited():
 			k.current.Store(nil)
-			if !p.killed.Load() && ctx.Err() == nil {
-				return fmt.Errorf("%s exited unexpectedly\n%s", k.name, p.tail())
+			if !p.Killed() && ctx.Err() == nil {
+				return fmt.Errorf("%s exited unexpectedly\n%s", k.name, tail(p))
 			}
 		case <-ctx.Done():
 			k.current.Store(nil)
-			p.kill()
+			p.Kill()
 		}
 	}
 	return nil
@@ -160,8 +160,8 @@ func newWorld(ctx context.Context, t *testing.T, facades, wanted int, goal map[g
 		}
 	}
 	file := filepath.Join(t.TempDir(), "catalog.db")
-	w.catalog = &supervisor{name: "the catalog", start: func() (*process, error) {
-		return launchCatalog(t, file, "--speed", "50", "--failure-rate", "0.2")
+	w.catalog = &supervisor{name: "the catalog", start: func() (*proctest.Process, error) {
+		return proctest.TryLaunch(t, proctest.Easel(t), nil, append([]string{"sandbox"}, stored(file, "--speed", "50", "--failure-rate", "0.2")...)...)
 	}}
 	for range facades {
 		w.facades = append(w.facades, &supervisor{name: "a facade"})
@@ -262,7 +262,9 @@ func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
 	w.tokens[teams[0]] = key
 	for _, owner := range w.facades {
 		upstream := w.relay(t, net.ListenConfig{Control: narrow}, func(near *net.TCPConn) { w.toCatalog(near, []*supervisor{owner}) })
-		owner.start = func() (*process, error) { return launchFacade(t, upstream) }
+		owner.start = func() (*proctest.Process, error) {
+			return proctest.TryLaunch(t, proctest.Easel(t), before(upstream), "serve")
+		}
 	}
 	w.run(32, func() (run promises.Run, err error) {
 		account, err := w.settledAccount()
@@ -296,8 +298,10 @@ func TestTheLedgerEqualsTheCatalogsAccountsWhateverIsKilled(t *testing.T) {
 	upstream := w.relay(t, net.ListenConfig{Control: narrow}, func(near *net.TCPConn) { w.toCatalog(near, w.facades) })
 	for _, owner := range w.facades {
 		database := w.relay(t, net.ListenConfig{}, func(near *net.TCPConn) { w.toDatabase(near, owner) })
-		url := "EASEL_LEDGER_URL=" + strings.Replace(w.ledger, postgres.Address(), database, 1)
-		owner.start = func() (*process, error) { return w.launchWithLedger(upstream, append(settings, url)...) }
+		url := strings.Replace(w.ledger, postgres.Address(), database, 1)
+		owner.start = func() (*proctest.Process, error) {
+			return w.launchWithLedger(settings.With(before(upstream)).With(proctest.Settings{"EASEL_LEDGER_URL": url}))
+		}
 	}
 	w.run(48, w.settle)
 	for _, owner := range w.facades {
@@ -313,9 +317,9 @@ func TestTheLedgerEqualsTheCatalogsAccountsWhateverIsKilled(t *testing.T) {
 }
 
 // launchWithLedger starts a facade. While PostgreSQL is unavailable, it retries, as a process manager does.
-func (w *world) launchWithLedger(upstream string, env ...string) (*process, error) {
+func (w *world) launchWithLedger(settings proctest.Settings) (*proctest.Process, error) {
 	for range 1000 {
-		p, err := launchFacade(w.t, upstream, env...)
+		p, err := proctest.TryLaunch(w.t, proctest.Easel(w.t), settings, "serve")
 		if err == nil || w.ctx.Err() != nil || !strings.Contains(err.Error(), "EASEL_LEDGER_URL") || strings.Contains(err.Error(), "belongs to the catalog") {
 			return p, err
 		}
@@ -325,9 +329,9 @@ func (w *world) launchWithLedger(upstream string, env ...string) (*process, erro
 }
 
 // settings writes the files for the settings. It returns the environment of every facade that has a ledger.
-func (w *world) settings() []string {
+func (w *world) settings() proctest.Settings {
 	w.receiver = startReceiver(w)
-	secret := writeFile(w.t, "secret", eventSecret)
+	secret := proctest.File(w.t, eventSecret)
 	budgets, list := map[string]map[string]any{}, []any{}
 	for _, team := range teams {
 		w.tokens[team] = auth.NewToken()
@@ -344,7 +348,7 @@ func (w *world) settings() []string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return []string{"EASEL_UPSTREAM_KEY_FILE=" + writeFile(w.t, "key", key), "EASEL_CALLERS_FILE=" + writeFile(w.t, "callers.yaml", string(text))}
+	return proctest.Settings{"EASEL_UPSTREAM_KEY_FILE": proctest.File(w.t, key), "EASEL_CALLERS_FILE": proctest.File(w.t, string(text))}
 }
 
 // openLedger opens the ledger over a connection without faults.

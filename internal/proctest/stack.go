@@ -1,0 +1,128 @@
+package proctest
+
+import (
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Stack is a sandbox, which is the catalog, and an Easel server. Each is a process:
+//
+//	s := proctest.NewStack(t, "--speed", "20").WithKeys(2).With(settings).Serve()
+type Stack struct {
+	*testing.T
+	Sandbox  *Process
+	Server   *Process // latest server; nil before Serve
+	Keys     []string // API keys that WithKeys has created
+	Operator string   // token for the admin address; may be empty
+
+	settings Settings
+}
+
+// NewStack starts a sandbox with fault injection and the given flags. It does not start a server.
+func NewStack(t *testing.T, flags ...string) *Stack {
+	t.Helper()
+	box := Sandbox(t, append([]string{"--admin", "--seed", "1"}, flags...)...)
+	return &Stack{T: t, Sandbox: box, settings: Settings{"EASEL_UPSTREAM_URL": box.Catalog}}
+}
+
+// WithKeys creates API keys with a balance of 50 euros each.
+func (s *Stack) WithKeys(count int) *Stack {
+	s.Helper()
+	for range count {
+		var made struct{ Key string }
+		if err := json.Unmarshal([]byte(s.Control(http.MethodPost, "keys", `{"balanceCents": 5000}`)), &made); err != nil {
+			s.Fatal(err)
+		}
+		s.Keys = append(s.Keys, made.Key)
+	}
+	return s
+}
+
+// With adds settings for servers that are started later.
+func (s *Stack) With(settings Settings) *Stack {
+	s.settings = s.settings.With(settings)
+	return s
+}
+
+// Settings returns the settings of the next server.
+func (s *Stack) Settings() Settings { return s.settings }
+
+// Sharing adds the settings of a server that shares the first API key with the callers in a file. Such a server needs a
+// ledger.
+func (s *Stack) Sharing(callers, ledger string) *Stack {
+	s.Helper()
+	return s.With(Settings{"EASEL_UPSTREAM_KEY_FILE": File(s.T, s.Keys[0]), "EASEL_CALLERS_FILE": callers, "EASEL_LEDGER_URL": ledger})
+}
+
+// Replica returns a stack with the same sandbox and the same settings, but without a server.
+func (s *Stack) Replica() *Stack {
+	replica := *s
+	replica.Server = nil
+	return replica.With(freePorts)
+}
+
+// Serve starts the server on free ports. If it is started again, it uses the same addresses.
+func (s *Stack) Serve() *Stack {
+	s.Helper()
+	s.Server = Serve(s.T, s.settings)
+	return s.With(Settings{"EASEL_GRPC_ADDR": s.Server.GRPC, "EASEL_HTTP_ADDR": s.Server.HTTP, "EASEL_ADMIN_ADDR": s.Server.Admin})
+}
+
+// Control sends a request to the sandbox's administration API and returns the body of the response.
+func (s *Stack) Control(method, path, body string) string {
+	s.Helper()
+	return Fetch(s.T, method, "http://"+s.Sandbox.HTTP+"/_sandbox/"+path, body)
+}
+
+// Fault injects a fault into the catalog.
+func (s *Stack) Fault(fault string) {
+	s.Helper()
+	s.Control(http.MethodPost, "faults", fault)
+}
+
+// Heal removes all faults from the catalog.
+func (s *Stack) Heal() {
+	s.Helper()
+	s.Control(http.MethodDelete, "faults", "")
+}
+
+// Page returns a page at the server's admin address.
+func (s *Stack) Page(path string) string {
+	s.Helper()
+	return Fetch(s.T, http.MethodGet, "http://"+s.Server.Admin+path, "", authorization(s.Operator)...)
+}
+
+func authorization(token string) []string {
+	if token == "" {
+		return nil
+	}
+	return []string{"Authorization", "Bearer " + token}
+}
+
+// Status returns the server's status as JSON.
+func (s *Stack) Status() string {
+	s.Helper()
+	return s.Page("/status.json")
+}
+
+// Measured returns the sum of a metric's Prometheus series whose labels contain all parts.
+func (s *Stack) Measured(name string, parts ...string) (sum float64) {
+	s.Helper()
+	pattern := regexp.MustCompile(`(?m)^` + name + `(\{.*\})? (\S+)$`)
+	for _, found := range pattern.FindAllStringSubmatch(s.Page("/metrics"), -1) {
+		if slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(found[1], part) }) {
+			continue
+		}
+		value, err := strconv.ParseFloat(found[2], 64)
+		if err != nil {
+			s.Fatal(err)
+		}
+		sum += value
+	}
+	return sum
+}
