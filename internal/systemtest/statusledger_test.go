@@ -61,12 +61,12 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 			t.Errorf("the row is %+v", o)
 		}
 	}
-	b.until("a budget that is nearly used up", fmt.Sprintf(textOf, "verdict")+`.includes('is left to these owners: studio')`)
+	b.until("a budget that is nearly used up", fmt.Sprintf(textOf, "verdict")+`.includes('at most a fifth of a budget left: studio')`)
 	b.until("the row of the owner", fmt.Sprintf(textOf, "owners")+`.includes('0.02 EUR of 0.12 EUR')`)
 	b.picture("status-owners-light")
 	dark := f.seen("dark", "The status is for operators")
 	f.prove(dark)
-	dark.until("the sentence with its name", fmt.Sprintf(textOf, "verdict")+`.endsWith('is left to these owners: studio.')`)
+	dark.until("the sentence with its name", fmt.Sprintf(textOf, "verdict")+`.endsWith('at most a fifth of a budget left: studio.')`)
 	dark.picture("status-owners-dark")
 	f.calm(dark)
 	lockOut()
