@@ -44,7 +44,7 @@ type StoredCopy struct {
 	// Object is the name of the copy in the store.
 	Object string
 	Size   int64
-	// SHA256 is the digest of the copy in hex.
+	// SHA256 is the hex-encoded SHA-256 digest of the copy.
 	SHA256 string
 	// ContentType is the type that the catalog returned. Etag is the catalog's etag, or an etag that Easel assigned if the
 	// catalog returned none.

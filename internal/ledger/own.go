@@ -37,8 +37,8 @@ const (
 	whoseOwner    = `owner || '' = %s`
 )
 
-// Own returns the orders of the given generations that belong to an owner, or to any owner if owner is nil. The key of the map
-// is the generation. Generations of other owners and unknown generations are omitted.
+// Own returns the orders that created the given generations, keyed by generation ID. If owner is not nil, it omits the orders of
+// other owners. It also omits generations that the ledger does not know.
 func (l *Ledger) Own(ctx context.Context, owner *string, generations ...string) (map[string]Order, error) {
 	own := make(map[string]Order, len(generations))
 	if len(generations) == 0 {
@@ -110,7 +110,8 @@ func (l *Ledger) Generations(ctx context.Context, f Filter, most int) (ids []str
 	return ask(ctx, l, scanText, `SELECT generation_id FROM `+tables+` WHERE `+c.String(), c.args...)
 }
 
-// ofOwner returns the condition for orders of the given generations that belong to an owner, or to any owner if owner is nil.
+// ofOwner returns the condition for the orders that created the given generations. If owner is not nil, the condition excludes
+// the orders of other owners.
 func ofOwner(owner *string, generations []string) *clauses {
 	c := &clauses{all: []string{ofGenerations}, args: []any{asList(generations)}}
 	if len(generations) == 1 {

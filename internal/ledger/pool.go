@@ -11,8 +11,9 @@ import (
 // for each combination of filters.
 const maxKept = 100
 
-// pool is a connection pool that caches statements in the dialect of its database. It prepares SQLite statements, because most
-// take longer to prepare than to execute. The PostgreSQL driver prepares statements automatically.
+// pool is a connection pool that caches each statement after its translation to the SQL dialect of the database. It also caches
+// the prepared form of SQLite statements, because most of them take longer to prepare than to execute. The PostgreSQL driver
+// caches prepared statements itself.
 type pool struct {
 	*sql.DB
 	words    *strings.Replacer
