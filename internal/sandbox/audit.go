@@ -18,9 +18,9 @@ type Entry struct {
 	Time         time.Time `json:"time"`
 }
 
-// AuditedGeneration is the history of a generation, which may have been deleted. In every dialect, the generation is queued from
-// CreatedAt to FinishedAt, and has then succeeded or failed. RefundedAt is the time of its refund. Times are in UTC. The time of
-// an event that did not happen is zero.
+// AuditedGeneration is the history of a generation, which may have been deleted. Whatever the sandbox's dialect, the generation
+// is queued until FinishedAt, and has succeeded or failed after that. RefundedAt is the time of its refund. Times are in UTC. A
+// time is zero if its event has not happened.
 type AuditedGeneration struct {
 	ID             string    `json:"id"`
 	IdempotencyKey string    `json:"idempotencyKey,omitempty"`
