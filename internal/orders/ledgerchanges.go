@@ -23,7 +23,7 @@ func (o *Orders) ReadChanges(ctx context.Context) {
 	}
 }
 
-// readChanges passes the rows that changed within the given time to the hub.
+// readChanges passes recently changed rows to the hub. within is the maximum age of a change.
 func (o *Orders) readChanges(ctx context.Context, within time.Duration) error {
 	ended, err := o.Ledger.RecentlyEnded(ctx, within)
 	if err != nil {
