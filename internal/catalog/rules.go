@@ -174,7 +174,8 @@ const aboutKey = "idempoten"
 // modelCodes contains the codes that show that a 404 concerns the model, and not the path.
 var modelCodes = names("modelNotFound", "unknownModel", "noSuchModel", "invalidModel", "modelUnknown", "modelUnavailable")
 
-// contentCodes maps error codes of content responses that are more specific than their HTTP status to kinds.
+// contentCodes maps an error code of a content response to its kind. It contains only the codes that are more specific than the
+// HTTP status.
 var contentCodes = map[string]Kind{
 	"nocontent": KindNoContent, "nofile": KindNoContent, "nocontentavailable": KindNoContent,
 	"contentnotready": KindContentNotReady, "notready": KindContentNotReady, "generationnotready": KindContentNotReady,
