@@ -135,8 +135,8 @@ func (s *Service) Drain() {
 	s.cfg.Hub.Drain()
 }
 
-// Close cancels the background reads of models. Call it after the server has stopped, because a later call fails if it
-// needs such a read.
+// Close cancels the background reads of models. Call it only after the server has stopped: after Close, an RPC fails if
+// it needs such a read.
 func (s *Service) Close() { s.copies.close() }
 
 // until returns the time at which a watch that starts now must end. A watch ends when it reaches its maximum age or
