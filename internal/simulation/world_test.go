@@ -99,9 +99,9 @@ const (
 	reachContent               // downloads
 	reachCallers               // the network between a tenant and a replica
 	reachReplica               // a process that is dead or frozen
-	reachNobody                // only the caller for which the trouble was planned
+	reachNobody                // nothing except the caller for which the trouble was planned
 	reachOutage                // an outage of the catalog
-	reachVisible               // new generations, which the catalog does not return yet
+	reachVisible               // the visibility of new generations: the catalog does not return them yet
 	reachRejected              // the API keys, which the catalog rejects
 	reachLedger                // the ledger, which responds late or not at all
 )
