@@ -73,8 +73,8 @@ func openBrowser(t *testing.T, scheme string) *browser {
 	return b
 }
 
-// emptyProfile returns an empty directory, which is removed at the end of the test. After the browser has exited, its
-// child processes can still write to the directory for a moment.
+// emptyProfile returns an empty directory, which is removed at the end of the test. The removal is retried, because the
+// browser's child processes can still write to the directory for a moment after the browser has exited.
 func emptyProfile(t *testing.T) string {
 	t.Helper()
 	directory, err := os.MkdirTemp("", "easel-browser-")
