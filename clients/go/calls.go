@@ -38,7 +38,7 @@ func (c *Client) Model(ctx context.Context, modelID string, options ...CallOptio
 	return modelOf(response.GetModel()), nil
 }
 
-// Quote returns the current price of an order. It orders nothing.
+// Quote returns the current price of an order. It does not place the order.
 func (c *Client) Quote(ctx context.Context, order Order, options ...CallOption) (*Quote, error) {
 	ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
 	defer cancel()

@@ -16,14 +16,14 @@ public record Model(
   /** The kind of a model's results. */
   public enum OutputKind {
     FILE, TEXT,
-    /** A kind from a newer server, or no kind in the catalog. */
+    /** The catalog does not state the kind, or only a newer version of this client knows it. */
     UNKNOWN
   }
 
   /** The JSON type of an input. */
   public enum InputType {
     STRING, INTEGER, NUMBER, BOOLEAN, OBJECT, ARRAY,
-    /** A type from a newer server, or no type in the catalog. */
+    /** The catalog does not state the type, or only a newer version of this client knows it. */
     UNKNOWN
   }
 
