@@ -154,7 +154,7 @@ func (s *Server) assemble() (*servers, error) {
 	pipe := bufconn.Listen(localPipe)
 	local, err := newLocal(pipe, s.chain)
 	if err != nil {
-		return nil, fmt.Errorf("connect in memory: %w", err)
+		return nil, fmt.Errorf("connect to the in-memory server: %w", err)
 	}
 	run := &servers{public: newPublicGRPC(s.config, s.chain, s.health, s.certificates), rest: newRESTGRPC(s.config, s.chain), pipe: pipe, local: local}
 	rest, err := s.config.REST(s, local) // after the gRPC servers have registered their methods with the chain

@@ -88,7 +88,7 @@ func (s signal) endpointFault() error {
 	if protocol == "grpc" {
 		port = "4317"
 	}
-	return fmt.Errorf("%s must be an address with its scheme, such as http://localhost:%s", name, port)
+	return fmt.Errorf("%s must be a URL with a scheme, such as http://localhost:%s", name, port)
 }
 
 // newTracerProvider returns the provider of spans, which samples as OTEL_TRACES_SAMPLER specifies. Without an exporter, it

@@ -57,7 +57,7 @@ func (h tracedHandler) WithGroup(name string) slog.Handler {
 
 // Limits on lines about repeated failures.
 const (
-	limitedInterval = 10 * time.Second // minimum mean interval between lines
+	limitedInterval = 10 * time.Second // at most one line per interval, on average
 	limitedBurst    = 10               // maximum number of lines in a burst
 )
 
