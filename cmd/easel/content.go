@@ -18,7 +18,7 @@ import (
 
 // contentFlags contains the flag that specifies where copies of results are stored.
 type contentFlags struct {
-	ContentURL string `name:"content-url" group:"content" env:"EASEL_CONTENT_URL" placeholder:"URL" help:"Store for copies of results, which are read if the catalog is unavailable or has deleted the results: file:DIR, or s3://BUCKET/PREFIX?endpoint=URL&region=NAME. S3 credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from the file in AWS_SHARED_CREDENTIALS_FILE, or from the machine's role. A shared API key and a durable ledger are required. Default: results are not copied."`
+	ContentURL string `name:"content-url" group:"content" env:"EASEL_CONTENT_URL" placeholder:"URL" help:"Store for copies of results: file:DIR, or s3://BUCKET/PREFIX?endpoint=URL&region=NAME. Callers can then download results even if the catalog is unavailable or has deleted them. S3 credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, from the file in AWS_SHARED_CREDENTIALS_FILE, or from the machine's role. A shared API key and a durable ledger are required. Default: results are not copied."`
 }
 
 func (c *serveCmd) contentFaults(list *cli.FaultList) {

@@ -17,7 +17,7 @@ import (
 type ordersCmd struct {
 	List    ordersListCmd    `cmd:"" help:"List the newest orders of all owners."`
 	Get     ordersGetCmd     `cmd:"" help:"Show an order and its charges and refunds, by order ID, render ID or idempotency key."`
-	Resolve ordersResolveCmd `cmd:"" help:"Record the outcome of an order that is no longer resent."`
+	Resolve ordersResolveCmd `cmd:"" help:"Record the outcome of an order that Easel has stopped resending."`
 }
 
 type ordersListCmd struct {

@@ -226,7 +226,7 @@ var remedies = map[string]struct {
 	"MODEL_NOT_FOUND":              {0, "easel models lists the models."},
 	"GENERATION_NOT_FOUND":         {0, "easel list shows the renders of this API key."},
 	"ORDER_EXPIRED":                {0, "Order with a later --expire, or without it."},
-	"GENERATION_ACTIVE":            {0, "--force deletes it anyway; its price may not be refunded."},
+	"GENERATION_ACTIVE":            {0, "--force deletes the render anyway; its price might not be refunded."},
 
 	"INVALID_ARGUMENT":   {ExitUsage, ""},
 	"OUT_OF_RANGE":       {ExitUsage, ""},
