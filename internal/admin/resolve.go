@@ -100,6 +100,8 @@ func isImpossible(order ledger.Order) error {
 		return conflict("the outcome is known: the order placed %s", order.Generation)
 	case order.State == lifecycle.Refused:
 		return conflict("the outcome is known: the catalog rejected the order")
+	case order.IsPastExpireTime():
+		return conflict("the last attempt may still be in flight; wait for %s", ledger.OrderLease)
 	}
 	return conflict("the order may still be sent again; wait until EASEL_RESEND_WINDOW has passed since %s", order.Time.Format(time.RFC3339))
 }
