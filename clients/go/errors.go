@@ -101,7 +101,7 @@ func IsRetryable(err error) bool {
 	return again == "yes" || again == "if_told" && e.RetryAfter > 0
 }
 
-// typed converts a gRPC error to an error of its class. It returns all other errors unchanged.
+// typed converts a gRPC error to the error type for its reason. It returns all other errors unchanged.
 func (c *Client) typed(err error) error {
 	s, ok := status.FromError(err)
 	if err == nil || !ok || errors.As(err, new(*Error)) {

@@ -21,7 +21,7 @@ import (
 // Maximum sizes of bodies, in bytes.
 const (
 	maxModels  = 8 << 20
-	maxRecord  = 20 << 20 // maximum size of inputs (16 MiB) plus 4 MiB
+	maxRecord  = 20 << 20 // maximum size of a record: 16 MiB of inputs, and 4 MiB for everything else
 	maxFailure = 64 << 10
 )
 

@@ -91,8 +91,8 @@ func (s *session) result(ctx context.Context, g *easelv1.Generation, out string,
 	return writeText(out, force, g)
 }
 
-// download downloads a file to out. For standard output it downloads and verifies a temporary file first, so that a
-// reader never gets corrupt bytes.
+// download downloads a file to out. For standard output, it first downloads the bytes to a temporary file and verifies them,
+// so that a reader never gets corrupt bytes.
 func (s *session) download(ctx context.Context, id, out string, options easel.FetchOptions) (saved, error) {
 	if out != standardOutput {
 		return s.fetch(ctx, id, out, options)

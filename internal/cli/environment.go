@@ -36,7 +36,8 @@ func (e *environment) collect(k *kong.Kong) error {
 // Validate implements kong.Resolver.
 func (e *environment) Validate(*kong.Application) error { return nil }
 
-// Resolve returns the value of a flag that is not on the command line. An empty variable counts as unset.
+// Resolve returns the value of the environment variable of a flag that is not on the command line. An empty variable counts as
+// unset.
 func (e *environment) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	name := e.names[flag.Value]
 	text := e.env(name)

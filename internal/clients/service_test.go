@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// services contains the programs on the client libraries' pages, by the language of the code block. file is the file
-// name of the program. The commands build and start run in the directory of this file.
+// services contains the programs from the client libraries' pages, keyed by the language of the code block. file is the
+// program's file name. build and start are commands that run in the program's directory.
 var services = map[string]struct {
 	file         string
 	build, start []string

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// A process that is killed while it copies a result leaves a partial file behind.
+// A process that is killed while it copies a result leaves a partial file behind. Erasure deletes this file too.
 func TestNextCopyDeletesTheRemainsOfAKilledOne(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.finish("g1", picture(1000))

@@ -109,7 +109,7 @@ func TestLockedCopyDelaysNoOtherDeletion(t *testing.T) {
 	})
 }
 
-// A process that is killed while it copies a result leaves a partial file behind.
+// A process that is killed while it copies a result leaves a partial file behind. Erasure deletes this file too.
 func TestErasureLeavesNoByteOfAKilledCopy(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		o, other := s.finish("g1", picture(1000)), "g2"

@@ -77,7 +77,7 @@ func (l *Ledger) Feed(ctx context.Context, owner *string, after int64, most int)
 	}, `SELECT id, owner, type, data, event_time, feed_position FROM events WHERE `+c.String(), c.args...)
 }
 
-// FeedStart returns the position before the first event that was written no earlier than since. If there is no such event, it
+// FeedStart returns the position just before the first event that was written at or after the given time. If there is no such event, it
 // returns the last position. It considers the events of one owner, or of all owners if owner is nil.
 func (l *Ledger) FeedStart(ctx context.Context, owner *string, since time.Time) (position int64, err error) {
 	last, err := l.NumberEvents(ctx)

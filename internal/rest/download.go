@@ -131,7 +131,7 @@ func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerat
 	}
 	err = a.reopen(ctx, part)
 	if service.Status(err).Code() == grpccodes.OutOfRange {
-		err = a.reopen(ctx, req) // the error needs the size, and If-Range may require the complete file
+		err = a.reopen(ctx, req) // read the file from the start: a range error reports its size, and If-Range may require the complete file
 	}
 	if err != nil {
 		return false, err

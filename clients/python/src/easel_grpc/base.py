@@ -106,7 +106,7 @@ class Base(ABC, Generic[Renders, Events]):
     ) -> Events:  # fmt: skip
         """Yields the durable events of the caller's owner: each event at least once, and the events of one render in order.
 
-        It starts after resume_token. Without a token, it starts at start; without both, it starts with the next event. After a
+        It starts after resume_token. Without a token, it starts at start; with neither, it starts with the next event. After a
         failure, it reconnects like watch and continues after the last event. If events after the token may have been deleted,
         it raises an error with the reason RESUME_TOKEN_EXPIRED. Only an operator may set owner.
         """

@@ -1,4 +1,4 @@
-"""The code for watches that both clients share."""
+"""Code for watches, shared by both clients."""
 
 import time
 from typing import Any, Generic, TypeVar

@@ -121,7 +121,7 @@ const (
 	// FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
 	// terminal, or with force.
 	ErrorReason_GENERATION_ACTIVE ErrorReason = 37
-	// FAILED_PRECONDITION. The expire_time of the order has passed, and the order is no longer sent.
+	// FAILED_PRECONDITION. The expire_time of the order has passed, so the order is not sent anymore.
 	// If order_outcome is "unknown", an operator has to check the account. Retryable: as a new order,
 	// if the order was not placed.
 	ErrorReason_ORDER_EXPIRED ErrorReason = 38

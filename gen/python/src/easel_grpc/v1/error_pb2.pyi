@@ -118,7 +118,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     terminal, or with force.
     """
     ORDER_EXPIRED: _ErrorReason.ValueType  # 38
-    """FAILED_PRECONDITION. The expire_time of the order has passed, and the order is no longer sent.
+    """FAILED_PRECONDITION. The expire_time of the order has passed, so the order is not sent anymore.
     If order_outcome is "unknown", an operator has to check the account. Retryable: as a new order,
     if the order was not placed.
     """
@@ -350,7 +350,7 @@ GENERATION_ACTIVE: ErrorReason.ValueType  # 37
 terminal, or with force.
 """
 ORDER_EXPIRED: ErrorReason.ValueType  # 38
-"""FAILED_PRECONDITION. The expire_time of the order has passed, and the order is no longer sent.
+"""FAILED_PRECONDITION. The expire_time of the order has passed, so the order is not sent anymore.
 If order_outcome is "unknown", an operator has to check the account. Retryable: as a new order,
 if the order was not placed.
 """

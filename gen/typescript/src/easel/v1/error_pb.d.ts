@@ -227,7 +227,7 @@ export enum ErrorReason {
   GENERATION_ACTIVE = 37,
 
   /**
-   * FAILED_PRECONDITION. The expire_time of the order has passed, and the order is no longer sent.
+   * FAILED_PRECONDITION. The expire_time of the order has passed, so the order is not sent anymore.
    * If order_outcome is "unknown", an operator has to check the account. Retryable: as a new order,
    * if the order was not placed.
    *
