@@ -37,32 +37,27 @@ export class Failure extends Error {
 const unreachable = (problem) => new Failure({ message: `Easel can't be reached: ${problem.message}` }, 0);
 const traceOf = (response) => response.headers.get('traceparent')?.split('-')[1];
 
+// announced returns a failure. If the token was rejected, it also reports the end of the sign-in.
+function announced(failure) {
+  if (failure.unauthenticated) document.dispatchEvent(new CustomEvent('signedout', { detail: failure }));
+  return failure;
+}
+
 async function request(path, { method = 'GET', body, headers = {}, signal } = {}) {
   if (token.get()) headers.Authorization = `Bearer ${token.get()}`;
   if (body) headers['Content-Type'] = 'application/json';
-  let response;
-  try {
-    response = await fetch(path, { method, headers, signal, body: body && JSON.stringify(body) });
-  } catch (problem) {
-    if (signal?.aborted) throw problem;
-    throw unreachable(problem);
-  }
+  const response = await fetch(path, { method, headers, signal, body: body && JSON.stringify(body) })
+    .catch((problem) => { throw signal?.aborted ? problem : unreachable(problem); });
   if (response.ok) return response;
   const status = await response.json().catch(() => ({}));
-  const failure = new Failure(status, response.status, traceOf(response));
-  if (failure.unauthenticated) document.dispatchEvent(new CustomEvent('signedout', { detail: failure }));
-  throw failure;
+  throw announced(new Failure(status, response.status, traceOf(response)));
 }
 
 // call sends a unary call, and returns the response with the trace ID of the call.
 export async function call(path, options) {
   const response = await request(path, options);
-  const trace = traceOf(response);
-  try {
-    return { ...await response.json(), trace };
-  } catch (problem) {
-    throw unreachable(problem);
-  }
+  const body = await response.json().catch((problem) => { throw unreachable(problem); });
+  return { ...body, trace: traceOf(response) };
 }
 
 export const content = async (id, options) => (await request(`/v1/generations/${encodeURIComponent(id)}/content`, options)).blob();
@@ -108,9 +103,7 @@ async function events(path, options, receive) {
         if (name === 'done') return;
         if (name === 'failure') {
           const status = JSON.parse(field('data'));
-          const failure = new Failure(status, statusOfCode[status.code] ?? 503);
-          if (failure.unauthenticated) document.dispatchEvent(new CustomEvent('signedout', { detail: failure }));
-          throw failure;
+          throw announced(new Failure(status, statusOfCode[status.code] ?? 503));
         }
         if (name) receive(name, JSON.parse(field('data')));
       }

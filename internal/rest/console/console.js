@@ -30,10 +30,7 @@ function open() {
   const [view, title] = views[name] ?? views.gallery;
   const { signal } = current;
   document.title = `${title} – Easel`;
-  for (const link of document.querySelectorAll('nav a')) {
-    if (link.textContent === title) link.setAttribute('aria-current', 'page');
-    else link.removeAttribute('aria-current');
-  }
+  for (const link of document.querySelectorAll('nav a')) link.ariaCurrent = link.textContent === title ? 'page' : null;
   $('#main').replaceChildren(view(signal, (state) => signal.aborted || live(state), decodeURIComponent(rest.join('/'))));
   ($('#main h1') ?? $('#main')).focus({ preventScroll: true });
   scrollTo(0, 0);

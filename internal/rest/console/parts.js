@@ -83,17 +83,12 @@ const forget = (id) => { pictures.get(id).then(URL.revokeObjectURL, () => {}); p
 document.addEventListener('signedin', () => [...pictures.keys()].forEach(forget));
 const maxThumbnailBytes = 12 << 20;
 
-export async function picture(id) {
+export function picture(id) {
   const known = pictures.get(id);
   pictures.delete(id);
   const url = known ?? content(id).then((blob) => URL.createObjectURL(blob));
   pictures.set(id, url);
-  try {
-    await url;
-  } catch (problem) {
-    pictures.delete(id);
-    throw problem;
-  }
+  url.catch(() => pictures.delete(id));
   if (pictures.size > maxPictures) forget(pictures.keys().next().value);
   return url;
 }
