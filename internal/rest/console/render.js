@@ -5,7 +5,16 @@ import { traces } from './order.js';
 
 const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`; // quotes an argument for a shell
 
+// exact returns the inputs of a render with all digits of their numbers. The API returns a number that no double can represent as
+// a string, which looks like a text. The model's fields show which of the strings are numbers.
+function exact(inputs, model) {
+  const numbers = model.inputFields.filter((f) => ['INPUT_FIELD_TYPE_INTEGER', 'INPUT_FIELD_TYPE_NUMBER'].includes(f.type)).map((f) => f.name);
+  const value = (name, given) => (typeof given === 'string' && numbers.includes(name) ? JSON.rawJSON(given) : given);
+  return Object.fromEntries(Object.entries(inputs).map(([name, given]) => [name, value(name, given)]));
+}
+
 function python(value) {
+  if (JSON.isRawJSON(value)) return value.rawJSON;
   if (Array.isArray(value)) return `[${value.map(python).join(', ')}]`;
   if (value && typeof value === 'object') return `{${Object.entries(value).map(([k, v]) => `${JSON.stringify(k)}: ${python(v)}`).join(', ')}}`;
   return { true: 'True', false: 'False', null: 'None' }[String(value)] ?? JSON.stringify(value);
@@ -20,24 +29,30 @@ const programs = {
   grpcurl: (g, order) => `grpcurl ${location.protocol === 'https:' ? '' : '-plaintext '}-H "authorization: Bearer $EASEL_API_KEY" \\
   -d ${quoted(JSON.stringify(order))} \\
   "$EASEL_ADDR" easel.v1.GenerationService/CreateGeneration`,
-  Python: (g, order) => `import easel_grpc as easel
+  Python: (g, order, inputs) => `import easel_grpc as easel
 
 client = easel.Client()  # from EASEL_ADDR and EASEL_API_KEY
-order = client.order(${JSON.stringify(g.modelId)}, ${python(order.inputs)}, key="${order.idempotencyKey}"${g.labels && Object.keys(g.labels).length ? `, labels=${python(g.labels)}` : ''})
+order = client.order(${JSON.stringify(g.modelId)}, ${python(inputs)}, key="${order.idempotencyKey}"${g.labels && Object.keys(g.labels).length ? `, labels=${python(g.labels)}` : ''})
 for render in client.watch(order):
     print(render.state, render.text)`,
 };
 
-// example shows the same order in each language, under a new idempotency key.
+// example shows the same order in each language, under a new idempotency key. It shows nothing if the model can't be ordered.
 function example(g) {
   const code = h('code', {});
-  let name = 'curl';
-  const order = { modelId: g.modelId, inputs: g.inputs ?? {}, labels: g.labels, idempotencyKey: randomKey() };
-  const show = () => { code.textContent = programs[name](g, order); };
-  show();
-  return h('section.example', { 'aria-label': 'The same order as a program' },
+  let name = 'curl', order, inputs;
+  const show = () => { code.textContent = programs[name](g, order, inputs); };
+  const section = h('section.example', { hidden: true, 'aria-label': 'The same order as a program' },
     h('div.title', {}, h('h2', {}, 'The same order'), choice('Language', Object.keys(programs).map((p) => [p, p]), name, (to) => { name = to; show(); }), copyButton(() => code.textContent)),
     h('pre', { tabIndex: 0 }, code));
+  call(`/v1/models/${g.modelId}`).then(({ model }) => {
+    inputs = exact(g.inputs ?? {}, model);
+    const large = Object.values(inputs).some(JSON.isRawJSON); // only inputsJson may contain such a number
+    order = { modelId: g.modelId, ...(large ? { inputsJson: JSON.stringify(inputs) } : { inputs }), labels: g.labels, idempotencyKey: randomKey() };
+    show();
+    section.hidden = false;
+  }).catch(() => section.remove());
+  return section;
 }
 
 function result(g) {
