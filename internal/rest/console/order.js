@@ -118,33 +118,37 @@ export function order(signal, live, wanted) {
     for (const f of fields) f.fail(problem?.violations.find((v) => v.field === `inputs.${f.name}`)?.description ?? '');
   };
 
+  // refresh requests the price of the inputs and the balance.
+  const refresh = async () => {
+    asking?.abort();
+    asking = new AbortController();
+    if (!model || !fields.every((f) => f.filled())) {
+      price.textContent = '–';
+      afford.textContent = 'The price appears when all required inputs are filled in.';
+      return;
+    }
+    try {
+      const { quote: q } = await call('/v1/generations:quote', { method: 'POST', body: { modelId: model.modelId, inputsJson: inputsJson() }, signal: asking.signal });
+      quoted = Number(q.priceCents);
+      price.textContent = money(quoted);
+      afford.textContent = q.balanceCents === undefined ? 'Charged when the order is accepted.' : q.affordable ? `${money(q.balanceCents)} in the account.` : `The balance of ${money(q.balanceCents)} does not cover it.`;
+      explain();
+    } catch (problem) {
+      if (problem.name === 'AbortError') return;
+      price.textContent = '–';
+      afford.textContent = problem.message;
+      explain(problem);
+    }
+    price.classList.remove('old');
+  };
+
   // quote requests the price of the inputs shortly after their last change.
   const quote = () => {
     clearTimeout(timer);
     asking?.abort();
     quoted = undefined;
     price.classList.add('old');
-    timer = setTimeout(async () => {
-      if (!model || !fields.every((f) => f.filled())) {
-        price.textContent = '–';
-        afford.textContent = 'The price appears when all required inputs are filled in.';
-        return;
-      }
-      asking = new AbortController();
-      try {
-        const { quote: q } = await call('/v1/generations:quote', { method: 'POST', body: { modelId: model.modelId, inputsJson: inputsJson() }, signal: asking.signal });
-        quoted = Number(q.priceCents);
-        price.textContent = money(quoted);
-        afford.textContent = q.balanceCents === undefined ? 'Charged when the order is accepted.' : q.affordable ? `${money(q.balanceCents)} in the account.` : `The balance of ${money(q.balanceCents)} does not cover it.`;
-        explain();
-      } catch (problem) {
-        if (problem.name === 'AbortError') return;
-        price.textContent = '–';
-        afford.textContent = problem.message;
-        explain(problem);
-      }
-      price.classList.remove('old');
-    }, 350);
+    timer = setTimeout(refresh, 350);
   };
 
   const open = async (id) => {
@@ -172,21 +176,19 @@ export function order(signal, live, wanted) {
       text.replaceChildren(badge(g.state), h('span', {}, money(g.costCents)), h('span', {}, duration(elapsed)));
       if (remaining) bar.value = Math.min(0.97, elapsed / (elapsed + Math.max(200, remaining - Date.now())));
     };
-    const ticking = setInterval(draw, 200);
-    signal.addEventListener('abort', () => clearInterval(ticking));
     outcome.replaceChildren(bar, text, result, h('a.button', { href: `#/render/${encodeURIComponent(g.generationId)}` }, 'Open the render'));
     outcome.scrollIntoView({ block: 'nearest' });
     draw();
+    refresh();
     const path = () => `/v1/generations/${encodeURIComponent(g.generationId)}:watch?heartbeatInterval=1s&knownEtag=${encodeURIComponent(g.etag)}`;
     const received = (name, data) => {
-      if (name === 'heartbeat' && data.heartbeat.typicalRemaining) remaining = Date.now() + parseFloat(data.heartbeat.typicalRemaining) * 1000;
-      if (name !== 'update') return;
-      g = data.update.generation;
+      if (data.heartbeat?.typicalRemaining) remaining = Date.now() + parseFloat(data.heartbeat.typicalRemaining) * 1000;
+      g = data.update?.generation ?? g;
       draw();
       if (!g.terminal) return;
-      clearInterval(ticking);
       bar.remove();
       result.replaceChildren(preview(g));
+      refresh();
       say(`Render ${stateName(g.state)}`);
     };
     watch(path, signal, received, live).then(() => live()).catch((problem) => outcome.append(problemBox(problem)));
