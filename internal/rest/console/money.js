@@ -13,10 +13,7 @@ const sum = (rows, value) => rows.reduce((total, row) => total + Number(typeof v
 function budget(b) {
   const [limit, spent, reserved] = [b.limitCents, b.spentCents, b.reservedCents].map(Number);
   const left = Math.max(0, limit - spent - reserved);
-  const bar = svg('svg', { class: 'budget', viewBox: '0 0 100 6', preserveAspectRatio: 'none', 'aria-hidden': 'true' },
-    svg('rect', { width: 100, height: 6, class: 'rest' }),
-    svg('rect', { width: Math.min(100, (100 * (spent + reserved)) / limit || 0), height: 6, class: 'reserved' }),
-    svg('rect', { width: Math.min(100, (100 * spent) / limit || 0), height: 6, class: left ? 's0' : 'full' }));
+  const bar = h(left ? 'progress.budget' : 'progress.budget.full', { max: limit || 1, value: limit ? limit - left : 1, 'aria-hidden': 'true' });
   return h('div.figure', {}, h('h2', {}, `Budget of the ${b.window.replace('BUDGET_WINDOW_', '').toLowerCase()}`),
     h('p.price', {}, euros(spent), h('small', {}, ` of ${euros(limit)}`)), bar,
     h('p.note', {}, `${euros(left)} left${reserved ? `, ${euros(reserved)} reserved` : ''}. Resets in ${duration(new Date(b.resetTime) - Date.now())}.`));

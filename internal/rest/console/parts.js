@@ -83,7 +83,7 @@ const forget = (id) => { pictures.get(id).then(URL.revokeObjectURL, () => {}); p
 document.addEventListener('signedin', () => [...pictures.keys()].forEach(forget));
 const maxThumbnailBytes = 12 << 20;
 
-export function picture(id) {
+function picture(id) {
   const known = pictures.get(id);
   pictures.delete(id);
   const url = known ?? content(id).then((blob) => URL.createObjectURL(blob));
@@ -93,21 +93,21 @@ export function picture(id) {
   return url;
 }
 
-export const isPicture = (g) => g.file && (!g.file.contentType || g.file.contentType.startsWith('image/'));
+const isPicture = (g) => g.file && (!g.file.contentType || g.file.contentType.startsWith('image/'));
 
 const near = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) {
     if (!isIntersecting) continue;
     near.unobserve(target);
-    picture(target.dataset.render).then((url) => { target.src = url; }, () => target.replaceWith(h('span.empty', {}, 'no preview')));
+    picture(target.dataset.render).then((url) => { target.src = url; }, (problem) => target.replaceWith(h('span.empty.bad', {}, problem.message)));
   }
 }, { rootMargin: '300px' });
 
-// preview shows the result of a render in a card. A picture is downloaded when it is nearly visible.
-export function preview(g) {
+// preview shows the result of a render. A picture of at most maxBytes is downloaded when it is nearly visible.
+export function preview(g, maxBytes = maxThumbnailBytes) {
   if (g.text) return h('blockquote', { dir: 'auto' }, g.text.text);
   if (g.failureMessage) return h('span.empty.bad', { dir: 'auto' }, g.failureMessage);
-  if (isPicture(g) && Number(g.file.sizeBytes ?? 0) <= maxThumbnailBytes) {
+  if (isPicture(g) && Number(g.file.sizeBytes ?? 0) <= maxBytes) {
     const image = h('img', { alt: promptOf(g), 'data-render': g.generationId });
     image.onload = () => image.classList.add('drawn');
     near.observe(image);

@@ -1,6 +1,6 @@
 // One render: its result, its inputs, its time line, and the same order as a command or program.
 import { call, content, randomKey, watch } from './api.js';
-import { age, at, badge, choice, copyButton, duration, h, isPicture, labelsOf, money, picture, problemBox, promptOf, say, stateName } from './parts.js';
+import { age, at, badge, choice, copyButton, duration, h, labelsOf, money, preview, problemBox, promptOf, say, stateName } from './parts.js';
 import { traces } from './order.js';
 
 const quoted = (text) => `'${text.replaceAll("'", `'\\''`)}'`; // quotes an argument for a shell
@@ -55,17 +55,6 @@ function example(g) {
   return section;
 }
 
-function result(g) {
-  if (g.text) return h('blockquote.large', { dir: 'auto' }, g.text.text);
-  if (g.failureMessage) return h('p.hint.bad', { dir: 'auto' }, g.failureMessage);
-  if (!g.file) return h('p.hint', {}, g.terminal ? `This render has no result. Its state is ${stateName(g.state)}.` : h('span.busy', { 'aria-hidden': 'true' }), g.terminal ? '' : 'The result appears here.');
-  if (!isPicture(g)) return h('p.hint', {}, g.file.contentType ?? 'A file');
-  const image = h('img', { alt: promptOf(g) });
-  image.onload = () => image.classList.add('drawn');
-  picture(g.generationId).then((url) => { image.src = url; }, (problem) => image.replaceWith(problemBox(problem)));
-  return image;
-}
-
 async function save(g) {
   const url = URL.createObjectURL(await content(g.generationId));
   const extension = (g.file?.contentType ?? '').split('/')[1]?.split(/[;+]/)[0] ?? (g.text ? 'txt' : 'bin');
@@ -93,7 +82,7 @@ export function render(signal, live, id) {
     if (shown !== g.etag) view.replaceChildren(
       h('p.crumb', {}, h('a', { href: '#/gallery' }, 'Gallery')),
       h('div.render', {},
-        h('figure.large', {}, result(g)),
+        h('figure.large', {}, preview(g, Infinity)),
         h('aside.panel', {}, heading,
           h('p.meta', {}, badge(g.state), h(g.state === 'STATE_REFUNDED' ? 's' : 'strong', {}, money(g.costCents)), age(g.createTime)),
           h('div.steps', {}),
