@@ -205,7 +205,7 @@ export function order(signal, live, wanted) {
       explain(problem);
       const uncertain = pending.get();
       outcome.replaceChildren(problemBox(problem, uncertain ? send : undefined), uncertain ? h('div', {},
-        h('p.note', {}, 'The order may exist. Sending it again under the same idempotency key is safe. Check the gallery before giving it up.'), giveUp()) : '');
+        h('p.note', {}, 'The order may exist and may be charged; ask your operator before you order again. Sending this order again under the same idempotency key is safe.'), giveUp()) : '');
     }
     submit.disabled = false;
   };

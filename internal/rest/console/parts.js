@@ -51,16 +51,22 @@ export function copyButton(text, name = 'Copy') {
 }
 
 const metadataText = {
-  price_cents: (v) => `price ${money(v)}`, remaining_cents: (v) => `remaining ${money(v)}`, max_cost_cents: (v) => `ceiling ${money(v)}`,
-  window: (v) => `budget of the ${v}`, reset_time: (v) => `resets ${clock.format(new Date(v))}`, order_outcome: (v) => `order ${v.replaceAll('_', ' ')}`,
+  price_cents: (v) => `price ${money(v)}`, remaining_cents: (v) => `remaining ${money(v)}`,
+  window: (v, { label_name: name, label_value: value }) => `budget of the ${v}${name ? ` for ${name}=${value}` : ''}`,
 };
+const outcomes = { not_placed: 'Nothing was ordered.', not_placed_by_this_call: 'This call ordered nothing.' }; // the order form explains the others
+
+// plainText returns the message of an error with times in the caller's time zone.
+const plainText = ({ message }) => message.replace(/\d{4}-\d\d-\d\dT[\d:]+Z/g, (time) => clock.format(new Date(time)));
 
 // problemBox describes an error with its message, reason, details and, if a retry makes sense, a button.
 export function problemBox(problem, retry) {
-  const facts = Object.entries(problem.metadata ?? {}).filter(([name]) => metadataText[name]).map(([name, value]) => metadataText[name](value));
+  const metadata = problem.metadata ?? {};
+  const facts = Object.entries(metadata).filter(([name]) => metadataText[name]).map(([name, value]) => metadataText[name](value, metadata));
   if (problem.retrySeconds !== undefined) facts.push(`retry after ${problem.retrySeconds} s`);
   return h('div.problem', { role: 'alert' },
-    h('p', {}, problem.message),
+    h('p', {}, plainText(problem)),
+    outcomes[metadata.order_outcome] && h('p', {}, outcomes[metadata.order_outcome]),
     h('p.facts', {}, problem.reason && h('code', {}, problem.reason), ...facts.map((fact) => h('span', {}, fact)),
       problem.requestId && h('span', {}, 'request ', h('code', {}, problem.requestId))),
     retry && h('button', { type: 'button', onclick: retry }, 'Try again'));
