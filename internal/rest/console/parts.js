@@ -31,7 +31,7 @@ export function duration(milliseconds) {
   return `${seconds < 10 ? seconds.toFixed(1) : Math.floor(seconds)}\u00a0s`;
 }
 
-const sinceText = (time) => (Date.now() - new Date(time) < 10_000 ? 'now' : duration(Date.now() - new Date(time)));
+const sinceText = (time) => (Date.now() - new Date(time) < 10_000 ? 'now' : `${duration(Date.now() - new Date(time))} ago`);
 export const age = (time) => (time ? h('time.age', { datetime: time, title: clock.format(new Date(time)) }, sinceText(time)) : '');
 setInterval(() => { for (const one of document.querySelectorAll('time.age')) one.textContent = sinceText(one.dateTime); }, 10_000);
 
