@@ -88,16 +88,12 @@ export function money(signal) {
   resized.observe(drawing);
   signal.addEventListener('abort', () => resized.disconnect());
 
-  const account = async () => {
-    try {
-      const { account: a } = await call('/v1/account', { signal });
-      figures.replaceChildren(...(a.balanceCents === undefined ? [] : [h('div.figure', {}, h('h2', {}, 'Balance'), h('p.price', {}, euros(a.balanceCents)), h('p.note', {}, 'The balance in the catalog, shared by all callers that use this API key.'))]), ...a.budgets.map(budget));
-    } catch (problem) {
-      if (!signal.aborted) figures.replaceChildren(problemBox(problem, account));
-    }
-  };
+  const account = () => call('/v1/account', { signal }).then(({ account: a }) => {
+    const balance = h('div.figure', {}, h('h2', {}, 'Balance'), h('p.price', {}, euros(a.balanceCents)), h('p.note', {}, 'The balance in the catalog, shared by all callers that use this API key.'));
+    figures.replaceChildren(...(a.balanceCents === undefined ? [] : [balance]), ...a.budgets.map(budget));
+  }).catch((problem) => signal.aborted || figures.replaceChildren(problemBox(problem, account)));
 
-  const load = async () => {
+  const load = () => {
     redraw = () => {};
     if (chosen.by === 'LABEL' && !chosen.label) {
       drawing.replaceChildren(h('p.hint', {}, 'Enter the name of a label. The orders are grouped by its values.'));
@@ -106,13 +102,9 @@ export function money(signal) {
     }
     const today = Math.floor(Date.now() / dayLength);
     const days = Array.from({ length: Number(chosen.days) }, (_, n) => new Date((today - chosen.days + 1 + n) * dayLength).toISOString().slice(0, 10));
-    try {
-      const rows = await pages('/v1/usage', { startTime: `${days[0]}T00:00:00Z`, groupBy: ['USAGE_DIMENSION_DAY', `USAGE_DIMENSION_${chosen.by}`], labelName: chosen.by === 'LABEL' ? chosen.label : '' }, 'rows');
-      if (!signal.aborted) draw(days, rows);
-    } catch (problem) {
-      if (!signal.aborted) drawing.replaceChildren(problemBox(problem, load));
-    }
-    return undefined;
+    const grouping = { groupBy: ['USAGE_DIMENSION_DAY', `USAGE_DIMENSION_${chosen.by}`], labelName: chosen.by === 'LABEL' ? chosen.label : '' };
+    return pages('/v1/usage', { startTime: `${days[0]}T00:00:00Z`, ...grouping }, 'rows').then((rows) => signal.aborted || draw(days, rows))
+      .catch((problem) => signal.aborted || drawing.replaceChildren(problemBox(problem, load)));
   };
 
   const draw = (days, rows) => {

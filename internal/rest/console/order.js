@@ -151,18 +151,13 @@ export function order(signal, live, wanted) {
     timer = setTimeout(refresh, 350);
   };
 
-  const open = async (id) => {
-    try {
-      ({ model } = await call(`/v1/models/${id}`, { signal }));
-    } catch (problem) {
-      if (!signal.aborted) fieldset.replaceChildren(problemBox(problem, () => open(id)));
-      return;
-    }
+  const open = (id) => call(`/v1/models/${id}`, { signal }).then((answer) => {
+    ({ model } = answer);
     about.textContent = model.description;
     fields = model.inputFields.map((f) => field(f, quote));
     fieldset.replaceChildren(...fields.map((f) => f.element));
     quote();
-  };
+  }).catch((problem) => signal.aborted || fieldset.replaceChildren(problemBox(problem, () => open(id))));
 
   // progress shows a placed order until it is finished.
   const progress = (g) => {
