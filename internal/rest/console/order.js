@@ -1,6 +1,6 @@
 // The order form, built from the input fields of a model.
 import { call, pages, pause, randomKey, session, watch } from './api.js';
-import { $, badge, cents, choice, duration, h, money, preview, problemBox, say, select, stateName } from './parts.js';
+import { $, badge, cents, choice, duration, h, money, plainText, preview, problemBox, say, select, stateName } from './parts.js';
 
 export const traces = new Map(); // trace IDs of the orders that this page has placed, by render ID
 
@@ -39,6 +39,19 @@ async function place(signal, interrupted) {
 }
 
 const plain = /^-?(0|[1-9]\d*)(\.\d+)?$/; // a number in JSON syntax; its digits are sent unchanged
+
+// framed returns the element of a control, with its label, its note and a place for the errors of a request field.
+function framed(path, id, name, control, note, required = false) {
+  const error = h('p.error', { id: `${id}-error` });
+  const element = h('div.field', {}, h('label', { for: id }, name, required && h('i', {}, 'required')), control, note && h('p.note', { id: `${id}-note` }, note), error);
+  const fail = (text) => {
+    error.textContent = text;
+    const inner = $('textarea, select, input', element);
+    inner.setAttribute('aria-invalid', String(Boolean(text)));
+    inner.setAttribute('aria-errormessage', error.id);
+  };
+  return { path, element, fail };
+}
 
 // field creates the control for an input field. Its json method returns the value, or undefined for an empty or default value.
 function field(f, changed) {
@@ -81,20 +94,11 @@ function field(f, changed) {
     control = h('textarea', { ...attributes, rows: 3, placeholder: 'JSON' }, fallback === undefined ? '' : JSON.stringify(fallback));
     read = () => control.value.trim() || undefined;
   }
-  const error = h('p.error', { id: `${id}-error` });
   const range = number && f.minimum !== undefined && f.maximum !== undefined && f.maximum < 1e9 && `${f.minimum} to ${f.maximum}.`;
-  const note = h('p.note', { id: `${id}-note` }, [f.description, range].filter(Boolean).join(' '));
-  const element = h('div.field', {}, h('label', { for: id }, name, f.required ? h('i', {}, 'required') : ''), control, note, error);
   return {
-    name: f.name, element,
+    name: f.name, ...framed(`inputs.${f.name}`, id, name, control, [f.description, range].filter(Boolean).join(' '), f.required),
     filled: () => !f.required || read() !== undefined,
     json: () => { const value = read(); return value === undefined || value === JSON.stringify(fallback) ? undefined : value; },
-    fail: (text) => {
-      error.textContent = text;
-      const inner = $('textarea, select, input', element);
-      inner.setAttribute('aria-invalid', String(Boolean(text)));
-      inner.setAttribute('aria-errormessage', error.id);
-    },
   };
 }
 
@@ -108,6 +112,12 @@ export function order(signal, live, wanted) {
   const afford = h('p.note', {});
   const ceiling = h('input', { id: 'ceiling', inputMode: 'decimal', oninput: () => ceiling.setCustomValidity(''), placeholder: 'the price', 'aria-describedby': 'ceiling-note' });
   const labels = h('input', { id: 'labels', placeholder: 'project=spring', dir: 'auto', title: 'Labels such as project=spring, page=3', pattern: '( *[a-z][a-z0-9_.\\-]* *=[^,]+(,|$))*' });
+  const expires = h('input', { id: 'expires', type: 'number', min: '1', max: '525600', placeholder: 'never', 'aria-describedby': 'expires-note' });
+  const terms = [
+    framed('maxCostCents', 'ceiling', 'Ceiling in euros', ceiling, 'The order is rejected if it costs more.'),
+    framed('labels', 'labels', 'Labels', labels, ''),
+    framed('expireTime', 'expires', 'Expires after, in minutes', expires, 'After this time, the order is no longer sent.'),
+  ];
   const submit = h('button.primary', { type: 'submit' }, 'Order');
   const outcome = h('div.outcome', { 'aria-live': 'polite' });
   const models = h('div.field', {});
@@ -115,7 +125,9 @@ export function order(signal, live, wanted) {
 
   const inputsJson = () => `{${fields.map((f) => [f.name, f.json()]).filter(([, v]) => v !== undefined).map(([n, v]) => `${JSON.stringify(n)}:${v}`).join(',')}}`;
   const explain = (problem) => {
-    for (const f of fields) f.fail(problem?.violations.find((v) => v.field === `inputs.${f.name}`)?.description ?? '');
+    const dear = problem?.reason === 'PRICE_ABOVE_LIMIT' && { field: 'maxCostCents', description: plainText(problem) };
+    const violations = dear ? [dear] : problem?.violations ?? [];
+    for (const f of [...fields, ...terms]) f.fail(plainText({ message: violations.find((v) => `${v.field}.`.startsWith(`${f.path}.`))?.description ?? '' }));
   };
 
   // refresh requests the price of the inputs and the balance.
@@ -192,6 +204,7 @@ export function order(signal, live, wanted) {
   const giveUp = () => h('button.quiet', { type: 'button', onclick: () => { pending.drop(); outcome.replaceChildren(); } }, 'Give up this order');
   const send = async () => {
     submit.disabled = true;
+    explain();
     outcome.replaceChildren(h('p.note', {}, 'Ordering …'));
     try {
       progress(await place(signal, (problem) => outcome.replaceChildren(problemBox(problem),
@@ -212,15 +225,14 @@ export function order(signal, live, wanted) {
     ceiling.setCustomValidity(ceiling.value && limit === undefined ? 'An amount such as 0.50' : '');
     if (!ceiling.value && limit === undefined) ceiling.setCustomValidity('Wait for the price, or set a ceiling.');
     if (!form.reportValidity()) return;
-    pending.set({ key: randomKey(), session: session(), body: { modelId: model.modelId, inputsJson: inputsJson(), labels: labelsFrom(labels.value), maxCostCents: String(limit) } });
+    const expireTime = expires.value ? new Date(Date.now() + expires.value * 60_000).toISOString() : undefined;
+    pending.set({ key: randomKey(), session: session(), body: { modelId: model.modelId, inputsJson: inputsJson(), labels: labelsFrom(labels.value), maxCostCents: String(limit), expireTime } });
     send();
   } },
   h('div.inputs', {}, models, about, fieldset),
   h('aside.panel', { 'aria-label': 'Price and order' },
     h('h2', {}, 'Price'), price, afford,
-    h('div.field', {}, h('label', { for: 'ceiling' }, 'Ceiling in euros'), ceiling, h('p.note', { id: 'ceiling-note' }, 'The order is rejected if it costs more.')),
-    h('div.field', {}, h('label', { for: 'labels' }, 'Labels'), labels),
-    submit, outcome));
+    terms.map((term) => term.element), submit, outcome));
 
   pages('/v1/models', {}, 'models').then((all) => {
     if (!all.length) return models.append(h('p.hint', {}, 'There is no model that you may order from.'));

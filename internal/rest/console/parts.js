@@ -21,7 +21,7 @@ export const say = (text) => { $('#said').textContent = text; };
 const euro = new Intl.NumberFormat('en-IE', { style: 'currency', currency: 'EUR' });
 export const money = (cents) => (cents === undefined || cents === null ? '–' : euro.format(Number(cents) / 100));
 // cents returns the cents of a typed amount in euros, or undefined.
-export const cents = (typed) => (/^\d+([.,]\d{1,2})?$/.test(typed.trim()) ? Math.round(parseFloat(typed.replace(',', '.')) * 100) : undefined);
+export const cents = (typed) => (/^\d{1,9}([.,]\d{1,2})?$/.test(typed.trim()) ? Math.round(parseFloat(typed.replace(',', '.')) * 100) : undefined);
 
 const clock = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
 export const at = (time) => h('time', { datetime: time, title: time }, clock.format(new Date(time)));
@@ -56,8 +56,11 @@ const metadataText = {
 };
 const outcomes = { not_placed: 'Nothing was ordered.', not_placed_by_this_call: 'This call ordered nothing.' }; // the order form explains the others
 
-// plainText returns the message of an error with times in the caller's time zone.
-const plainText = ({ message }) => message.replace(/\d{4}-\d\d-\d\dT[\d:]+Z/g, (time) => clock.format(new Date(time)));
+// plainText returns the message of an error with the labels of the order form, and with times in the caller's time zone.
+export const plainText = ({ reason, message, metadata: m }) => (reason === 'PRICE_ABOVE_LIMIT'
+  ? `The price of ${money(m.price_cents)} exceeds the ceiling of ${money(m.max_cost_cents)}.`
+  : message.replace(/^maxCostCents/, 'Ceiling').replace(/^expireTime/, 'Expires after').replace('expire_time', 'expiry')
+    .replace(/\d{4}-\d\d-\d\dT[\d:]+Z/g, (time) => clock.format(new Date(time))));
 
 // problemBox describes an error with its message, reason, details and, if a retry makes sense, a button.
 export function problemBox(problem, retry) {
