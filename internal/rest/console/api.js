@@ -27,8 +27,6 @@ export class Failure extends Error {
     this.requestId = detail('RequestInfo').requestId ?? trace;
   }
 
-  get unauthenticated() { return this.http === 401; }
-
   // Whether a retry of the same stream would fail too, according to the rules of WatchGeneration.
   get permanent() { return [400, 401, 402, 403, 404, 405, 412].includes(this.http); }
 }
@@ -39,7 +37,7 @@ const traceOf = (response) => response.headers.get('traceparent')?.split('-')[1]
 
 // announced returns a failure. If the token was rejected, it also reports the end of the sign-in.
 function announced(failure) {
-  if (failure.unauthenticated) document.dispatchEvent(new CustomEvent('signedout', { detail: failure }));
+  if (failure.http === 401) document.dispatchEvent(new CustomEvent('signedout', { detail: failure }));
   return failure;
 }
 

@@ -34,7 +34,6 @@ function open() {
   $('#main').replaceChildren(view(signal, (state) => signal.aborted || live(state), decodeURIComponent(rest.join('/'))));
   ($('#main h1') ?? $('#main')).focus({ preventScroll: true });
   scrollTo(0, 0);
-  return undefined;
 }
 
 // signIn asks for the token and checks it with a call that is free of charge.

@@ -68,7 +68,7 @@ function timeline(g, seen, remaining) {
     .filter(([name, time]) => time || (name === 'finished' && !g.terminal));
   return h('ol.timeline', {}, steps.map(([name, time], n) => h(time ? 'li.done' : 'li', {},
     h('b', {}, name), time ? at(time) : h('span', {}, remaining === undefined ? 'not yet' : `typically ${duration(remaining * 1000)} more`),
-    n > 0 && time && steps[n - 1][1] && h('span.soft', {}, `after ${duration(new Date(time) - new Date(steps[n - 1][1]))}`))));
+    n > 0 && time && steps[n - 1][1] && h('span.note', {}, `after ${duration(new Date(time) - new Date(steps[n - 1][1]))}`))));
 }
 
 const row = (name, ...values) => [h('dt', {}, name), h('dd', { dir: 'auto' }, ...values)];
@@ -112,16 +112,13 @@ export function render(signal, live, id) {
     if (name === 'update' || left) draw();
   };
   const path = () => `/v1/generations/${encodeURIComponent(id)}:watch?until=WATCH_UNTIL_SETTLED&heartbeatInterval=2s&knownEtag=${encodeURIComponent(g.etag)}`;
-  const open = async () => {
-    try {
-      ({ generation: g, trace } = await call(`/v1/generations/${encodeURIComponent(id)}`, { signal }));
-      draw();
-      await watch(path, signal, received, live);
-      live();
-    } catch (problem) {
-      if (!signal.aborted) view.replaceChildren(h('h1', { tabIndex: -1 }, 'Render'), problemBox(problem, open));
-    }
+  const follow = async () => {
+    ({ generation: g, trace } = await call(`/v1/generations/${encodeURIComponent(id)}`, { signal }));
+    draw();
+    await watch(path, signal, received, live);
+    live();
   };
+  const open = () => follow().catch((problem) => signal.aborted || view.replaceChildren(h('h1', { tabIndex: -1 }, 'Render'), problemBox(problem, open)));
   open();
   return view;
 }
