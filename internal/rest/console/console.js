@@ -2,11 +2,11 @@
 import { call, token } from './api.js';
 import { $, h, problemBox } from './parts.js';
 import { gallery } from './gallery.js';
-import { order } from './order.js';
+import { again, order } from './order.js';
 import { render } from './render.js';
 import { money } from './money.js';
 
-const views = { gallery: [gallery, 'Gallery'], order: [order, 'Order'], render: [render, 'Render'], money: [money, 'Money'] };
+const views = { gallery: [gallery, 'Gallery'], order: [order, 'Order'], again: [again, 'Order'], render: [render, 'Render'], money: [money, 'Money'] };
 let current = new AbortController(); // aborts the calls and streams of the current view
 
 // live shows the condition of the view's event stream: "live", an error, or nothing if the view has none.

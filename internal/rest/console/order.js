@@ -53,34 +53,35 @@ function framed(path, id, name, control, note, required = false) {
   return { path, element, fail };
 }
 
-// field creates the control for an input field. Its json method returns the value, or undefined for an empty or default value.
-function field(f, changed) {
+// field creates the control for an input field, which begins with a given value or the default. Its json method returns the value, or undefined for an empty or default value.
+function field(f, changed, given) {
   const id = `input-${f.name}`;
   const name = f.displayName || f.name;
   const kind = f.type.replace('INPUT_FIELD_TYPE_', '');
   const number = kind === 'INTEGER' || kind === 'NUMBER';
   const fallback = f.defaultValue;
+  const first = given === undefined || (f.allowedValues.length && !f.allowedValues.includes(given)) ? fallback : given;
   const attributes = { id, name: f.name, required: f.required === true, 'aria-describedby': `${id}-note`, oninput: changed };
   let control, read;
   if (f.allowedValues.length) {
     const values = f.allowedValues.map((v) => [JSON.stringify(v), String(v)]);
-    let value = fallback === undefined ? (f.required ? values[0][0] : '') : JSON.stringify(fallback);
+    let value = first === undefined ? (f.required ? values[0][0] : '') : JSON.stringify(first);
     const short = values.length < 7 && values.map(([, text]) => text).join('').length < 32;
     if (fallback === undefined && !f.required) values.unshift(['', 'none']);
     const choose = (v) => { value = v; changed(); };
     control = short ? choice(name, values, value, choose, id) : select(values, value, { ...attributes, oninput: (e) => choose(e.target.value) });
     read = () => value || undefined;
   } else if (kind === 'BOOLEAN') {
-    control = h('input', { ...attributes, required: false, type: 'checkbox', checked: fallback === true });
+    control = h('input', { ...attributes, required: false, type: 'checkbox', checked: first === true });
     read = () => String(control.checked);
   } else if (number) {
     const step = kind === 'INTEGER' ? '1' : 'any';
     const limits = { step, min: String(f.minimum ?? ''), max: String(f.maximum ?? '') };
-    const typed = h('input', { ...attributes, ...limits, type: 'number', value: String(fallback ?? '') });
+    const typed = h('input', { ...attributes, ...limits, type: 'number', value: String(first ?? '') });
     control = typed;
     if (f.maximum - f.minimum <= 1e4) {
       const span = f.maximum - f.minimum;
-      const slider = h('input', { ...limits, type: 'range', step: kind === 'INTEGER' ? '1' : String(span / 100), 'aria-label': name, value: String(fallback ?? f.minimum) });
+      const slider = h('input', { ...limits, type: 'range', step: kind === 'INTEGER' ? '1' : String(span / 100), 'aria-label': name, value: String(first ?? f.minimum) });
       slider.oninput = () => { typed.value = Number(Number(slider.value).toFixed(4)); changed(); };
       typed.oninput = () => { slider.value = typed.value; changed(); };
       control = h('div.ranged', {}, slider, typed);
@@ -88,10 +89,10 @@ function field(f, changed) {
     read = () => (typed.value === '' ? undefined : plain.test(typed.value) ? typed.value : String(Number(typed.value)));
   } else if (kind === 'STRING') {
     const long = f.name === 'prompt' || (f.upstreamFields?.maxLength ?? 0) > 200;
-    control = long ? h('textarea', { ...attributes, rows: 4, dir: 'auto' }, String(fallback ?? '')) : h('input', { ...attributes, value: String(fallback ?? ''), dir: 'auto' });
+    control = long ? h('textarea', { ...attributes, rows: 4, dir: 'auto' }, String(first ?? '')) : h('input', { ...attributes, value: String(first ?? ''), dir: 'auto' });
     read = () => (control.value === '' ? undefined : JSON.stringify(control.value));
   } else { // an object, a list, or a type that is newer than this page
-    control = h('textarea', { ...attributes, rows: 3, placeholder: 'JSON' }, fallback === undefined ? '' : JSON.stringify(fallback));
+    control = h('textarea', { ...attributes, rows: 3, placeholder: 'JSON' }, first === undefined ? '' : JSON.stringify(first));
     read = () => control.value.trim() || undefined;
   }
   const range = number && f.minimum !== undefined && f.maximum !== undefined && f.maximum < 1e9 && `${f.minimum} to ${f.maximum}.`;
@@ -103,9 +104,13 @@ function field(f, changed) {
 }
 
 // labelsFrom parses labels such as "project=spring, page=3".
-const labelsFrom = (text) => Object.fromEntries(text.split(',').map((l) => l.split('=').map((s) => s.trim())).filter(([name, value]) => name && value));
+const labelsFrom = (text) => Object.fromEntries(text.split(',').map((l) => l.split(/=(.*)/).map((s) => s.trim())).filter(([name, value]) => name && value));
 
-export function order(signal, live, wanted) {
+// again shows the order form with the model, the inputs and the labels of a render.
+export const again = (signal, live, id) => order(signal, live, '', call(`/v1/generations/${encodeURIComponent(id)}`, { signal }));
+
+// order shows the order form with a wanted model, or with the order of an earlier render, for which the call is still under way.
+export function order(signal, live, wanted, earlier) {
   const fieldset = h('div.fields', {});
   const about = h('p.note', {});
   const price = h('output.price', {}, '–');
@@ -121,7 +126,7 @@ export function order(signal, live, wanted) {
   const submit = h('button.primary', { type: 'submit' }, 'Order');
   const outcome = h('div.outcome', { 'aria-live': 'polite' });
   const models = h('div.field', {});
-  let model, fields = [], quoted, timer, asking;
+  let model, fields = [], quoted, timer, asking, like;
 
   const inputsJson = () => `{${fields.map((f) => [f.name, f.json()]).filter(([, v]) => v !== undefined).map(([n, v]) => `${JSON.stringify(n)}:${v}`).join(',')}}`;
   const explain = (problem) => {
@@ -166,7 +171,7 @@ export function order(signal, live, wanted) {
   const open = (id) => call(`/v1/models/${id}`, { signal }).then((answer) => {
     ({ model } = answer);
     about.textContent = model.description;
-    fields = model.inputFields.map((f) => field(f, quote));
+    fields = model.inputFields.map((f) => field(f, quote, id === like?.modelId ? like.inputs?.[f.name] : undefined));
     fieldset.replaceChildren(...fields.map((f) => f.element));
     quote();
   }).catch((problem) => signal.aborted || fieldset.replaceChildren(problemBox(problem, () => open(id))));
@@ -234,9 +239,11 @@ export function order(signal, live, wanted) {
     h('h2', {}, 'Price'), price, afford,
     terms.map((term) => term.element), submit, outcome));
 
-  pages('/v1/models', {}, 'models').then((all) => {
+  Promise.all([pages('/v1/models', {}, 'models'), earlier]).then(([all, answer]) => {
+    like = answer?.generation;
+    labels.value = Object.entries(like?.labels ?? {}).map((pair) => pair.join('=')).join(', ');
     if (!all.length) return models.append(h('p.hint', {}, 'There is no model that you may order from.'));
-    const selected = all.find((m) => m.modelId === wanted) ?? all[0];
+    const selected = all.find((m) => m.modelId === (like?.modelId ?? wanted)) ?? all[0];
     models.append(h('label', { for: 'model' }, 'Model'), select(all.map((m) => [m.modelId, m.displayName || m.modelId]), selected.modelId,
       { id: 'model', onchange: (e) => open(e.target.value) }));
     return open(selected.modelId);

@@ -87,7 +87,7 @@ export function render(signal, live, id) {
           h('p.meta', {}, badge(g.state), h(g.state === 'STATE_REFUNDED' ? 's' : 'strong', {}, money(g.costCents)), age(g.createTime)),
           h('div.steps', {}),
           h('div.actions', {}, g.state === 'STATE_SUCCEEDED' && h('button', { type: 'button', onclick: () => save(g).catch((p) => view.prepend(problemBox(p))) }, 'Download'),
-            h('a.button.quiet', { href: `#/order/${g.modelId}` }, 'Order from this model')),
+            h('a.button.quiet', { href: `#/again/${encodeURIComponent(id)}` }, 'Order again')),
           h('h2', {}, 'Inputs'),
           h('dl', {}, Object.entries(g.inputs ?? {}).map(([name, value]) => row(name, typeof value === 'string' ? value : JSON.stringify(value)))),
           h('h2', {}, 'Record'),
