@@ -82,7 +82,7 @@ export function render(signal, live, id) {
     if (shown !== g.etag) view.replaceChildren(
       h('p.crumb', {}, h('a', { href: '#/gallery' }, 'Gallery')),
       h('div.render', {},
-        h('figure.large', {}, preview(g, Infinity)),
+        h('figure.large', g.text ? { tabIndex: 0, role: 'region', 'aria-label': 'Text' } : {}, preview(g, Infinity)),
         h('aside.panel', {}, heading,
           h('p.meta', {}, badge(g.state), h(g.state === 'STATE_REFUNDED' ? 's' : 'strong', {}, money(g.costCents)), age(g.createTime)),
           h('div.steps', {}),
