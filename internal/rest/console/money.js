@@ -43,7 +43,8 @@ function chart(days, series, value, width) {
   const bar = Math.min(44, slot * 0.66);
   const every = Math.ceil(days.length / Math.floor((width - left) / 64));
   const lines = [];
-  for (let v = 0; v <= top; v += step) lines.push(svg('line', { x1: left, x2: width, y1: y(v), y2: y(v) }), svg('text', { x: left - 10, y: y(v) + 4, 'text-anchor': 'end' }, euros(v).replace('.00', '')));
+  const amount = (v) => (step % 100 ? euros(v) : euros(v).replace('.00', ''));
+  for (let v = 0; v <= top; v += step) lines.push(svg('line', { x1: left, x2: width, y1: y(v), y2: y(v) }), svg('text', { x: left - 10, y: y(v) + 4, 'text-anchor': 'end' }, amount(v)));
   const bars = days.map((day, n) => {
     let below = 0;
     const x = left + slot * n + (slot - bar) / 2;
@@ -54,7 +55,7 @@ function chart(days, series, value, width) {
       below += v;
       return rect;
     });
-    const named = n % every === 0 && svg('text', { x: x + bar / 2, y: height - 6, 'text-anchor': 'middle' }, new Date(day).toLocaleDateString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' }));
+    const named = (days.length - 1 - n) % every === 0 && svg('text', { x: Math.min(x + bar / 2, width - 22), y: height - 6, 'text-anchor': 'middle' }, new Date(day).toLocaleDateString('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' }));
     return [...parts.flat(), ...(named ? [named] : [])];
   });
   return svg('svg', { class: 'chart', width, height, viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': `Spending per day: ${euros(sum(totals, Number))} in ${days.length} days. The table below has the numbers.` }, lines, bars);
@@ -82,7 +83,7 @@ export function money(signal) {
   const figures = h('div.figures', {});
   const drawing = h('div.drawing', {});
   const numbers = h('div', {});
-  const label = h('input', { 'aria-label': 'Name of the label', placeholder: 'label, such as project', value: chosen.label, hidden: chosen.by !== 'LABEL', onchange: () => { chosen.label = label.value.trim(); load(); } });
+  const label = h('input', { 'aria-label': 'Name of the label', placeholder: 'Name of the label', value: chosen.label, hidden: chosen.by !== 'LABEL', onchange: () => { chosen.label = label.value.trim(); load(); } });
   let redraw = () => {};
   const resized = new ResizeObserver(() => redraw());
   resized.observe(drawing);
@@ -125,11 +126,17 @@ export function money(signal) {
     numbers.replaceChildren(h('div.title', {}, h('h2', {}, 'Numbers'), h('a.button.quiet', { href: url, download: `easel-usage-${days[0]}.csv` }, 'Download CSV')), table(all, chosen.by.toLowerCase()));
   };
 
+  // The groups of callers and owners appear only if an order has a caller or an owner. A server without callers has none.
+  const grouping = h('div', {});
+  pages('/v1/usage', { groupBy: ['USAGE_DIMENSION_CALLER', 'USAGE_DIMENSION_OWNER'] }, 'rows').catch(() => []).then((rows) => {
+    const groups = [['MODEL', 'Model'], ['CALLER', 'Caller'], ['OWNER', 'Owner'], ['LABEL', 'Label']].filter(([by]) => !['CALLER', 'OWNER'].includes(by) || rows.some((row) => row[memberOf[by]]));
+    grouping.append(choice('Grouped by', groups, chosen.by, (by) => { chosen.by = by; label.hidden = by !== 'LABEL'; load(); }));
+  });
   account();
   load();
   return h('section', {}, h('div.title', {}, h('h1', { tabIndex: -1 }, 'Money')), figures,
     h('div.title', {}, h('h2', {}, 'Spending per day'), h('div.filters', {},
-      choice('Grouped by', [['MODEL', 'Model'], ['CALLER', 'Caller'], ['OWNER', 'Owner'], ['LABEL', 'Label']], chosen.by, (by) => { chosen.by = by; label.hidden = by !== 'LABEL'; load(); }), label,
+      grouping, label,
       choice('Period', [['7', '7 days'], ['14', '14 days'], ['90', '90 days']], chosen.days, (days) => { chosen.days = days; load(); }))),
     drawing, numbers);
 }
