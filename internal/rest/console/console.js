@@ -54,7 +54,7 @@ function signIn(problem) {
   h('h1', {}, 'Sign in'),
   problem && problemBox(problem),
   h('div.field', {}, h('label', { for: 'token' }, 'Token or API key'), field,
-    h('p.note', { id: 'token-note' }, 'The operator of this server provides the token or key. The console keeps it until you close this tab.')),
+    h('p.note', { id: 'token-note' }, 'The operator of this server provides the token or key. ', h('code', {}, 'easel dev'), ' prints one. The console keeps it until you close this tab.')),
   h('button.primary', { type: 'submit' }, 'Sign in'));
   document.title = 'Sign in – Easel';
   $('#main').replaceChildren(form);
@@ -67,7 +67,7 @@ document.addEventListener('signedout', ({ detail }) => {
   open();
   signIn(detail);
 });
-$('#leave').addEventListener('click', () => { token.drop(); open(); });
+$('#leave').addEventListener('click', () => { token.drop(); history.replaceState(null, '', '#/gallery'); open(); });
 $('.skip').addEventListener('click', (event) => { event.preventDefault(); $('#main').focus(); });
 addEventListener('hashchange', open);
 open();

@@ -2,7 +2,9 @@
 import { call, pages } from './api.js';
 import { choice, duration, h, money as euros, problemBox } from './parts.js';
 
-const chosen = { days: '14', by: 'MODEL', label: '' }; // kept while the page is open
+const initial = { days: '14', by: 'MODEL', label: '' };
+const chosen = { ...initial }; // kept until another caller signs in
+document.addEventListener('signedin', () => Object.assign(chosen, initial));
 const memberOf = { MODEL: 'modelId', CALLER: 'caller', OWNER: 'owner', LABEL: 'labelValue' };
 const dayLength = 86_400_000;
 const maxSeries = 5;
