@@ -187,6 +187,35 @@ func TestTheConsoleOrdersWithAnAPIKey(t *testing.T) {
 	s.calm(b)
 }
 
+func TestTheConsoleOrdersARenderAgain(t *testing.T) {
+	t.Parallel()
+	s := openStudio(t, "--speed", "20")
+	b := s.signIn("ops", "light")
+	b.value(`void (location.hash = '#/order/studio/landscape')`)
+	b.write("prompt", promptInput, "a calm sea at dusk")
+	b.write("seed", `document.querySelector('#input-seed')`, "9007199254740993")
+	b.write("labels", `document.querySelector('#labels')`, "project=spring, note=a=b")
+	b.write("expiry", `document.querySelector('#expires')`, "30")
+	b.until("balance", `document.querySelector('.order').innerText.includes('€50.00 in the account')`)
+	b.press("button to order", orderButton)
+	b.until("balance after the order", `document.querySelector('.order').innerText.includes('€49.89 in the account')`)
+	b.press("link to the render", `document.querySelector('.outcome a')`)
+	b.until("command with all digits", `/inputsJson.*:9007199254740993}/.test(document.querySelector('pre')?.textContent)`)
+	if out, err := runShell(t, fmt.Sprint(b.value(`document.querySelector('pre').textContent`)), "EASEL_API_KEY=ops-token"); err != nil {
+		t.Errorf("curl: %v\n%s", err, out)
+	}
+	b.press("choice of Python", `[...document.querySelectorAll('.example label')].find(l => l.innerText === 'Python')`)
+	b.until("program with all digits", `document.querySelector('pre').textContent.includes('"seed": 9007199254740993}')`)
+	b.press("link to order again", `[...document.querySelectorAll('.actions a')].find(a => a.innerText === 'Order again')`)
+	b.until("the same inputs and labels", `document.querySelector('#input-seed')?.value === '9007199254740993' && document.querySelector('#labels').value.split(', ').sort().join() === 'note=a=b,project=spring' && `+promptInput+`.value === 'a calm sea at dusk'`)
+	b.until("price", `/€0\.\d\d/.test(document.querySelector('output.price').textContent)`)
+	b.write("ceiling", `document.querySelector('#ceiling')`, "0.01")
+	b.press("button to order", orderButton)
+	b.until("error at the ceiling", `document.querySelector('#ceiling-error').innerText === 'The price of €0.11 exceeds the ceiling of €0.01.'`)
+	b.until("order that was not placed", `document.querySelector('.problem').innerText.includes('Nothing was ordered.')`)
+	s.calm(b, "status of 400")
+}
+
 // sameOrder runs the curl and grpcurl commands that the console shows for a render, and parses the Python program. A
 // shell function replaces grpcurl.
 func (s *studio) sameOrder(b *browser) {
@@ -322,6 +351,8 @@ func TestTheConsoleShowsAnOperatorTheRendersOfAllOwners(t *testing.T) {
 	b.until("owner of a render", fmt.Sprintf(aCard, "printers")+`.querySelector('.owner').checkVisibility()`)
 	b.value(`(field => { field.value = 'print'; field.dispatchEvent(new Event('change')) })(` + owner + `)`)
 	b.until("renders of one owner", `document.querySelectorAll('.card').length === 1 && `+fmt.Sprintf(aCard, "printers"))
+	b.value(`void (location.hash = '#/money')`)
+	b.until("groups of callers and owners", `document.querySelector('.choice input[value=OWNER]')`)
 	b.press("button to sign out", `document.querySelector('#leave')`)
 	b.write("field for the token", `document.querySelector('#token')`, "poster-token")
 	b.press("button to sign in", `document.querySelector('.signin button')`)
@@ -412,6 +443,7 @@ func TestTheConsoleSaysWhyABudgetRefusesAnOrder(t *testing.T) {
 	b.press("button to order", orderButton)
 	b.until("reason", `document.querySelector('.problem')?.innerText.includes('BUDGET_EXCEEDED')`)
 	b.until("amounts", `/remaining €0\.05/.test(document.querySelector('.problem').innerText)`)
+	b.until("outcome", `document.querySelector('.problem').innerText.includes('Nothing was ordered.')`)
 	b.picture("console-refused")
 	if b.value(`sessionStorage.getItem('easel.order')`) != nil {
 		t.Error("an order that was not placed is still stored")
