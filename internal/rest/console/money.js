@@ -92,7 +92,7 @@ export function money(signal) {
   signal.addEventListener('abort', () => resized.disconnect());
 
   const account = () => call('/v1/account', { signal }).then(({ account: a }) => {
-    const balance = h('div.figure', {}, h('h2', {}, 'Balance'), h('p.price', {}, euros(a.balanceCents)), h('p.note', {}, 'The balance in the catalog, shared by all callers that use this API key.'));
+    const balance = h('div.figure', {}, h('h2', {}, 'Balance'), h('p.price', {}, euros(a.balanceCents)), h('p.note', {}, 'Shared by all callers that use this API key.'));
     figures.replaceChildren(...(a.balanceCents === undefined ? [] : [balance]), ...a.budgets.map(budget));
   }).catch((problem) => signal.aborted || figures.replaceChildren(problemBox(problem, account)));
 

@@ -119,9 +119,9 @@ export function order(signal, live, wanted, earlier) {
   const labels = h('input', { id: 'labels', placeholder: 'project=spring', dir: 'auto', title: 'Labels such as project=spring, page=3', pattern: '( *[a-z][a-z0-9_.\\-]* *=[^,]+(,|$))*' });
   const expires = h('input', { id: 'expires', type: 'number', min: '1', max: '525600', placeholder: 'never', 'aria-describedby': 'expires-note' });
   const terms = [
-    framed('maxCostCents', 'ceiling', 'Ceiling in euros', ceiling, 'The order is rejected if it costs more.'),
+    framed('maxCostCents', 'ceiling', 'Ceiling in euros', ceiling, 'Rejected if it costs more.'),
     framed('labels', 'labels', 'Labels', labels, ''),
-    framed('expireTime', 'expires', 'Expires after, in minutes', expires, 'After this time, the order is no longer sent.'),
+    framed('expireTime', 'expires', 'Expires after, in minutes', expires, 'Not sent after this time.'),
   ];
   const submit = h('button.primary', { type: 'submit' }, 'Order');
   const outcome = h('div.outcome', { 'aria-live': 'polite' });
