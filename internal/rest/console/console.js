@@ -27,11 +27,11 @@ function open() {
   $('nav').hidden = $('#leave').hidden = !signedIn;
   if (!signedIn) return signIn();
   const [, name, ...rest] = location.hash.split('/');
-  const [view, title] = views[name] ?? views.gallery;
+  const [view, title] = Object.hasOwn(views, name ?? '') ? views[name] : views.gallery;
   const { signal } = current;
   document.title = `${title} – Easel`;
   for (const link of document.querySelectorAll('nav a')) link.ariaCurrent = link.textContent === title ? 'page' : null;
-  $('#main').replaceChildren(view(signal, (state) => signal.aborted || live(state), decodeURIComponent(rest.join('/'))));
+  $('#main').replaceChildren(view(signal, (state) => signal.aborted || live(state), decodeURIComponent(rest.join('/').replace(/%(?![0-9a-f]{2})/gi, '%25'))));
   ($('#main h1') ?? $('#main')).focus({ preventScroll: true });
   scrollTo(0, 0);
 }

@@ -168,7 +168,7 @@ export function order(signal, live, wanted, earlier) {
     timer = setTimeout(refresh, 350);
   };
 
-  const open = (id) => call(`/v1/models/${id}`, { signal }).then((answer) => {
+  const open = (id) => call(`/v1/models/${encodeURI(id).replace(/[?#]/g, encodeURIComponent)}`, { signal }).then((answer) => {
     ({ model } = answer);
     about.textContent = model.description;
     fields = model.inputFields.map((f) => field(f, quote, id === like?.modelId ? like.inputs?.[f.name] : undefined));

@@ -17,7 +17,7 @@ function python(value) {
   if (JSON.isRawJSON(value)) return value.rawJSON;
   if (Array.isArray(value)) return `[${value.map(python).join(', ')}]`;
   if (value && typeof value === 'object') return `{${Object.entries(value).map(([k, v]) => `${JSON.stringify(k)}: ${python(v)}`).join(', ')}}`;
-  return { true: 'True', false: 'False', null: 'None' }[String(value)] ?? JSON.stringify(value);
+  return typeof value === 'string' ? JSON.stringify(value) : { true: 'True', false: 'False', null: 'None' }[value] ?? String(value);
 }
 
 const programs = {
@@ -45,7 +45,7 @@ function example(g) {
   const section = h('section.example', { hidden: true, 'aria-label': 'The same order as a program' },
     h('div.title', {}, h('h2', {}, 'The same order'), choice('Language', Object.keys(programs).map((p) => [p, p]), name, (to) => { name = to; show(); }), copyButton(() => code.textContent)),
     h('pre', { tabIndex: 0 }, code));
-  call(`/v1/models/${g.modelId}`).then(({ model }) => {
+  call(`/v1/models/${encodeURI(g.modelId).replace(/[?#]/g, encodeURIComponent)}`).then(({ model }) => {
     inputs = exact(g.inputs ?? {}, model);
     const large = Object.values(inputs).some(JSON.isRawJSON); // only inputsJson may contain such a number
     order = { modelId: g.modelId, ...(large ? { inputsJson: JSON.stringify(inputs) } : { inputs }), labels: g.labels, idempotencyKey: randomKey() };
