@@ -5,7 +5,10 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"time"
+
+	"github.com/alecthomas/kong"
 
 	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -17,11 +20,33 @@ type generateCmd struct {
 	inputFlags
 	IdempotencyKey string            `placeholder:"KEY" help:"Your name for this order. To continue after a crash, send the order again with the same name: within 12 hours and under the same API key, it is not charged twice. Default: a new key, which is printed before the order is sent."`
 	MaxCost        Amount            `placeholder:"AMOUNT" help:"Maximum price: 0.50 (euros) or 50c (cents)."`
-	Expire         *time.Duration    `placeholder:"TIME" help:"Time after which the order is not sent to the catalog, such as 10m. If the order was not sent by then, it is not placed."`
+	Expire         expiry            `placeholder:"TIME" help:"Time after which the order is not sent to the catalog: a duration such as 10m, or a time (RFC 3339). If the order was not sent by then, it is not placed."`
 	Label          map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Label of the order, for lists and reports. Labels are never sent to the catalog. Repeat the flag for several labels."`
 	Watch          bool              `help:"Wait until the render is finished, and print each state change."`
 	Out            string            `placeholder:"FILE|DIR|-" help:"File or directory for the finished result; - is standard output. Implies --watch."`
 	Force          bool              `help:"Let --out overwrite an existing file."`
+}
+
+// expiry is the time after which an order is not sent.
+type expiry struct{ time.Time }
+
+// Decode parses a duration from now or an RFC 3339 time, which must be in the future. It also accepts a value that begins with -,
+// which the parser would otherwise treat as a flag, so that the error for a negative duration explains the value.
+func (e *expiry) Decode(line *kong.DecodeContext) (err error) {
+	token := line.Scan.Pop()
+	if token.IsEOL() {
+		return errors.New("needs a value")
+	}
+	text := token.String()
+	if d, failed := time.ParseDuration(text); failed == nil {
+		e.Time = time.Now().Add(d)
+	} else {
+		e.Time, err = time.Parse(time.RFC3339, text)
+	}
+	if err != nil || !e.After(time.Now()) {
+		return fmt.Errorf("%q must be a duration such as 10m or 2h30m, or a time such as 2027-01-31T12:00:00Z, and in the future", text)
+	}
+	return nil
 }
 
 // Faults returns the problems with the flags.
@@ -62,10 +87,7 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 		s.remark("idempotency_key", key, "idempotency key "+key+" (after a crash, pass it as --idempotency-key)")
 	}
 	defer time.AfterFunc(waitingAfter, func() { s.aside("no response to the order yet; waiting") }).Stop()
-	order := easel.Order{Model: c.Model, InputsJSON: inputs, Key: key, MaxCostCents: c.MaxCost.Cents, Labels: c.Label}
-	if c.Expire != nil {
-		order.Expire = time.Now().Add(*c.Expire)
-	}
+	order := easel.Order{Model: c.Model, InputsJSON: inputs, Key: key, MaxCostCents: c.MaxCost.Cents, Expire: c.Expire.Time, Labels: c.Label}
 	placed, err := s.Order(ctx, order, easel.Timeout(cmp.Or(c.Timeout, orderLimit)))
 	if err != nil {
 		outcome := easel.OutcomeUnknown

@@ -98,15 +98,31 @@ func TestAnOrderCarriesTheKeyThatItIsGiven(t *testing.T) {
 
 func TestAnOrderExpiresAfterTheGivenTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o, began := &orders{}, time.Now()
-		got := easelRun(t.Context(), o.serve(t), "generate", "studio/any", "--idempotency-key", "mine", "--expire", "10m")
-		if got.exit != ExitOK || len(o.got) != 1 {
-			t.Fatalf("exit %d, orders %v", got.exit, o.got)
-		}
-		if left := o.got[0].GetExpireTime().AsTime().Sub(began); left < 10*time.Minute || left > 11*time.Minute {
-			t.Errorf("the order expires after %v", left)
+		for _, expire := range []string{"10m", "0h10m", time.Now().Add(10 * time.Minute).Format(time.RFC3339)} {
+			o, began := &orders{}, time.Now()
+			got := easelRun(t.Context(), o.serve(t), "generate", "studio/any", "--idempotency-key", "mine", "--expire", expire)
+			if got.exit != ExitOK || len(o.got) != 1 {
+				t.Fatalf("%s: exit %d, orders %v\n%s", expire, got.exit, o.got, got.stderr)
+			}
+			if left := o.got[0].GetExpireTime().AsTime().Sub(began); left < 9*time.Minute || left > 11*time.Minute {
+				t.Errorf("%s: the order expires after %v", expire, left)
+			}
 		}
 	})
+}
+
+func TestAnInvalidExpireTimeIsRejectedBeforeAKeyIsPrinted(t *testing.T) {
+	for _, words := range []string{"-1s", "0s", "=-1s", "=", "tomorrow", "10", "1d", "2020-01-31T12:00:00Z", "2027-01-31", "--watch"} {
+		o, flag := &orders{}, []string{"--expire", words}
+		if strings.HasPrefix(words, "=") {
+			flag = []string{"--expire" + words}
+		}
+		got := easelRun(t.Context(), o.serve(t), append([]string{"generate", "studio/any"}, flag...)...)
+		want := "easel: --expire: \"" + strings.TrimPrefix(words, "=") + "\" must be a duration such as 10m or 2h30m, or a time such as 2027-01-31T12:00:00Z, and in the future\n"
+		if got.exit != ExitUsage || len(o.got) != 0 || linesOf(got.stderr)[0]+"\n" != want {
+			t.Errorf("%s: exit %d after %d orders\n%s", words, got.exit, len(o.got), got.stderr)
+		}
+	}
 }
 
 func TestAnOrderThatStaysUnclearSaysHowToGoOn(t *testing.T) {
