@@ -116,8 +116,17 @@ func (c *generateCmd) prepare(ctx context.Context, s *session) (inputs string, e
 const (
 	nothingOrdered = "Nothing was ordered."
 	nothingSent    = "Nothing was sent now. An earlier order under this --idempotency-key may exist."
-	neverResent    = "The order may exist. Check the orders and payments of the account before you order again."
 )
+
+// expiredUnderKey returns the hint for an expired order that this call did not place.
+func expiredUnderKey(key string) string {
+	return nothingSent + " Run the command again with --idempotency-key " + terminal.ShellQuote(key) + " and a later --expire."
+}
+
+// neverResent returns the hint for an order that may exist and is no longer sent.
+func neverResent(key string) string {
+	return "The order with the idempotency key " + terminal.ShellQuote(key) + " may exist and may be charged. An operator can find it with 'easel orders list --unknown', and settle it with 'easel orders resolve'. Do not order again under a different key."
+}
 
 // mayBeOrdered returns the hint for an order that may exist.
 func mayBeOrdered(key string) string {
@@ -127,14 +136,17 @@ func mayBeOrdered(key string) string {
 // advised adds a hint about an order's outcome to the order's error. It keeps the error's own hint only if there is no order.
 // Otherwise, that hint could lead to a second order.
 func (c *generateCmd) advised(err error, key string, outcome easel.Outcome) error {
-	unknown, expired := (*easel.OutcomeUnknownError)(nil), (*easel.OrderExpiredError)(nil)
+	unknown := (*easel.OutcomeUnknownError)(nil)
+	isExpired := errors.As(err, new(*easel.OrderExpiredError))
 	switch {
 	case outcome == easel.OutcomeNotPlaced, outcome == easel.OutcomeNotPlacedByThisCall && c.IdempotencyKey == "":
 		return &Problem{Err: err, Cure: nothingOrdered, keepCure: true}
+	case outcome == easel.OutcomeNotPlacedByThisCall && isExpired:
+		return &Problem{Err: err, Cure: expiredUnderKey(key)}
 	case outcome == easel.OutcomeNotPlacedByThisCall:
 		return &Problem{Err: err, Cure: nothingSent}
-	case errors.As(err, &unknown) && unknown.RetryAfter == 0, errors.As(err, &expired):
-		return &Problem{Err: err, Cure: neverResent}
+	case errors.As(err, &unknown) && unknown.RetryAfter == 0, isExpired:
+		return &Problem{Err: err, Cure: neverResent(key)}
 	}
 	return &Problem{Err: err, Cure: mayBeOrdered(key)}
 }

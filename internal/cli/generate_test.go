@@ -196,8 +196,9 @@ func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // fault A10
 		"no money, under an older key":        {[]error{refused}, nil, "Send it again with --idempotency-key mine"},
 		"the API key, under an older key":     {[]error{failing(codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED")}, nil, "Send it again with --idempotency-key mine"},
 		"the cap, under an older key":         {[]error{failing(codes.ResourceExhausted, "API_KEY_DAILY_CAP")}, nil, "Send it again with --idempotency-key mine"},
-		"too late to be sent again":           {[]error{failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN")}, nil, neverResent},
-		"expired after an attempt":            {[]error{failing(codes.FailedPrecondition, "ORDER_EXPIRED")}, nil, neverResent},
+		"too late to be sent again":           {[]error{failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN")}, nil, neverResent("mine")},
+		"expired after an attempt":            {[]error{failing(codes.FailedPrecondition, "ORDER_EXPIRED")}, nil, neverResent("mine")},
+		"expired, under an older key":         {[]error{unsent(codes.FailedPrecondition, "ORDER_EXPIRED")}, nil, nothingSent + " Run the command again with --idempotency-key mine and a later --expire."},
 		"above the limit, under an older key": {[]error{unsent(codes.FailedPrecondition, "PRICE_ABOVE_LIMIT")}, nil, nothingSent},
 		"another order, under an older key":   {[]error{unsent(codes.AlreadyExists, "IDEMPOTENCY_KEY_REUSED")}, nil, nothingSent},
 		"a wrong input, under an older key":   {nil, []string{"seed=many"}, nothingSent},
@@ -214,6 +215,15 @@ func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // fault A10
 					t.Errorf("%s: the output has %q:\n%s%s", name, wrong, got.stdout, got.stderr)
 				}
 			}
+		}
+	}
+}
+
+func TestAnExpiredOrderThatWasNotPlacedCanBeOrderedAgain(t *testing.T) {
+	for _, err := range []error{notPlaced(codes.FailedPrecondition, "ORDER_EXPIRED"), unsent(codes.FailedPrecondition, "ORDER_EXPIRED")} {
+		got := easelRun(t.Context(), (&orders{errors: []error{err}}).serve(t), "generate", "studio/any")
+		if !strings.Contains(got.stderr, "       Nothing was ordered. Order again with a later --expire, or without it.\n") {
+			t.Errorf("printed\n%s", got.stderr)
 		}
 	}
 }
