@@ -6,6 +6,7 @@ import (
 	_ "embed" // exit-codes.txt
 	"errors"
 	"io"
+	"maps"
 	"strings"
 	"time"
 
@@ -88,13 +89,21 @@ func baseOf(err error) *easel.Error {
 	return e
 }
 
-// detailsOf returns the details of the server's error, without its message.
+// detailsOf returns the details of the server's error, without its message. The outcome of an order is the outcome over all
+// attempts.
 func detailsOf(e *easel.Error) (f failure) {
 	if e == nil {
 		return f
 	}
 	f.Code, f.Reason, f.Resource, f.RequestID, f.Metadata = codeName(e.Code), e.Reason, e.Resource, e.RequestID, e.Metadata
 	f.RetryDelaySeconds = e.RetryAfter.Seconds()
+	if e.OrderOutcome != "" { // the last response has the outcome of its own attempt only
+		f.Metadata = maps.Clone(e.Metadata)
+		if f.Metadata == nil {
+			f.Metadata = map[string]string{}
+		}
+		f.Metadata["order_outcome"] = string(e.OrderOutcome)
+	}
 	for _, v := range e.FieldViolations {
 		f.Fields = append(f.Fields, badField(v))
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -225,6 +226,30 @@ func TestAnExpiredOrderThatWasNotPlacedCanBeOrderedAgain(t *testing.T) {
 		if !strings.Contains(got.stderr, "       Nothing was ordered. Order again with a later --expire, or without it.\n") {
 			t.Errorf("printed\n%s", got.stderr)
 		}
+	}
+}
+
+func TestAnErrorAsJSONHasTheOutcomeOverAllAttempts(t *testing.T) {
+	unknown := failing(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", retryAfter(time.Second))
+	for name, test := range map[string]struct {
+		errors []error
+		want   string
+	}{
+		"an earlier attempt may have placed it": {[]error{unknown, unsent(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")}, "unknown"},
+		"the ledger knows of all attempts":      {[]error{unknown, notPlaced(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")}, "not_placed"},
+		"an error without details":              {[]error{status.Error(codes.InvalidArgument, "it failed")}, "unknown"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			got := easelRun(t.Context(), (&orders{errors: test.errors}).serve(t), "generate", "studio/any", "-o", "json")
+			var printed struct{ Error failure }
+			lines := linesOf(got.stderr)
+			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &printed); err != nil {
+				t.Fatal(err)
+			}
+			if e := printed.Error; e.Metadata["order_outcome"] != test.want || strings.Contains(e.Cure, nothingOrdered) != (test.want == "not_placed") {
+				t.Errorf("%s: printed %s", name, got.stderr)
+			}
+		})
 	}
 }
 
