@@ -26,8 +26,8 @@ type (
 	InsufficientBalanceError struct{ *base }
 	// PriceAboveLimitError reports that an order's price exceeds its MaxCostCents.
 	PriceAboveLimitError struct{ *base }
-	// BudgetExceededError reports that a team's budget does not cover the price. Until ResetTime, the team can spend
-	// RemainingCents.
+	// BudgetExceededError reports that the budget of a team or of a label value does not cover the price. Until ResetTime, the
+	// budget allows RemainingCents. If it is the budget of a label value, LabelName and LabelValue are set.
 	BudgetExceededError struct{ *base }
 	// OrderExpiredError reports that an order's Expire has passed. If its OrderOutcome is OutcomeUnknown, the order may exist.
 	OrderExpiredError struct{ *base }

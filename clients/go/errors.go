@@ -36,6 +36,8 @@ type Error struct {
 	RetryAfter      time.Duration // delay that the server requests before a retry; zero if it requests none
 	ResetTime       time.Time     // time when the exceeded budget is reset; zero for other errors
 	RemainingCents  *int64        // remaining amount of the exceeded budget; nil for other errors
+	LabelName       string        // name of the label whose budget is exceeded; empty for other budgets and errors
+	LabelValue      string        // value of the label whose budget is exceeded
 	FieldViolations []FieldViolation
 	Resource        string            // ID of the render or model that was not found
 	RequestID       string            // ID of the call in the server's log
@@ -165,6 +167,7 @@ func (e *Error) readInfo(info *errdetails.ErrorInfo) {
 	e.Reason, e.Metadata = info.GetReason(), info.GetMetadata()
 	e.OrderOutcome = Outcome(e.Metadata["order_outcome"])
 	e.ResetTime, _ = time.Parse(time.RFC3339, e.Metadata["reset_time"])
+	e.LabelName, e.LabelValue = e.Metadata["label_name"], e.Metadata["label_value"]
 	if cents, err := strconv.ParseInt(e.Metadata["remaining_cents"], 10, 64); err == nil {
 		e.RemainingCents = &cents
 	}

@@ -29,13 +29,13 @@ func refused(t *testing.T, err error) (found error) {
 
 func TestBudgetErrorHasRemainingCentsAndResetTime(t *testing.T) {
 	err := fmt.Errorf("as callers do: %w", refused(t, failedWith(codes.ResourceExhausted, "BUDGET_EXCEEDED", map[string]string{
-		"remaining_cents": "7", "reset_time": "2026-12-01T00:00:00Z", "order_outcome": "not_placed",
+		"remaining_cents": "7", "reset_time": "2026-12-01T00:00:00Z", "order_outcome": "not_placed", "label_name": "project", "label_value": "apollo",
 	}, 0)))
 	budget, base := (*easel.BudgetExceededError)(nil), (*easel.Error)(nil)
 	if !errors.As(err, &budget) || !errors.As(err, &base) || base.RemainingCents != budget.RemainingCents {
 		t.Fatalf("the error is %v", err)
 	}
-	if *budget.RemainingCents != 7 || !budget.ResetTime.Equal(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)) || budget.OrderOutcome != easel.OutcomeNotPlaced {
+	if *budget.RemainingCents != 7 || !budget.ResetTime.Equal(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)) || budget.OrderOutcome != easel.OutcomeNotPlaced || budget.LabelName != "project" || budget.LabelValue != "apollo" {
 		t.Errorf("the error has %+v", base)
 	}
 	if easel.IsRetryable(err) || status.Code(err) != codes.ResourceExhausted {

@@ -1038,13 +1038,15 @@ class ErrorTest(unittest.TestCase):
             self.assertEqual((easel.NotFound, ()), (type(error), error.details))
 
     def test_fields_have_types(self) -> None:
-        error = self.fail(reason="BUDGET_EXCEEDED", window="day", price_cents="7", remaining_cents="5", reset_time="2026-11-27T00:00:00Z")
+        error = self.fail(reason="BUDGET_EXCEEDED", window="day", price_cents="7", remaining_cents="5", reset_time="2026-11-27T00:00:00Z", label_name="project", label_value="apollo")
         assert isinstance(error, easel.BudgetExceeded)
         self.assertEqual((7, 5, "day"), (error.price_cents, error.remaining_cents, error.window))
+        self.assertEqual(("project", "apollo"), (error.label_name, error.label_value))
         self.assertEqual(datetime(2026, 11, 27, tzinfo=timezone.utc), error.reset_time)
         error = self.fail(reason="BUDGET_EXCEEDED", price_cents="many", reset_time="soon")
         assert isinstance(error, easel.BudgetExceeded)
         self.assertEqual((None, None, None), (error.price_cents, error.remaining_cents, error.reset_time))
+        self.assertEqual(("", ""), (error.label_name, error.label_value))
         field = details_pb2.BadRequest(field_violations=[{"field": "model_id", "description": "unknown"}])
         self.assertEqual((("model_id", "unknown"),), easel.Error("it", details=[field]).field_violations)
 

@@ -82,11 +82,15 @@ export class InsufficientBalance extends EaselError {}
 export class PriceAboveLimit extends EaselError {
   readonly priceCents = this.cents("price_cents");
 }
-/** The team's budget does not cover the price. The budget is reset at resetTime. */
+/** The budget of the team or of a label value does not cover the price. The budget is reset at resetTime. */
 export class BudgetExceeded extends EaselError {
   readonly priceCents = this.cents("price_cents");
   readonly remainingCents = this.cents("remaining_cents");
   readonly window = this.metadata["window"] ?? "";
+  /** The name of the label whose budget is exceeded; empty for other budgets. */
+  readonly labelName = this.metadata["label_name"] ?? "";
+  /** The value of the label whose budget is exceeded; empty for other budgets. */
+  readonly labelValue = this.metadata["label_value"] ?? "";
   readonly resetTime = time(this.metadata["reset_time"]);
 }
 /** The order's expire time has passed, so the order is no longer sent. If orderOutcome is "unknown", the order may exist. */

@@ -399,11 +399,12 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
   }
 
   test("an error has its fields in types", async () => {
-    const more = { price_cents: "7", remaining_cents: "5", window: "day", reset_time: "2026-11-27T00:00:00Z" };
+    const more = { price_cents: "7", remaining_cents: "5", window: "day", reset_time: "2026-11-27T00:00:00Z", label_name: "project", label_value: "apollo" };
     const { easel } = play(failing(Code.ResourceExhausted, "BUDGET_EXCEEDED", undefined, "not_placed", more));
     const error = await easel.order(...order).catch((caught: unknown) => caught);
     assert.ok(error instanceof BudgetExceeded && error instanceof EaselError);
     assert.deepEqual([error.priceCents, error.remainingCents, error.window, error.resetTime], [7, 5, "day", new Date("2026-11-27")]);
+    assert.deepEqual([error.labelName, error.labelValue], ["project", "apollo"]);
     const field = { field: "model_id", description: "unknown" };
     const bad = new ConnectError("scripted", Code.InvalidArgument, undefined, [{ desc: BadRequestSchema, value: { fieldViolations: [field] } }]);
     const { fieldViolations } = (await play(() => Promise.reject(bad)).easel.order(...order).catch((caught: unknown) => caught)) as EaselError;

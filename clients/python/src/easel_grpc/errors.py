@@ -97,7 +97,7 @@ class PriceAboveLimit(Error):
 
 
 class BudgetExceeded(Error):
-    """The team's budget does not cover the price. The budget is reset at reset_time."""
+    """The budget of the team or of a label value does not cover the price. The budget is reset at reset_time."""
 
     @property
     def price_cents(self) -> int | None:
@@ -110,6 +110,16 @@ class BudgetExceeded(Error):
     @property
     def window(self) -> str:
         return self.metadata.get("window", "")
+
+    @property
+    def label_name(self) -> str:
+        """Returns the name of the label whose budget is exceeded, or an empty string for other budgets."""
+        return self.metadata.get("label_name", "")
+
+    @property
+    def label_value(self) -> str:
+        """Returns the value of the label whose budget is exceeded, or an empty string for other budgets."""
+        return self.metadata.get("label_value", "")
 
     @property
     def reset_time(self) -> datetime | None:

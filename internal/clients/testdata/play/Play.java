@@ -95,6 +95,7 @@ public final class Play {
         + " after=" + error.retryAfter().map(delay -> "" + delay.toSeconds()).orElse("-")
         + " remaining=" + (error.remainingCents().isPresent() ? error.remainingCents().getAsLong() : "-")
         + " reset=" + error.resetTime().map(Object::toString).orElse("-") + " fields=" + (fields.isEmpty() ? "-" : fields)
+        + error.labelName().map(name -> "\nlabel " + name + " " + error.labelValue().orElse("")).orElse("")
         + error.requestId().map(id -> "\nrequest " + id).orElse("")
         + (error instanceof TimeoutException out ? out.lastHeartbeat().map(last -> "\nlast " + last.lastError()).orElse("") : "");
   }

@@ -173,8 +173,11 @@ func failed(err error) string {
 	for _, violation := range e.FieldViolations {
 		fields = append(fields, violation.Field)
 	}
+	if e.LabelName != "" {
+		last = "\nlabel " + e.LabelName + " " + e.LabelValue
+	}
 	if e.RequestID != "" {
-		last = "\nrequest " + e.RequestID
+		last += "\nrequest " + e.RequestID
 	}
 	if out := (*easel.TimeoutError)(nil); errors.As(err, &out) && out.Heartbeat != nil {
 		last += "\nlast " + out.Heartbeat.LastError

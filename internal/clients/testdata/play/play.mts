@@ -25,6 +25,7 @@ function failed(error: unknown) {
     `failed ${error.name} ${error.reason || "-"} key=${error.key || "-"} outcome=${error.orderOutcome ?? "-"} retryable=${error.isRetryable}` +
       ` after=${after} remaining=${remainingCents ?? "-"} reset=${reset} fields=${fields}`,
   );
+  if (error instanceof BudgetExceeded && error.labelName) console.log("label", error.labelName, error.labelValue);
   if (error.requestId) console.log("request", error.requestId);
   if (error instanceof Timeout && error.heartbeat) console.log("last", error.heartbeat.lastError);
 }

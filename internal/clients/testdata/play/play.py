@@ -41,6 +41,8 @@ def fail(error: easel.Error) -> None:
         f"reset={budget.reset_time.isoformat().replace('+00:00', 'Z') if budget and budget.reset_time else '-'}",
         f"fields={','.join(one.field for one in error.field_violations) or '-'}",
     )
+    if budget and budget.label_name:
+        print("label", budget.label_name, budget.label_value)
     if error.request_id:
         print("request", error.request_id)
     if isinstance(error, easel.Timeout) and error.heartbeat:

@@ -310,6 +310,7 @@ final class EaselTest {
       equal("OF_A_NEWER_SERVER", error.reasonName());
       equal(Optional.of("request-1"), error.requestId());
       equal(List.of(Optional.empty(), Optional.empty(), OptionalLong.empty()), List.of(error.resetTime(), error.retryAfter(), error.remainingCents()));
+      equal(List.of(Optional.empty(), Optional.empty()), List.of(error.labelName(), error.labelValue()));
       fails(NotFoundException.class, () -> order(test.easel));
     }
   }

@@ -99,6 +99,16 @@ public class EaselException extends RuntimeException {
     return failure.cents("remaining_cents");
   }
 
+  /** Returns the name of the label whose budget is exceeded, or an empty value if the error is not about a label's budget. */
+  public Optional<String> labelName() {
+    return text(failure.metadata("label_name"));
+  }
+
+  /** Returns the value of the label whose budget is exceeded, or an empty value if the error is not about a label's budget. */
+  public Optional<String> labelValue() {
+    return text(failure.metadata("label_value"));
+  }
+
   /** Returns the price of the order if it exceeds a limit or a budget, or otherwise an empty value. */
   public OptionalLong priceCents() {
     return failure.cents("price_cents");
