@@ -58,8 +58,11 @@ func explain(ctx context.Context, err error) failure {
 	default:
 		byReason, byCode := remedies[e.Reason], remedies[f.Code]
 		f.ExitCode, f.Message, f.Cure = cmp.Or(byReason.exit, byCode.exit, ExitFailure), plainMessage(e.Message), byReason.cure
-		if e.Reason == "CREDENTIAL_MISSING" {
+		switch {
+		case e.Reason == "CREDENTIAL_MISSING":
 			f.Message = "no API key" // the server's message is for programs
+		case e.Reason == "BUDGET_EXCEEDED" && e.LabelName != "": // not in the account
+			f.Cure = "easel usage --by " + terminal.ShellQuote("label="+e.LabelName) + " shows the amount spent for each value of the label."
 		}
 		if f.Cure == "" && (e.Reason == "" || e.Code != codes.Unavailable) { // a server that sends a reason can be reached, so the code's hint does not apply
 			f.Cure = byCode.cure

@@ -64,6 +64,19 @@ func TestEveryKindOfErrorHasItsExitCode(t *testing.T) {
 	}
 }
 
+func TestAnExceededBudgetNamesTheCommandThatShowsIt(t *testing.T) {
+	for want, metadata := range map[string]map[string]string{
+		"easel account shows the budgets, and the times when they are reset.":                {"order_outcome": "not_placed"},
+		"easel usage --by label=project shows the amount spent for each value of the label.": {"order_outcome": "not_placed", "label_name": "project", "label_value": "apollo"},
+	} {
+		err := failingWith(codes.ResourceExhausted, &errdetails.ErrorInfo{Reason: "BUDGET_EXCEEDED", Domain: "easel", Metadata: metadata})
+		got := easelRun(t.Context(), (&orders{errors: []error{err}}).serve(t), "generate", "studio/any")
+		if got.exit != ExitMoney || !strings.Contains(got.stderr, "       Nothing was ordered. "+want+"\n") {
+			t.Errorf("exit %d\n%s", got.exit, got.stderr)
+		}
+	}
+}
+
 func TestAnErrorTellsEveryBadFieldAndWhenToRetry(t *testing.T) {
 	dial := (&scripted{get: func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error) {
 		return nil, failing(codes.InvalidArgument, "INVALID_REQUEST", retryAfter(3*time.Second), &errdetails.BadRequest{
