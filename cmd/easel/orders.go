@@ -132,6 +132,7 @@ func printOrder(console *terminal.Console, o admin.Order) {
 		{"leases", strconv.Itoa(o.Leases)},
 		{"last problem", o.Problem},
 		{"held", held},
+		{"expires", utc(o.ExpireTime)},
 		{"sent again until", utc(o.SentAgainUntil)},
 	}
 	for i := range fields {

@@ -36,7 +36,7 @@ func writeUnknown(t *testing.T, config ledger.Config, key string) (rotated, live
 	for _, secret := range []string{"an older API key", key} {
 		o, free, err := led.Write(t.Context(), ledger.Request{
 			Namespace: "studio", Owner: "studio", Caller: "poster-service", IdempotencyKey: secret, UpstreamKey: secret, ModelID: "studio/poster", Digest: "d",
-			APIKey: catalog.Shared(func() catalog.Secret { return catalog.NewSecret(secret) }).APIKeySum(), PriceCents: 11, Labels: map[string]string{"campaign": secret},
+			APIKey: catalog.Shared(func() catalog.Secret { return catalog.NewSecret(secret) }).APIKeySum(), PriceCents: 11, Labels: map[string]string{"campaign": secret}, ExpireTime: time.Now().Add(24 * time.Hour),
 		})
 		if err != nil || !free {
 			t.Fatal(free, err)
@@ -89,6 +89,8 @@ func TestAnOperatorResolvesWhatStaysUnknown(t *testing.T) { // fault T11
 	run(exitOK, "Nothing found", "list", "--reserved", "--owner", "shop")
 	run(exitNotFound, "no order, render or idempotency key ord_nowhere", "get", "ord_nowhere")
 	run(exitOK, "sent again until", "get", live)
+	run(exitOK, "expires           "+time.Now().UTC().Add(24*time.Hour).Format("2006"), "get", live)
+	run(exitOK, `"expire_time":"`, "get", live, "-o", "json")
 	run(exitUsage, "the order may still be sent again", "resolve", live, "--refused")
 	run(exitUsage, "no order, render or idempotency key ord_nowhere", "resolve", "ord_nowhere", "--refused")
 	run(exitUsage, "--placed", "resolve", rotated)

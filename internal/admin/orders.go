@@ -49,6 +49,8 @@ type Order struct {
 	Leases int `json:"claims"`
 	// Problem is the failure of the last attempt, if the order has no outcome yet.
 	Problem string `json:"problem,omitempty"`
+	// ExpireTime is the time after which the order is not sent; nil if there is no such time.
+	ExpireTime *time.Time `json:"expire_time,omitempty"`
 	// SentAgainUntil is the time until which an order whose outcome is unknown is resent; nil if the order is not resent.
 	SentAgainUntil *time.Time `json:"sent_again_until,omitempty"`
 	// Held reports whether the order was open when the ledger was copied or restored.
@@ -80,6 +82,9 @@ func (o Orders) order(from ledger.Order) Order {
 		ID: from.ID, OrderTime: from.Time, Owner: from.Owner, Caller: from.Caller, IdempotencyKey: from.IdempotencyKey, ModelID: from.ModelID,
 		GenerationID: from.Generation, State: stateOf(from), ReservedCents: from.ReservedCents, CostCents: from.CostCents, RefundedCents: from.RefundedCents,
 		UnconfirmedCents: from.UnconfirmedCents, Labels: from.Labels, Leases: from.Leases, Problem: from.Problem, Held: from.Held, Resolved: from.Resolved,
+	}
+	if !from.ExpireTime.IsZero() {
+		one.ExpireTime = &from.ExpireTime
 	}
 	if until, again := o.Ledger.ResendUntil(from, o.apiKey()); again {
 		one.SentAgainUntil = &until
