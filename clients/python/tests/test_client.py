@@ -447,6 +447,15 @@ class ClientTest(unittest.TestCase):
         left = second - datetime.now(timezone.utc)
         self.assertTrue(timedelta(minutes=9) < left <= timedelta(minutes=10), left)
 
+    def test_order_rejects_an_expire_time_that_is_not_a_point_in_time(self) -> None:
+        script, client = self.play()
+        with self.assertRaisesRegex(ValueError, r"datetime\.now\(timezone\.utc\) \+ timedelta\(minutes=5\), or a timedelta"):
+            client.call("order", *ORDER, key="key-1", expire=datetime(2100, 1, 1))
+        for expire in (5, 5.0, "10m"):
+            with self.assertRaisesRegex(TypeError, f"expire must be a datetime with a time zone or a timedelta, not {type(expire).__name__}"):
+                client.call("order", *ORDER, key="key-1", expire=expire)
+        self.assertEqual([], script.requests)
+
     def test_order_stops_if_a_retry_cannot_help(self) -> None:
         for code, reason, outcome, kind in (
             ("RESOURCE_EXHAUSTED", "BUDGET_EXCEEDED", "not_placed", easel.BudgetExceeded),

@@ -33,8 +33,7 @@ class Made(enum.Enum):
 class OrderOptions(Limits, total=False):
     """The idempotency key, maximum price, expire time, labels and limits of an order. Without a key, the client creates one.
 
-    The order is not sent to the catalog after expire, which is a datetime, or a timedelta from now. A datetime without a time
-    zone is UTC.
+    The order is not sent to the catalog after expire, which is a datetime with a time zone, or a timedelta from now.
     """
 
     key: Key | Made
@@ -68,10 +67,19 @@ def order(model: str, inputs: Inputs, key: Key, options: OrderOptions) -> v1.Cre
         max_cost_cents=options.get("max_cost_cents"),
         labels=options.get("labels") or {},
     )
-    expire = options.get("expire")
-    if expire is not None:
-        request.expire_time.FromDatetime(datetime.now(timezone.utc) + expire if isinstance(expire, timedelta) else expire)
+    if (expire := options.get("expire")) is not None:
+        request.expire_time.FromDatetime(time_of(expire))
     return request
+
+
+def time_of(expire: datetime | timedelta) -> datetime:
+    if isinstance(expire, timedelta):
+        return datetime.now(timezone.utc) + expire
+    if not isinstance(expire, datetime):
+        raise TypeError(f"expire must be a datetime with a time zone or a timedelta, not {type(expire).__name__}")
+    if expire.utcoffset() is None:
+        raise ValueError("expire has no time zone; pass an aware datetime, such as datetime.now(timezone.utc) + timedelta(minutes=5), or a timedelta")
+    return expire
 
 
 def watch(which: Which, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str = "", heartbeat: float = 10) -> v1.WatchGenerationRequest:
