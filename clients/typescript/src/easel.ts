@@ -150,6 +150,7 @@ export class Easel {
   async order(model: string, inputs: Inputs, options: OrderOptions = {}): Promise<Order> {
     const { maxCostCents, expire, labels = {} } = options;
     if ("key" in options && (options.key ?? "") === "") throw new TypeError("the key must not be empty or undefined; omit it, and the client creates one");
+    if ((expire ?? undefined) !== undefined && !(expire instanceof Date && !Number.isNaN(expire.getTime()))) throw new TypeError("expire must be a valid Date");
     const key = String(options.key ?? (await this.#makeKey()));
     const request = {
       ...{ modelId: model, inputsJson: textOf(inputs), idempotencyKey: key, labels },

@@ -398,6 +398,14 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     });
   }
 
+  test("an expire time that is not a valid Date is rejected before a key is made", async () => {
+    const { easel, requests } = play();
+    for (const expire of [new Date("tomorrow"), 5, "10m"] as Date[]) {
+      await assert.rejects(easel.order("studio/haiku", { prompt: "rain" }, { expire }), new TypeError("expire must be a valid Date"));
+    }
+    assert.equal(requests.length, 0);
+  });
+
   test("an error has its fields in types", async () => {
     const more = { price_cents: "7", remaining_cents: "5", window: "day", reset_time: "2026-11-27T00:00:00Z", label_name: "project", label_value: "apollo" };
     const { easel } = play(failing(Code.ResourceExhausted, "BUDGET_EXCEEDED", undefined, "not_placed", more));
