@@ -21,6 +21,9 @@ type FollowEvents struct {
 func (c *FollowEvents) Run(ctx context.Context, s *session) error {
 	query := easel.EventQuery{ResumeToken: c.ResumeToken, Start: c.Since.start, Types: c.Type, Owner: c.Owner}
 	for event, err := range s.Events(ctx, query) {
+		if e := baseOf(err); e != nil && len(e.FieldViolations) == 1 && e.FieldViolations[0].Field == "authorization" {
+			return &Problem{Err: err, Cure: "easel watch prints the changes of all renders of your API key."}
+		}
 		if err != nil {
 			return err
 		}

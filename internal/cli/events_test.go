@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -13,6 +14,18 @@ import (
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
+
+func TestEventsOfAForwardedAPIKeyNameTheCommandToUse(t *testing.T) {
+	dial := (&scripted{events: func(*easelv1.WatchEventsRequest, grpc.ServerStreamingServer[easelv1.WatchEventsResponse]) error {
+		return failing(codes.InvalidArgument, "INVALID_REQUEST", &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{
+			{Field: "authorization", Description: "orders under your own API key have no events; use WatchGenerations"},
+		}})
+	}}).serve(t)
+	got := easelRun(t.Context(), dial, "events", "follow")
+	if got.exit != ExitUsage || !strings.Contains(got.stderr, "\n       easel watch prints the changes of all renders of your API key.\n") {
+		t.Errorf("exit %d\n%s", got.exit, got.stderr)
+	}
+}
 
 func TestEventsAreFollowedPastALostConnection(t *testing.T) {
 	written := time.Date(2026, 11, 30, 6, 0, 0, 0, time.UTC)
