@@ -32,6 +32,9 @@ const (
 	EventBudget    = "easel.budget.threshold"
 )
 
+// EventTypes contains the types of events.
+var EventTypes = []string{EventSucceeded, EventFailed, EventRefunded, EventDeleted, EventBudget}
+
 // EventState is the delivery state of an event.
 type EventState int
 

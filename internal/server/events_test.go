@@ -160,6 +160,7 @@ func TestEventsBelongToOneOwner(t *testing.T) {
 			"one of all owners' events": {"ops", "resume_token", &easelv1.WatchEventsRequest{ResumeToken: tokens["ops"], Filter: ofShop}},
 			"a made up one":             {"ops", "resume_token", &easelv1.WatchEventsRequest{ResumeToken: "bWFkZSB1cA"}},
 			"a cut one":                 {"ops", "resume_token", &easelv1.WatchEventsRequest{ResumeToken: tokens["ops"][1:]}},
+			"an unknown type":           {"poster", "filter.types[1]", &easelv1.WatchEventsRequest{Filter: &easelv1.EventFilter{Types: []string{ledger.EventFailed, "easel.generation.foo"}}}},
 			"a filter by owner":         {"poster", "filter.owner", &easelv1.WatchEventsRequest{Filter: ofShop}},
 		} {
 			_, _, err := caughtUp(t, as(row.by), row.req)

@@ -30,9 +30,12 @@ const defaultEventHeartbeat = 15 * time.Second
 func (s *generations) WatchEvents(req *easelv1.WatchEventsRequest, stream grpc.ServerStreamingServer[easelv1.WatchEventsResponse]) error {
 	ctx := stream.Context()
 	if !auth.Of(ctx).SharesAPIKey() {
-		return InvalidRequest(Violation{Field: "authorization", Description: "is your own API key, whose orders have no events; use WatchGenerations"})
+		return InvalidRequest(Violation{Field: "authorization", Description: "orders under your own API key have no events; use WatchGenerations"})
 	}
 	owner, err := eventOwner(ctx, req.GetFilter())
+	if err == nil {
+		err = checkEventTypes(req.GetFilter().GetTypes())
+	}
 	if err != nil {
 		return err
 	}
@@ -61,6 +64,20 @@ func eventOwner(ctx context.Context, filter *easelv1.EventFilter) (*string, erro
 		owner = &asked
 	}
 	return owner, nil
+}
+
+// checkEventTypes returns an error that names each unknown type. No event would ever match such a type.
+func checkEventTypes(types []string) error {
+	var unknown []Violation
+	for i, name := range types {
+		if !slices.Contains(ledger.EventTypes, name) {
+			unknown = append(unknown, Violation{Field: fmt.Sprintf("filter.types[%d]", i), Description: "unknown type; the types are " + strings.Join(ledger.EventTypes, ", ")})
+		}
+	}
+	if unknown == nil {
+		return nil
+	}
+	return InvalidRequest(unknown...)
 }
 
 // watchOfEvents sends the events of one owner.
