@@ -19,7 +19,8 @@ import (
 	"github.com/easel-grpc/easel/deploy"
 )
 
-// Fault is an error in a callers file. Its text never quotes the file, because the file may contain a token by mistake.
+// Fault is an error in a callers file. Its text never quotes a value of the file, because the file may contain a token by mistake.
+// The only names that it quotes are unknown members that [memberName] matches.
 type Fault struct {
 	Line int
 	Text string
@@ -47,6 +48,9 @@ var schema = sync.OnceValue(func() *jsonschema.Schema {
 	}
 	return compiler.MustCompile(name)
 })
+
+// memberName matches names that may be misspelled members. It does not match tokens, which are longer or contain other characters.
+var memberName = regexp.MustCompile(`^[a-z_]{1,24}$`)
 
 var (
 	yamlError = regexp.MustCompile(`(?s)^(?:yaml: )?(?:unmarshal errors:\s+)?(?:line ([0-9]+): )?(.*)$`)
@@ -79,7 +83,11 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 		parent, _ := described(invalid.InstanceLocation)
 		members := strings.Join(slices.Sorted(maps.Keys(parent.Properties)), ", ")
 		for _, name := range k.Properties {
-			p.fault(strings.TrimPrefix(path+"/"+name, "/"), "unknown member; the members here are %s", members)
+			quoted := ""
+			if memberName.MatchString(name) {
+				quoted = " " + name
+			}
+			p.fault(strings.TrimPrefix(path+"/"+name, "/"), "unknown member%s; the members here are %s", quoted, members)
 		}
 	case *kind.PropertyNames: // only team names have such rules, and the location in the error is unreliable
 		_, rule := described([]string{"teams"})

@@ -36,7 +36,7 @@ teams:
 callers:
   - name: b
     token: ["<one>"]
-`, []int{2, 5, 6, 9}, []string{"callers, issuers, teams, total", "budget, events", "daily_cents, monthly_cents", "budget, certificates, issuer, name"}},
+`, []int{2, 5, 6, 9}, []string{"unknown member limits; the members here are callers, issuers, teams, total", "unknown member; the members here are budget, events", "unknown member weekly_cents; the members here are daily_cents, monthly_cents", "unknown member token; the members here are budget, certificates, issuer, name"}},
 		{"events", `
 teams:
   a:
@@ -120,7 +120,7 @@ teams:
 total: {events: {url: hunter2}}
 callers: []
 `, []int{4, 4, 6, 8, 8, 9, 9}, []string{
-			"wrong daily_cents: A whole number of cents", "wrong thresholds: A list of 1 to 10 whole percentages", "wrong required: A list of 1 to 16 names", "unknown member; the members here are daily_cents, monthly_cents",
+			"wrong daily_cents: A whole number of cents", "wrong thresholds: A list of 1 to 10 whole percentages", "wrong required: A list of 1 to 16 names", "unknown member thresholds; the members here are daily_cents, monthly_cents",
 			"wrong monthly_cents: A whole number of cents", "secret_file is missing", "wrong url: The address",
 		}},
 		{"a label that no order has", "teams:\n  a:\n    labels:\n      budgets:\n        Project: {}\ncallers: []\n", []int{5}, []string{"invalid label name; use up to 63"}},
