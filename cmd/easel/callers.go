@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/easel-grpc/easel/internal/auth"
@@ -44,7 +46,22 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 	if names := unlimited(list); names != "" {
 		console.Print(c.File + ": warning: no budget limits " + names + "; " + budgetHint)
 	}
+	for _, warning := range optionalLabels(list) {
+		console.Print(c.File + ": warning: " + warning)
+	}
 	return console.Err()
+}
+
+// optionalLabels returns a warning for each label that has a budget and that the team's orders may omit.
+func optionalLabels(list *auth.List) (warnings []string) {
+	for _, team := range slices.SortedFunc(maps.Values(list.Teams), func(a, b auth.Team) int { return strings.Compare(a.Name, b.Name) }) {
+		for _, name := range slices.Sorted(maps.Keys(team.Labels.Budgets)) {
+			if !slices.Contains(team.Labels.Required, name) {
+				warnings = append(warnings, fmt.Sprintf("orders of the team %s without the label %s are not limited by the label's budget; add the label to required", team.Name, name))
+			}
+		}
+	}
+	return warnings
 }
 
 // counted returns a number with its noun, such as "2 callers".
