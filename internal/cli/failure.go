@@ -237,7 +237,7 @@ var remedies = map[string]struct {
 	"CALLER_UNKNOWN":               {0, "Check the service token in EASEL_API_KEY or --api-key-file, or the certificate of --tls-cert-file."},
 	"MODEL_NOT_FOUND":              {0, "easel models lists the models."},
 	"GENERATION_NOT_FOUND":         {0, "easel list shows the renders of this API key."},
-	"ORDER_EXPIRED":                {0, "Order with a later --expire, or without it."},
+	"ORDER_EXPIRED":                {0, "Order again with a later --expire, or without it."},
 	"GENERATION_ACTIVE":            {0, "--force deletes the render anyway; its price might not be refunded."},
 
 	"INVALID_ARGUMENT":   {ExitUsage, ""},

@@ -40,8 +40,8 @@ func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err e
 }
 
 // Call finds an order by its idempotency key. Use it before any other check. If the order must be resent, Call acquires its
-// lease. If there is no order, the step's action is [lifecycle.Write], with the answer [lifecycle.Unknown] if an earlier order with
-// this key was rejected, but may exist. If the caller has used the key in another team, the answer is [lifecycle.Reused]. The error is [ErrTooManyOpen] or [ErrTooManyRefused] if the owner has reached
+// lease. If there is no order, the step's action is [lifecycle.Write]. However, if the caller has used the key in another team,
+// the step's answer is [lifecycle.Reused]. The error is [ErrTooManyOpen] or [ErrTooManyRefused] if the owner has reached
 // [MostOpen] or [MostRefused].
 func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.Step, err error) {
 	if step, found, err := l.lookUp(ctx, r); err != nil || !found {
@@ -74,16 +74,15 @@ func (o Order) isSame(r Request) bool {
 const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> {refused}),
 	EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $2 AND namespace <> $1 AND state <> {refused}),
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {open} AND retry_time > {now} - $5 LIMIT {most open}) AS unresolved),
-	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {refused} AND order_time > {now} - $6 LIMIT {most refused}) AS refused),
-	EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state = {refused} AND doubtful = 1)`
+	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {refused} AND order_time > {now} - $6 LIMIT {most refused}) AS refused)`
 
 // lookUp reports whether the idempotency key has an order. It uses a single statement outside a transaction, because most keys
 // have no order. If there is no order, the step is to write one, or to reject a key that the caller has used in another team.
 // The transaction that writes the order repeats this check.
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
-	elsewhere, open, refused, doubtful := false, 0, 0, false
+	elsewhere, open, refused := false, 0, 0
 	err = l.reading(ctx, func(tx *transaction) error {
-		return tx.row([]any{&found, &elsewhere, &open, &refused, &doubtful}, lookUpKey, r.Namespace, r.IdempotencyKey, r.Caller, r.Owner, l.window.Microseconds(), RefusedTime.Microseconds())
+		return tx.row([]any{&found, &elsewhere, &open, &refused}, lookUpKey, r.Namespace, r.IdempotencyKey, r.Caller, r.Owner, l.window.Microseconds(), RefusedTime.Microseconds())
 	})
 	switch {
 	case err == nil && !found && open == MostOpen:
@@ -93,11 +92,7 @@ func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, fo
 	case elsewhere:
 		return lifecycle.Step{Answer: lifecycle.Reused}, found, err
 	}
-	step = lifecycle.Order{}.Call(true)
-	if doubtful {
-		step.Answer = lifecycle.Unknown
-	}
-	return step, found, err
+	return lifecycle.Order{}.Call(true), found, err
 }
 
 // recordLease records the new lease if the step sends the order.
@@ -294,8 +289,6 @@ type Conclusion struct {
 	CostCents  *int64
 	// Problem is the reason why there is no outcome, for display.
 	Problem string
-	// Doubtful means that the rejection with [lifecycle.TurnedAway] may not come from the catalog, so that the order may exist.
-	Doubtful bool
 	// Written is the order that was returned with the lease, or nil. If it is set and its row is unchanged, [Ledger.Conclude]
 	// does not read the row again.
 	Written *Order
@@ -439,8 +432,8 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	}
 	after := o // earlier observations may belong to another generation
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
-	m := move{order: o, to: after.money(), actor: c.actor, placed: placed, changes: `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, doubtful = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, leased_until = 0, inputs = NULL, problem = '',
-		held = 0, status = 0, record = NULL, deleted = 0, presumed_deleted = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, ended_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, number(next.Resolved), number(c.Doubtful), next.Generation}}
+	m := move{order: o, to: after.money(), actor: c.actor, placed: placed, changes: `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, leased_until = 0, inputs = NULL, problem = '',
+		held = 0, status = 0, record = NULL, deleted = 0, presumed_deleted = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, ended_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, number(next.Resolved), next.Generation}}
 	if c.unread {
 		m.unless, m.unlessArgs = `EXISTS (SELECT 1 FROM orders AS other WHERE other.generation_id = %s AND other.id <> %s)`, []any{next.Generation, o.ID}
 	}

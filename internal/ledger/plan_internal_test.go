@@ -24,7 +24,7 @@ func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 			t.Errorf("a step of the plan is %q", step)
 		}
 	}
-	if sought != 5 {
+	if sought != 4 {
 		t.Errorf("the plan has %d steps on orders", sought)
 	}
 }

@@ -120,8 +120,8 @@ func TestARefusalIsCertainAndFreesTheIdempotencyKey(t *testing.T) { // faults U8
 	}{
 		"balance":   {402, `{"code":"INSUFFICIENT_BALANCE"}`, catalog.KindInsufficientFunds},
 		"input":     {400, `{"code":"INVALID","details":{"field":"inputs.prompt"}}`, catalog.KindInvalidInput},
-		"key":       {401, `{}`, catalog.KindCredentialRejected},
-		"forbidden": {403, `{}`, catalog.KindForbidden},
+		"key":       {401, `{"code":"INVALID_API_KEY"}`, catalog.KindCredentialRejected},
+		"forbidden": {403, `{"code":"FORBIDDEN"}`, catalog.KindForbidden},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inClientStack(t, 1000, func(t *testing.T, s *clientStack) {

@@ -198,7 +198,7 @@ func TestEveryAttemptOfASubmissionCarriesOneAPIKey(t *testing.T) { // fault A11
 
 func TestAnOrderThatWasCertainlyRefusedMayGoUnderTheNewAPIKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		upstream := &script{steps: []step{{status: 401}, placed}}
+		upstream := &script{steps: []step{{status: 401, body: `{"code":"INVALID_API_KEY"}`}, placed}}
 		c := newTestClient(t, upstream)
 		key := "old"
 		held := catalog.Shared(func() catalog.Secret { return catalog.NewSecret(key) })

@@ -198,31 +198,20 @@ func TestAnOrderIsNotPlacedAfterItsExpireTime(t *testing.T) { // fault M16
 }
 
 // A proxy repeats the request, and returns its own error although the catalog has accepted the order.
-func TestNotPlacedIsNotClaimedAfterADoubtfulRejection(t *testing.T) {
-	for name, refuse := range map[string]func(s *stack, r *replica) error{
-		"expired": func(s *stack, r *replica) error {
-			_, err := r.place("studio", "k", "a harbour", expireIn(-time.Second))
-			return err
-		},
-		"rejected": func(s *stack, r *replica) error {
-			s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusPaymentRequired, Body: `{"code":"INSUFFICIENT_BALANCE"}`, Count: 1})
-			_, err := r.place("studio", "k", "a harbour")
-			return err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inStack(t, 1000, func(s *stack) {
-				r := s.replica()
-				s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusNotFound, Body: "<html>", AfterCommit: true, Count: 1})
-				_, err := r.place("studio", "k", "a harbour")
-				wantOutcome(s.T, err, orders.Unknown)
-				wantOutcome(s.T, refuse(s, r), orders.NotPlacedByThisCall)
-				if _, err = r.place("studio", "k", "a harbour"); err != nil {
-					s.Errorf("with the same key: %v", err)
-				}
-			})
-		})
-	}
+func TestAnOrderStaysOpenAfterADoubtfulRejection(t *testing.T) { // fault A10
+	inStack(t, 1000, func(s *stack) {
+		r := s.replica()
+		s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusNotFound, Body: "<html>", AfterCommit: true, Count: 1})
+		expiring := expireIn(time.Minute)
+		_, err := r.place("studio", "k", "a harbour", expiring)
+		wantOutcome(s.T, err, orders.Unknown)
+		s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusPaymentRequired, Body: `{"code":"INSUFFICIENT_BALANCE"}`, Count: 1})
+		_, err = r.place("studio", "k", "a harbour", expiring)
+		wantOutcome(s.T, err, orders.Unknown)
+		time.Sleep(time.Minute)
+		_, err = r.place("studio", "k", "a harbour", expiring)
+		wantExpired(s.T, err, orders.Unknown)
+	})
 }
 
 func wantOutcome(t *testing.T, err error, want orders.Outcome) {

@@ -24,7 +24,7 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 	case refusal != nil:
 		outcome, err = lifecycle.KeyRefused, refusal
 	}
-	conclusion := ledger.Conclusion{Outcome: outcome, Generation: g.ID, CostCents: g.CostCents, Problem: cmp.Or(problem(err), s.problem, s.order.Problem), Doubtful: s.progress == doubtful, Written: &s.order}
+	conclusion := ledger.Conclusion{Outcome: outcome, Generation: g.ID, CostCents: g.CostCents, Problem: cmp.Or(problem(err), s.problem, s.order.Problem), Written: &s.order}
 	step, failed := s.writeConclusion(ctx, conclusion)
 	switch {
 	case ledger.IsFault(failed):
@@ -71,7 +71,7 @@ func (s *submission) outcome() Outcome {
 	switch {
 	case !s.refused || s.progress == doubtful:
 		return Unknown
-	case s.orders.knowsAll(s.cred) && !s.doubtful:
+	case s.orders.knowsAll(s.cred):
 		return NotPlaced
 	case s.progress == unsent || s.progress == rejected:
 		return NotPlacedByThisCall

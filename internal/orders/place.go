@@ -85,10 +85,8 @@ func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) 
 	}
 	ctx, cancel := context.WithDeadline(ctx, answerBy(ctx))
 	defer cancel()
-	if cred.IsShared() {
-		if err := o.awaitAccount(ctx, r.ExpireTime); err != nil {
-			return Receipt{}, &Error{NotPlacedByThisCall, err}
-		}
+	if cred.IsShared() && !o.awaitAccount(ctx) {
+		return Receipt{}, &Error{NotPlacedByThisCall, ErrAccountUnknown}
 	}
 	p := &placing{orders: o, cred: cred.Pinned(), asked: r}
 	p.request = o.ledgerRequest(p.cred, r, digest)
@@ -102,19 +100,15 @@ func (o *Orders) Place(ctx context.Context, cred catalog.Credential, r Request) 
 	return receipt, nil
 }
 
-// awaitAccount waits until Easel has verified that the shared API key belongs to the ledger's account. If ctx is done first, the
-// error is [ErrAccountUnknown]. If the order expires first, by the clock of this process, the error has the kind
-// [catalog.KindOrderExpired].
-func (o *Orders) awaitAccount(ctx context.Context, expire time.Time) error {
+// awaitAccount waits until Easel has verified that the shared API key belongs to the ledger's account. It returns false if ctx
+// is done first.
+func (o *Orders) awaitAccount(ctx context.Context) bool {
 	for o.Ledger.AccountUnknown.Load() {
-		if !expire.IsZero() && !time.Now().Before(expire) {
-			return orderExpired()
-		}
 		if !sleep(ctx, rowPause) {
-			return ErrAccountUnknown
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 // placing is the state of one call to [Orders.Place].
@@ -126,8 +120,6 @@ type placing struct {
 	// uncertain means that this call has waited for an attempt that may have been accepted, or that another process may still
 	// send an attempt. If an operator has declared the order rejected since then, the order's row no longer shows this.
 	uncertain bool
-	// doubtful means that an earlier order with the same idempotency key was rejected, but may exist.
-	doubtful bool
 }
 
 // place finds the order by its idempotency key. It then writes or sends the order, waits for it, or returns its recorded
@@ -143,7 +135,6 @@ func (p *placing) place(ctx context.Context) (Receipt, error) {
 		case err != nil:
 			return Receipt{}, p.unasked(err)
 		case step.Action == lifecycle.Write:
-			p.doubtful = step.Answer == lifecycle.Unknown
 			if s, err = p.write(ctx); err != nil {
 				return Receipt{}, err
 			}
@@ -313,7 +304,7 @@ func (p *placing) refuse(ctx context.Context, why error) error {
 	switch {
 	case err == nil && !free:
 		return nil
-	case err == nil && p.orders.knowsAll(p.cred) && !p.doubtful:
+	case err == nil && p.orders.knowsAll(p.cred):
 		return &Error{NotPlaced, why}
 	}
 	return &Error{NotPlacedByThisCall, why}
@@ -325,7 +316,7 @@ func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time
 		order.Inputs = string(p.asked.Inputs)
 	}
 	s := p.orders.submission(ctx, p.cred, order, asked)
-	s.mayExist, s.doubtful = s.mayExist || p.uncertain, p.doubtful
+	s.mayExist = s.mayExist || p.uncertain
 	p.orders.start(context.WithoutCancel(ctx), s)
 	return s
 }

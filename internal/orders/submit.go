@@ -33,7 +33,6 @@ type submission struct {
 	expires time.Time          // expire time of the order, by the clock of this process; zero means no limit
 
 	mayExist bool // an attempt may have been accepted, in this submission or before
-	doubtful bool // an earlier order with this idempotency key was rejected, but may exist
 	progress progress
 	problem  string    // latest recorded problem
 	arrived  time.Time // start of the first wait for a permit
@@ -60,7 +59,7 @@ const (
 	unsent   progress = iota // no attempt has reached the catalog
 	rejected                 // only the first attempt has reached the catalog, which has definitely rejected it
 	sent                     // attempts have reached the catalog, with any other results
-	doubtful                 // an attempt was rejected with a response outside the catalog's specification
+	doubtful                 // an attempt was rejected with a response that may not come from the catalog, so the order may exist
 )
 
 // after returns the progress after another attempt with the given result.
@@ -152,7 +151,7 @@ func (s *submission) note(posted catalog.Posted, err error) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.progress = s.progress.after(posted, err)
-	s.mayExist = s.mayExist || posted == catalog.Unknown
+	s.mayExist = s.mayExist || posted == catalog.Unknown || s.progress == doubtful
 	s.last = s.withheld(err)
 	switch catalog.KindOf(err) {
 	case catalog.KindOutcomeUnknown, catalog.KindInProgress, catalog.KindBusy, catalog.KindRateLimited:

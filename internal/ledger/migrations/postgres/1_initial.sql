@@ -33,8 +33,6 @@ CREATE TABLE orders (
   expire_time     BIGINT NOT NULL DEFAULT 0,
   -- Reason why the order has no outcome yet.
   problem         TEXT NOT NULL DEFAULT '',
-  -- 1: the order was rejected by a response that may not come from the catalog, so the order may exist.
-  doubtful        INTEGER NOT NULL DEFAULT 0,
   -- 1: the order was open when the ledger was copied or restored. Only its caller or an operator may continue it.
   held            INTEGER NOT NULL DEFAULT 0,
   -- 1: an operator has decided the outcome.
@@ -95,7 +93,6 @@ CREATE UNIQUE INDEX orders_generation_held ON orders (generation_id) WHERE names
 -- without changing an index.
 CREATE INDEX orders_open ON orders (owner, retry_time) WHERE state = 1;
 CREATE INDEX orders_refused ON orders (owner, order_time) WHERE state = 3;
-CREATE INDEX orders_doubtful ON orders (namespace, idempotency_key) WHERE state = 3 AND doubtful = 1;
 CREATE INDEX orders_time ON orders (order_time, id);
 CREATE INDEX orders_owner ON orders (owner, order_time, id);
 CREATE INDEX orders_owner_unsettled ON orders (owner, order_time, id) WHERE state = 2 AND settled = 0;
