@@ -1,7 +1,7 @@
 // The server's address and API key, and the connections to the server.
 import { lookup, type LookupAddress } from "node:dns";
 import { readFileSync } from "node:fs";
-import type { ClientHttp2Stream } from "node:http2";
+import { constants, type ClientHttp2Stream } from "node:http2";
 import { isIP, type LookupFunction } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Code, ConnectError, type Interceptor, type Transport } from "@connectrpc/connect";
@@ -78,9 +78,16 @@ export function connection(baseUrl: string, secret: () => string, options: Place
     return next(request);
   };
   const interceptors = [...(options.interceptors ?? []), sign];
-  const sessionManager = new Connections(baseUrl, { pingIntervalMs: 10_000, pingTimeoutMs: 5_000, ...options });
+  const nodeOptions = { maxSessionMemory: maxSessionMemoryMB, ...options.nodeOptions };
+  const sessionManager = new Connections(baseUrl, { pingIntervalMs: 10_000, pingTimeoutMs: 5_000, ...options, nodeOptions });
   return createGrpcTransport({ readMaxBytes: 8 << 20, ...options, sessionManager, baseUrl, interceptors });
 }
+
+/**
+ * Megabytes that one session may buffer, enough for 60 concurrent orders of 16 MiB. While more bytes wait to be sent, Node resets
+ * each stream that receives a response. Node's default of 10 MB is less than one large order.
+ */
+const maxSessionMemoryMB = 1024;
 
 type Pings = { pingTimeoutMs: number } & Partial<GrpcTransportOptions>;
 
@@ -230,6 +237,7 @@ class Connection {
       this.#quietSince = Infinity;
       this.#lastUntil = 0;
     });
+    retireWithUnsent(stream);
   }
 
   /** Marks the connection to be tried last if no call got a response for at least forMs. A shorter silence proves nothing, because a caller may have canceled its call. */
@@ -247,6 +255,21 @@ class Connection {
       })
       .catch(() => undefined); // the stream is open
   }
+}
+
+/**
+ * Closes the session of a stream if the stream ends before its whole request is sent, for example because the server rejects the
+ * request early. Other streams of the session continue, and later calls open a new session. Node counts the unsent bytes as
+ * memory of the session until the session is closed. A session with too many of them resets every stream that receives a
+ * response.
+ */
+function retireWithUnsent(stream: ClientHttp2Stream) {
+  const { session } = stream;
+  const ended = () => {
+    if (stream.writableFinished && stream.rstCode !== constants.NGHTTP2_ENHANCE_YOUR_CALM) return;
+    session?.on("error", () => undefined).close(); // Connect no longer listens for errors of a closed session
+  };
+  stream.once("end", ended).once("close", ended);
 }
 
 /** Milliseconds without a response after which calls try a connection last. */
