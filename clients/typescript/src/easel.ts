@@ -3,12 +3,13 @@ import { randomUUID } from "node:crypto";
 import type { Writable } from "node:stream";
 import { create } from "@bufbuild/protobuf";
 import { durationFromMs, timestampFromDate } from "@bufbuild/protobuf/wkt";
-import { createClient, type Transport } from "@connectrpc/connect";
+import { Code, ConnectError, createClient, type Transport } from "@connectrpc/connect";
 import { Attempts, Shared, type Hooks, type Limits } from "./attempts.js";
 import { connection, endpoint, type Place } from "./connection.js";
 import { download } from "./download.js";
 import * as v1 from "./easel/v1/index.js";
 import { RenderFailed, type About } from "./errors.js";
+import { BadRequestSchema, ErrorInfoSchema } from "./google/rpc/error_details_pb.js";
 import { values, withRaw, type Account, type ContentInfo, type EaselEvent, type Model, type Order, type Quote, type Render, type State, type UsageDimension, type UsageRow, type WatchUntil } from "./values.js";
 import { defaultHeartbeatMs, watchEvents, watchMany, watchOne, type Watch } from "./watch.js";
 
@@ -140,7 +141,7 @@ export class Easel {
   /** Returns the current price of a render. */
   async quote(model: string, inputs: Inputs, options: CallOptions = {}): Promise<Quote> {
     const request = { modelId: model, inputsJson: textOf(inputs) };
-    return values.quote((await this.#call(this.generations.quoteGeneration, request, this.#attempts("read", "QuoteGeneration", options))).quote);
+    return values.quote((await this.#call(limited(this.generations.quoteGeneration), request, this.#attempts("read", "QuoteGeneration", options))).quote);
   }
 
   /**
@@ -157,7 +158,7 @@ export class Easel {
       ...(maxCostCents === undefined ? {} : { maxCostCents: BigInt(maxCostCents) }),
       ...(expire && { expireTime: timestampFromDate(expire) }),
     };
-    const raw = await this.#call(this.generations.createGeneration, request, this.#attempts("order", "CreateGeneration", options, { key }));
+    const raw = await this.#call(limited(this.generations.createGeneration), request, this.#attempts("order", "CreateGeneration", options, { key }));
     const render = values.render(raw.generation);
     return withRaw({ generationId: render.generationId, key, replayed: raw.replayed, render }, raw);
   }
@@ -300,6 +301,20 @@ export class Easel {
       pageToken = page.nextPageToken;
     } while (pageToken);
   }
+}
+
+/** Maximum size of a request's inputs in bytes. No server accepts more. */
+const maxInputs = 16 << 20;
+
+/** Returns the method with a check that rejects inputs that are too large, without sending them. */
+function limited<I extends { inputsJson: string }, O>(method: (request: I, options: CallOptions) => Promise<O>): typeof method {
+  return (request, options) => {
+    if (Buffer.byteLength(request.inputsJson) <= maxInputs) return method(request, options);
+    const description = `must have at most ${maxInputs} bytes; send smaller inputs`;
+    const violation = { desc: BadRequestSchema, value: { fieldViolations: [{ field: "inputs_json", description }] } };
+    const info = { desc: ErrorInfoSchema, value: { domain: "easel", reason: "INVALID_REQUEST", metadata: { order_outcome: "not_placed_by_this_call" } } };
+    throw new ConnectError(`inputs_json ${description}`, Code.InvalidArgument, undefined, [info, violation]);
+  };
 }
 
 const idOf = (render: Which): string => (typeof render === "string" ? render : render.generationId);
