@@ -333,6 +333,45 @@ test("an address that was removed from the name keeps no connection, and the add
   assert.ok(options.every((asked) => "family" in asked && asked.family === 4));
 });
 
+/** Starts a server that rejects orders before it has received them, sends one state of a watch after `more` is resolved, and has no accounts. */
+async function rejecting(t: TestContext, more: Promise<void>) {
+  const routes = ({ service }: ConnectRouter) => service(GenerationService, {
+    watchGeneration: async function* () {
+      yield update("e1", State.RUNNING) as never;
+      await more;
+      yield update("e2", State.SUCCEEDED) as never;
+    },
+  });
+  const others = connectNodeAdapter({ routes });
+  const server = http2.createServer((request, response) => {
+    if (!request.url.endsWith("/CreateGeneration")) return others(request, response);
+    request.stream.on("error", () => undefined).respond({ ":status": 200, "content-type": "application/grpc", "grpc-status": String(Code.InvalidArgument) }, { endStream: true });
+    request.stream.close(http2.constants.NGHTTP2_NO_ERROR);
+  });
+  const sessions = new Set<http2.ServerHttp2Session>();
+  server.on("session", (session) => void sessions.add(session.on("close", () => sessions.delete(session))));
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  t.after(() => [...sessions].map((session) => session.destroy()) && server.close());
+  return { address: `http://127.0.0.1:${(server.address() as net.AddressInfo).port}`, sessions };
+}
+
+const large = { prompt: "x".repeat(12_000_000) };
+
+test("calls continue after large orders that the server rejects early", { timeout: 30_000 }, async (t) => {
+  let finish = () => {};
+  const { address, sessions } = await rejecting(t, new Promise((resolve) => (finish = resolve)));
+  const easel = new Easel({ address, apiKey: "" });
+  const watch = easel.watch("gen_1")[Symbol.asyncIterator]();
+  assert.equal((await watch.next()).value?.etag, "e1");
+  for (let n = 0; n < 3; n++) {
+    await assert.rejects(easel.order("studio/haiku", large, { key: "key-1", timeoutMs: 5000 }), { name: "InvalidRequest", code: "INVALID_ARGUMENT" });
+    await assert.rejects(easel.account({ attempts: 1, timeoutMs: 5000 }), { code: "UNIMPLEMENTED" });
+  }
+  while (sessions.size > 2) await sleep(10); // the sessions of the watch and of the last call
+  finish();
+  assert.equal((await watch.next()).value?.etag, "e2");
+});
+
 test("an invalid address is rejected immediately", () => {
   for (const address of ["", "easel", ":1", "easel:", "easel:x", "easel:70000", "ftp://easel:1", "http://", "https://easel/path", "dns:///easel:1", "u:secret@easel:1", "a b:1"]) {
     assert.throws(() => new Easel({ address }), ({ message }: Error) => /^the address must be host:port/.test(message) && !message.includes("secret"));
@@ -432,6 +471,16 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     for (const none of ["", undefined, null]) await assert.rejects(easel.order("studio/haiku", "{}", { key: none as string }), TypeError);
     await assert.rejects(easel.order("studio/haiku", { size: NaN }, { key: "key-1" }), TypeError);
     assert.equal(requests.length, 1);
+  });
+
+  test("inputs that no server accepts are not sent", async () => {
+    const { easel, requests } = play<CreateGenerationRequest, unknown>(() => ({ generation: { generationId: "gen_1" } }));
+    const error = { name: "InvalidRequest", code: "INVALID_ARGUMENT", reason: "INVALID_REQUEST", orderOutcome: "not_placed_by_this_call", key: "key-1" };
+    const largest = `{"prompt": "${"é".repeat((16 << 19) - 7)}"}`;
+    assert.equal(Buffer.byteLength(largest), 16 << 20);
+    await assert.rejects(easel.order("studio/haiku", largest + " ", { key: "key-1" }), error);
+    assert.equal(requests.length, 0);
+    await easel.order("studio/haiku", largest, { key: "key-1" });
   });
 
   test("a printed error has its key and no bytes, and values are JSON", async () => {
