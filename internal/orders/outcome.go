@@ -19,7 +19,7 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 	switch refusal := s.keyRefused(err); {
 	case err == nil:
 		outcome = lifecycle.Named
-	case !s.mayExist:
+	case !s.mayExist && s.progress != doubtful:
 		outcome = lifecycle.TurnedAway
 	case refusal != nil:
 		outcome, err = lifecycle.KeyRefused, refusal
@@ -41,7 +41,7 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 	switch {
 	case s.refused:
 		err = notSent(err)
-	case !leavesOpen[catalog.KindOf(err)] && !ledger.IsFault(err):
+	case s.progress != doubtful && !leavesOpen[catalog.KindOf(err)] && !ledger.IsFault(err):
 		err = unknown(err)
 	}
 	s.logRefusal(ctx, err)

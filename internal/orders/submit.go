@@ -151,7 +151,7 @@ func (s *submission) note(posted catalog.Posted, err error) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.progress = s.progress.after(posted, err)
-	s.mayExist = s.mayExist || posted == catalog.Unknown || s.progress == doubtful
+	s.mayExist = s.mayExist || posted == catalog.Unknown
 	s.last = s.withheld(err)
 	switch catalog.KindOf(err) {
 	case catalog.KindOutcomeUnknown, catalog.KindInProgress, catalog.KindBusy, catalog.KindRateLimited:

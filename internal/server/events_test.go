@@ -313,7 +313,7 @@ func TestAConsumerThatIsKilledSeesEachEventInOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(51, 51)) //nolint:gosec // a fixed seed, so that each run makes the same choices
 	req := sinceTheBeginning()
 	seen, ids, repeated := map[string][]string{}, map[string]bool{}, 0
-	ctx, leave := context.WithTimeout(t.Context(), 10*time.Minute) // takes a minute beside two busy loops
+	ctx, leave := context.WithTimeout(t.Context(), 10*time.Minute) // takes a minute on a busy machine
 	defer leave()
 	for len(ids) < 3*orders {
 		left := random.IntN(40)

@@ -296,7 +296,7 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	return newStatus(code, r.reason, text+remedyOf(e.Violations), metadata, details...)
 }
 
-// expired says what is known about the money of an expired order.
+// expired returns the end of the message about an expired order: what is known about its money.
 func expired(err error) string {
 	order, _ := errors.AsType[*orders.Error](err)
 	switch {
