@@ -62,7 +62,7 @@ func TryLaunch(t testing.TB, program string, settings Settings, words ...string)
 	return p, nil
 }
 
-// Launch is [TryLaunch] for this version. It fails the test if the server does not listen.
+// Launch starts a server of this version with [TryLaunch]. It fails the test if the server does not listen.
 func Launch(t testing.TB, settings Settings, words ...string) *Process {
 	t.Helper()
 	p, err := TryLaunch(t, Easel(t), settings, words...)

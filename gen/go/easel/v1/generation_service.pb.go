@@ -1748,8 +1748,7 @@ func (x *WatchEventsRequest) GetHeartbeatInterval() *durationpb.Duration {
 type EventFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types of the events, such as "easel.generation.succeeded". Empty matches all types. An unknown
-	// type is rejected with INVALID_REQUEST. See
-	// Event.type.
+	// type is rejected with INVALID_REQUEST. See Event.type.
 	Types []string `protobuf:"bytes,1,rep,name=types,proto3" json:"types,omitempty"`
 	// Owner of the events. Only an operator may set it. If empty, an operator receives the events of
 	// all owners.

@@ -1029,8 +1029,7 @@ class EventFilter(_message.Message):
     @_builtins.property
     def types(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Types of the events, such as "easel.generation.succeeded". Empty matches all types. An unknown
-        type is rejected with INVALID_REQUEST. See
-        Event.type.
+        type is rejected with INVALID_REQUEST. See Event.type.
         """
 
     def __init__(

@@ -835,8 +835,7 @@ export declare const WatchEventsRequestSchema: GenMessage<WatchEventsRequest>;
 export declare type EventFilter = Message<"easel.v1.EventFilter"> & {
   /**
    * Types of the events, such as "easel.generation.succeeded". Empty matches all types. An unknown
-   * type is rejected with INVALID_REQUEST. See
-   * Event.type.
+   * type is rejected with INVALID_REQUEST. See Event.type.
    *
    * @generated from field: repeated string types = 1;
    */
