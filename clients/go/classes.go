@@ -63,8 +63,8 @@ type (
 	}
 )
 
-// remedy is a row of the error table. Class names the class of the error. Again states whether a retry may help: yes, no, or
-// if_told, which means only if the server requested a delay.
+// remedy is a row of the error table. Class is the name of the error's class. Again is yes if a retry may help, no if it can't,
+// and if_told if it may help only when the server requested a delay.
 type remedy struct{ Class, Again string }
 
 // errorTable is the content of clients/reasons.json.
@@ -86,7 +86,7 @@ func (e *Error) remedy() remedy {
 	return remedies().Codes[code.Code(e.Code).String()]
 }
 
-// classed wraps e in the type of its class.
+// classed wraps e in the error type for its class.
 func classed(e *Error) error {
 	switch e.remedy().Class {
 	case "InvalidRequest":

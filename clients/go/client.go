@@ -36,7 +36,7 @@ import (
 )
 
 // Client calls one Easel deployment. It is safe for concurrent use. Its fields are the contract's gRPC stubs. Unary calls on the
-// stubs return errors of this package's classes. Unary reads are also retried.
+// stubs return this package's error types, and unary reads are retried.
 type Client struct {
 	Accounts    easelv1.AccountServiceClient
 	Generations easelv1.GenerationServiceClient
@@ -86,19 +86,20 @@ func WithTLS(config *tls.Config) Option {
 // mesh encrypts the connection. EASEL_ALLOW_PLAINTEXT=true does the same.
 func WithPlaintextKey() Option { return func(s *settings) { s.plaintextKey = true } }
 
-// WithLogger sets the logger. The client logs calls that fail for five seconds, their recovery, and each idempotency key that
-// Order creates. The default is slog.Default().
+// WithLogger sets the logger. The client logs a warning if a call keeps failing for five seconds, and a message when the call
+// recovers. It also logs each idempotency key that Order creates, unless the key is passed to Order.OnKey. The default is
+// slog.Default().
 func WithLogger(logger *slog.Logger) Option { return func(s *settings) { s.logger = logger } }
 
-// WithRetryHook calls hook before each retry. Concurrent calls run hook concurrently.
+// WithRetryHook sets a function that is called before each retry. Concurrent calls run the function concurrently.
 func WithRetryHook(hook func(Retry)) Option { return func(s *settings) { s.onRetry = hook } }
 
-// WithHeartbeatHook calls hook with each heartbeat that a watch receives, on the goroutine that runs the watch's loop.
+// WithHeartbeatHook sets a function that is called with each heartbeat of a watch, on the goroutine that runs the watch's loop.
 func WithHeartbeatHook(hook func(Heartbeat)) Option {
 	return func(s *settings) { s.onHeartbeat = hook }
 }
 
-// WithMessageHook calls hook with each message that a watch receives, before the loop receives the state in the message.
+// WithMessageHook sets a function that is called with each message of a watch, before the loop receives the state in the message.
 func WithMessageHook(hook func(Message)) Option { return func(s *settings) { s.onMessage = hook } }
 
 // WithHeartbeatInterval sets the time without a message after which the server sends a heartbeat: 1 to 60 s, by default 10 s.

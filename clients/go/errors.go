@@ -24,7 +24,8 @@ const (
 	OutcomeNotPlaced           Outcome = "not_placed"              // no order exists with the key
 )
 
-// Error is the base of all errors that calls return. errors.As finds it in an error of any class, such as BudgetExceededError.
+// Error is the base of all errors that calls return. Every error type of this package, such as BudgetExceededError, embeds an
+// *Error, which errors.As finds.
 // status.FromError returns its gRPC status.
 type Error struct {
 	Code            codes.Code
@@ -181,7 +182,7 @@ func baseOf(err error) *Error {
 	return &Error{}
 }
 
-// named sets the generation ID and the idempotency key in an error.
+// named sets the generation ID and the idempotency key of an error.
 func named(err error, generationID, key string) {
 	e := baseOf(err)
 	e.GenerationID, e.IdempotencyKey = generationID, key

@@ -10,15 +10,15 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// EventQuery selects the events to read, and the first event. The zero value selects all events from now on.
+// EventQuery is a filter for events, and the position of the first event. The zero value selects all events from now on.
 type EventQuery struct {
 	ResumeToken string    // token of the last event that the caller has processed; if it is set, Start is ignored
-	Start       time.Time // time of the first event
+	Start       time.Time // time from which events are read; zero means from now on
 	Types       []string  // types of the events; empty means all types
 	Owner       string    // owner of the events; only an operator may set it
 }
 
-// Event reports a change to a render or a budget. It has the same ID and type as the webhook.
+// Event reports a change to a render or a budget. It has the same ID and type as the webhook for this change.
 type Event struct {
 	ID, Type    string
 	Time        time.Time // time when the event was written

@@ -54,8 +54,8 @@ func checkRegular(path string) error {
 	return nil
 }
 
-// WriteFile writes data to path. Like DownloadFile, it renames a temporary file. If keep is true, it does not replace an
-// existing file, and returns fs.ErrExist.
+// WriteFile writes data to path. Like DownloadFile, it writes to a temporary file, and then renames the file. If keep is true,
+// it does not replace an existing file, and returns fs.ErrExist.
 func WriteFile(path string, data []byte, keep bool) error {
 	part := &partFile{}
 	w, err := part.open(path, "", keep)

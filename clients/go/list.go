@@ -73,8 +73,8 @@ const (
 	ByLabel  = easelv1.UsageDimension_USAGE_DIMENSION_LABEL
 )
 
-// UsageQuery selects the orders to count and how to group them. A zero Start or End means the default of ListUsage in the
-// contract.
+// UsageQuery selects the orders to count and how to group them. A zero Start or End means the default that the
+// contract defines for ListUsage.
 type UsageQuery struct {
 	Start, End time.Time
 	By         []Dimension

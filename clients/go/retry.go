@@ -33,7 +33,7 @@ const tooLong = time.Hour
 // longest is the maximum back-off before jitter.
 const longest = 10 * time.Second
 
-// maxAsked is the maximum number of failed attempts of a unary call for which the server requests a delay.
+// maxAsked is the number of failed attempts with a requested delay after which a unary call fails.
 const maxAsked = 10
 
 // limits contains a call's total time and its maximum number of consecutive failed attempts.
@@ -144,8 +144,8 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	return nil
 }
 
-// unary intercepts unary calls. It converts each error to its class. It retries reads and the calls that set resend, but not
-// orders, which Order retries.
+// unary intercepts unary calls. It converts errors to this package's error types. It retries reads and the calls that
+// set resend, but not orders, which Order retries.
 func (c *Client) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	o, ok := ctx.Value(callKey{}).(*call)
 	if !ok && isRead(method) {
@@ -215,7 +215,8 @@ func (w *warned) may(method string) bool {
 	return true
 }
 
-// warn logs a warning if the call will have failed for five seconds by the next attempt, and a warning is due.
+// warn logs a warning if the call will have failed for five seconds by the next attempt, unless a warning about its method was
+// logged in the last minute.
 func (a *attempts) warn() {
 	if a.since.IsZero() {
 		a.since = time.Now()

@@ -33,7 +33,7 @@ type (
 )
 
 // script handles each call with the next function in the list for its method, and all further calls with the last
-// one.
+// function.
 type script struct {
 	easelv1.UnimplementedGenerationServiceServer
 	creates   []func(*easelv1.CreateGenerationRequest) error

@@ -15,7 +15,8 @@ func UntilSettled() CallOption {
 	return func(o *call) { o.until = easelv1.WatchUntil_WATCH_UNTIL_SETTLED }
 }
 
-// KnownEtags sets the etags of the states that the caller already has, by generation ID. A watch does not yield these states.
+// KnownEtags sets the etags of the states that the caller already has, keyed by generation ID. A watch does not yield
+// these states.
 func KnownEtags(etags map[string]string) CallOption {
 	return func(o *call) { o.known = etags }
 }
@@ -81,7 +82,7 @@ func (c *Client) WatchMany(ctx context.Context, ids []string, options ...CallOpt
 	}
 }
 
-// renderOf converts a state, and adds the estimate from the last heartbeat.
+// renderOf converts a generation to a Render, and adds the estimated remaining time from the last heartbeat.
 func (w watch[M, S]) renderOf(generation *easelv1.Generation) *Render {
 	render := renderOf(generation)
 	if w.heartbeat != nil && !render.Terminal {

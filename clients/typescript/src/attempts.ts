@@ -81,7 +81,7 @@ interface Pause {
 /** Maximum delay in milliseconds that a server may request. A longer delay fails the call. */
 const longestAsked = 3_600_000;
 
-/** Maximum number of failed attempts of a read for which the server requests a delay. */
+/** Number of failed attempts with a requested delay after which a read fails. */
 const mostAsked = 10;
 
 /** The attempts of one call. */
@@ -167,7 +167,7 @@ export class Attempts {
     return this.kind === "read" ? asked >= mostAsked || unasked >= this.#most : asked + unasked >= this.#most;
   }
 
-  /** Logs a warning if the call will have failed for five seconds by the next attempt, and a warning is due. */
+  /** Logs a warning if the call will have failed for five seconds by the next attempt, unless a warning about its method was logged in the last minute. */
   #warn(error: EaselError, delay: number): void {
     this.#failingSince ??= performance.now();
     const failing = performance.now() - this.#failingSince;

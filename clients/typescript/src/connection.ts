@@ -12,7 +12,7 @@ export const version = "0.0.0"; // make sets the release version
 
 /** The server's address and the client's credentials. */
 export interface Place {
-  /** host:port, http://host:port or https://host:port. Default: EASEL_ADDR, or localhost:50051. Without a scheme, the client uses https, unless the host is loopback and EASEL_TLS_CA_FILE is unset. */
+  /** host:port, http://host:port or https://host:port. Default: EASEL_ADDR, or localhost:50051. Without a scheme, the client uses TLS, unless the host is loopback and EASEL_TLS_CA_FILE is unset. */
   address?: string;
   /** An API key or a token. By default, each call reads the key from the file that EASEL_API_KEY_FILE names. If that is unset, the key is the value of EASEL_API_KEY. */
   apiKey?: string;
@@ -195,7 +195,7 @@ class Connection {
     this.#newest = this.#open();
   }
 
-  /** Reports whether calls try this connection last. They do so for ten seconds after a call got no response. Then the next call probes it. */
+  /** Reports whether calls try this connection last. They do so for ten seconds after a call got no response. The next call after that tests the connection. */
   isLast(now: number): boolean {
     return now < this.#lastUntil;
   }
@@ -260,14 +260,14 @@ class Connection {
 /**
  * Closes the session of a stream if the stream ends before its whole request is sent, for example because the server rejects the
  * request early. Other streams of the session continue, and later calls open a new session. Node counts the unsent bytes as
- * memory of the session until the session is closed. A session with too many of them resets every stream that receives a
+ * memory of the session until the session is closed. A session with too many unsent bytes resets every stream that receives a
  * response.
  */
 function retireWithUnsent(stream: ClientHttp2Stream) {
   const { session } = stream;
   const ended = () => {
     if (stream.writableFinished && stream.rstCode !== constants.NGHTTP2_ENHANCE_YOUR_CALM) return;
-    session?.on("error", () => undefined).close(); // Connect no longer listens for errors of a closed session
+    session?.on("error", () => undefined).close(); // Connect no longer listens for errors from a closed session
   };
   stream.once("end", ended).once("close", ended);
 }

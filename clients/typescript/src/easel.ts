@@ -81,7 +81,7 @@ export interface WatchOptions extends StreamOptions {
 /** Options for a watch of many renders. */
 export interface WatchManyOptions extends StreamOptions, Filter {
   until?: WatchUntil;
-  /** The etags of the last states that the caller has, by render ID. The watch omits these states. */
+  /** The etags of the last states that the caller has, keyed by render ID. The watch omits these states. */
   knownEtags?: Record<string, string>;
 }
 
@@ -89,7 +89,7 @@ export interface WatchManyOptions extends StreamOptions, Filter {
 export interface EventsOptions extends StreamOptions {
   /** The token of the last event that the caller has processed. If it is set, start is ignored. */
   resumeToken?: string;
-  /** The time of the first event. By default, the watch starts with the next event. */
+  /** The time from which events are read. By default, the watch starts with the next event. */
   start?: Date;
   /** The types of the events. Default: all types. */
   types?: string[];
@@ -306,7 +306,7 @@ export class Easel {
 /** Maximum size of a request's inputs in bytes. No server accepts more. */
 const maxInputs = 16 << 20;
 
-/** Returns the method with a check that rejects inputs that are too large, without sending them. */
+/** Returns a method that rejects inputs that are too large, and otherwise calls the given method. */
 function limited<I extends { inputsJson: string }, O>(method: (request: I, options: CallOptions) => Promise<O>): typeof method {
   return (request, options) => {
     if (Buffer.byteLength(request.inputsJson) <= maxInputs) return method(request, options);

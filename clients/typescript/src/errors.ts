@@ -93,7 +93,7 @@ export class BudgetExceeded extends EaselError {
   readonly labelValue = this.metadata["label_value"] ?? "";
   readonly resetTime = time(this.metadata["reset_time"]);
 }
-/** The order's expire time has passed, so the order is no longer sent. If orderOutcome is "unknown", the order may exist. */
+/** The order's expire time has passed, so Easel does not send the order to the catalog. If orderOutcome is "unknown", an earlier attempt may have placed the order. */
 export class OrderExpired extends EaselError {}
 /** The API key has reached its daily cap in the catalog. */
 export class DailyCapReached extends EaselError {}

@@ -98,7 +98,7 @@ export interface Account {
   raw: v1.Account;
 }
 
-/** A change to a render or a budget. It has the same ID and type as the webhook. */
+/** A change to a render or a budget. It has the same ID and type as the webhook for this change. */
 export interface EaselEvent {
   eventId: string;
   type: string;

@@ -97,7 +97,7 @@ async function* updates(stream: AsyncIterable<v1.WatchEventsResponse>, request: 
 /** The etags of the latest updates in a watch of many generations. */
 class Etags {
   readonly named: boolean;
-  readonly #known: Map<string, string>; // etags by generation ID, from the oldest change to the latest
+  readonly #known: Map<string, string>; // etags, keyed by generation ID, from the oldest change to the latest
   readonly #finished = new Set<string>(); // IDs of succeeded and refunded renders, which wanted() omits
 
   constructor({ generationIds, knownEtags }: v1.WatchGenerationsRequest) {

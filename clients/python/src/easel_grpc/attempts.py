@@ -20,7 +20,7 @@ E = TypeVar("E", bound=Error)
 
 LONGEST = 10  # maximum back-off in seconds, before jitter
 LONGEST_ASKED = 3600  # maximum delay in seconds that a server may request; a longer delay fails the call
-MOST_ASKED = 10  # maximum number of attempts for a read that fail with a delay requested by the server
+MOST_ASKED = 10  # number of failed attempts with a requested delay after which a read fails
 WARN_AFTER = 5  # seconds of failures, including the next delay, after which a warning is logged
 WARN_INTERVAL = 60  # minimum seconds between warnings about one method
 
@@ -67,7 +67,7 @@ class Hooks:
     logger: "logging.Logger | logging.LoggerAdapter[Any]"
     closed: Any  # threading.Event or asyncio.Event that is set when the client is closed
     limits: Limits = field(default_factory=Limits)  # limits from the client's constructor
-    _warned: dict[str, float] = field(default_factory=dict)  # time of the last warning by method
+    _warned: dict[str, float] = field(default_factory=dict)  # time of the last warning about each method
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def made_key(self) -> tuple[str, object]:
@@ -107,7 +107,7 @@ class Attempts:
         self.heartbeat: Heartbeat | None = None
         self.outcome: OrderOutcome | None = "not_placed_by_this_call" if key else None
         self._last: Error | None = None  # last error that the call's own timeout did not cause
-        self._spent = {True: 0, False: 0}  # failures since the last response, by whether the server requested a delay
+        self._spent = {True: 0, False: 0}  # numbers of failures since the last response, with and without a requested delay
         self._failing_since: float | None = time.monotonic()  # None after a response
         self._warned = False
 
@@ -138,7 +138,7 @@ class Attempts:
         return self._told(Error("the client is closed", code=grpc.StatusCode.CANCELLED), self.outcome)
 
     def pause(self, cause: BaseException, *, asked: float = 0, ends: tuple[str, ...] | None = None) -> float:
-        """Returns the delay before the next attempt in seconds, or raises the error if no attempt follows.
+        """Returns the delay in seconds before the next attempt, or raises the error if no attempt follows.
 
         If ends is None, an error is final if it is not retryable. Otherwise, an error is final if ends contains its code.
         """
@@ -168,7 +168,7 @@ class Attempts:
         return sum(self._spent.values()) >= self.most
 
     def _warn(self, error: Error, delay: float) -> None:
-        """Logs a warning if the call will have failed for five seconds by the next attempt, and a warning is due."""
+        """Logs a warning if the call will have failed for five seconds by the next attempt and a warning about its method is due."""
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now
@@ -180,7 +180,7 @@ class Attempts:
             )
 
     def _of(self, cause: BaseException) -> Error:
-        """Converts an error to its class, and sets the order's outcome.
+        """Converts an error to the exception for its reason, and sets the order's outcome.
 
         An unknown outcome becomes known again only if the server reports "not_placed".
         """

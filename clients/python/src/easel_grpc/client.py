@@ -37,7 +37,7 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
     variable is unset, the key is the value of EASEL_API_KEY. The key is sent without TLS to a host that is not loopback
     only if allow_plaintext or EASEL_ALLOW_PLAINTEXT=true allows it.
 
-    timeout is the total time for a read or an order in seconds, by default 60 for a read and 900 for an order. attempts is
+    timeout is the total time in seconds for a read or an order, by default 60 for a read and 900 for an order. attempts is
     the maximum number of attempts for a read, by default 5. A call can override both. An order, watch or download fails after
     100 consecutive failed attempts, which take about 15 minutes. If a call keeps failing for five seconds, the logger easel_grpc
     logs a warning.

@@ -1,4 +1,4 @@
-"""The code for downloads that both clients share."""
+"""Code for downloads, shared by both clients."""
 
 import contextlib
 import errno

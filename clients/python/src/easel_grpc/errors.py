@@ -132,7 +132,10 @@ class BudgetExceeded(Error):
 
 
 class OrderExpired(Error):
-    """The order's expire time has passed, so the order is no longer sent. If order_outcome is "unknown", the order may exist."""
+    """The order's expire time has passed, so Easel does not send the order to the catalog.
+
+    If order_outcome is "unknown", an earlier attempt may have placed the order.
+    """
 
 
 class DailyCapReached(Error):

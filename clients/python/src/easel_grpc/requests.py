@@ -25,7 +25,7 @@ Key = str | int | UUID
 
 
 class Made(enum.Enum):
-    """A placeholder for the key if the client creates it."""
+    """A placeholder for a key that the client will create."""
 
     KEY = enum.auto()
 

@@ -172,7 +172,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Event:
-    """A change to a render or a budget. It has the same ID and type as the webhook.
+    """A change to a render or a budget. It has the same ID and type as the webhook for this change.
 
     Store resume_token after you have processed the event. With this token, Client.events continues after the event.
     """

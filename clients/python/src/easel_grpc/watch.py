@@ -53,7 +53,7 @@ class Progress(Generic[T]):
         raise NotImplementedError
 
     def pause(self, error: Exception | None = None) -> float:
-        """Returns the delay before the next stream in seconds, or raises the error if no stream follows."""
+        """Returns the delay in seconds before the next stream, or raises the error if no stream follows."""
         if time.monotonic() - self.began > LONGEST:
             self.attempts.failures = 0
         return self.attempts.pause(error or _lost("the server ended the stream"), asked=self.asked, ends=tuple(WATCH_ENDS))
@@ -116,7 +116,7 @@ class _Etags:
 
     def __init__(self, request: v1.WatchGenerationsRequest) -> None:
         self.named = bool(request.generation_ids)
-        # Maps the ID to the etag and to whether the render is finished. The generation that changed least recently is first.
+        # Maps each ID to the etag and a Boolean, which is true if the render is finished. The generation that changed least recently is first.
         self.known = {one: (etag, False) for one, etag in list(request.known_etags.items())[-MOST_ETAGS:]}
 
     def wanted(self) -> dict[str, str]:

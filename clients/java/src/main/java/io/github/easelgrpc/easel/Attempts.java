@@ -15,7 +15,7 @@ import java.util.stream.Stream;
 final class Attempts {
   static final Duration LONGEST = Duration.ofSeconds(10); // maximum back-off before jitter
   private static final Duration LONGEST_ASKED = Duration.ofHours(1); // maximum delay that a server may request; a longer delay fails the call
-  private static final int MOST_ASKED = 10; // maximum number of failed attempts of a read for which the server requests a delay
+  private static final int MOST_ASKED = 10; // number of failed attempts with a requested delay after which a read fails
   private static final long WARN_AFTER = 5000; // milliseconds of failures, including the next delay, after which a warning is logged
 
   /** A kind of call, with its default limits. A stream has no time limit. If all of its 100 attempts fail, they take about 15 minutes. */
@@ -160,7 +160,7 @@ final class Attempts {
     }
   }
 
-  /** Logs a warning if the call will have failed for five seconds by the next attempt, and a warning is due. */
+  /** Logs a warning if the call will have failed for five seconds by the next attempt, unless a warning about the method was logged in the last minute. */
   private void warn(EaselException error, long delay) {
     if (failingSince == 0) {
       failingSince = System.nanoTime();

@@ -15,7 +15,7 @@ final class Etags {
   private static final int MOST_WANTED = 1000; // maximum number of etags in a request
 
   private final boolean named; // whether the request names its generations
-  private final Map<String, String> known = new LinkedHashMap<>(); // etags by generation ID, from the oldest change to the latest
+  private final Map<String, String> known = new LinkedHashMap<>(); // etags, keyed by generation ID, from the oldest change to the latest
   private final Set<String> finished = new HashSet<>(); // IDs of succeeded and refunded renders, which wanted() omits; empty if named is true
 
   Etags(WatchGenerationsRequest request) {

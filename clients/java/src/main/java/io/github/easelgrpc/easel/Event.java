@@ -5,7 +5,7 @@ import java.time.Instant;
 import java.util.Optional;
 
 /**
- * A change to a render or a budget. It has the same ID and type as the webhook.
+ * A change to a render or a budget. It has the same ID and type as the webhook for this change.
  *
  * @param render absent if the event reports a budget
  * @param budget absent if the event reports a render

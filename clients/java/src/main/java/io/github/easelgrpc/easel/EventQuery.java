@@ -15,7 +15,7 @@ public final class EventQuery {
     return this;
   }
 
-  /** Sets the time of the first event. */
+  /** Sets the time from which events are read. */
   public EventQuery start(Instant time) {
     request.setStartTime(Times.timestamp(time));
     return this;

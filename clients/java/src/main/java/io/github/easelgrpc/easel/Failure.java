@@ -43,7 +43,7 @@ final class Failure {
 
     /**
      * Returns the subject after another failed attempt. If the response states no outcome, the attempt may have placed the order, and
-     * the outcome is UNKNOWN. It becomes known again only if a later response is "not_placed".
+     * the outcome is UNKNOWN. An unknown outcome becomes known again only if a later response states "not_placed".
      */
     Subject after(String answer) {
       if (outcome == null) {

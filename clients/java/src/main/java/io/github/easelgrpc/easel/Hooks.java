@@ -14,7 +14,7 @@ final class Hooks {
   private final BiConsumer<EaselException, Duration> onRetry;
   private final Consumer<Heartbeat> onHeartbeat;
   private final Consumer<String> onKey; // null means that keys are logged
-  private final Map<String, Long> warned = new ConcurrentHashMap<>(); // time of the last warning by method
+  private final Map<String, Long> warned = new ConcurrentHashMap<>(); // time of the last warning about each method
 
   Hooks(BiConsumer<EaselException, Duration> onRetry, Consumer<Heartbeat> onHeartbeat, Consumer<String> onKey) {
     this.onRetry = onRetry;

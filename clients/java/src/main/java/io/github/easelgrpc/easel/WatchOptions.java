@@ -18,7 +18,7 @@ public final class WatchOptions {
     return this;
   }
 
-  /** Sets the etags of the states that the caller already has, by generation ID. The watch omits these states. */
+  /** Sets the etags of the states that the caller already has, keyed by generation ID. The watch omits these states. */
   public WatchOptions knownEtags(Map<String, String> etags) {
     knownEtags.putAll(etags);
     return this;
