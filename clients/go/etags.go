@@ -8,12 +8,13 @@ import (
 )
 
 const (
-	// maxKnownEtags is the maximum number of etags in a request. maxEtags is the maximum number that a watch stores.
+	// maxKnownEtags is the maximum number of etags in a request. maxEtags is the maximum number of etags that a
+	// watch stores.
 	maxKnownEtags = 1000
 	maxEtags      = 10_000
 )
 
-// etags stores the etag of each generation in a watch of many generations, up to maxEtags.
+// etags stores the etags of the generations in a watch of many generations, at most maxEtags.
 type etags struct {
 	named    bool // whether the watch request names its generations
 	etag     map[string]string

@@ -112,11 +112,11 @@ class EventsProgress(Progress[Event]):
 
 
 class _Etags:
-    """The etag of each generation in a watch of many generations, up to MOST_ETAGS."""
+    """The etags of the generations in a watch of many generations, at most MOST_ETAGS."""
 
     def __init__(self, request: v1.WatchGenerationsRequest) -> None:
         self.named = bool(request.generation_ids)
-        # Maps each ID to the etag and a Boolean, which is true if the render is finished. The generation that changed least recently is first.
+        # Maps each ID to the etag, and to True if the render is finished. The generation that changed least recently is first.
         self.known = {one: (etag, False) for one, etag in list(request.known_etags.items())[-MOST_ETAGS:]}
 
     def wanted(self) -> dict[str, str]:
