@@ -23,7 +23,7 @@ type ordersCmd struct {
 type ordersListCmd struct {
 	listFlags
 	Unknown  bool   `help:"Only orders whose outcome is unknown. These orders may exist in the catalog, and each reserves its quoted price. An order with neither a budget nor a maximum price has no quote, so nothing is reserved for it."`
-	Reserved bool   `help:"Only orders with reserved money, whose outcome is unknown or whose render has not finished."`
+	Reserved bool   `help:"Only orders that still reserve money, because the outcome is unknown or the render has not finished."`
 	Held     bool   `help:"Only orders that were open when the ledger was copied or restored, and that wait for their callers or for 'easel orders resolve'."`
 	Owner    string `placeholder:"OWNER" help:"Only orders of this owner: a team, or a caller without a team."`
 

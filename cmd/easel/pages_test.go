@@ -34,7 +34,7 @@ func pages(t *testing.T) map[string]string {
 	return texts
 }
 
-// link matches a Markdown link: its text and its target.
+// link matches a Markdown link. Its groups are the text, the path and the fragment.
 var link = regexp.MustCompile(`\[([^\[\]]+)\]\(([^()#\s]*)(?:#([^()\s]*))?\)`)
 
 // TestEveryLinkOfThePagesLeadsSomewhere checks the links between files. If the text of a link is a Go identifier, the

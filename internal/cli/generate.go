@@ -166,7 +166,7 @@ func (c *generateCmd) follow(ctx context.Context, s *session, g *easelv1.Generat
 		err = c.deliver(ctx, s, last)
 	}
 	if err != nil && s.json {
-		s.printJSON(last) // a program needs the last state of the render
+		s.printJSON(last) // programs that read the output need the render's last state
 	}
 	return err
 }

@@ -138,7 +138,7 @@ func (t *transaction) isNew() error {
 			return err
 		}
 		if used {
-			return fmt.Errorf("not a new ledger: it already has %s; use a new file or database", table)
+			return fmt.Errorf("not a new ledger: the table %s already has rows; use a new file or database", table)
 		}
 	}
 	return t.execAll(`DELETE FROM facts`)

@@ -115,7 +115,7 @@ func TestAnInterruptedCopyLeavesNothing(t *testing.T) {
 		}
 		other := "sqlite:" + filepath.Join(t.TempDir(), "other.db")
 		lived(t, other, 1)
-		if _, _, err := copyLedger(t.Context(), other, to, ignore); err == nil || !strings.Contains(err.Error(), "not a new ledger: it already has orders") {
+		if _, _, err := copyLedger(t.Context(), other, to, ignore); err == nil || !strings.Contains(err.Error(), "not a new ledger: the table orders already has rows") {
 			t.Errorf("copying into a used ledger returns %v", err)
 		}
 	})

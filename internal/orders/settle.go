@@ -57,7 +57,7 @@ func (o *Orders) settle(ctx context.Context, shared catalog.Credential) error {
 type look struct {
 	orders    *Orders
 	shared    catalog.Credential
-	witnessed bool // whether the catalog has responded under the API key in this run
+	witnessed bool // whether the catalog has responded to a request with this API key during this run of the job
 	failures  int  // number of consecutive orders whose state could not be recorded
 }
 
@@ -145,8 +145,8 @@ func (l *look) proceed(err error) error {
 	return err
 }
 
-// witness reports whether the catalog has responded under the API key in this run. If it has not yet, witness sends a read of
-// the account first.
+// witness reports whether the catalog has responded to a request with this API key during this run. If it has not responded
+// yet, witness first requests the account.
 func (l *look) witness(ctx context.Context) bool {
 	if !l.witnessed {
 		_, err := l.orders.Catalog.Polls().Account(ctx, l.shared)

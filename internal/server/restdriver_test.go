@@ -86,8 +86,8 @@ func (c restCaller) events(ctx context.Context, req *easelv1.WatchEventsRequest,
 	return messages(c, c.request(ctx, "GenerationService/WatchEvents", req), &easelv1.WatchEventsResponse{}, each)
 }
 
-// messages decodes every line of a stream into a message of the type of empty. It calls the function each for every
-// message until each returns false.
+// messages decodes the lines of a stream into messages of type M, and passes them to the function each until it returns
+// false.
 func messages[M proto.Message](c restCaller, r *http.Request, empty M, each func(M) bool) error {
 	err := c.lines(r, func(line []byte) error {
 		m, _ := empty.ProtoReflect().New().Interface().(M)

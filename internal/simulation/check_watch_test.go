@@ -111,8 +111,7 @@ func deliveredAtOnce(o *outcome, say promises.Say) {
 	}
 }
 
-// askAgain is the minimum interval between the ledger queries in which a team's watch of everything looks up the
-// owners of generations.
+// askAgain is the minimum interval at which a team's watch of all renders asks the ledger for their owners.
 const askAgain = 2 * time.Second
 
 // firstNamed returns, for each generation, the first version of its order that contains the generation.

@@ -14,7 +14,7 @@ var columns runewidth.Condition
 // Width returns the number of terminal columns that a text without colors occupies.
 func Width(text string) int { return columns.StringWidth(text) }
 
-// Cell is one field of a table with its color. It is printed as one line.
+// Cell is the text of one table cell and its color. Line breaks in the text are printed as spaces.
 type Cell struct{ Text, Colour string }
 
 // Cells returns one uncolored cell for each text.

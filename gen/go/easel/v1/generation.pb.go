@@ -33,8 +33,8 @@ const (
 	State_STATE_UNSPECIFIED State = 0
 	// Ordered and paid, but not finished.
 	State_STATE_QUEUED State = 1
-	// In progress. Returned only if the catalog sends a status with this meaning, although the
-	// catalog's specification lists no such status.
+	// In progress. The catalog's specification lists no status for this state. It is returned only if
+	// the catalog nevertheless sends one.
 	State_STATE_RUNNING State = 2
 	// Finished with a result. Terminal and settled.
 	State_STATE_SUCCEEDED State = 3
@@ -370,9 +370,11 @@ func (*Generation_Text) isGeneration_Result() {}
 // FileResult describes a result that is a file.
 type FileResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Media type, if the catalog's record has it. The first chunk of a download always has it.
+	// Media type. Empty if the catalog's record does not contain it. The first chunk of a download
+	// always contains the media type.
 	ContentType string `protobuf:"bytes,1,opt,name=content_type,json=contentType,proto3" json:"content_type,omitempty"`
-	// Size of the file in bytes, if the catalog's record has it. Unset does not mean zero.
+	// Size of the file in bytes. Unset if the catalog's record does not contain it. Unset does not
+	// mean zero.
 	SizeBytes     *int64 `protobuf:"varint,2,opt,name=size_bytes,json=sizeBytes,proto3,oneof" json:"size_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

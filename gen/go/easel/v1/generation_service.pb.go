@@ -549,11 +549,11 @@ func (x *CreateGenerationResponse) GetReplayed() bool {
 // GetGenerationRequest identifies one render.
 type GetGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
-	// "..".
+	// ID of the render. It has 1 to 256 visible ASCII characters, excluding slash and backslash, and
+	// is not "." or "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
-	// Maximum age of a state that comes from a watch. Zero always reads the catalog. If unset, any
-	// age is accepted.
+	// Maximum age of a state that comes from a watch. If zero, the state is always read from the
+	// catalog. If unset, any age is accepted.
 	//
 	// If the state is older, the render is read from the catalog, and the call fails if the catalog
 	// does not respond.
@@ -797,8 +797,8 @@ func (x *GenerationFilter) GetOwner() string {
 // ListGenerationsResponse is one page of renders.
 type ListGenerationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The renders of this page, at most 1000. A render may have fewer fields than in the response of
-	// GetGeneration.
+	// The renders of this page, at most 1000. A render may have fewer fields than GetGeneration
+	// returns.
 	Generations []*Generation `protobuf:"bytes,1,rep,name=generations,proto3" json:"generations,omitempty"`
 	// Token of the next page. Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
@@ -853,8 +853,8 @@ func (x *ListGenerationsResponse) GetNextPageToken() string {
 // WaitGenerationRequest identifies a render, and the state for which the call waits.
 type WaitGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
-	// "..".
+	// ID of the render. It has 1 to 256 visible ASCII characters, excluding slash and backslash, and
+	// is not "." or "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
 	// Maximum time to wait, up to 10 minutes. If unset, 60 s. If the caller's deadline is earlier,
 	// the call returns shortly before it.
@@ -966,8 +966,8 @@ func (x *WaitGenerationResponse) GetGeneration() *Generation {
 // WatchGenerationRequest identifies a render and the last state that the caller has.
 type WatchGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
-	// "..".
+	// ID of the render. It has 1 to 256 visible ASCII characters, excluding slash and backslash, and
+	// is not "." or "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
 	// State of the render at which the watch ends.
 	Until WatchUntil `protobuf:"varint,2,opt,name=until,proto3,enum=easel.v1.WatchUntil" json:"until,omitempty"`
@@ -1390,7 +1390,7 @@ func (x *StreamClosing) GetRetryDelay() *durationpb.Duration {
 // has.
 type WatchGenerationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// IDs of the renders to watch, up to 1000 and each only once. See
+	// IDs of the renders to watch: up to 1000, without repetitions. See
 	// WatchGenerationRequest.generation_id. If empty, the stream includes every render that the
 	// catalog lists for the API key.
 	GenerationIds []string `protobuf:"bytes,1,rep,name=generation_ids,json=generationIds,proto3" json:"generation_ids,omitempty"`
@@ -1399,8 +1399,8 @@ type WatchGenerationsRequest struct {
 	// Maximum time without a message on the stream before a heartbeat is sent, 1 to 60 s. If unset,
 	// 15 s.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
-	// The etags of the last updates that the caller has, by render ID, up to 1000. Renders that have
-	// not changed since then are not sent again.
+	// The etag of the last update that the caller has received for each render, by render ID. At most
+	// 1000. A render that has not changed since then is not sent again.
 	//
 	// If no render has changed, the stream starts with caught_up, which counts all renders in the
 	// stream. If generation_ids is set, the etags of other renders are ignored. If generation_ids is
@@ -1618,8 +1618,8 @@ func (*WatchGenerationsResponse_Closing) isWatchGenerationsResponse_Event() {}
 
 func (*WatchGenerationsResponse_CaughtUp) isWatchGenerationsResponse_Event() {}
 
-// CaughtUp reports that the caller now has a state of every render in the stream, from an update or
-// from known_etags. All later updates are changes.
+// CaughtUp reports that the caller now has the current state of every render in the stream: an
+// update has carried the state, or its etag was in known_etags. All later updates are changes.
 type CaughtUp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of renders in the stream at this point.
@@ -1672,8 +1672,9 @@ func (x *CaughtUp) GetGenerationCount() int32 {
 // WatchEventsRequest selects events, and the position where the stream starts.
 type WatchEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The resume_token of the last message that the caller has processed. The stream continues after
-	// this message. If empty, start_time applies. Over REST, the header Last-Event-ID may contain it.
+	// The WatchEventsResponse.resume_token of the last message that the caller has processed. The
+	// stream continues after this message. If empty, start_time applies. Over REST, the header
+	// Last-Event-ID may contain it.
 	ResumeToken string `protobuf:"bytes,1,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	// If resume_token is empty, the stream starts with the oldest stored event that was written at
 	// this time or later. If unset, it starts with the next event.
@@ -1815,8 +1816,9 @@ type WatchEventsResponse struct {
 	Message isWatchEventsResponse_Message `protobuf_oneof:"message"`
 	// Time when the message was created, by Easel's clock.
 	EmitTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=emit_time,json=emitTime,proto3" json:"emit_time,omitempty"`
-	// Token for WatchEventsRequest.resume_token, with which a stream continues after this message.
-	// Every message has one. Store it after you have processed the message.
+	// Token that lets another stream continue after this message. Send it as
+	// WatchEventsRequest.resume_token. Every message has one. Store it after you have processed the
+	// message.
 	ResumeToken   string `protobuf:"bytes,6,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1919,7 +1921,7 @@ type WatchEventsResponse_Event struct {
 }
 
 type WatchEventsResponse_Heartbeat struct {
-	// Sent if there was no other message for the heartbeat_interval. Its fields are unset.
+	// Sent if no other message was sent during the heartbeat_interval. Its fields are unset.
 	Heartbeat *Heartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
 }
 
@@ -2036,8 +2038,8 @@ func (x *Event) GetBudget() *Budget {
 // DownloadGenerationRequest identifies a result and the part to send.
 type DownloadGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
-	// "..".
+	// ID of the render. It has 1 to 256 visible ASCII characters, excluding slash and backslash, and
+	// is not "." or "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
 	// Position of the first byte to send. If it equals the size, no bytes are sent. If it exceeds the
 	// size, the call fails with OUT_OF_RANGE.
@@ -2391,8 +2393,8 @@ func (x *ContentSummary) GetSha256() string {
 // DeleteGenerationRequest identifies the render to delete.
 type DeleteGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
-	// "..".
+	// ID of the render. It has 1 to 256 visible ASCII characters, excluding slash and backslash, and
+	// is not "." or "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
 	// Whether the call also succeeds if there is no such render.
 	AllowMissing bool `protobuf:"varint,2,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
@@ -2533,10 +2535,10 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x14.easel.v1.GenerationR\n" +
 	"generation\x12\x1a\n" +
-	"\breplayed\x18\x02 \x01(\bR\breplayed\"\xc5\x02\n" +
-	"\x14GetGenerationRequest\x12\xe2\x01\n" +
-	"\rgeneration_id\x18\x01 \x01(\tB\xbc\x01\xbaH\xb8\x01\xba\x01\xb4\x01\n" +
-	"\rgeneration_id\x12Zmust be 1 to 256 visible ASCII characters without slash and backslash, and not '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12H\n" +
+	"\breplayed\x18\x02 \x01(\bR\breplayed\"\xd2\x02\n" +
+	"\x14GetGenerationRequest\x12\xef\x01\n" +
+	"\rgeneration_id\x18\x01 \x01(\tB\xc9\x01\xbaH\xc5\x01\xba\x01\xc1\x01\n" +
+	"\rgeneration_id\x12gmust have 1 to 256 visible ASCII characters, excluding slash and backslash, and must not be '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12H\n" +
 	"\rmax_staleness\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\b\xbaH\x05\xaa\x01\x022\x00R\fmaxStaleness\"M\n" +
 	"\x15GetGenerationResponse\x124\n" +
 	"\n" +
@@ -2562,20 +2564,20 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x84\x01\n" +
 	"\x17ListGenerationsResponse\x12A\n" +
 	"\vgenerations\x18\x01 \x03(\v2\x14.easel.v1.GenerationB\t\xbaH\x06\x92\x01\x03\x10\xe8\aR\vgenerations\x12&\n" +
-	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\xf6\x02\n" +
-	"\x15WaitGenerationRequest\x12\xe2\x01\n" +
-	"\rgeneration_id\x18\x01 \x01(\tB\xbc\x01\xbaH\xb8\x01\xba\x01\xb4\x01\n" +
-	"\rgeneration_id\x12Zmust be 1 to 256 visible ASCII characters without slash and backslash, and not '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12B\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x83\x03\n" +
+	"\x15WaitGenerationRequest\x12\xef\x01\n" +
+	"\rgeneration_id\x18\x01 \x01(\tB\xc9\x01\xbaH\xc5\x01\xba\x01\xc1\x01\n" +
+	"\rgeneration_id\x12gmust have 1 to 256 visible ASCII characters, excluding slash and backslash, and must not be '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12B\n" +
 	"\atimeout\x18\x02 \x01(\v2\x19.google.protobuf.DurationB\r\xbaH\n" +
 	"\xaa\x01\a\"\x03\b\xd8\x042\x00R\atimeout\x124\n" +
 	"\x05until\x18\x03 \x01(\x0e2\x14.easel.v1.WatchUntilB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05until\"N\n" +
 	"\x16WaitGenerationResponse\x124\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\v2\x14.easel.v1.GenerationR\n" +
-	"generation\"\xdf\x03\n" +
-	"\x16WatchGenerationRequest\x12\xe2\x01\n" +
-	"\rgeneration_id\x18\x01 \x01(\tB\xbc\x01\xbaH\xb8\x01\xba\x01\xb4\x01\n" +
-	"\rgeneration_id\x12Zmust be 1 to 256 visible ASCII characters without slash and backslash, and not '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x124\n" +
+	"generation\"\xec\x03\n" +
+	"\x16WatchGenerationRequest\x12\xef\x01\n" +
+	"\rgeneration_id\x18\x01 \x01(\tB\xc9\x01\xbaH\xc5\x01\xba\x01\xc1\x01\n" +
+	"\rgeneration_id\x12gmust have 1 to 256 visible ASCII characters, excluding slash and backslash, and must not be '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x124\n" +
 	"\x05until\x18\x02 \x01(\x0e2\x14.easel.v1.WatchUntilB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05until\x12'\n" +
 	"\n" +
 	"known_etag\x18\x03 \x01(\tB\b\xbaH\x05r\x03(\x80\x01R\tknownEtag\x12'\n" +
@@ -2604,14 +2606,14 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\rStreamClosing\x125\n" +
 	"\x06reason\x18\x01 \x01(\x0e2\x1d.easel.v1.StreamClosingReasonR\x06reason\x12:\n" +
 	"\vretry_delay\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\n" +
-	"retryDelay\"\xaf\a\n" +
-	"\x17WatchGenerationsRequest\x12\xf0\x01\n" +
-	"\x0egeneration_ids\x18\x01 \x03(\tB\xc8\x01\xbaH\xc4\x01\x92\x01\xc0\x01\x10\xe8\a\x18\x01\"\xb8\x01\xba\x01\xb4\x01\n" +
-	"\rgeneration_id\x12Zmust be 1 to 256 visible ASCII characters without slash and backslash, and not '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\rgenerationIds\x124\n" +
+	"retryDelay\"\xc9\a\n" +
+	"\x17WatchGenerationsRequest\x12\xfd\x01\n" +
+	"\x0egeneration_ids\x18\x01 \x03(\tB\xd5\x01\xbaH\xd1\x01\x92\x01\xcd\x01\x10\xe8\a\x18\x01\"\xc5\x01\xba\x01\xc1\x01\n" +
+	"\rgeneration_id\x12gmust have 1 to 256 visible ASCII characters, excluding slash and backslash, and must not be '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\rgenerationIds\x124\n" +
 	"\x05until\x18\x02 \x01(\x0e2\x14.easel.v1.WatchUntilB\b\xbaH\x05\x82\x01\x02\x10\x01R\x05until\x12X\n" +
-	"\x12heartbeat_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x02\b<2\x02\b\x01R\x11heartbeatInterval\x12\xa2\x02\n" +
-	"\vknown_etags\x18\x04 \x03(\v21.easel.v1.WatchGenerationsRequest.KnownEtagsEntryB\xcd\x01\xbaH\xc9\x01\x9a\x01\xc5\x01\x10\xe8\a\"\xb8\x01\xba\x01\xb4\x01\n" +
-	"\rgeneration_id\x12Zmust be 1 to 256 visible ASCII characters without slash and backslash, and not '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'*\x05r\x03(\x80\x01R\n" +
+	"\x12heartbeat_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationB\x0e\xbaH\v\xaa\x01\b\"\x02\b<2\x02\b\x01R\x11heartbeatInterval\x12\xaf\x02\n" +
+	"\vknown_etags\x18\x04 \x03(\v21.easel.v1.WatchGenerationsRequest.KnownEtagsEntryB\xda\x01\xbaH\xd6\x01\x9a\x01\xd2\x01\x10\xe8\a\"\xc5\x01\xba\x01\xc1\x01\n" +
+	"\rgeneration_id\x12gmust have 1 to 256 visible ASCII characters, excluding slash and backslash, and must not be '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'*\x05r\x03(\x80\x01R\n" +
 	"knownEtags\x122\n" +
 	"\x06filter\x18\x05 \x01(\v2\x1a.easel.v1.GenerationFilterR\x06filter\x1a=\n" +
 	"\x0fKnownEtagsEntry\x12\x10\n" +
@@ -2654,10 +2656,10 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\n" +
 	"generation\x18\x05 \x01(\v2\x14.easel.v1.GenerationR\n" +
 	"generation\x12(\n" +
-	"\x06budget\x18\x06 \x01(\v2\x10.easel.v1.BudgetR\x06budget\"\xbd\x03\n" +
-	"\x19DownloadGenerationRequest\x12\xe2\x01\n" +
-	"\rgeneration_id\x18\x01 \x01(\tB\xbc\x01\xbaH\xb8\x01\xba\x01\xb4\x01\n" +
-	"\rgeneration_id\x12Zmust be 1 to 256 visible ASCII characters without slash and backslash, and not '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12(\n" +
+	"\x06budget\x18\x06 \x01(\v2\x10.easel.v1.BudgetR\x06budget\"\xca\x03\n" +
+	"\x19DownloadGenerationRequest\x12\xef\x01\n" +
+	"\rgeneration_id\x18\x01 \x01(\tB\xc9\x01\xbaH\xc5\x01\xba\x01\xc1\x01\n" +
+	"\rgeneration_id\x12gmust have 1 to 256 visible ASCII characters, excluding slash and backslash, and must not be '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12(\n" +
 	"\vread_offset\x18\x02 \x01(\x03B\a\xbaH\x04\"\x02(\x00R\n" +
 	"readOffset\x12&\n" +
 	"\n" +
@@ -2684,10 +2686,10 @@ const file_easel_v1_generation_service_proto_rawDesc = "" +
 	"\x0eContentSummary\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x01 \x01(\x03R\tsizeBytes\x12\x16\n" +
-	"\x06sha256\x18\x02 \x01(\tR\x06sha256\"\xb9\x02\n" +
-	"\x17DeleteGenerationRequest\x12\xe2\x01\n" +
-	"\rgeneration_id\x18\x01 \x01(\tB\xbc\x01\xbaH\xb8\x01\xba\x01\xb4\x01\n" +
-	"\rgeneration_id\x12Zmust be 1 to 256 visible ASCII characters without slash and backslash, and not '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12#\n" +
+	"\x06sha256\x18\x02 \x01(\tR\x06sha256\"\xc6\x02\n" +
+	"\x17DeleteGenerationRequest\x12\xef\x01\n" +
+	"\rgeneration_id\x18\x01 \x01(\tB\xc9\x01\xbaH\xc5\x01\xba\x01\xc1\x01\n" +
+	"\rgeneration_id\x12gmust have 1 to 256 visible ASCII characters, excluding slash and backslash, and must not be '.' or '..'\x1aGthis.matches('^[!-.0-\\\\[\\\\]-~]{1,256}$') && this != '.' && this != '..'R\fgenerationId\x12#\n" +
 	"\rallow_missing\x18\x02 \x01(\bR\fallowMissing\x12\x14\n" +
 	"\x05force\x18\x03 \x01(\bR\x05force\"\x1a\n" +
 	"\x18DeleteGenerationResponse*\\\n" +

@@ -25,109 +25,109 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ERROR_REASON_UNSPECIFIED: _ErrorReason.ValueType  # 0
     """Never sent."""
     INVALID_REQUEST: _ErrorReason.ValueType  # 1
-    """INVALID_ARGUMENT. The request breaks a rule of this contract, or an order lacks a label that its
-    team requires; BadRequest names up to ten fields. Not retryable: fix the request.
+    """INVALID_ARGUMENT. The request breaks a rule of this contract, or the order lacks a label that
+    its team requires. BadRequest names up to ten fields. Not retryable. Fix the request.
     """
     UPSTREAM_INVALID_INPUT: _ErrorReason.ValueType  # 2
-    """INVALID_ARGUMENT. The catalog rejects an input or the model; BadRequest names the field. Not
-    retryable: fix the field. GetModel lists the inputs of a model.
+    """INVALID_ARGUMENT. The catalog rejects an input or the model. BadRequest names the field. Not
+    retryable. Fix the field. GetModel lists the inputs of a model.
     """
     INPUTS_TOO_LARGE: _ErrorReason.ValueType  # 3
-    """INVALID_ARGUMENT. The inputs are larger than the catalog accepts; BadRequest names them. Not
-    retryable: send smaller inputs.
+    """INVALID_ARGUMENT. The inputs are larger than the catalog accepts. BadRequest names them. Not
+    retryable. Send smaller inputs.
     """
     REQUEST_TOO_LARGE: _ErrorReason.ValueType  # 4
     """RESOURCE_EXHAUSTED, only over REST, 413. The body exceeds EASEL_MAX_INPUTS plus 256 KiB (1.25
-    MiB by default). Over gRPC, the library rejects such a message without a reason. Not retryable:
-    send smaller inputs, or ask the operator for a higher limit.
+    MiB by default). Over gRPC, the library rejects such a message without a reason. Not retryable.
+    Send smaller inputs, or ask the operator for a higher limit.
     """
     REQUEST_BODY_TIMEOUT: _ErrorReason.ValueType  # 5
     """DEADLINE_EXCEEDED, only over REST, 408. The body did not arrive within 10 seconds after the
-    header. Nothing was sent to the catalog. Retryable: over a faster connection or with smaller
+    header. Nothing was sent to the catalog. Retryable. Use a faster connection, or send smaller
     inputs.
     """
     CREDENTIAL_MISSING: _ErrorReason.ValueType  # 10
     """UNAUTHENTICATED. The call has no API key, and this server forwards the API keys of its callers.
-    Not retryable: send the API key as "authorization: Bearer ...".
+    Not retryable. Send the API key as "authorization: Bearer ...".
     """
     CREDENTIAL_MALFORMED: _ErrorReason.ValueType  # 11
     """UNAUTHENTICATED. The authorization header does not have the form "Bearer ...", is sent twice,
-    or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not retryable: fix
+    or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not retryable. Fix
     the header.
     """
     CALLER_UNKNOWN: _ErrorReason.ValueType  # 12
     """UNAUTHENTICATED. The call has no token or certificate that the server knows, or the caller's
-    permissions have changed since the call started. Not retryable: send the token or certificate
+    permissions have changed since the call started. Not retryable. Send the token or certificate
     that the operator has registered.
     """
     UPSTREAM_CREDENTIAL_REJECTED: _ErrorReason.ValueType  # 13
     """UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects
-    the API key: it is wrong or was revoked. Not retryable: send another API key, or ask the
+    the API key because it is wrong or was revoked. Not retryable. Send another API key, or ask the
     operator to replace the server's API key.
     """
     UPSTREAM_FORBIDDEN: _ErrorReason.ValueType  # 14
-    """PERMISSION_DENIED. The catalog denies this request for this API key. Not retryable: use an API
-    key with this permission.
+    """PERMISSION_DENIED. The catalog does not allow this request with this API key. Not retryable.
+    Use an API key that has the permission.
     """
     MODEL_NOT_ALLOWED: _ErrorReason.ValueType  # 15
     """PERMISSION_DENIED. The caller's team may not use this model. Renders that the team ordered
-    earlier remain readable. Not retryable: ask the operator.
+    earlier remain readable. Not retryable. Ask the operator to allow the model.
     """
     GENERATION_NOT_FOUND: _ErrorReason.ValueType  # 20
-    """NOT_FOUND. There is no such render for this caller, or it was deleted; ResourceInfo names it.
-    Not retryable: ListGenerations returns the IDs.
+    """NOT_FOUND. The caller has no such render, or the render was deleted. ResourceInfo names it. Not
+    retryable. Check the ID. ListGenerations returns the IDs of the caller's renders.
     """
     MODEL_NOT_FOUND: _ErrorReason.ValueType  # 21
-    """NOT_FOUND. The catalog has no such model; ResourceInfo names it. Not retryable: ListModels
-    returns the IDs.
+    """NOT_FOUND. The catalog has no such model. ResourceInfo names it. Not retryable. Check the ID.
+    ListModels returns the IDs of the models.
     """
     NOT_FOUND: _ErrorReason.ValueType  # 22
     """NOT_FOUND. The catalog has no such record, or the health service has no such service. Not
     retryable.
     """
     INSUFFICIENT_BALANCE: _ErrorReason.ValueType  # 30
-    """FAILED_PRECONDITION, over REST 402. The balance does not cover the price; PreconditionFailure
-    has the details. Retryable: after a top-up.
+    """FAILED_PRECONDITION, over REST 402. The balance does not cover the price. PreconditionFailure
+    has the details. Retryable. Top up the account first.
     """
     PRICE_ABOVE_LIMIT: _ErrorReason.ValueType  # 31
-    """FAILED_PRECONDITION. The price exceeds max_cost_cents; the metadata has price_cents and
-    max_cost_cents. Retryable: with a higher limit.
+    """FAILED_PRECONDITION. The price exceeds max_cost_cents. The metadata has both amounts:
+    price_cents and max_cost_cents. Retryable. Set a higher max_cost_cents.
     """
     BUDGET_EXCEEDED: _ErrorReason.ValueType  # 32
-    """RESOURCE_EXHAUSTED, over REST 402. The budget of the team or of a label value does not cover the
-    price. The metadata has window, reset_time, remaining_cents and price_cents; for a label, also
-    label_name and label_value. Retryable: after reset_time; there is no RetryInfo.
+    """RESOURCE_EXHAUSTED, over REST 402. The price exceeds what remains of a budget. The metadata has
+    window, reset_time, remaining_cents and price_cents, and for the budget of a label value also
+    label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
     """
     API_KEY_DAILY_CAP: _ErrorReason.ValueType  # 33
-    """RESOURCE_EXHAUSTED. The API key has reached the daily cap that the catalog has set;
-    QuotaFailure has the details. Retryable: on the next day; there is no RetryInfo.
+    """RESOURCE_EXHAUSTED. The API key has reached its daily cap, which the catalog has set.
+    QuotaFailure has the details. Retryable. Wait until the next day. There is no RetryInfo.
     """
     IDEMPOTENCY_KEY_REUSED: _ErrorReason.ValueType  # 34
-    """ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable: to get the
-    render of that order, send its model and inputs with the key.
+    """ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable. To get that
+    order's render, send that order's model and inputs with the key.
     """
     SUBMISSION_IN_PROGRESS: _ErrorReason.ValueType  # 35
     """ABORTED. The catalog is still processing this idempotency_key. Retryable."""
     SUBMISSION_OUTCOME_UNKNOWN: _ErrorReason.ValueType  # 36
-    """UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable: with the same
-    idempotency_key, which is safe and returns the outcome. Without RetryInfo, it is too late for a
-    retry: an operator has to check the account.
+    """UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Send the same
+    idempotency_key again, which is safe and returns the outcome. If the error has no RetryInfo, it
+    is too late for a retry, and an operator has to check the account.
     """
     GENERATION_ACTIVE: _ErrorReason.ValueType  # 37
-    """FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
-    terminal, or with force.
+    """FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable. Wait until
+    the render is terminal, or set force.
     """
     ORDER_EXPIRED: _ErrorReason.ValueType  # 38
-    """FAILED_PRECONDITION. The expire_time of the order has passed, so the order is not sent anymore.
-    If order_outcome is "unknown", an operator has to check the account. Retryable: as a new order,
-    if the order was not placed.
+    """FAILED_PRECONDITION. The expire_time of the order has passed, so the order is no longer sent.
+    If order_outcome is "unknown", an operator has to check the account. Retryable. If the order
+    was not placed, send it as a new order.
     """
     CONTENT_NOT_READY: _ErrorReason.ValueType  # 40
-    """FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To
-    avoid this error, wait for the render first, or set wait_timeout.
+    """FAILED_PRECONDITION. The result does not exist yet. Retryable. Wait for the delay in RetryInfo.
+    To avoid this error, wait for the render first, or set wait_timeout.
     """
     NO_CONTENT: _ErrorReason.ValueType  # 41
-    """FAILED_PRECONDITION. The render has no file and never will; the metadata has its state. Not
+    """FAILED_PRECONDITION. The render has no file and never will. The metadata has its state. Not
     retryable.
     """
     READ_OFFSET_OUT_OF_RANGE: _ErrorReason.ValueType  # 42
@@ -135,27 +135,31 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     retryable.
     """
     CONTENT_INTERRUPTED: _ErrorReason.ValueType  # 43
-    """UNAVAILABLE. The download was interrupted. Retryable: from next_offset in the metadata."""
+    """UNAVAILABLE. The download was interrupted. Retryable. Resume at next_offset, which is in the
+    metadata.
+    """
     CONTENT_CHANGED: _ErrorReason.ValueType  # 44
     """DATA_LOSS, over REST 412. The etag of the result differs from the etag that the caller sent, or
-    the result changed during the download. Retryable: from the first byte, without an etag.
+    the result changed during the download. Retryable. Start again at the first byte, without an
+    etag.
     """
     RESUME_TOKEN_EXPIRED: _ErrorReason.ValueType  # 45
-    """OUT_OF_RANGE. Events after the resume_token may have been deleted; the metadata has
-    oldest_time, the time of the oldest remaining event. Retryable: without resume_token.
+    """OUT_OF_RANGE. Events after the resume_token may have been deleted. The metadata has
+    oldest_time, the time of the oldest remaining event. Retryable. Start again without a
+    resume_token.
     """
     UPSTREAM_RATE_LIMITED: _ErrorReason.ValueType  # 50
-    """RESOURCE_EXHAUSTED. The catalog's rate limit is reached. Retryable."""
+    """RESOURCE_EXHAUSTED. The catalog's rate limit has been reached. Retryable."""
     UPSTREAM_UNAVAILABLE: _ErrorReason.ValueType  # 51
     """UNAVAILABLE. The catalog does not respond. Retryable."""
     UPSTREAM_REDIRECT_REFUSED: _ErrorReason.ValueType  # 52
     """INTERNAL. The catalog returned a redirect. Easel follows redirects only for the bytes of a
-    result, and only to hosts in EASEL_CONTENT_HOSTS. Not retryable: the operator has to check the
+    result, and only to hosts in EASEL_CONTENT_HOSTS. Not retryable. The operator has to check the
     base URL, or add the host.
     """
     UPSTREAM_CONTRACT_MISMATCH: _ErrorReason.ValueType  # 53
-    """INTERNAL. A response from the catalog contradicts the catalog's specification. Not retryable:
-    the operator has to check the base URL.
+    """INTERNAL. A response from the catalog contradicts the catalog's specification. Not retryable.
+    The operator has to check the base URL.
     """
     UPSTREAM_MALFORMED_RESPONSE: _ErrorReason.ValueType  # 54
     """INTERNAL. A response from the catalog can't be read. Possibly retryable."""
@@ -166,63 +170,65 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     the token. Nothing was sent to the catalog. Retryable.
     """
     OVERLOADED: _ErrorReason.ValueType  # 70
-    """RESOURCE_EXHAUSTED. The server has too many calls or, with QuotaFailure, the caller has reached
-    its own limit. This call has sent no order. Retryable.
+    """RESOURCE_EXHAUSTED. The server is processing too many calls. If the error has QuotaFailure, the
+    caller has reached its own limit. This call has sent no order. Retryable.
     """
     STREAM_QUOTA_EXCEEDED: _ErrorReason.ValueType  # 71
-    """RESOURCE_EXHAUSTED. The caller has reached its limit of open streams or of watched renders;
-    QuotaFailure has the limit. Retryable: after one of its streams has ended.
+    """RESOURCE_EXHAUSTED. The caller has reached its limit of open streams or of watched renders.
+    QuotaFailure has the limit. Retryable. Wait until one of the caller's streams has ended.
     """
     READER_TOO_SLOW: _ErrorReason.ValueType  # 72
-    """RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable: if the
-    caller reads faster.
+    """RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable. The
+    caller has to read faster.
     """
     SERVER_DRAINING: _ErrorReason.ValueType  # 73
-    """UNAVAILABLE. The server is stopping. Retryable: after the delay in RetryInfo."""
+    """UNAVAILABLE. The server is stopping. Retryable. Wait for the delay in RetryInfo."""
     STREAM_MAX_AGE: _ErrorReason.ValueType  # 74
     """UNAVAILABLE. The stream has reached the maximum age that the operator has set, or the caller's
-    token has expired. Retryable: after the delay in RetryInfo, with a valid token.
+    token has expired. Retryable. Wait for the delay in RetryInfo, and send a valid token.
     """
     ROUTE_NOT_FOUND: _ErrorReason.ValueType  # 80
-    """NOT_FOUND, only over REST. There is no such path. Not retryable: /openapi.json lists the paths."""
+    """NOT_FOUND, only over REST. There is no such path. Not retryable. Fix the path. /openapi.json
+    lists all paths.
+    """
     METHOD_NOT_ALLOWED: _ErrorReason.ValueType  # 81
-    """UNIMPLEMENTED, only over REST, 405. The path does not support this HTTP method. Not retryable:
-    the header Allow lists the supported methods.
+    """UNIMPLEMENTED, only over REST, 405. The path does not support this HTTP method. Not retryable.
+    Use a method from the header Allow.
     """
     UNSUPPORTED_MEDIA_TYPE: _ErrorReason.ValueType  # 82
     """INVALID_ARGUMENT, only over REST, 415. The media type of the body is not supported. Not
-    retryable: send application/json.
+    retryable. Send application/json.
     """
     PRECONDITION_FAILED: _ErrorReason.ValueType  # 83
     """FAILED_PRECONDITION, only over REST, 412. A condition in the request headers is not met. Not
-    retryable: change the headers.
+    retryable. Change the headers.
     """
     HOST_NOT_ALLOWED: _ErrorReason.ValueType  # 84
-    """PERMISSION_DENIED, only over REST, 421. The server does not accept this Host. Not retryable:
-    the operator has to add it to EASEL_HTTP_ALLOWED_HOSTS.
+    """PERMISSION_DENIED, only over REST, 421. The server does not accept this Host. Not retryable.
+    Ask the operator to add the host to EASEL_HTTP_ALLOWED_HOSTS.
     """
     CROSS_ORIGIN_REQUEST: _ErrorReason.ValueType  # 85
     """PERMISSION_DENIED, only over REST. Web pages from other origins may not call the server. Not
-    retryable: call from a backend.
+    retryable. Call the server from a backend.
     """
     CANCELLED: _ErrorReason.ValueType  # 90
-    """CANCELLED. The caller disconnected or canceled the call. Retryable: if the result is still
-    needed.
+    """CANCELLED. The caller disconnected or canceled the call. Retryable. Repeat the call if the
+    result is still needed.
     """
     DEADLINE_EXCEEDED: _ErrorReason.ValueType  # 91
-    """DEADLINE_EXCEEDED. The caller's deadline has passed. Retryable: with a later deadline."""
+    """DEADLINE_EXCEEDED. The caller's deadline has passed. Retryable. Set a later deadline."""
     INTERNAL: _ErrorReason.ValueType  # 92
     """INTERNAL. This server or its ledger has failed. The server's log has the details. Possibly
     retryable.
     """
     UNIMPLEMENTED: _ErrorReason.ValueType  # 93
     """UNIMPLEMENTED. The server does not have this method, because it is older than the stubs. Not
-    retryable: update the server.
+    retryable. Update the server.
     """
     INVALID_ARGUMENT: _ErrorReason.ValueType  # 94
     """INVALID_ARGUMENT. The reflection service can't read the request. Not retryable."""
     RESOURCE_EXHAUSTED: _ErrorReason.ValueType  # 95
-    """RESOURCE_EXHAUSTED, only over REST. The response is too large for REST. Not retryable: request
+    """RESOURCE_EXHAUSTED, only over REST. The response is too large for REST. Not retryable. Request
     smaller pages.
     """
     UNAVAILABLE: _ErrorReason.ValueType  # 96
@@ -231,9 +237,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason is the machine-readable reason for an error. Every error from Easel has
     google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason.
-    The comment of each reason begins with its gRPC code. Over REST, the HTTP status is the usual one
-    for this code, unless the comment names another status. A reason that is not listed here comes
-    from a newer server: handle the error by its code.
+    The comment of each reason begins with the gRPC code of the error. Over REST, the HTTP status is
+    the usual status for this code, unless the comment names another status. If a reason is not
+    listed here, the server is newer than this contract. Handle such an error by its code.
 
     Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
 
@@ -257,109 +263,109 @@ class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0
 """Never sent."""
 INVALID_REQUEST: ErrorReason.ValueType  # 1
-"""INVALID_ARGUMENT. The request breaks a rule of this contract, or an order lacks a label that its
-team requires; BadRequest names up to ten fields. Not retryable: fix the request.
+"""INVALID_ARGUMENT. The request breaks a rule of this contract, or the order lacks a label that
+its team requires. BadRequest names up to ten fields. Not retryable. Fix the request.
 """
 UPSTREAM_INVALID_INPUT: ErrorReason.ValueType  # 2
-"""INVALID_ARGUMENT. The catalog rejects an input or the model; BadRequest names the field. Not
-retryable: fix the field. GetModel lists the inputs of a model.
+"""INVALID_ARGUMENT. The catalog rejects an input or the model. BadRequest names the field. Not
+retryable. Fix the field. GetModel lists the inputs of a model.
 """
 INPUTS_TOO_LARGE: ErrorReason.ValueType  # 3
-"""INVALID_ARGUMENT. The inputs are larger than the catalog accepts; BadRequest names them. Not
-retryable: send smaller inputs.
+"""INVALID_ARGUMENT. The inputs are larger than the catalog accepts. BadRequest names them. Not
+retryable. Send smaller inputs.
 """
 REQUEST_TOO_LARGE: ErrorReason.ValueType  # 4
 """RESOURCE_EXHAUSTED, only over REST, 413. The body exceeds EASEL_MAX_INPUTS plus 256 KiB (1.25
-MiB by default). Over gRPC, the library rejects such a message without a reason. Not retryable:
-send smaller inputs, or ask the operator for a higher limit.
+MiB by default). Over gRPC, the library rejects such a message without a reason. Not retryable.
+Send smaller inputs, or ask the operator for a higher limit.
 """
 REQUEST_BODY_TIMEOUT: ErrorReason.ValueType  # 5
 """DEADLINE_EXCEEDED, only over REST, 408. The body did not arrive within 10 seconds after the
-header. Nothing was sent to the catalog. Retryable: over a faster connection or with smaller
+header. Nothing was sent to the catalog. Retryable. Use a faster connection, or send smaller
 inputs.
 """
 CREDENTIAL_MISSING: ErrorReason.ValueType  # 10
 """UNAUTHENTICATED. The call has no API key, and this server forwards the API keys of its callers.
-Not retryable: send the API key as "authorization: Bearer ...".
+Not retryable. Send the API key as "authorization: Bearer ...".
 """
 CREDENTIAL_MALFORMED: ErrorReason.ValueType  # 11
 """UNAUTHENTICATED. The authorization header does not have the form "Bearer ...", is sent twice,
-or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not retryable: fix
+or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not retryable. Fix
 the header.
 """
 CALLER_UNKNOWN: ErrorReason.ValueType  # 12
 """UNAUTHENTICATED. The call has no token or certificate that the server knows, or the caller's
-permissions have changed since the call started. Not retryable: send the token or certificate
+permissions have changed since the call started. Not retryable. Send the token or certificate
 that the operator has registered.
 """
 UPSTREAM_CREDENTIAL_REJECTED: ErrorReason.ValueType  # 13
 """UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects
-the API key: it is wrong or was revoked. Not retryable: send another API key, or ask the
+the API key because it is wrong or was revoked. Not retryable. Send another API key, or ask the
 operator to replace the server's API key.
 """
 UPSTREAM_FORBIDDEN: ErrorReason.ValueType  # 14
-"""PERMISSION_DENIED. The catalog denies this request for this API key. Not retryable: use an API
-key with this permission.
+"""PERMISSION_DENIED. The catalog does not allow this request with this API key. Not retryable.
+Use an API key that has the permission.
 """
 MODEL_NOT_ALLOWED: ErrorReason.ValueType  # 15
 """PERMISSION_DENIED. The caller's team may not use this model. Renders that the team ordered
-earlier remain readable. Not retryable: ask the operator.
+earlier remain readable. Not retryable. Ask the operator to allow the model.
 """
 GENERATION_NOT_FOUND: ErrorReason.ValueType  # 20
-"""NOT_FOUND. There is no such render for this caller, or it was deleted; ResourceInfo names it.
-Not retryable: ListGenerations returns the IDs.
+"""NOT_FOUND. The caller has no such render, or the render was deleted. ResourceInfo names it. Not
+retryable. Check the ID. ListGenerations returns the IDs of the caller's renders.
 """
 MODEL_NOT_FOUND: ErrorReason.ValueType  # 21
-"""NOT_FOUND. The catalog has no such model; ResourceInfo names it. Not retryable: ListModels
-returns the IDs.
+"""NOT_FOUND. The catalog has no such model. ResourceInfo names it. Not retryable. Check the ID.
+ListModels returns the IDs of the models.
 """
 NOT_FOUND: ErrorReason.ValueType  # 22
 """NOT_FOUND. The catalog has no such record, or the health service has no such service. Not
 retryable.
 """
 INSUFFICIENT_BALANCE: ErrorReason.ValueType  # 30
-"""FAILED_PRECONDITION, over REST 402. The balance does not cover the price; PreconditionFailure
-has the details. Retryable: after a top-up.
+"""FAILED_PRECONDITION, over REST 402. The balance does not cover the price. PreconditionFailure
+has the details. Retryable. Top up the account first.
 """
 PRICE_ABOVE_LIMIT: ErrorReason.ValueType  # 31
-"""FAILED_PRECONDITION. The price exceeds max_cost_cents; the metadata has price_cents and
-max_cost_cents. Retryable: with a higher limit.
+"""FAILED_PRECONDITION. The price exceeds max_cost_cents. The metadata has both amounts:
+price_cents and max_cost_cents. Retryable. Set a higher max_cost_cents.
 """
 BUDGET_EXCEEDED: ErrorReason.ValueType  # 32
-"""RESOURCE_EXHAUSTED, over REST 402. The budget of the team or of a label value does not cover the
-price. The metadata has window, reset_time, remaining_cents and price_cents; for a label, also
-label_name and label_value. Retryable: after reset_time; there is no RetryInfo.
+"""RESOURCE_EXHAUSTED, over REST 402. The price exceeds what remains of a budget. The metadata has
+window, reset_time, remaining_cents and price_cents, and for the budget of a label value also
+label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
 """
 API_KEY_DAILY_CAP: ErrorReason.ValueType  # 33
-"""RESOURCE_EXHAUSTED. The API key has reached the daily cap that the catalog has set;
-QuotaFailure has the details. Retryable: on the next day; there is no RetryInfo.
+"""RESOURCE_EXHAUSTED. The API key has reached its daily cap, which the catalog has set.
+QuotaFailure has the details. Retryable. Wait until the next day. There is no RetryInfo.
 """
 IDEMPOTENCY_KEY_REUSED: ErrorReason.ValueType  # 34
-"""ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable: to get the
-render of that order, send its model and inputs with the key.
+"""ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable. To get that
+order's render, send that order's model and inputs with the key.
 """
 SUBMISSION_IN_PROGRESS: ErrorReason.ValueType  # 35
 """ABORTED. The catalog is still processing this idempotency_key. Retryable."""
 SUBMISSION_OUTCOME_UNKNOWN: ErrorReason.ValueType  # 36
-"""UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable: with the same
-idempotency_key, which is safe and returns the outcome. Without RetryInfo, it is too late for a
-retry: an operator has to check the account.
+"""UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Send the same
+idempotency_key again, which is safe and returns the outcome. If the error has no RetryInfo, it
+is too late for a retry, and an operator has to check the account.
 """
 GENERATION_ACTIVE: ErrorReason.ValueType  # 37
-"""FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
-terminal, or with force.
+"""FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable. Wait until
+the render is terminal, or set force.
 """
 ORDER_EXPIRED: ErrorReason.ValueType  # 38
-"""FAILED_PRECONDITION. The expire_time of the order has passed, so the order is not sent anymore.
-If order_outcome is "unknown", an operator has to check the account. Retryable: as a new order,
-if the order was not placed.
+"""FAILED_PRECONDITION. The expire_time of the order has passed, so the order is no longer sent.
+If order_outcome is "unknown", an operator has to check the account. Retryable. If the order
+was not placed, send it as a new order.
 """
 CONTENT_NOT_READY: ErrorReason.ValueType  # 40
-"""FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To
-avoid this error, wait for the render first, or set wait_timeout.
+"""FAILED_PRECONDITION. The result does not exist yet. Retryable. Wait for the delay in RetryInfo.
+To avoid this error, wait for the render first, or set wait_timeout.
 """
 NO_CONTENT: ErrorReason.ValueType  # 41
-"""FAILED_PRECONDITION. The render has no file and never will; the metadata has its state. Not
+"""FAILED_PRECONDITION. The render has no file and never will. The metadata has its state. Not
 retryable.
 """
 READ_OFFSET_OUT_OF_RANGE: ErrorReason.ValueType  # 42
@@ -367,27 +373,31 @@ READ_OFFSET_OUT_OF_RANGE: ErrorReason.ValueType  # 42
 retryable.
 """
 CONTENT_INTERRUPTED: ErrorReason.ValueType  # 43
-"""UNAVAILABLE. The download was interrupted. Retryable: from next_offset in the metadata."""
+"""UNAVAILABLE. The download was interrupted. Retryable. Resume at next_offset, which is in the
+metadata.
+"""
 CONTENT_CHANGED: ErrorReason.ValueType  # 44
 """DATA_LOSS, over REST 412. The etag of the result differs from the etag that the caller sent, or
-the result changed during the download. Retryable: from the first byte, without an etag.
+the result changed during the download. Retryable. Start again at the first byte, without an
+etag.
 """
 RESUME_TOKEN_EXPIRED: ErrorReason.ValueType  # 45
-"""OUT_OF_RANGE. Events after the resume_token may have been deleted; the metadata has
-oldest_time, the time of the oldest remaining event. Retryable: without resume_token.
+"""OUT_OF_RANGE. Events after the resume_token may have been deleted. The metadata has
+oldest_time, the time of the oldest remaining event. Retryable. Start again without a
+resume_token.
 """
 UPSTREAM_RATE_LIMITED: ErrorReason.ValueType  # 50
-"""RESOURCE_EXHAUSTED. The catalog's rate limit is reached. Retryable."""
+"""RESOURCE_EXHAUSTED. The catalog's rate limit has been reached. Retryable."""
 UPSTREAM_UNAVAILABLE: ErrorReason.ValueType  # 51
 """UNAVAILABLE. The catalog does not respond. Retryable."""
 UPSTREAM_REDIRECT_REFUSED: ErrorReason.ValueType  # 52
 """INTERNAL. The catalog returned a redirect. Easel follows redirects only for the bytes of a
-result, and only to hosts in EASEL_CONTENT_HOSTS. Not retryable: the operator has to check the
+result, and only to hosts in EASEL_CONTENT_HOSTS. Not retryable. The operator has to check the
 base URL, or add the host.
 """
 UPSTREAM_CONTRACT_MISMATCH: ErrorReason.ValueType  # 53
-"""INTERNAL. A response from the catalog contradicts the catalog's specification. Not retryable:
-the operator has to check the base URL.
+"""INTERNAL. A response from the catalog contradicts the catalog's specification. Not retryable.
+The operator has to check the base URL.
 """
 UPSTREAM_MALFORMED_RESPONSE: ErrorReason.ValueType  # 54
 """INTERNAL. A response from the catalog can't be read. Possibly retryable."""
@@ -398,63 +408,65 @@ ISSUER_UNAVAILABLE: ErrorReason.ValueType  # 62
 the token. Nothing was sent to the catalog. Retryable.
 """
 OVERLOADED: ErrorReason.ValueType  # 70
-"""RESOURCE_EXHAUSTED. The server has too many calls or, with QuotaFailure, the caller has reached
-its own limit. This call has sent no order. Retryable.
+"""RESOURCE_EXHAUSTED. The server is processing too many calls. If the error has QuotaFailure, the
+caller has reached its own limit. This call has sent no order. Retryable.
 """
 STREAM_QUOTA_EXCEEDED: ErrorReason.ValueType  # 71
-"""RESOURCE_EXHAUSTED. The caller has reached its limit of open streams or of watched renders;
-QuotaFailure has the limit. Retryable: after one of its streams has ended.
+"""RESOURCE_EXHAUSTED. The caller has reached its limit of open streams or of watched renders.
+QuotaFailure has the limit. Retryable. Wait until one of the caller's streams has ended.
 """
 READER_TOO_SLOW: ErrorReason.ValueType  # 72
-"""RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable: if the
-caller reads faster.
+"""RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable. The
+caller has to read faster.
 """
 SERVER_DRAINING: ErrorReason.ValueType  # 73
-"""UNAVAILABLE. The server is stopping. Retryable: after the delay in RetryInfo."""
+"""UNAVAILABLE. The server is stopping. Retryable. Wait for the delay in RetryInfo."""
 STREAM_MAX_AGE: ErrorReason.ValueType  # 74
 """UNAVAILABLE. The stream has reached the maximum age that the operator has set, or the caller's
-token has expired. Retryable: after the delay in RetryInfo, with a valid token.
+token has expired. Retryable. Wait for the delay in RetryInfo, and send a valid token.
 """
 ROUTE_NOT_FOUND: ErrorReason.ValueType  # 80
-"""NOT_FOUND, only over REST. There is no such path. Not retryable: /openapi.json lists the paths."""
+"""NOT_FOUND, only over REST. There is no such path. Not retryable. Fix the path. /openapi.json
+lists all paths.
+"""
 METHOD_NOT_ALLOWED: ErrorReason.ValueType  # 81
-"""UNIMPLEMENTED, only over REST, 405. The path does not support this HTTP method. Not retryable:
-the header Allow lists the supported methods.
+"""UNIMPLEMENTED, only over REST, 405. The path does not support this HTTP method. Not retryable.
+Use a method from the header Allow.
 """
 UNSUPPORTED_MEDIA_TYPE: ErrorReason.ValueType  # 82
 """INVALID_ARGUMENT, only over REST, 415. The media type of the body is not supported. Not
-retryable: send application/json.
+retryable. Send application/json.
 """
 PRECONDITION_FAILED: ErrorReason.ValueType  # 83
 """FAILED_PRECONDITION, only over REST, 412. A condition in the request headers is not met. Not
-retryable: change the headers.
+retryable. Change the headers.
 """
 HOST_NOT_ALLOWED: ErrorReason.ValueType  # 84
-"""PERMISSION_DENIED, only over REST, 421. The server does not accept this Host. Not retryable:
-the operator has to add it to EASEL_HTTP_ALLOWED_HOSTS.
+"""PERMISSION_DENIED, only over REST, 421. The server does not accept this Host. Not retryable.
+Ask the operator to add the host to EASEL_HTTP_ALLOWED_HOSTS.
 """
 CROSS_ORIGIN_REQUEST: ErrorReason.ValueType  # 85
 """PERMISSION_DENIED, only over REST. Web pages from other origins may not call the server. Not
-retryable: call from a backend.
+retryable. Call the server from a backend.
 """
 CANCELLED: ErrorReason.ValueType  # 90
-"""CANCELLED. The caller disconnected or canceled the call. Retryable: if the result is still
-needed.
+"""CANCELLED. The caller disconnected or canceled the call. Retryable. Repeat the call if the
+result is still needed.
 """
 DEADLINE_EXCEEDED: ErrorReason.ValueType  # 91
-"""DEADLINE_EXCEEDED. The caller's deadline has passed. Retryable: with a later deadline."""
+"""DEADLINE_EXCEEDED. The caller's deadline has passed. Retryable. Set a later deadline."""
 INTERNAL: ErrorReason.ValueType  # 92
 """INTERNAL. This server or its ledger has failed. The server's log has the details. Possibly
 retryable.
 """
 UNIMPLEMENTED: ErrorReason.ValueType  # 93
 """UNIMPLEMENTED. The server does not have this method, because it is older than the stubs. Not
-retryable: update the server.
+retryable. Update the server.
 """
 INVALID_ARGUMENT: ErrorReason.ValueType  # 94
 """INVALID_ARGUMENT. The reflection service can't read the request. Not retryable."""
 RESOURCE_EXHAUSTED: ErrorReason.ValueType  # 95
-"""RESOURCE_EXHAUSTED, only over REST. The response is too large for REST. Not retryable: request
+"""RESOURCE_EXHAUSTED, only over REST. The response is too large for REST. Not retryable. Request
 smaller pages.
 """
 UNAVAILABLE: ErrorReason.ValueType  # 96

@@ -32,8 +32,8 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     STATE_QUEUED: _State.ValueType  # 1
     """Ordered and paid, but not finished."""
     STATE_RUNNING: _State.ValueType  # 2
-    """In progress. Returned only if the catalog sends a status with this meaning, although the
-    catalog's specification lists no such status.
+    """In progress. The catalog's specification lists no status for this state. It is returned only if
+    the catalog nevertheless sends one.
     """
     STATE_SUCCEEDED: _State.ValueType  # 3
     """Finished with a result. Terminal and settled."""
@@ -60,8 +60,8 @@ STATE_UNSPECIFIED: State.ValueType  # 0
 STATE_QUEUED: State.ValueType  # 1
 """Ordered and paid, but not finished."""
 STATE_RUNNING: State.ValueType  # 2
-"""In progress. Returned only if the catalog sends a status with this meaning, although the
-catalog's specification lists no such status.
+"""In progress. The catalog's specification lists no status for this state. It is returned only if
+the catalog nevertheless sends one.
 """
 STATE_SUCCEEDED: State.ValueType  # 3
 """Finished with a result. Terminal and settled."""
@@ -260,9 +260,13 @@ class FileResult(_message.Message):
     CONTENT_TYPE_FIELD_NUMBER: _builtins.int
     SIZE_BYTES_FIELD_NUMBER: _builtins.int
     content_type: _builtins.str
-    """Media type, if the catalog's record has it. The first chunk of a download always has it."""
+    """Media type. Empty if the catalog's record does not contain it. The first chunk of a download
+    always contains the media type.
+    """
     size_bytes: _builtins.int
-    """Size of the file in bytes, if the catalog's record has it. Unset does not mean zero."""
+    """Size of the file in bytes. Unset if the catalog's record does not contain it. Unset does not
+    mean zero.
+    """
     def __init__(
         self,
         *,

@@ -346,13 +346,13 @@ class GetGenerationRequest(_message.Message):
     GENERATION_ID_FIELD_NUMBER: _builtins.int
     MAX_STALENESS_FIELD_NUMBER: _builtins.int
     generation_id: _builtins.str
-    """ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
-    "..".
+    """ID of the render. It has 1 to 256 visible ASCII characters, excluding slash and backslash, and
+    is not "." or "..".
     """
     @_builtins.property
     def max_staleness(self) -> _duration_pb2.Duration:
-        """Maximum age of a state that comes from a watch. Zero always reads the catalog. If unset, any
-        age is accepted.
+        """Maximum age of a state that comes from a watch. If zero, the state is always read from the
+        catalog. If unset, any age is accepted.
 
         If the state is older, the render is read from the catalog, and the call fails if the catalog
         does not respond.
@@ -508,8 +508,8 @@ class ListGenerationsResponse(_message.Message):
     """Token of the next page. Empty on the last page."""
     @_builtins.property
     def generations(self) -> _containers.RepeatedCompositeFieldContainer[_generation_pb2.Generation]:
-        """The renders of this page, at most 1000. A render may have fewer fields than in the response of
-        GetGeneration.
+        """The renders of this page, at most 1000. A render may have fewer fields than GetGeneration
+        returns.
         """
 
     def __init__(
@@ -536,8 +536,8 @@ class WaitGenerationRequest(_message.Message):
     TIMEOUT_FIELD_NUMBER: _builtins.int
     UNTIL_FIELD_NUMBER: _builtins.int
     generation_id: _builtins.str
-    """ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
-    "..".
+    """ID of the render. It has 1 to 256 visible ASCII characters, excluding slash and backslash, and
+    is not "." or "..".
     """
     until: Global___WatchUntil.ValueType
     """State of the render at which the wait ends."""
@@ -600,8 +600,8 @@ class WatchGenerationRequest(_message.Message):
     INCLUDE_CONTENT_FIELD_NUMBER: _builtins.int
     HEARTBEAT_INTERVAL_FIELD_NUMBER: _builtins.int
     generation_id: _builtins.str
-    """ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
-    "..".
+    """ID of the render. It has 1 to 256 visible ASCII characters, excluding slash and backslash, and
+    is not "." or "..".
     """
     until: Global___WatchUntil.ValueType
     """State of the render at which the watch ends."""
@@ -836,7 +836,7 @@ class WatchGenerationsRequest(_message.Message):
     """State at which the watch of a named render ends. Ignored if generation_ids is empty."""
     @_builtins.property
     def generation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """IDs of the renders to watch, up to 1000 and each only once. See
+        """IDs of the renders to watch: up to 1000, without repetitions. See
         WatchGenerationRequest.generation_id. If empty, the stream includes every render that the
         catalog lists for the API key.
         """
@@ -849,8 +849,8 @@ class WatchGenerationsRequest(_message.Message):
 
     @_builtins.property
     def known_etags(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The etags of the last updates that the caller has, by render ID, up to 1000. Renders that have
-        not changed since then are not sent again.
+        """The etag of the last update that the caller has received for each render, by render ID. At most
+        1000. A render that has not changed since then is not sent again.
 
         If no render has changed, the stream starts with caught_up, which counts all renders in the
         stream. If generation_ids is set, the etags of other renders are ignored. If generation_ids is
@@ -943,8 +943,8 @@ Global___WatchGenerationsResponse: _TypeAlias = WatchGenerationsResponse  # noqa
 
 @_typing.final
 class CaughtUp(_message.Message):
-    """CaughtUp reports that the caller now has a state of every render in the stream, from an update or
-    from known_etags. All later updates are changes.
+    """CaughtUp reports that the caller now has the current state of every render in the stream: an
+    update has carried the state, or its etag was in known_etags. All later updates are changes.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -981,8 +981,9 @@ class WatchEventsRequest(_message.Message):
     FILTER_FIELD_NUMBER: _builtins.int
     HEARTBEAT_INTERVAL_FIELD_NUMBER: _builtins.int
     resume_token: _builtins.str
-    """The resume_token of the last message that the caller has processed. The stream continues after
-    this message. If empty, start_time applies. Over REST, the header Last-Event-ID may contain it.
+    """The WatchEventsResponse.resume_token of the last message that the caller has processed. The
+    stream continues after this message. If empty, start_time applies. Over REST, the header
+    Last-Event-ID may contain it.
     """
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
@@ -1059,8 +1060,9 @@ class WatchEventsResponse(_message.Message):
     EMIT_TIME_FIELD_NUMBER: _builtins.int
     RESUME_TOKEN_FIELD_NUMBER: _builtins.int
     resume_token: _builtins.str
-    """Token for WatchEventsRequest.resume_token, with which a stream continues after this message.
-    Every message has one. Store it after you have processed the message.
+    """Token that lets another stream continue after this message. Send it as
+    WatchEventsRequest.resume_token. Every message has one. Store it after you have processed the
+    message.
     """
     @_builtins.property
     def event(self) -> Global___Event:
@@ -1068,7 +1070,7 @@ class WatchEventsResponse(_message.Message):
 
     @_builtins.property
     def heartbeat(self) -> Global___Heartbeat:
-        """Sent if there was no other message for the heartbeat_interval. Its fields are unset."""
+        """Sent if no other message was sent during the heartbeat_interval. Its fields are unset."""
 
     @_builtins.property
     def caught_up(self) -> Global___CaughtUp:
@@ -1164,8 +1166,8 @@ class DownloadGenerationRequest(_message.Message):
     ETAG_FIELD_NUMBER: _builtins.int
     WAIT_TIMEOUT_FIELD_NUMBER: _builtins.int
     generation_id: _builtins.str
-    """ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
-    "..".
+    """ID of the render. It has 1 to 256 visible ASCII characters, excluding slash and backslash, and
+    is not "." or "..".
     """
     read_offset: _builtins.int
     """Position of the first byte to send. If it equals the size, no bytes are sent. If it exceeds the
@@ -1350,8 +1352,8 @@ class DeleteGenerationRequest(_message.Message):
     ALLOW_MISSING_FIELD_NUMBER: _builtins.int
     FORCE_FIELD_NUMBER: _builtins.int
     generation_id: _builtins.str
-    """ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
-    "..".
+    """ID of the render. It has 1 to 256 visible ASCII characters, excluding slash and backslash, and
+    is not "." or "..".
     """
     allow_missing: _builtins.bool
     """Whether the call also succeeds if there is no such render."""

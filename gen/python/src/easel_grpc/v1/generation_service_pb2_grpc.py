@@ -158,8 +158,8 @@ class GenerationServiceServicer(object):
         Failed attempts are retried until the caller's deadline, or for a minute if the call has no
         deadline. If this time ends before an attempt succeeds, the error describes the last response
         from the catalog. An order that is still unsent is withdrawn one second before the deadline, so
-        that its outcome can be recorded. If the call has less than 10 seconds, the margin is a tenth
-        of its time.
+        that its outcome can be recorded. If the call has less than 10 seconds, the order is withdrawn
+        when a tenth of that time remains.
 
         Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
         the ledger:
@@ -195,9 +195,9 @@ class GenerationServiceServicer(object):
         - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
         - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If order_outcome
         is "unknown", an operator has to check the account before you order again.
-        - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
-        With a forwarded API key, a repeat of an order whose outcome is unknown also gets this
-        error if its inputs have different bytes, because all attempts must have the same bytes.
+        - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. If
+        callers forward their own API keys, all attempts of an order must have inputs with the same
+        bytes. While its outcome is unknown, an attempt with different bytes also gets this error.
         - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
         idempotency_key.
         - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent no

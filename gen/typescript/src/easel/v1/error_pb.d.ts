@@ -12,9 +12,9 @@ export declare const file_easel_v1_error: GenFile;
 /**
  * ErrorReason is the machine-readable reason for an error. Every error from Easel has
  * google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason.
- * The comment of each reason begins with its gRPC code. Over REST, the HTTP status is the usual one
- * for this code, unless the comment names another status. A reason that is not listed here comes
- * from a newer server: handle the error by its code.
+ * The comment of each reason begins with the gRPC code of the error. Over REST, the HTTP status is
+ * the usual status for this code, unless the comment names another status. If a reason is not
+ * listed here, the server is newer than this contract. Handle such an error by its code.
  *
  * Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
  *
@@ -45,24 +45,24 @@ export enum ErrorReason {
   ERROR_REASON_UNSPECIFIED = 0,
 
   /**
-   * INVALID_ARGUMENT. The request breaks a rule of this contract, or an order lacks a label that its
-   * team requires; BadRequest names up to ten fields. Not retryable: fix the request.
+   * INVALID_ARGUMENT. The request breaks a rule of this contract, or the order lacks a label that
+   * its team requires. BadRequest names up to ten fields. Not retryable. Fix the request.
    *
    * @generated from enum value: INVALID_REQUEST = 1;
    */
   INVALID_REQUEST = 1,
 
   /**
-   * INVALID_ARGUMENT. The catalog rejects an input or the model; BadRequest names the field. Not
-   * retryable: fix the field. GetModel lists the inputs of a model.
+   * INVALID_ARGUMENT. The catalog rejects an input or the model. BadRequest names the field. Not
+   * retryable. Fix the field. GetModel lists the inputs of a model.
    *
    * @generated from enum value: UPSTREAM_INVALID_INPUT = 2;
    */
   UPSTREAM_INVALID_INPUT = 2,
 
   /**
-   * INVALID_ARGUMENT. The inputs are larger than the catalog accepts; BadRequest names them. Not
-   * retryable: send smaller inputs.
+   * INVALID_ARGUMENT. The inputs are larger than the catalog accepts. BadRequest names them. Not
+   * retryable. Send smaller inputs.
    *
    * @generated from enum value: INPUTS_TOO_LARGE = 3;
    */
@@ -70,8 +70,8 @@ export enum ErrorReason {
 
   /**
    * RESOURCE_EXHAUSTED, only over REST, 413. The body exceeds EASEL_MAX_INPUTS plus 256 KiB (1.25
-   * MiB by default). Over gRPC, the library rejects such a message without a reason. Not retryable:
-   * send smaller inputs, or ask the operator for a higher limit.
+   * MiB by default). Over gRPC, the library rejects such a message without a reason. Not retryable.
+   * Send smaller inputs, or ask the operator for a higher limit.
    *
    * @generated from enum value: REQUEST_TOO_LARGE = 4;
    */
@@ -79,7 +79,7 @@ export enum ErrorReason {
 
   /**
    * DEADLINE_EXCEEDED, only over REST, 408. The body did not arrive within 10 seconds after the
-   * header. Nothing was sent to the catalog. Retryable: over a faster connection or with smaller
+   * header. Nothing was sent to the catalog. Retryable. Use a faster connection, or send smaller
    * inputs.
    *
    * @generated from enum value: REQUEST_BODY_TIMEOUT = 5;
@@ -88,7 +88,7 @@ export enum ErrorReason {
 
   /**
    * UNAUTHENTICATED. The call has no API key, and this server forwards the API keys of its callers.
-   * Not retryable: send the API key as "authorization: Bearer ...".
+   * Not retryable. Send the API key as "authorization: Bearer ...".
    *
    * @generated from enum value: CREDENTIAL_MISSING = 10;
    */
@@ -96,7 +96,7 @@ export enum ErrorReason {
 
   /**
    * UNAUTHENTICATED. The authorization header does not have the form "Bearer ...", is sent twice,
-   * or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not retryable: fix
+   * or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not retryable. Fix
    * the header.
    *
    * @generated from enum value: CREDENTIAL_MALFORMED = 11;
@@ -105,7 +105,7 @@ export enum ErrorReason {
 
   /**
    * UNAUTHENTICATED. The call has no token or certificate that the server knows, or the caller's
-   * permissions have changed since the call started. Not retryable: send the token or certificate
+   * permissions have changed since the call started. Not retryable. Send the token or certificate
    * that the operator has registered.
    *
    * @generated from enum value: CALLER_UNKNOWN = 12;
@@ -114,7 +114,7 @@ export enum ErrorReason {
 
   /**
    * UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects
-   * the API key: it is wrong or was revoked. Not retryable: send another API key, or ask the
+   * the API key because it is wrong or was revoked. Not retryable. Send another API key, or ask the
    * operator to replace the server's API key.
    *
    * @generated from enum value: UPSTREAM_CREDENTIAL_REJECTED = 13;
@@ -122,8 +122,8 @@ export enum ErrorReason {
   UPSTREAM_CREDENTIAL_REJECTED = 13,
 
   /**
-   * PERMISSION_DENIED. The catalog denies this request for this API key. Not retryable: use an API
-   * key with this permission.
+   * PERMISSION_DENIED. The catalog does not allow this request with this API key. Not retryable.
+   * Use an API key that has the permission.
    *
    * @generated from enum value: UPSTREAM_FORBIDDEN = 14;
    */
@@ -131,23 +131,23 @@ export enum ErrorReason {
 
   /**
    * PERMISSION_DENIED. The caller's team may not use this model. Renders that the team ordered
-   * earlier remain readable. Not retryable: ask the operator.
+   * earlier remain readable. Not retryable. Ask the operator to allow the model.
    *
    * @generated from enum value: MODEL_NOT_ALLOWED = 15;
    */
   MODEL_NOT_ALLOWED = 15,
 
   /**
-   * NOT_FOUND. There is no such render for this caller, or it was deleted; ResourceInfo names it.
-   * Not retryable: ListGenerations returns the IDs.
+   * NOT_FOUND. The caller has no such render, or the render was deleted. ResourceInfo names it. Not
+   * retryable. Check the ID. ListGenerations returns the IDs of the caller's renders.
    *
    * @generated from enum value: GENERATION_NOT_FOUND = 20;
    */
   GENERATION_NOT_FOUND = 20,
 
   /**
-   * NOT_FOUND. The catalog has no such model; ResourceInfo names it. Not retryable: ListModels
-   * returns the IDs.
+   * NOT_FOUND. The catalog has no such model. ResourceInfo names it. Not retryable. Check the ID.
+   * ListModels returns the IDs of the models.
    *
    * @generated from enum value: MODEL_NOT_FOUND = 21;
    */
@@ -162,41 +162,41 @@ export enum ErrorReason {
   NOT_FOUND = 22,
 
   /**
-   * FAILED_PRECONDITION, over REST 402. The balance does not cover the price; PreconditionFailure
-   * has the details. Retryable: after a top-up.
+   * FAILED_PRECONDITION, over REST 402. The balance does not cover the price. PreconditionFailure
+   * has the details. Retryable. Top up the account first.
    *
    * @generated from enum value: INSUFFICIENT_BALANCE = 30;
    */
   INSUFFICIENT_BALANCE = 30,
 
   /**
-   * FAILED_PRECONDITION. The price exceeds max_cost_cents; the metadata has price_cents and
-   * max_cost_cents. Retryable: with a higher limit.
+   * FAILED_PRECONDITION. The price exceeds max_cost_cents. The metadata has both amounts:
+   * price_cents and max_cost_cents. Retryable. Set a higher max_cost_cents.
    *
    * @generated from enum value: PRICE_ABOVE_LIMIT = 31;
    */
   PRICE_ABOVE_LIMIT = 31,
 
   /**
-   * RESOURCE_EXHAUSTED, over REST 402. The budget of the team or of a label value does not cover the
-   * price. The metadata has window, reset_time, remaining_cents and price_cents; for a label, also
-   * label_name and label_value. Retryable: after reset_time; there is no RetryInfo.
+   * RESOURCE_EXHAUSTED, over REST 402. The price exceeds what remains of a budget. The metadata has
+   * window, reset_time, remaining_cents and price_cents, and for the budget of a label value also
+   * label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
    *
    * @generated from enum value: BUDGET_EXCEEDED = 32;
    */
   BUDGET_EXCEEDED = 32,
 
   /**
-   * RESOURCE_EXHAUSTED. The API key has reached the daily cap that the catalog has set;
-   * QuotaFailure has the details. Retryable: on the next day; there is no RetryInfo.
+   * RESOURCE_EXHAUSTED. The API key has reached its daily cap, which the catalog has set.
+   * QuotaFailure has the details. Retryable. Wait until the next day. There is no RetryInfo.
    *
    * @generated from enum value: API_KEY_DAILY_CAP = 33;
    */
   API_KEY_DAILY_CAP = 33,
 
   /**
-   * ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable: to get the
-   * render of that order, send its model and inputs with the key.
+   * ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable. To get that
+   * order's render, send that order's model and inputs with the key.
    *
    * @generated from enum value: IDEMPOTENCY_KEY_REUSED = 34;
    */
@@ -210,41 +210,41 @@ export enum ErrorReason {
   SUBMISSION_IN_PROGRESS = 35,
 
   /**
-   * UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable: with the same
-   * idempotency_key, which is safe and returns the outcome. Without RetryInfo, it is too late for a
-   * retry: an operator has to check the account.
+   * UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Send the same
+   * idempotency_key again, which is safe and returns the outcome. If the error has no RetryInfo, it
+   * is too late for a retry, and an operator has to check the account.
    *
    * @generated from enum value: SUBMISSION_OUTCOME_UNKNOWN = 36;
    */
   SUBMISSION_OUTCOME_UNKNOWN = 36,
 
   /**
-   * FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable: when it is
-   * terminal, or with force.
+   * FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable. Wait until
+   * the render is terminal, or set force.
    *
    * @generated from enum value: GENERATION_ACTIVE = 37;
    */
   GENERATION_ACTIVE = 37,
 
   /**
-   * FAILED_PRECONDITION. The expire_time of the order has passed, so the order is not sent anymore.
-   * If order_outcome is "unknown", an operator has to check the account. Retryable: as a new order,
-   * if the order was not placed.
+   * FAILED_PRECONDITION. The expire_time of the order has passed, so the order is no longer sent.
+   * If order_outcome is "unknown", an operator has to check the account. Retryable. If the order
+   * was not placed, send it as a new order.
    *
    * @generated from enum value: ORDER_EXPIRED = 38;
    */
   ORDER_EXPIRED = 38,
 
   /**
-   * FAILED_PRECONDITION. The result does not exist yet. Retryable: after the delay in RetryInfo. To
-   * avoid this error, wait for the render first, or set wait_timeout.
+   * FAILED_PRECONDITION. The result does not exist yet. Retryable. Wait for the delay in RetryInfo.
+   * To avoid this error, wait for the render first, or set wait_timeout.
    *
    * @generated from enum value: CONTENT_NOT_READY = 40;
    */
   CONTENT_NOT_READY = 40,
 
   /**
-   * FAILED_PRECONDITION. The render has no file and never will; the metadata has its state. Not
+   * FAILED_PRECONDITION. The render has no file and never will. The metadata has its state. Not
    * retryable.
    *
    * @generated from enum value: NO_CONTENT = 41;
@@ -260,7 +260,8 @@ export enum ErrorReason {
   READ_OFFSET_OUT_OF_RANGE = 42,
 
   /**
-   * UNAVAILABLE. The download was interrupted. Retryable: from next_offset in the metadata.
+   * UNAVAILABLE. The download was interrupted. Retryable. Resume at next_offset, which is in the
+   * metadata.
    *
    * @generated from enum value: CONTENT_INTERRUPTED = 43;
    */
@@ -268,22 +269,24 @@ export enum ErrorReason {
 
   /**
    * DATA_LOSS, over REST 412. The etag of the result differs from the etag that the caller sent, or
-   * the result changed during the download. Retryable: from the first byte, without an etag.
+   * the result changed during the download. Retryable. Start again at the first byte, without an
+   * etag.
    *
    * @generated from enum value: CONTENT_CHANGED = 44;
    */
   CONTENT_CHANGED = 44,
 
   /**
-   * OUT_OF_RANGE. Events after the resume_token may have been deleted; the metadata has
-   * oldest_time, the time of the oldest remaining event. Retryable: without resume_token.
+   * OUT_OF_RANGE. Events after the resume_token may have been deleted. The metadata has
+   * oldest_time, the time of the oldest remaining event. Retryable. Start again without a
+   * resume_token.
    *
    * @generated from enum value: RESUME_TOKEN_EXPIRED = 45;
    */
   RESUME_TOKEN_EXPIRED = 45,
 
   /**
-   * RESOURCE_EXHAUSTED. The catalog's rate limit is reached. Retryable.
+   * RESOURCE_EXHAUSTED. The catalog's rate limit has been reached. Retryable.
    *
    * @generated from enum value: UPSTREAM_RATE_LIMITED = 50;
    */
@@ -298,7 +301,7 @@ export enum ErrorReason {
 
   /**
    * INTERNAL. The catalog returned a redirect. Easel follows redirects only for the bytes of a
-   * result, and only to hosts in EASEL_CONTENT_HOSTS. Not retryable: the operator has to check the
+   * result, and only to hosts in EASEL_CONTENT_HOSTS. Not retryable. The operator has to check the
    * base URL, or add the host.
    *
    * @generated from enum value: UPSTREAM_REDIRECT_REFUSED = 52;
@@ -306,8 +309,8 @@ export enum ErrorReason {
   UPSTREAM_REDIRECT_REFUSED = 52,
 
   /**
-   * INTERNAL. A response from the catalog contradicts the catalog's specification. Not retryable:
-   * the operator has to check the base URL.
+   * INTERNAL. A response from the catalog contradicts the catalog's specification. Not retryable.
+   * The operator has to check the base URL.
    *
    * @generated from enum value: UPSTREAM_CONTRACT_MISMATCH = 53;
    */
@@ -336,31 +339,31 @@ export enum ErrorReason {
   ISSUER_UNAVAILABLE = 62,
 
   /**
-   * RESOURCE_EXHAUSTED. The server has too many calls or, with QuotaFailure, the caller has reached
-   * its own limit. This call has sent no order. Retryable.
+   * RESOURCE_EXHAUSTED. The server is processing too many calls. If the error has QuotaFailure, the
+   * caller has reached its own limit. This call has sent no order. Retryable.
    *
    * @generated from enum value: OVERLOADED = 70;
    */
   OVERLOADED = 70,
 
   /**
-   * RESOURCE_EXHAUSTED. The caller has reached its limit of open streams or of watched renders;
-   * QuotaFailure has the limit. Retryable: after one of its streams has ended.
+   * RESOURCE_EXHAUSTED. The caller has reached its limit of open streams or of watched renders.
+   * QuotaFailure has the limit. Retryable. Wait until one of the caller's streams has ended.
    *
    * @generated from enum value: STREAM_QUOTA_EXCEEDED = 71;
    */
   STREAM_QUOTA_EXCEEDED = 71,
 
   /**
-   * RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable: if the
-   * caller reads faster.
+   * RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable. The
+   * caller has to read faster.
    *
    * @generated from enum value: READER_TOO_SLOW = 72;
    */
   READER_TOO_SLOW = 72,
 
   /**
-   * UNAVAILABLE. The server is stopping. Retryable: after the delay in RetryInfo.
+   * UNAVAILABLE. The server is stopping. Retryable. Wait for the delay in RetryInfo.
    *
    * @generated from enum value: SERVER_DRAINING = 73;
    */
@@ -368,22 +371,23 @@ export enum ErrorReason {
 
   /**
    * UNAVAILABLE. The stream has reached the maximum age that the operator has set, or the caller's
-   * token has expired. Retryable: after the delay in RetryInfo, with a valid token.
+   * token has expired. Retryable. Wait for the delay in RetryInfo, and send a valid token.
    *
    * @generated from enum value: STREAM_MAX_AGE = 74;
    */
   STREAM_MAX_AGE = 74,
 
   /**
-   * NOT_FOUND, only over REST. There is no such path. Not retryable: /openapi.json lists the paths.
+   * NOT_FOUND, only over REST. There is no such path. Not retryable. Fix the path. /openapi.json
+   * lists all paths.
    *
    * @generated from enum value: ROUTE_NOT_FOUND = 80;
    */
   ROUTE_NOT_FOUND = 80,
 
   /**
-   * UNIMPLEMENTED, only over REST, 405. The path does not support this HTTP method. Not retryable:
-   * the header Allow lists the supported methods.
+   * UNIMPLEMENTED, only over REST, 405. The path does not support this HTTP method. Not retryable.
+   * Use a method from the header Allow.
    *
    * @generated from enum value: METHOD_NOT_ALLOWED = 81;
    */
@@ -391,7 +395,7 @@ export enum ErrorReason {
 
   /**
    * INVALID_ARGUMENT, only over REST, 415. The media type of the body is not supported. Not
-   * retryable: send application/json.
+   * retryable. Send application/json.
    *
    * @generated from enum value: UNSUPPORTED_MEDIA_TYPE = 82;
    */
@@ -399,15 +403,15 @@ export enum ErrorReason {
 
   /**
    * FAILED_PRECONDITION, only over REST, 412. A condition in the request headers is not met. Not
-   * retryable: change the headers.
+   * retryable. Change the headers.
    *
    * @generated from enum value: PRECONDITION_FAILED = 83;
    */
   PRECONDITION_FAILED = 83,
 
   /**
-   * PERMISSION_DENIED, only over REST, 421. The server does not accept this Host. Not retryable:
-   * the operator has to add it to EASEL_HTTP_ALLOWED_HOSTS.
+   * PERMISSION_DENIED, only over REST, 421. The server does not accept this Host. Not retryable.
+   * Ask the operator to add the host to EASEL_HTTP_ALLOWED_HOSTS.
    *
    * @generated from enum value: HOST_NOT_ALLOWED = 84;
    */
@@ -415,22 +419,22 @@ export enum ErrorReason {
 
   /**
    * PERMISSION_DENIED, only over REST. Web pages from other origins may not call the server. Not
-   * retryable: call from a backend.
+   * retryable. Call the server from a backend.
    *
    * @generated from enum value: CROSS_ORIGIN_REQUEST = 85;
    */
   CROSS_ORIGIN_REQUEST = 85,
 
   /**
-   * CANCELLED. The caller disconnected or canceled the call. Retryable: if the result is still
-   * needed.
+   * CANCELLED. The caller disconnected or canceled the call. Retryable. Repeat the call if the
+   * result is still needed.
    *
    * @generated from enum value: CANCELLED = 90;
    */
   CANCELLED = 90,
 
   /**
-   * DEADLINE_EXCEEDED. The caller's deadline has passed. Retryable: with a later deadline.
+   * DEADLINE_EXCEEDED. The caller's deadline has passed. Retryable. Set a later deadline.
    *
    * @generated from enum value: DEADLINE_EXCEEDED = 91;
    */
@@ -446,7 +450,7 @@ export enum ErrorReason {
 
   /**
    * UNIMPLEMENTED. The server does not have this method, because it is older than the stubs. Not
-   * retryable: update the server.
+   * retryable. Update the server.
    *
    * @generated from enum value: UNIMPLEMENTED = 93;
    */
@@ -460,7 +464,7 @@ export enum ErrorReason {
   INVALID_ARGUMENT = 94,
 
   /**
-   * RESOURCE_EXHAUSTED, only over REST. The response is too large for REST. Not retryable: request
+   * RESOURCE_EXHAUSTED, only over REST. The response is too large for REST. Not retryable. Request
    * smaller pages.
    *
    * @generated from enum value: RESOURCE_EXHAUSTED = 95;

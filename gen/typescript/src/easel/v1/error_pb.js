@@ -19,9 +19,9 @@ export const ErrorReasonSchema = /*@__PURE__*/
 /**
  * ErrorReason is the machine-readable reason for an error. Every error from Easel has
  * google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason.
- * The comment of each reason begins with its gRPC code. Over REST, the HTTP status is the usual one
- * for this code, unless the comment names another status. A reason that is not listed here comes
- * from a newer server: handle the error by its code.
+ * The comment of each reason begins with the gRPC code of the error. Over REST, the HTTP status is
+ * the usual status for this code, unless the comment names another status. If a reason is not
+ * listed here, the server is newer than this contract. Handle such an error by its code.
  *
  * Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
  *

@@ -197,14 +197,16 @@ export declare const GenerationSchema: GenMessage<Generation>;
  */
 export declare type FileResult = Message<"easel.v1.FileResult"> & {
   /**
-   * Media type, if the catalog's record has it. The first chunk of a download always has it.
+   * Media type. Empty if the catalog's record does not contain it. The first chunk of a download
+   * always contains the media type.
    *
    * @generated from field: string content_type = 1;
    */
   contentType: string;
 
   /**
-   * Size of the file in bytes, if the catalog's record has it. Unset does not mean zero.
+   * Size of the file in bytes. Unset if the catalog's record does not contain it. Unset does not
+   * mean zero.
    *
    * @generated from field: optional int64 size_bytes = 2;
    */
@@ -310,8 +312,8 @@ export enum State {
   QUEUED = 1,
 
   /**
-   * In progress. Returned only if the catalog sends a status with this meaning, although the
-   * catalog's specification lists no such status.
+   * In progress. The catalog's specification lists no status for this state. It is returned only if
+   * the catalog nevertheless sends one.
    *
    * @generated from enum value: STATE_RUNNING = 2;
    */

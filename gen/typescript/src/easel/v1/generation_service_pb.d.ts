@@ -196,16 +196,16 @@ export declare const CreateGenerationResponseSchema: GenMessage<CreateGeneration
  */
 export declare type GetGenerationRequest = Message<"easel.v1.GetGenerationRequest"> & {
   /**
-   * ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
-   * "..".
+   * ID of the render. It has 1 to 256 visible ASCII characters, excluding slash and backslash, and
+   * is not "." or "..".
    *
    * @generated from field: string generation_id = 1;
    */
   generationId: string;
 
   /**
-   * Maximum age of a state that comes from a watch. Zero always reads the catalog. If unset, any
-   * age is accepted.
+   * Maximum age of a state that comes from a watch. If zero, the state is always read from the
+   * catalog. If unset, any age is accepted.
    *
    * If the state is older, the render is read from the catalog, and the call fails if the catalog
    * does not respond.
@@ -328,8 +328,8 @@ export declare const GenerationFilterSchema: GenMessage<GenerationFilter>;
  */
 export declare type ListGenerationsResponse = Message<"easel.v1.ListGenerationsResponse"> & {
   /**
-   * The renders of this page, at most 1000. A render may have fewer fields than in the response of
-   * GetGeneration.
+   * The renders of this page, at most 1000. A render may have fewer fields than GetGeneration
+   * returns.
    *
    * @generated from field: repeated easel.v1.Generation generations = 1;
    */
@@ -356,8 +356,8 @@ export declare const ListGenerationsResponseSchema: GenMessage<ListGenerationsRe
  */
 export declare type WaitGenerationRequest = Message<"easel.v1.WaitGenerationRequest"> & {
   /**
-   * ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
-   * "..".
+   * ID of the render. It has 1 to 256 visible ASCII characters, excluding slash and backslash, and
+   * is not "." or "..".
    *
    * @generated from field: string generation_id = 1;
    */
@@ -413,8 +413,8 @@ export declare const WaitGenerationResponseSchema: GenMessage<WaitGenerationResp
  */
 export declare type WatchGenerationRequest = Message<"easel.v1.WatchGenerationRequest"> & {
   /**
-   * ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
-   * "..".
+   * ID of the render. It has 1 to 256 visible ASCII characters, excluding slash and backslash, and
+   * is not "." or "..".
    *
    * @generated from field: string generation_id = 1;
    */
@@ -640,7 +640,7 @@ export declare const StreamClosingSchema: GenMessage<StreamClosing>;
  */
 export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerationsRequest"> & {
   /**
-   * IDs of the renders to watch, up to 1000 and each only once. See
+   * IDs of the renders to watch: up to 1000, without repetitions. See
    * WatchGenerationRequest.generation_id. If empty, the stream includes every render that the
    * catalog lists for the API key.
    *
@@ -664,8 +664,8 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
   heartbeatInterval?: Duration | undefined;
 
   /**
-   * The etags of the last updates that the caller has, by render ID, up to 1000. Renders that have
-   * not changed since then are not sent again.
+   * The etag of the last update that the caller has received for each render, by render ID. At most
+   * 1000. A render that has not changed since then is not sent again.
    *
    * If no render has changed, the stream starts with caught_up, which counts all renders in the
    * stream. If generation_ids is set, the etags of other renders are ignored. If generation_ids is
@@ -760,8 +760,8 @@ export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGeneration
 export declare const WatchGenerationsResponseSchema: GenMessage<WatchGenerationsResponse>;
 
 /**
- * CaughtUp reports that the caller now has a state of every render in the stream, from an update or
- * from known_etags. All later updates are changes.
+ * CaughtUp reports that the caller now has the current state of every render in the stream: an
+ * update has carried the state, or its etag was in known_etags. All later updates are changes.
  *
  * @generated from message easel.v1.CaughtUp
  */
@@ -791,8 +791,9 @@ export declare const CaughtUpSchema: GenMessage<CaughtUp>;
  */
 export declare type WatchEventsRequest = Message<"easel.v1.WatchEventsRequest"> & {
   /**
-   * The resume_token of the last message that the caller has processed. The stream continues after
-   * this message. If empty, start_time applies. Over REST, the header Last-Event-ID may contain it.
+   * The WatchEventsResponse.resume_token of the last message that the caller has processed. The
+   * stream continues after this message. If empty, start_time applies. Over REST, the header
+   * Last-Event-ID may contain it.
    *
    * @generated from field: string resume_token = 1;
    */
@@ -877,7 +878,7 @@ export declare type WatchEventsResponse = Message<"easel.v1.WatchEventsResponse"
     case: "event";
   } | {
     /**
-     * Sent if there was no other message for the heartbeat_interval. Its fields are unset.
+     * Sent if no other message was sent during the heartbeat_interval. Its fields are unset.
      *
      * @generated from field: easel.v1.Heartbeat heartbeat = 2;
      */
@@ -909,8 +910,9 @@ export declare type WatchEventsResponse = Message<"easel.v1.WatchEventsResponse"
   emitTime?: Timestamp | undefined;
 
   /**
-   * Token for WatchEventsRequest.resume_token, with which a stream continues after this message.
-   * Every message has one. Store it after you have processed the message.
+   * Token that lets another stream continue after this message. Send it as
+   * WatchEventsRequest.resume_token. Every message has one. Store it after you have processed the
+   * message.
    *
    * @generated from field: string resume_token = 6;
    */
@@ -986,8 +988,8 @@ export declare const EventSchema: GenMessage<Event>;
  */
 export declare type DownloadGenerationRequest = Message<"easel.v1.DownloadGenerationRequest"> & {
   /**
-   * ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
-   * "..".
+   * ID of the render. It has 1 to 256 visible ASCII characters, excluding slash and backslash, and
+   * is not "." or "..".
    *
    * @generated from field: string generation_id = 1;
    */
@@ -1185,8 +1187,8 @@ export declare const ContentSummarySchema: GenMessage<ContentSummary>;
  */
 export declare type DeleteGenerationRequest = Message<"easel.v1.DeleteGenerationRequest"> & {
   /**
-   * ID of the render. 1 to 256 visible ASCII characters without slash and backslash, not "." or
-   * "..".
+   * ID of the render. It has 1 to 256 visible ASCII characters, excluding slash and backslash, and
+   * is not "." or "..".
    *
    * @generated from field: string generation_id = 1;
    */
@@ -1433,8 +1435,8 @@ export declare const GenerationService: GenService<{
    * Failed attempts are retried until the caller's deadline, or for a minute if the call has no
    * deadline. If this time ends before an attempt succeeds, the error describes the last response
    * from the catalog. An order that is still unsent is withdrawn one second before the deadline, so
-   * that its outcome can be recorded. If the call has less than 10 seconds, the margin is a tenth
-   * of its time.
+   * that its outcome can be recorded. If the call has less than 10 seconds, the order is withdrawn
+   * when a tenth of that time remains.
    *
    * Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
    * the ledger:
@@ -1470,9 +1472,9 @@ export declare const GenerationService: GenService<{
    *   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
    *   - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If order_outcome
    *     is "unknown", an operator has to check the account before you order again.
-   *   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order.
-   *     With a forwarded API key, a repeat of an order whose outcome is unknown also gets this
-   *     error if its inputs have different bytes, because all attempts must have the same bytes.
+   *   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. If
+   *     callers forward their own API keys, all attempts of an order must have inputs with the same
+   *     bytes. While its outcome is unknown, an attempt with different bytes also gets this error.
    *   - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
    *     idempotency_key.
    *   - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent no
