@@ -1,8 +1,8 @@
-// Package catalog sends requests to the Generation Catalog. It hides URLs, JSON field names, HTTP statuses and API keys
-// behind a few types and a closed set of error kinds.
+// Package catalog sends requests to the Generation Catalog. It hides URLs, JSON field names, HTTP statuses and API keys behind
+// a few types and a fixed set of error kinds.
 //
-// The specification leaves the shape of many records open. The tables in rules.go list the recognized names of each field.
-// Amounts of money are never guessed.
+// The specification does not define the names of many JSON fields. The tables in rules.go list the names that the package
+// recognizes. The package never guesses an amount of money.
 package catalog
 
 import (
@@ -21,12 +21,12 @@ type State uint8
 
 // The states of a generation. The zero value is not a state.
 const (
-	StateQueued       State = iota + 1 // ordered and paid, not finished
-	StateRunning                       // in progress; not in the specification, but sent by some catalogs
+	StateQueued       State = iota + 1 // ordered and paid for, but not finished
+	StateRunning                       // in progress; not in the specification, but some implementations of the catalog use it
 	StateSucceeded                     // finished with a result
 	StateFailed                        // finished without a result; a refund may follow
 	StateRefunded                      // finished without a result; the price was refunded
-	StateDeleted                       // deleted from the catalog; no record contains this state
+	StateDeleted                       // deleted from the catalog; set by Easel, never read from a record
 	StateUnrecognized                  // the status is unknown to this version of Easel
 )
 
@@ -41,12 +41,12 @@ func (s State) Terminal() bool {
 
 // Account is the catalog's record of an account.
 //
-// The Extra field of each type in this package is a JSON object. It contains the members of the record for which the type has
-// no field, and is nil if the record has no other members. It contains no API keys and no URLs of results. Its nesting depth is
-// at most 24.
+// Several types in this package have an Extra field. It is a JSON object with the members of the record for which the type has
+// no field, or nil if there are no such members. It contains no API keys and no URLs of results. Its nesting depth is at most
+// 24.
 type Account struct {
 	ID           string // empty if the catalog does not report it
-	BalanceCents *int64 // nil if it could not be read
+	BalanceCents *int64 // nil if the balance is missing or unreadable
 	ObserveTime  time.Time
 	Extra        Value `json:",omitempty"`
 }
@@ -100,7 +100,7 @@ type InputField struct {
 	Extra       Value `json:",omitempty"`
 }
 
-// Quote is the price of an order at the time of the response.
+// Quote is the price of an order. It was valid when the catalog sent its response, at ObserveTime.
 type Quote struct {
 	PriceCents  int64
 	ObserveTime time.Time
@@ -113,7 +113,7 @@ type Generation struct {
 	ModelID        string // empty if missing from the record
 	State          State
 	Status         string  // status as the catalog sent it
-	Inputs         Value   `json:",omitempty"` // an object; nil if the record has none
+	Inputs         Value   `json:",omitempty"` // JSON object; nil if missing from the record
 	CostCents      *int64  // nil if unreadable
 	File           *File   // file of a succeeded generation
 	Text           *string // text of a succeeded generation
@@ -125,7 +125,8 @@ type Generation struct {
 	Extra          Value     `json:",omitempty"`
 }
 
-// Etag returns a digest of the record. The digest does not depend on ObserveTime, so every replica computes the same digest.
+// Etag returns a digest of the generation. ObserveTime is not included, so all replicas compute the same digest for the same
+// record.
 func (g Generation) Etag() string {
 	g.ObserveTime = time.Time{}
 	text, err := json.Marshal(g)
@@ -145,7 +146,8 @@ type Version struct {
 // Version returns the generation with its ETag.
 func (g Generation) Version() Version { return Version{Generation: g, Etag: g.Etag()} }
 
-// File describes a result file. The client requests the file under the base URL, and ignores the address in the record.
+// File describes the result file of a generation. The client builds the URL of the file from the base URL, and ignores a URL in
+// the record.
 type File struct {
 	ContentType string // empty if missing from the record
 	SizeBytes   *int64 // nil if missing from the record

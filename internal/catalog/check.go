@@ -12,7 +12,8 @@ import (
 // maxIDBytes is the maximum length of an identifier in a request, in bytes.
 const maxIDBytes = 256
 
-// checkID rejects identifiers that could change the request path, directly or after a proxy has decoded the path.
+// checkID rejects an identifier that is empty, too long or contains control characters. It also rejects an identifier that
+// could change the request path, even if only after a proxy has decoded the path.
 func checkID(op, field, id string) error {
 	switch {
 	case id == "":
@@ -33,7 +34,8 @@ func checkID(op, field, id string) error {
 // generationID matches the generation IDs that the contract allows.
 var generationID = regexp.MustCompile(`^[!-.0-\[\]-~]{1,256}$`)
 
-// CanBeNamed reports whether callers can use an ID in a request. Generations with other IDs are hidden from callers.
+// CanBeNamed reports whether callers can use a generation ID in a request. Generations with any other ID are hidden from
+// callers.
 func CanBeNamed(id string) bool { return generationID.MatchString(id) && id != "." && id != ".." }
 
 func checkIdempotencyKey(key string) error {

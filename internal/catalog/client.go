@@ -21,8 +21,8 @@ type Config struct {
 	BaseURL string
 	// AllowInsecure allows http to hosts other than loopback. API keys are then sent in plaintext.
 	AllowInsecure bool
-	// Transport sends the requests. The Pattern field of each request contains the route. The transport must not repeat a POST.
-	// Nil means [NewTransportPools] with [NewTransport].
+	// Transport sends the requests. The Pattern field of each request contains the route. Transport must not resend a POST. Nil
+	// means [NewTransportPools] with [NewTransport].
 	Transport http.RoundTripper
 	// AttemptTimeout is the timeout of one attempt. It includes the JSON body of the response, but not the content of a result
 	// file. Zero means 15 s.
@@ -33,11 +33,11 @@ type Config struct {
 	Seed uint64
 }
 
-// Client sends requests to one catalog for any number of credentials. It is safe for concurrent use.
+// Client sends requests to one catalog, with any number of API keys. It is safe for concurrent use.
 //
 // Every error is an [*Error] or the error of the caller's context. Each request waits for a permit from its API key's limiter.
-// If the catalog is unavailable, a read is attempted up to three times. After several consecutive failures under the same API
-// key, it is attempted only once.
+// If the catalog is unavailable, reads and deletions are attempted up to three times. After several consecutive failures with
+// the same API key, requests with this key are attempted only once.
 type Client struct {
 	upstream requester
 	lists    *lists
@@ -71,9 +71,10 @@ func (c *Client) Polls() *Client {
 	return &polls
 }
 
-// Reporting returns a copy of the client that calls a function after each attempt that it sends. err is nil if the response
-// header reports success. Otherwise it is the attempt's [*Error], or the context's error if the caller canceled first. The
-// request waits until the function returns. The client holds no lock while it calls the function, and may call it concurrently.
+// Reporting returns a copy of the client that calls a function after each attempt, unless the attempt ended with [KindBusy]. If
+// the response header indicates success, err is nil. Otherwise err is the attempt's [*Error], or the context's error if the
+// caller canceled first. The attempt waits until the function returns. The client may call the function concurrently, and holds
+// no lock during the call.
 func (c *Client) Reporting(called func(ctx context.Context, cred Credential, err error)) *Client {
 	reporting := *c
 	reporting.upstream.called = called
@@ -103,7 +104,7 @@ func (c *Client) Model(ctx context.Context, cred Credential, id string) (Model, 
 }
 
 // Quote returns the price of an order with the given inputs. The inputs must be one JSON object and are sent verbatim. A quote
-// starts, charges and reserves nothing.
+// is free. It starts no generation and reserves no money.
 func (c *Client) Quote(ctx context.Context, cred Credential, modelID string, inputs json.RawMessage) (Quote, error) {
 	body, err := orderBody(opQuote, modelID, inputs)
 	if err != nil {
@@ -129,11 +130,12 @@ func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Ve
 // Content opens the result file of a generation at an offset. If etag is not empty and the file has another ETag, the error is
 // [KindContentChanged]. The context also applies to the body. The caller must close the body, but not while a Read is running.
 //
-// The body resumes after a connection failure, and returns [io.EOF] only after every byte of the file. It can also fail with
-// [KindInterrupted] or [KindContentChanged]. If the file has a strong ETag, a resumed body checks that the ETag is the same.
-// Otherwise it reads the file again from its start and compares checksums. If no range, length or framing marks the end of a
-// response, the response counts as interrupted. Missing bytes can't be detected if a server does not support ranges and sends a
-// Content-Length that is too small.
+// If the connection fails, the body reconnects and resumes. It returns [io.EOF] only after the last byte of the file. It can
+// also fail with [KindInterrupted] or [KindContentChanged]. If the file has a strong ETag, each new response must have the same
+// ETag. Otherwise the body reads the file again from the requested offset, and compares checksums.
+//
+// A response is treated as interrupted unless a range, a length or the framing marks its end. Missing bytes can't be detected
+// if a server does not support ranges and sends a Content-Length that is too small.
 func (c *Client) Content(ctx context.Context, cred Credential, id string, offset int64, etag string) (*Content, error) {
 	if err := checkID(opContent, "generation_id", id); err != nil {
 		return nil, err
@@ -146,13 +148,13 @@ func (c *Client) Content(ctx context.Context, cred Credential, id string, offset
 	})
 }
 
-// Delete deletes one generation. If the catalog does not have the generation, the error is [KindNotFound]. Delete returns nil
-// instead if an earlier attempt in this call may have deleted the generation.
+// Delete deletes one generation. If the catalog does not have the generation, the error is [KindNotFound]. However, Delete
+// returns nil if an earlier attempt of the same call may have deleted the generation.
 func (c *Client) Delete(ctx context.Context, cred Credential, id string) error {
 	if err := checkID(opDelete, "generation_id", id); err != nil {
 		return err
 	}
-	again := false // an earlier attempt may have deleted the generation
+	again := false // whether an earlier attempt may have deleted the generation
 	return c.upstream.retry(ctx, cred, func(ctx context.Context) error {
 		err := c.upstream.attempt(ctx, cred, &request{op: opDelete, id: id}, nil)
 		c.lists.invalidate(cred.Tenant)

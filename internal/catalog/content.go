@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// maxResumes is the maximum number of consecutive resumes without a new byte.
+	// maxResumes is the maximum number of consecutive resumes that yield no new byte.
 	maxResumes = 3
 	// idleTimeout is the maximum time between two bytes of a body.
 	idleTimeout = 30 * time.Second
 )
 
-// openContent opens the first connection, and returns the content with b as its body.
+// openContent opens the first connection of b, and returns a Content with b as its Body.
 func openContent(ctx context.Context, b *contentBody) (*Content, error) {
 	if strongEtag(b.etag) != b.etag {
 		return nil, changed("the requested ETag is not a strong ETag")
@@ -41,9 +41,9 @@ type contentBody struct {
 	cred     Credential
 	id       string
 
-	answered    bool // whether the catalog has responded
+	answered    bool // whether a response has set contentType and etag
 	contentType string
-	etag        string // strong ETag that every response must have, or empty
+	etag        string // strong ETag of the file, which every response must have; empty if unknown
 	size        int64  // size of the complete file, or -1 while it is unknown
 	start       int64  // offset that the caller requested
 	at          int64  // offset of the next byte for the caller
@@ -52,8 +52,8 @@ type contentBody struct {
 	stream   *contentStream // nil between connections
 	resumes  int            // resumes since the last new byte
 	attempts int            // total number of attempts to connect
-	cause    error          // error that ended the last connection
-	err      error          // error that ended the body
+	cause    error          // reason why the last connection ended
+	err      error          // error that Read returns; nil until the body has ended
 }
 
 // contentStream is the body of one response.
@@ -62,9 +62,9 @@ type contentStream struct {
 	body   io.ReadCloser
 	cancel context.CancelCauseFunc
 	idle   *time.Timer // cancels the response if a read exceeds idleTimeout
-	at     int64       // offset of the next byte of the stream; initially at most contentBody.at
-	end    int64       // position after the last byte of the response, or -1 if unknown
-	framed bool        // whether EOF marks the end of a file of unknown size
+	at     int64       // file offset of the stream's next byte; initially at most contentBody.at
+	end    int64       // file offset after the last byte of the response, or -1 if unknown
+	framed bool        // whether a truncated response can be detected, so that EOF marks the end of a file of unknown size
 	sum    uint32      // checksum of the bytes that were read a second time, starting at contentBody.start
 }
 
@@ -95,8 +95,8 @@ func (b *contentBody) Close() error {
 	return nil
 }
 
-// read reads once from the stream, and returns the number of bytes that are new to the caller. Bytes that the caller already
-// has are only compared.
+// read reads once from the stream. It returns the number of bytes that are new to the caller. Bytes that the caller already has
+// are compared, but not returned.
 func (b *contentBody) read(p []byte) int {
 	s := b.stream
 	delivered := s.at < b.at
@@ -135,8 +135,8 @@ func (b *contentBody) advance(p []byte) {
 	}
 }
 
-// compare updates the stream's checksum with bytes that the caller already has. When the stream reaches the caller's position,
-// the body fails if the checksums differ.
+// compare adds bytes that the caller already has to the stream's checksum. When the stream reaches the caller's position,
+// compare ends the body with an error if the file has changed.
 func (b *contentBody) compare(p []byte) {
 	s := b.stream
 	if from := max(b.start-s.at, 0); from < int64(len(p)) && b.etag == "" {
@@ -148,7 +148,8 @@ func (b *contentBody) compare(p []byte) {
 	}
 }
 
-// ended determines whether the end of a stream is the end of the file.
+// ended handles the end of a stream. At the end of the file, it ends the body. If the stream was interrupted, it only
+// disconnects, and the next Read resumes.
 func (b *contentBody) ended(err error) {
 	s := b.stream
 	if b.err != nil || s == nil {
@@ -244,8 +245,8 @@ func (b *contentBody) connect(ctx context.Context) error {
 	if b.etag == "" {
 		from = b.start // without an ETag, delivered bytes are read again and compared
 	}
-	// A request for the complete file also has a Range. The response then contains the size twice, which reveals a wrong
-	// Content-Length.
+	// The request has a Range header even if it asks for the complete file. The response then contains the size in both
+	// Content-Range and Content-Length, so a wrong Content-Length is detected.
 	header := http.Header{"Accept": {"*/*"}, "Range": {"bytes=" + strconv.FormatInt(from, 10) + "-"}}
 	if b.etag != "" {
 		header.Set("If-Range", b.etag)
@@ -296,7 +297,7 @@ func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) 
 	}
 	if !b.answered {
 		b.answered, b.etag = true, cmp.Or(etag, b.etag)
-		if resp.StatusCode/100 == 2 { // otherwise Content-Type describes an error body
+		if resp.StatusCode/100 == 2 { // the Content-Type of a 416 describes the error body, not the file
 			b.contentType = resp.Header.Get("Content-Type")
 		}
 	}
@@ -327,7 +328,7 @@ func (b *contentBody) readRange(s *contentStream, resp *http.Response, from int6
 		return total, nil
 	case http.StatusRequestedRangeNotSatisfiable:
 		total, ok := parseUnsatisfied(resp.Header.Get("Content-Range"))
-		if !ok && from == b.at && b.at > b.start { // every byte before this position was delivered
+		if !ok && from == b.at && b.at > b.start { // the file ends here, because all bytes before from were delivered
 			total, ok = b.at, true
 		}
 		if !ok || total > from {

@@ -13,7 +13,8 @@ func framed(resp *http.Response) bool {
 	return resp.ContentLength >= 0 || resp.ProtoMajor >= 2 || slices.Contains(resp.TransferEncoding, "chunked")
 }
 
-// parseContentRange parses a value such as "bytes 5-9/10". The total is required, because it shows whether the range is the last.
+// parseContentRange parses a Content-Range such as "bytes 5-9/10". It rejects a value without the file size, because only the
+// size shows whether the range reaches the end of the file.
 func parseContentRange(value string) (first, last, total int64, ok bool) {
 	span, total, ok := cutRange(value)
 	from, to, hasSpan := strings.Cut(span, "-")
@@ -22,13 +23,13 @@ func parseContentRange(value string) (first, last, total int64, ok bool) {
 	return first, last, total, ok && hasSpan && ok1 && ok2 && first <= last && last < total
 }
 
-// parseUnsatisfied parses the size in a value such as "bytes */10".
+// parseUnsatisfied returns the file size from the Content-Range of a 416 response, such as "bytes */10".
 func parseUnsatisfied(value string) (total int64, ok bool) {
 	span, total, ok := cutRange(value)
 	return total, ok && span == "*"
 }
 
-// cutRange splits a value into its range and the size of the complete file.
+// cutRange splits a Content-Range into the range and the size of the complete file.
 func cutRange(value string) (span string, total int64, ok bool) {
 	rest, isBytes := strings.CutPrefix(strings.TrimSpace(value), "bytes ")
 	span, size, _ := strings.Cut(rest, "/")

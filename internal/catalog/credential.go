@@ -11,8 +11,8 @@ import (
 
 const redacted = "[redacted]"
 
-// Secret is an API key. Every format verb, encoder and logger prints it as [redacted]. The text is behind a pointer because %p
-// prints the fields of a struct without calling its methods.
+// Secret is an API key. Every format verb, encoder and logger prints it as [redacted]. The text is behind a pointer, because
+// the verb %p prints the fields of a struct without calling its Format method.
 type Secret struct{ text *string }
 
 // NewSecret wraps the text of an API key.
@@ -26,7 +26,7 @@ func (s Secret) Reveal() string {
 	return *s.text
 }
 
-// Equal reports whether two secrets are the same API key, in constant time for keys of equal length. Do not compare
+// Equal reports whether two secrets contain the same API key. It takes constant time for keys of equal length. Do not compare
 // secrets with ==.
 func (s Secret) Equal(other Secret) bool {
 	return subtle.ConstantTimeCompare([]byte(s.Reveal()), []byte(other.Reveal())) == 1
@@ -41,33 +41,34 @@ func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(redacted)) }
 // MarshalText returns [redacted] for JSON, XML and YAML.
 func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 
-// Tenant identifies a credential without revealing it. For a forwarded API key, it is a keyed hash. A tenant may be logged and used
-// as a map key. All calls with the same tenant share polls and caches.
+// Tenant identifies an API key without revealing it. For a forwarded API key, it is a keyed hash. A tenant may be logged and
+// used as a map key. All calls with the same tenant share polls and caches.
 type Tenant string
 
-// Fingerprint returns the first eight hex digits of a tenant for display, or "held" for the shared API key. It distinguishes
-// API keys only within one process.
+// Fingerprint returns the first eight hex digits of a tenant for display, or "held" for the shared API key. Each process
+// computes different fingerprints for the same forwarded API key.
 func (t Tenant) Fingerprint() string { return string(t[:min(len(t), 8)]) }
 
-// MarshalText returns the fingerprint, so that JSON reveals no more than the status page and the logs.
+// MarshalText returns the fingerprint, so that JSON output does not contain the complete tenant.
 func (t Tenant) MarshalText() ([]byte, error) { return []byte(t.Fingerprint()), nil }
 
-// tenantKey is the random key of the keyed hash in a tenant. It makes tenants unpredictable.
+// tenantKey is the random key of the hashes in tenants. Without this key, a tenant can't be computed from an API key.
 var tenantKey = func() (key [32]byte) {
 	_, _ = rand.Read(key[:]) // documented never to fail
 	return key
 }()
 
-// Credential is the API key of a call, with the call's owner.
+// Credential contains the API key of a call and the call's owner.
 type Credential struct {
 	Tenant Tenant
-	Shared bool // whether the API key is shared; if the catalog rejects it, the operator must fix it, not the caller
-	// Owner is the owner of a call under a shared API key. It is empty for polls, and for anonymous callers, which count as one owner.
+	Shared bool // whether the server's shared API key is used; if the catalog rejects it, the operator must fix it, not the caller
+	// Owner is the owner of a call with the shared API key. It is empty for polls and for anonymous callers. All anonymous
+	// callers count as one owner.
 	Owner string
 	// Weight is the owner's share of the catalog's capacity, relative to other owners. Zero means 1.
 	Weight float64
 	key    func() Secret
-	sum    string // SHA-256 of the API key if the key does not change; otherwise empty
+	sum    string // SHA-256 of the API key in hex; empty if the API key can change
 }
 
 // Forwarded returns the credential of a caller that sent its own API key.
@@ -91,15 +92,15 @@ func hexOf(sum []byte) string {
 // sharedTenant is the tenant of the shared API key.
 const sharedTenant Tenant = "held"
 
-// Shared returns the credential for a shared API key. key returns the current API key. The tenant stays the same when the API
-// key is rotated.
+// Shared returns the credential for the shared API key. The function key must return the current API key. The tenant stays the
+// same when the API key is rotated.
 func Shared(key func() Secret) Credential {
 	return Credential{Tenant: sharedTenant, Shared: true, key: key}
 }
 
-// IdempotencyKey returns the idempotency key to send to the catalog. Under a forwarded API key it is the given key. Under a
-// shared API key it is derived from the owner and the given key, so that two owners can use the same key. The derivation must
-// never change. Otherwise a resent order would have a different idempotency key and would be charged again.
+// IdempotencyKey returns the idempotency key to send to the catalog. With a forwarded API key, it is the given key. With the
+// shared API key, it is derived from the owner and the given key, so that two owners can use the same key for different orders.
+// The derivation must never change. Otherwise a resent order would have a different idempotency key and would be charged again.
 func (c Credential) IdempotencyKey(key string) string {
 	if !c.Shared {
 		return key
@@ -113,8 +114,8 @@ func (c Credential) IdempotencyKey(key string) string {
 // use it.
 func (c Credential) IsShared() bool { return c.Shared }
 
-// OrderOwner returns the owner of orders under the credential: Owner for a shared API key, otherwise the SHA-256 of the API
-// key.
+// OrderOwner returns the owner of orders that are placed with the credential: Owner for the shared API key, otherwise the
+// SHA-256 of the API key.
 func (c Credential) OrderOwner() string {
 	if c.Shared {
 		return c.Owner
@@ -146,7 +147,7 @@ func (c Credential) APIKeySum() string {
 	return sumOf(c.APIKey())
 }
 
-// Pinned returns a copy of the credential whose API key no longer changes.
+// Pinned returns a copy of the credential that keeps the current API key, even if the shared API key is rotated later.
 func (c Credential) Pinned() Credential {
 	key := c.APIKey()
 	c.key = func() Secret { return key }

@@ -17,8 +17,8 @@ const (
 	KindInsufficientFunds                  // 402
 	KindForbidden                          // 403
 	KindNotFound                           // 404, or 410 for a generation or a model
-	KindPriceAboveLimit                    // the quote is above the caller's limit; see PriceCents
-	KindOrderExpired                       // the expire time of the order has passed; nothing was sent after it
+	KindPriceAboveLimit                    // the price is above the caller's limit; see PriceCents and MaxCents
+	KindOrderExpired                       // the order's expire time has passed; the order was not sent after that time
 	KindDailyCap                           // 409 API_KEY_DAILY_CAP
 	KindKeyReused                          // the idempotency key belongs to another order
 	KindInProgress                         // 409 for an order: the catalog is still processing this idempotency key
@@ -27,14 +27,14 @@ const (
 	KindInputsTooLarge                     // 413
 	KindOutOfRange                         // 416, or an offset beyond the end of the file
 	KindRateLimited                        // 429
-	KindBusy                               // this server reached a limit: it sent nothing, or did not read a large response
-	KindUnavailable                        // 5xx, no connection or no response; not used for orders
-	KindOutcomeUnknown                     // an order that the catalog may have accepted
+	KindBusy                               // a limit in Easel was reached: the request was not sent, or a large response was not read
+	KindUnavailable                        // 5xx, no connection or no response; orders have KindOutcomeUnknown instead
+	KindOutcomeUnknown                     // the catalog may have accepted the order
 	KindRedirect                           // 3xx, never followed
 	KindContract                           // a response that the specification does not allow
 	KindMalformed                          // a 2xx response that can't be decoded
-	KindInterrupted                        // a body that ended early although it was resumed; see NextOffset
-	KindContentChanged                     // the bytes of the file have changed
+	KindInterrupted                        // the file could not be read to its end; see NextOffset
+	KindContentChanged                     // the file has changed since an earlier response
 )
 
 // Violation is an invalid field of a request.
@@ -54,10 +54,10 @@ type Error struct {
 	Own        bool   // whether the response has the format of the catalog's own errors, and so does not come from a proxy
 	AboutKey   bool   // whether the response to an order mentions the idempotency key; an order with this key may then exist
 	Violations []Violation
-	Withheld   Kind          // for KindOutcomeUnknown: original kind of an error that package orders has converted; otherwise 0
-	SharedKey  bool          // whether the API key was shared; if the catalog rejected it, the operator must fix it
+	Withheld   Kind          // for KindOutcomeUnknown: the original kind, if package orders has replaced it; otherwise 0
+	SharedKey  bool          // whether the request used the shared API key; if the catalog rejected this key, the operator must fix it
 	RetryAfter time.Duration // delay that the catalog requested; 0 if none
-	NextOffset int64         // for KindInterrupted: the first missing byte
+	NextOffset int64         // for KindInterrupted: file offset of the first missing byte
 	PriceCents int64         // for KindPriceAboveLimit: the price of the order
 	MaxCents   int64         // for KindPriceAboveLimit: the caller's limit
 	Err        error         // cause, such as a network or JSON error

@@ -69,7 +69,7 @@ func (e *errorBody) readJSON(v JSON) {
 	e.own = e.code != "" || e.message != ""
 }
 
-// readRecord reads the code and the message. A later record overrides an earlier one.
+// readRecord reads the code and the message from an object. Later calls override the results of earlier calls.
 func (e *errorBody) readRecord(r *Record) {
 	if code, _, ok := find(r, errorCodeNames, codeWord); ok {
 		e.code = e.redactor.clean(code)
@@ -87,7 +87,7 @@ func (e *errorBody) readMessage(r *Record) {
 	}
 }
 
-// problemType reads the type of a problem (RFC 9457): a code, or the last part of a URL.
+// problemType reads the "type" member of a problem (RFC 9457), which is a code, or a URL that ends with a code.
 func problemType(v JSON) (string, bool) {
 	s, ok := AsWord(v)
 	if !ok || strings.ContainsFunc(s, unicode.IsSpace) {
@@ -122,8 +122,8 @@ const (
 	maxViolationDepth = 4
 )
 
-// readViolations collects the invalid fields in an error. rules.go describes the forms in which an error can contain them. list
-// is the folded name of the member that contains the value, or "" for the error itself.
+// readViolations collects the invalid fields in an error. The tables in rules.go define the forms in which an error can contain
+// them. list is the folded name (see [Fold]) of the member that contains v, or "" if v is the error itself.
 func (e *errorBody) readViolations(v JSON, list string, depth int) {
 	if depth > maxViolationDepth {
 		return
@@ -140,7 +140,8 @@ func (e *errorBody) readViolations(v JSON, list string, depth int) {
 	}
 }
 
-// readViolationRecord reads an object that describes one field, contains lists, or is keyed by field name.
+// readViolationRecord reads an object that describes one invalid field, contains lists of invalid fields, or has field names as
+// its member names.
 func (e *errorBody) readViolationRecord(r *Record, list string, depth int) {
 	fieldNames := violationFields
 	if list == "" { // at the top level, "name" and "path" refer to the error or the request
@@ -165,7 +166,8 @@ func (e *errorBody) readViolationRecord(r *Record, list string, depth int) {
 	}
 }
 
-// readKeyed reads violations that are keyed by field: {"prompt":"too long"} or {"prompt":["too long"]}.
+// readKeyed reads violations from an object whose member names are field names: {"prompt":"too long"} or {"prompt":["too
+// long"]}.
 func (e *errorBody) readKeyed(r *Record) {
 	for _, m := range r.sent.Members() {
 		if slices.Contains(notFieldNames, Fold(m.Name)) {

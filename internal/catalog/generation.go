@@ -20,8 +20,8 @@ func readGeneration(a answer, requestedID string) (Generation, error) {
 	return g, nil
 }
 
-// isEnvelope reports whether an object is only a wrapper: it has no ID, but it has a member that usually contains the record. The
-// status of a wrapper is the status of the request.
+// isEnvelope reports whether an object is only a wrapper: it has no ID, but it has a member that usually contains the record. A
+// status in a wrapper describes the request, not a generation.
 func isEnvelope(r *Record) bool {
 	if _, _, ok := find(r, generationIDNames, asID); ok {
 		return false
@@ -83,7 +83,7 @@ type candidate struct {
 var (
 	generationNames = set(names("generation", "render", "generationId", "renderId"))
 	ownIDNames      = names("generationId", "renderId")
-	looseMembers    = set(names("job", "result", "item")) // can be a part of a generation, or contain one
+	looseMembers    = set(names("job", "result", "item")) // names of objects that can be a part of a generation or contain one
 )
 
 // findGeneration finds the record of a generation in a value. A wrapped object has priority, because a wrapper can have its
@@ -163,7 +163,7 @@ func (c candidate) partOf(whole candidate) bool {
 	return hasKnownStatus(whole.Record) && looseMembers[c.wrapper]
 }
 
-// hasKnownStatus reports whether a record has a status that a generation can have.
+// hasKnownStatus reports whether the record's status is in the table of states.
 func hasKnownStatus(r *Record) bool {
 	status, _, _ := find(r, statusNames, AsText)
 	return StateOf(status) != StateUnrecognized
@@ -174,14 +174,15 @@ func equalsID(id string) func(JSON) (string, bool) {
 	return func(v JSON) (string, bool) { own, ok := asID(v); return own, ok && own == id }
 }
 
-// twoIDs reports whether a record has two different IDs, one of them under a name such as generationId.
+// twoIDs reports whether a record has two different IDs, one of them in a member such as generationId.
 func twoIDs(r *Record) bool {
 	first, _, _ := find(r, generationIDNames, asID)
 	own, _, ok := find(r, ownIDNames, asID)
 	return ok && own != first
 }
 
-// newGeneration reads a record. The ID is requestedID, or the record's own ID if requestedID is empty.
+// newGeneration creates a generation from a record. Its ID is requestedID, or the record's own ID if requestedID is empty.
+// newGeneration returns false if the ID is missing or invalid.
 func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	g := Generation{ID: takeID(r, requestedID), ObserveTime: a.time}
 	if checkID("", "", g.ID) != nil {
@@ -190,7 +191,7 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	g.Status, g.State = takeStatus(r)
 	g.Status = a.redactor.clean(g.Status)
 	g.ModelID, _ = take(r, modelOfNames, asID)
-	g.Inputs, _ = take(r, inputsNames, asObject) // not filtered like Extra, because the inputs are the caller's own
+	g.Inputs, _ = take(r, inputsNames, asObject) // secrets are removed from Extra, but not from the inputs, because the caller sent them
 	if cost := optional(take(r, costNames, asInteger)); !inOtherUnits(r) {
 		g.CostCents = cost
 	}
@@ -208,8 +209,8 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	return g, true
 }
 
-// takeID takes the ID from a record and returns it. If requestedID is set, it prefers the member with that ID, and returns
-// requestedID.
+// takeID marks the member that contains the ID as taken, and returns the ID. If requestedID is set, takeID prefers the member
+// with that ID, and always returns requestedID.
 func takeID(r *Record, requestedID string) string {
 	if requestedID != "" {
 		if _, ok := take(r, generationIDNames, equalsID(requestedID)); !ok {
@@ -242,14 +243,14 @@ func StateOf(status string) State {
 	return StateUnrecognized
 }
 
-// statusKey converts a status to the spelling in the table of states.
+// statusKey converts a status to the form of the keys in states.
 func statusKey(status string) string {
 	return statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
 }
 
-// takeResult reads the result of a succeeded generation. A complete record without a text has a file, even if it has no URL. A
-// record in a list may omit fields, so it has a file only if it has a URL or describes a file. An empty text next to a file is
-// not a result.
+// takeResult reads the result of a succeeded generation. If full is true, the record is complete. A complete record without a
+// text has a file, even if it has no URL. Other records are from a list and may omit fields, so they have a file only if they
+// contain a URL, or the type or size of a file. An empty text next to a file is not a result.
 func takeResult(r *Record, full bool) (*string, *File) {
 	_, _, located := find(r, contentURLNames, AsWord)
 	answer, written := take(r, textOutputNames, AsText)
@@ -263,7 +264,7 @@ func takeResult(r *Record, full bool) (*string, *File) {
 	return nil, file
 }
 
-// takeFile reads the type and size of a file. It reports whether the record has either.
+// takeFile reads the type and size of a file. It returns false if the record contains neither.
 func takeFile(r *Record) (*File, bool) {
 	contentType, typed := take(r, contentTypeNames, AsWord)
 	size := optional(take(r, contentSizeNames, asInteger))

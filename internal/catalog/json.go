@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	maxExact = 1 << 53 // a double represents each integer up to this one exactly
+	maxExact = 1 << 53 // a float64 represents every integer up to this value exactly
 	// maxDepth is the maximum nesting depth of Extra. Some protobuf runtimes reject messages with much deeper nesting.
 	maxDepth = 24
 )
@@ -56,7 +56,7 @@ func (v JSON) Items() (items []JSON, ok bool) {
 	return items, true
 }
 
-// EachItem calls do for each item of an array until it returns false.
+// EachItem calls do for each item of an array until do returns false.
 func (v JSON) EachItem(do func(JSON) bool) {
 	gjson.Parse(string(v)).ForEach(func(_, item gjson.Result) bool { return do(JSON(item.Raw)) })
 }
@@ -115,7 +115,7 @@ func AsText(v JSON) (string, bool) {
 	return strings.Clone(text), ok
 }
 
-// AsWord reads a string that is not blank, and trims it.
+// AsWord decodes a JSON string and trims it. It fails if the result is empty.
 func AsWord(v JSON) (string, bool) {
 	s, _ := AsText(v)
 	s = strings.TrimSpace(s)
@@ -131,7 +131,7 @@ func asID(v JSON) (string, bool) {
 	return s, strings.TrimSpace(s) != ""
 }
 
-// asInteger reads an integer of at most 2^53, such as a number of cents or bytes. It rejects strings, because their unit may
+// asInteger reads an integer from 0 to 2^53, such as a number of cents or bytes. It rejects strings, because their unit may
 // differ.
 func asInteger(v JSON) (int64, bool) {
 	n, err := strconv.ParseUint(string(v), 10, 64)
@@ -161,7 +161,7 @@ func asObject(v JSON) (Value, bool) {
 	return asValue(v)
 }
 
-// asTime reads a time in one of timeLayouts, from 1970 to 9999.
+// asTime reads a time in one of timeLayouts, or a Unix time. The year must be between 1970 and 9999.
 func asTime(v JSON) (time.Time, bool) {
 	if v.isNumber() {
 		return unixTime(string(v))
@@ -181,7 +181,7 @@ func asTime(v JSON) (time.Time, bool) {
 
 func unixTime(digits string) (time.Time, bool) {
 	seconds, err := strconv.ParseFloat(digits, 64)
-	if seconds >= 1e11 { // 1e11 is in the year 5138 in seconds, and in 1973 in milliseconds
+	if seconds >= 1e11 { // 1e11 seconds is in the year 5138, and 1e11 milliseconds is in the year 1973
 		seconds /= 1000
 	}
 	if err != nil || !(seconds > 0 && seconds < 1e11) {
@@ -207,10 +207,10 @@ func appendFolded(dst []byte, name string) []byte {
 // Fold converts a name to lower case, and removes underscores, dashes and spaces.
 func Fold(name string) string { return string(appendFolded(nil, name)) }
 
-// known maps each name in the tables to itself.
+// known maps each name in the tables to itself, so that keyOf does not allocate.
 var known = map[string]string{}
 
-// names returns a table of folded names, and adds the names to known.
+// names folds the names of a table, and adds them to known.
 func names(list ...string) []string {
 	for i, name := range list {
 		list[i] = Fold(name)
@@ -219,7 +219,7 @@ func names(list ...string) []string {
 	return list
 }
 
-// keyOf converts a name to the spelling of the tables. It returns "" if no table contains the name.
+// keyOf returns the folded form of a name. It returns "" if no table contains the name.
 func keyOf(name string) string {
 	var folded [64]byte
 	return known[string(appendFolded(folded[:0], name))]

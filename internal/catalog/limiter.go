@@ -12,7 +12,7 @@ import (
 // pollsOwner is the owner of all polls in an API key's limiter.
 const pollsOwner = "(polls)"
 
-// Limiter returns the limiter of an API key, which grants the permits for all requests under the key. The caller must not store
+// Limiter returns the limiter of an API key, which grants the permits for all requests with this key. The caller must not store
 // the limiter, because an idle limiter may be replaced.
 func (c *Client) Limiter(t Tenant) *limiter.Limiter { return c.upstream.limiter(t) }
 
@@ -57,7 +57,7 @@ func IsWanted(ctx context.Context) bool {
 	return !ok || isWanted()
 }
 
-// mayAcquire returns an error if a request can't be sent. Such a request needs no permit.
+// mayAcquire returns an error if the API key is invalid or ctx is done. A request that can't be sent needs no permit.
 func mayAcquire(ctx context.Context, cred Credential, op string) error {
 	if !printable(cred.APIKey().Reveal()) {
 		return &Error{
@@ -80,8 +80,8 @@ func limiterError(op string, err error) error {
 	return &Error{Kind: KindRateLimited, Op: op, Message: rejected.Error(), RetryAfter: rejected.RetryAfter}
 }
 
-// release releases the permit of a request that ended with err. After a 429, it extends RetryAfter to the end of the limiter's
-// pause.
+// release releases the permit of a request that ended with err. After a 429, it increases the error's RetryAfter if the limiter
+// pauses for longer.
 func (q *requester) release(permit *limiter.Permit, cred Credential, err error) {
 	permit.Release(ResultOf(err))
 	if e, ok := errors.AsType[*Error](err); ok && e.Kind == KindRateLimited {

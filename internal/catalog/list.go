@@ -9,8 +9,8 @@ const (
 	// maxList is the maximum size of a list's body in bytes. maxKept is the maximum size of its stored records in bytes.
 	maxList = 32 << 20
 	maxKept = 8 << 20
-	// A field longer than 1/partOfRoom of the remaining space is omitted, so that all records fit. A field of at most shortPart
-	// bytes is never omitted.
+	// A field is omitted if it is longer than shortPart bytes and longer than 1/partOfRoom of the remaining space. This leaves
+	// space for more records.
 	partOfRoom = 128
 	shortPart  = 1 << 10
 	// recordSize is the approximate size of a record in bytes, excluding its Inputs, Text and Extra.
@@ -19,11 +19,11 @@ const (
 	maxEnvelope = 3
 )
 
-// List is the catalog's list for an API key, in the catalog's order. Each generation occurs once. Callers share a List, so they
-// must not modify it.
+// List contains the generations of an API key, in the catalog's order. Each generation occurs once. Callers share a List, so
+// they must not modify it.
 type List struct {
 	Records []Version
-	Cut     bool // whether the last records are missing, because the list was too long
+	Cut     bool // whether the last records are missing, because all records together need too much memory
 
 	indexes map[string]int // index in Records by ID
 }
@@ -52,9 +52,9 @@ func (l *List) Find(id string) (v Version, ok bool) {
 	return v, ok
 }
 
-// List returns the API key's recent generations. The catalog does not document how far back its list goes. The client reads
-// only one list for each API key at a time, and shares the list among all callers for one second. List never returns a list
-// that was requested before the time since.
+// List returns the API key's recent generations. The catalog does not document how far back its list goes. For each API key,
+// the client reads only one list at a time, and shares the result among all callers for one second. List never returns a list
+// that was requested before since.
 //
 // A record may omit large fields. If the records need too much memory, the last ones are missing and Cut is set.
 func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*List, error) {
@@ -66,7 +66,7 @@ func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*L
 	return list, err
 }
 
-// requestList requests the list for all callers that wait for it, so the request belongs to no owner.
+// requestList requests the list. Several callers may wait for the result, so the request belongs to no owner.
 func (c *Client) requestList(ctx context.Context, cred Credential) (r listRead) {
 	cred.Owner, cred.Weight = "", 0
 	permit, err := c.upstream.acquire(ctx, cred, opGenerations)

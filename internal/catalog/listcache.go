@@ -27,15 +27,15 @@ type listRead struct {
 	err   error
 }
 
-// serves reports whether this result can be returned to a caller that needs a list requested no earlier than since. If the read
-// ended because its own caller's context was done, the result can't be returned to other callers.
+// serves reports whether this result can be returned to a caller that needs a list requested no earlier than since. A read that
+// was canceled by the caller that started it can't serve other callers.
 func (r listRead) serves(since time.Time) bool {
 	_, responded := errors.AsType[*Error](r.err)
 	return !r.start.IsZero() && !r.start.Before(since) && (r.list != nil || responded)
 }
 
-// get returns a list that was requested no earlier than since, and within the last second. A read is canceled with the context
-// of the caller that started it. Then another waiting caller starts a new read.
+// get returns a list that was requested at or after since, and at most one second ago. If the caller that started a read is
+// canceled, the read is canceled too, and another waiting caller starts a new read.
 func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.Time) (*List, error) {
 	now := time.Now()
 	if oldest := now.Add(-listAge); since.Before(oldest) {
@@ -94,7 +94,7 @@ func (l *lists) store(tenant Tenant, r listRead) {
 	})
 }
 
-// invalidate prevents the use of lists that were requested before now.
+// invalidate ensures that later calls request the list again.
 func (l *lists) invalidate(tenant Tenant) {
 	l.reads.Forget(string(tenant))
 	l.store(tenant, listRead{start: time.Now()})

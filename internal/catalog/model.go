@@ -35,7 +35,7 @@ func readModels(a answer) ([]Model, error) {
 	return models, nil
 }
 
-// readModel reads one model. Its input fields may be in the body, outside the record.
+// readModel reads one model. The input fields may be next to the model's record in the body, instead of inside it.
 func readModel(a answer, requestedID string) (Model, error) {
 	value, err := a.value()
 	if err != nil {
@@ -52,7 +52,7 @@ func readModel(a answer, requestedID string) (Model, error) {
 	return m, nil
 }
 
-// newModel reads a record. A record without an ID gets the requested ID.
+// newModel creates a model from a record. If the record has no ID, the model gets the requested ID.
 func newModel(a answer, r *Record, requestedID string) (Model, bool) {
 	id, ok := take(r, modelIDNames, asID)
 	if !ok {
@@ -139,7 +139,8 @@ func fieldList(items []JSON) ([]InputField, bool) {
 	return fields, true
 }
 
-// fieldObject reads fields that are keyed by name. It returns required fields first. The value of a member may be only a type.
+// fieldObject reads an object whose member names are the names of input fields. The value of a member may be only the field's
+// type. If saysRequired is true, required contains the names of the required fields. Required fields are returned first.
 func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool) {
 	var first, others []InputField
 	for _, m := range v.Members() {
@@ -196,7 +197,7 @@ func takeFieldType(r *Record) FieldType {
 	return kind
 }
 
-// fieldType reads the type from a word, or from a list of one word and optionally "null".
+// fieldType reads the type from a word, or from a list that contains one word and possibly "null".
 func fieldType(v JSON) (FieldType, bool) {
 	if list, ok := v.Items(); ok {
 		list = slices.DeleteFunc(list, func(v JSON) bool { word, _ := AsText(v); return word == "null" })

@@ -24,7 +24,7 @@ type Order struct {
 }
 
 // Acquire waits for a permit for an order, until ctx is done. arrived is the time when the order arrived at this server. It
-// determines the position in the queue, so that an order keeps its position after a 429.
+// determines the order's position in the queue. A retry after a 429 therefore keeps the position.
 func (c *Client) Acquire(ctx context.Context, cred Credential, arrived time.Time) (*limiter.Permit, error) {
 	permit, err := c.upstream.limiter(cred.Tenant).Acquire(ctx, limiter.Request{Owner: cred.Owner, Weight: cred.Weight, Class: limiter.Order, Arrived: arrived})
 	return permit, limiterError(OpCreate, err)
@@ -40,13 +40,13 @@ const (
 	// Unknown means that the catalog may have accepted this attempt or an earlier one.
 	Unknown
 	// Answered means that the catalog returned the generation or rejected this attempt. An earlier attempt may still have been
-	// accepted, because some catalogs check money, models or inputs before the idempotency key.
+	// accepted, because some implementations check the balance, the model or the inputs before the idempotency key.
 	Answered
 )
 
-// Post sends one attempt to place a paid order. No other code sends orders. Nothing retries the request: it has no GetBody, so
-// Go's transport does not resend it. If the outcome is [Unknown], the error's kind is [KindOutcomeUnknown] (with the reason in Err
-// or Status), [KindInProgress] or [KindKeyReused], or the error has AboutKey set.
+// Post sends one attempt to place a paid order. No other code sends orders. Nothing retries the request. It has no GetBody, so
+// that Go's transport can't resend it. If the outcome is [Unknown], the error has the kind [KindOutcomeUnknown] (with the
+// reason in Err or Status), [KindInProgress] or [KindKeyReused], or its AboutKey field is set.
 func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation, Posted, error) {
 	body, err := orderBody(OpCreate, o.ModelID, o.Inputs)
 	if err == nil {
@@ -117,9 +117,9 @@ func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
 	return fmt.Appendf(nil, `{"modelId":%s,"inputs":%s}`, id, inputs), nil
 }
 
-// certainlyRefused reports whether the status of an error proves that the order was not placed. Except for [KindUnavailable],
-// status 0 means that the order was not sent. Among redirects, only 307 and 308 prove it, because they ask for the same request
-// at another address. Other redirects may mean that the order was placed (RFC 9110, 15.4).
+// certainlyRefused reports whether the HTTP status of an error proves that the order was not placed. A 4xx, 307 or 308 proves
+// it. A 307 or 308 asks the client to send the same request to another address, but any other redirect may mean that the order
+// was placed (RFC 9110, 15.4). Status 0 means that the order was not sent, unless the error's kind is [KindUnavailable].
 func certainlyRefused(status int) bool {
 	switch status {
 	case 0, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// pool contains the connections for one group of requests, such as orders. API keys never share a connection. So if a catalog
-// or a proxy sends two responses to one request, the second response can't reach a request with another API key.
+// pool contains the connections for one group of requests, such as orders. API keys never share a connection. If the catalog or
+// a proxy sends two responses to one request, the second one therefore can't reach a request with another API key.
 type pool struct {
 	base    *http.Transport  // template for the transport of each API key
 	limiter *limiter.Limiter // limits the requests in flight
@@ -30,8 +30,8 @@ type keyTransport struct {
 	inFlight int // number of requests in flight
 }
 
-// newPool creates a pool. base.MaxConnsPerHost is the maximum number of its requests in flight, and also the maximum number of
-// API keys that keep idle connections.
+// newPool creates a pool. base.MaxConnsPerHost is the maximum number of requests in flight in the pool. It is also the maximum
+// number of API keys that keep idle connections.
 func newPool(base *http.Transport) *pool {
 	return &pool{base: base, limiter: limiter.New(base.MaxConnsPerHost), keys: map[[sha256.Size]byte]*keyTransport{}}
 }
@@ -46,9 +46,9 @@ func withOwner(ctx context.Context, owner string) context.Context {
 	return context.WithValue(ctx, ownerKey{}, owner)
 }
 
-// send sends a request with the connections of an API key. authorization is the Authorization header for the catalog, which the
-// request itself may omit. The request occupies a slot until its response is closed. The slots are divided among API keys and
-// owners.
+// send sends a request over the connections of one API key. authorization is the Authorization header for the catalog. It
+// identifies the API key, even if r does not have this header. The request occupies a slot until the response body is closed.
+// The slots are divided among API keys and owners.
 func (p *pool) send(r *http.Request, authorization string) (*http.Response, error) {
 	key := sha256.Sum256([]byte(authorization))
 	owner, _ := r.Context().Value(ownerKey{}).(string)
@@ -94,8 +94,8 @@ func (p *pool) transportOf(key [sha256.Size]byte) *keyTransport {
 	return t
 }
 
-// forgetUnused removes all API keys without requests in flight if there are MaxConnsPerHost or more API keys. The caller must hold
-// mu.
+// forgetUnused removes the API keys that have no requests in flight, if the pool has MaxConnsPerHost or more API keys. The
+// caller must hold mu.
 func (p *pool) forgetUnused() {
 	if len(p.keys) < p.base.MaxConnsPerHost {
 		return
@@ -108,8 +108,8 @@ func (p *pool) forgetUnused() {
 	})
 }
 
-// release ends the use of a transport by one request. If the catalog rejected the API key, release removes the transport after its
-// last request, because callers can send any number of invented API keys.
+// release records that a request no longer uses a transport. If the catalog rejected the API key, release removes the transport
+// when no other request uses it, because callers can send any number of invented API keys.
 func (p *pool) release(key [sha256.Size]byte, t *keyTransport, isRejected bool) {
 	p.mu.Lock()
 	t.inFlight--

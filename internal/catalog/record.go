@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// Record is a JSON object. It is parsed once: members with a name in the tables are indexed, and all others remain text.
+// Record is a JSON object that was parsed once. It has an index of the members whose names are in the tables. All other members
+// remain text.
 type Record struct {
 	sent   JSON
-	picked []picked // members that have a key, at most one for each key
+	picked []picked // members whose names are in the tables; at most one for each key
 }
 
 // picked is a member whose name is in the tables.
@@ -19,7 +20,7 @@ type picked struct {
 	taken bool
 }
 
-// NewRecord reads an object.
+// NewRecord indexes the members of a JSON object. It returns false if v is not an object.
 func NewRecord(v JSON) (*Record, bool) {
 	if v.Kind() != '{' {
 		return nil, false
@@ -29,9 +30,9 @@ func NewRecord(v JSON) (*Record, bool) {
 	return r, true
 }
 
-// pick indexes a member by its key, which is its name in the spelling of the tables. If two members have the same name, the
-// last one counts. If two members have the same key, the member with the alphabetically first name counts, so the result does
-// not depend on their order.
+// pick indexes a member by its key, which is the folded form of its name. If two members have the same name, the last one
+// counts. If two members have the same key but different names, the member whose name sorts first counts. The result therefore
+// does not depend on their order.
 func (r *Record) pick(m Member) {
 	key := keyOf(m.Name)
 	if key == "" {
@@ -80,7 +81,8 @@ func (r *Record) object(key string) (*Record, bool) {
 	return NewRecord(v)
 }
 
-// find reads the first readable member with one of the names. It does not mark the member as taken.
+// find returns the first value that read accepts. It tries the members with the given names, in the order of names. It does not
+// mark the member as taken.
 func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T, found *picked, ok bool) {
 	for _, name := range names {
 		if p := r.member(name); p != nil {
@@ -92,7 +94,7 @@ func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T,
 	return value, nil, false
 }
 
-// take reads a member like find, and marks it as taken. Extra contains only members that were not taken.
+// take returns the same value as find, and marks the member as taken. Extra contains only members that were not taken.
 func take[T any](r *Record, names []string, read func(JSON) (T, bool)) (T, bool) {
 	value, found, ok := find(r, names, read)
 	if ok {
@@ -187,7 +189,8 @@ func findList(v JSON, names []string, weights []weight, depth int) ([]JSON, bool
 	return keyed(members, weights)
 }
 
-// keyed reads an object that contains records by ID, sorted by ID. It fails if one value does not look like a record.
+// keyed reads an object whose member names are the IDs of records. It returns the records sorted by ID. It fails if one value
+// does not look like a record.
 func keyed(members []Member, weights []weight) ([]JSON, bool) {
 	items := make([]JSON, 0, len(members))
 	for _, m := range members {

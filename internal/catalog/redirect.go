@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// elsewhere reads results from other hosts if the catalog redirects to them. It uses https and does not send the API key. It
+// elsewhere downloads results from other hosts to which the catalog redirects. It uses https and does not send the API key. It
 // divides its connections fairly among API keys and owners.
 type elsewhere struct {
 	hosts []string // allowed hosts, in the form of [url.URL.Host]
@@ -43,7 +43,7 @@ func newElsewhere(hosts []string, base *http.Transport) *elsewhere {
 	return e
 }
 
-// follows reports whether redirects to a URL are allowed.
+// follows reports whether e may follow a redirect to a URL.
 func (e *elsewhere) follows(to *url.URL) bool {
 	return to.Scheme == "https" && to.User == nil && slices.Contains(e.hosts, strings.ToLower(to.Host))
 }
@@ -61,8 +61,9 @@ func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.
 	return nil, false
 }
 
-// get reads a result from another host. authorization is not sent; it only identifies the API key. A rejection by the other
-// host may be retried, because it does not come from the catalog. Errors omit the URL, which may contain a secret.
+// get reads a result from another host. authorization is not sent; it only identifies the API key. If the other host rejects
+// the request, the error has the kind [KindUnavailable], so that the request may be retried. Errors omit the URL, which may
+// contain a secret.
 func (e *elsewhere) get(ctx context.Context, authorization string, r *request, to *url.URL) (*http.Response, error) {
 	for range maxHops {
 		resp, err := e.send(ctx, authorization, r, to)

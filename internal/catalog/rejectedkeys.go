@@ -7,10 +7,9 @@ import (
 )
 
 const (
-	// rejectedFor is the time for which the rejection of an API key is remembered.
+	// rejectedFor is the time after a rejection during which [Client.Rejection] returns its error.
 	rejectedFor = 5 * time.Second
-	// sharedRejectedFor is the time for which the rejection of the shared API key is remembered. During this time, background
-	// work does not use the key.
+	// sharedRejectedFor is the time after a rejection of the shared API key during which background work does not use the key.
 	sharedRejectedFor = 2 * time.Minute
 	// rejectedLimit is the maximum number of API keys that are remembered as rejected.
 	rejectedLimit = 1 << 16
@@ -30,7 +29,7 @@ type rejection struct {
 
 func newRejections() *rejections { return &rejections{all: map[Tenant]rejection{}} }
 
-// record records the result of a request under an API key. If there are too many rejections, it forgets the rejections of
+// record records the result of a request with an API key. If too many rejections are stored, it forgets the rejections of all
 // forwarded API keys.
 func (r *rejections) record(cred Credential, err error) {
 	r.mu.Lock()
@@ -51,7 +50,8 @@ func (r *rejections) of(t Tenant) rejection {
 	return r.all[t]
 }
 
-// Rejection returns the error for an API key that the catalog has rejected within the last five seconds, or nil.
+// Rejection returns the error with which the catalog rejected an API key during the last five seconds. If the catalog did not
+// reject the key during this time, or has accepted it since, Rejection returns nil.
 func (c *Client) Rejection(t Tenant) error {
 	if last := c.upstream.rejections.of(t); time.Since(last.at) < rejectedFor {
 		return last.err
@@ -59,7 +59,7 @@ func (c *Client) Rejection(t Tenant) error {
 	return nil
 }
 
-// Rejected reports whether the catalog has rejected the shared API key within the last two minutes and has not accepted it since.
+// Rejected reports whether the catalog rejected the shared API key during the last two minutes and has not accepted it since.
 func (c *Client) Rejected() bool {
 	return time.Since(c.upstream.rejections.of(sharedTenant).at) < sharedRejectedFor
 }

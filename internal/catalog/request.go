@@ -30,7 +30,7 @@ const (
 	maxLargeBodies = 4         // maximum number of bodies above smallBody in memory; they are decoded one at a time
 )
 
-// OpCreate is the route of an order, as in Error.Op and http.Request.Pattern.
+// OpCreate is the route that places an order. Error.Op and http.Request.Pattern contain routes in this form.
 const OpCreate = "POST /generations"
 
 // The other routes.
@@ -45,7 +45,7 @@ const (
 	opDelete      = "DELETE /generations/{id}"
 )
 
-// errNoAnswer is the cause of the cancellation if an attempt times out.
+// errNoAnswer is the cancellation cause of an attempt that timed out.
 var errNoAnswer = errors.New("no response in time")
 
 // request is one request to the catalog.
@@ -82,8 +82,8 @@ func (b timelyBody) Read(p []byte) (int, error) {
 // requester sends requests to one catalog. It retries requests that are safe to repeat.
 type requester struct {
 	base *url.URL
-	// transport must not follow redirects. Go's client would send the API key to another port of the host, or from https to
-	// http.
+	// transport must not follow redirects, as [http.Client] does. A redirect could send the API key to another port of the
+	// host, or from https to http.
 	transport  http.RoundTripper
 	timeout    time.Duration // timeout of an attempt, including its JSON body
 	called     func(context.Context, Credential, error)
@@ -117,7 +117,7 @@ func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cre
 		return err
 	}
 	defer resp.Body.Close()
-	if r.op == opDelete { // the deletion is confirmed without the body
+	if r.op == opDelete { // the status confirms the deletion; reading the body lets the connection be reused
 		_, _ = io.CopyN(io.Discard, resp.Body, maxFailure)
 		return nil
 	}
@@ -221,8 +221,8 @@ func bounded(resp *http.Response, limit int64) (io.Reader, error) {
 	return http.MaxBytesReader(nil, resp.Body, limit), nil
 }
 
-// Headers of all requests. The encoding is identity, so that bytes and ranges refer to the stored file. A transport that
-// changes headers must change a copy.
+// Headers of all requests. The encoding is identity, so that bytes and ranges refer to the stored file. All requests share
+// these values, so a transport must not modify them.
 var (
 	sameHeader      = http.Header{"User-Agent": {"easel"}, "Accept-Encoding": {"identity"}}
 	applicationJSON = []string{"application/json"}
@@ -326,7 +326,7 @@ func (a answer) list(names []string, weights []weight) ([]JSON, error) {
 	return items, nil
 }
 
-// value parses the body, and redacts the API key of the call. Callers under a shared API key must not see this key.
+// value parses the body, and redacts the API key of the call. Callers that use the shared API key must not see it.
 func (a answer) value() (JSON, error) {
 	body, err := parse(a.body)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// backoffBase is the maximum delay after the first failure. It doubles with each failure.
+// backoffBase is the maximum delay before the first retry. The maximum doubles with each failure.
 const backoffBase = 100 * time.Millisecond
 
 // fetch sends a request that may be retried, and returns the decoded response.
@@ -71,7 +71,7 @@ func withAttempt(ctx context.Context, attempt int) context.Context {
 	return context.WithValue(ctx, attemptKey{}, attempt)
 }
 
-// Attempt returns the number of the attempt in a request's context, starting at 1. Each connection of a download is one
+// Attempt returns the attempt number that a request's context contains, starting at 1. Each connection of a download is one
 // attempt.
 func Attempt(ctx context.Context) int {
 	attempt, _ := ctx.Value(attemptKey{}).(int)

@@ -1,16 +1,17 @@
 package catalog
 
-// The reading rules. The specification leaves many spellings open. Each value is looked up under the names of a table, and the
-// first readable one is used. To support a new spelling, add a name. Case, '_' and '-' are ignored: costCents also matches
-// cost_cents, CostCents and cost-cents.
+// This file contains the rules for reading responses. The specification does not define all names of JSON members. Each value
+// is looked up under the names in a table, and the first readable value is used. To support another name, add it to the table.
+// Case, '_' and '-' are ignored: costCents also matches cost_cents, CostCents and cost-cents.
 
-// Lists: the body is an array, an object with one of these members, or an object with one array.
+// Names of members that contain a list. The body can also be the list itself, an object with exactly one array, or an object
+// that contains records by ID.
 var (
 	modelListNames      = names("models", "data", "items", "results", "list", "records", "entries", "catalog")
 	generationListNames = names("generations", "data", "items", "results", "list", "records", "entries", "renders", "jobs")
 )
 
-// Records: the body is the record, or an object with the record in one of these members.
+// Names of members that contain a record. The body can also be the record itself.
 var (
 	accountWrappers    = names("account", "key", "apiKey", "me", "user", "data", "result", "item", "response", "payload")
 	modelWrappers      = names("model", "data", "result", "item", "record", "response", "payload")
@@ -27,7 +28,7 @@ var (
 	ownerIDNames   = names("id", "uuid", "_id")
 )
 
-// Identifiers are strings or integers. Integers keep their digits.
+// Names of members that contain an ID. IDs are strings or integers. The digits of an integer are kept unchanged.
 var (
 	generationIDNames = names("id", "generationId", "renderId", "jobId", "uuid", "_id")
 	modelIDNames      = names("id", "modelId", "slug", "model", "key", "name")
@@ -48,9 +49,9 @@ var (
 	contentSizeNames  = names("sizeBytes", "contentLength", "contentSize", "fileSize", "byteSize", "size", "bytes")
 )
 
-// Statuses are trimmed and converted to lower case, with '_' for '-' and blanks. A status that is not in this table is
-// [StateUnrecognized], and polling continues. "canceled" is not in the table, because the specification does not define whether a
-// canceled generation is refunded.
+// Statuses are trimmed and converted to lower case, and '-' and spaces are replaced by '_'. A status that is not in this table
+// is [StateUnrecognized], and polling continues. "canceled" is not in the table, because the specification does not define
+// whether a canceled generation is refunded.
 var states = map[string]State{
 	"queued": StateQueued, "pending": StateQueued, "waiting": StateQueued, "created": StateQueued,
 	"submitted": StateQueued, "accepted": StateQueued, "scheduled": StateQueued, "enqueued": StateQueued, "in_queue": StateQueued,
@@ -69,8 +70,8 @@ var states = map[string]State{
 // errorStatuses contains statuses that, in the response to an order, describe the request and not a generation.
 var errorStatuses = map[string]bool{"error": true, "errored": true, "failure": true}
 
-// Amounts of money are integers, in cents. Names with "cents" have priority. An amount is unreadable if two names of equal priority have
-// different amounts, or if its currency or unit is not euro cents.
+// Amounts of money are integers, in cents. Names with "cents" have priority. A price is unreadable if two members of equal
+// priority contain different amounts. Any amount is unreadable if the record's currency or unit is not euro cents.
 var (
 	balanceNames    = names("balanceCents", "balance")
 	priceCentsNames = names("priceCents", "costCents", "amountCents", "totalCents", "quoteCents", "totalPriceCents", "totalCostCents", "estimatedCents", "estimatedCostCents", "estimatedPriceCents", "cents")
@@ -181,8 +182,8 @@ var contentCodes = map[string]Kind{
 	"contentnotready": KindContentNotReady, "notready": KindContentNotReady, "generationnotready": KindContentNotReady,
 }
 
-// secretNames contains the names of members that are never stored. The exception is an object whose name is in keyNames. Such
-// an object describes an API key, and is stored without its members in keySecretNames.
+// secretNames contains the names of members that are never stored. An object whose name is in keyNames is an exception, because
+// it describes an API key. It is stored without the members whose names are in keySecretNames.
 var (
 	secretNames = set(append(names("apiKey", "key", "keyValue", "rawKey", "token", "accessToken", "apiToken", "bearer",
 		"secret", "clientSecret", "authorization", "password", "credential", "credentials"), contentURLNames...))

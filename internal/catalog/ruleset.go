@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// RulesFile is the file with the reading rules, for messages that suggest an addition.
+// RulesFile is the path of the file with the reading rules. Messages that suggest adding a name contain it.
 const RulesFile = "internal/catalog/rules.go"
 
 // Finding is the result of reading one part of a response. It contains names of members and status words, but no other values from
@@ -15,7 +15,7 @@ type Finding struct {
 	Part  string `json:"part"`            // part of the response, such as "price"
 	Where string `json:"where,omitempty"` // name of the member that contains the part; empty if no member contains it
 	Fault string `json:"fault,omitempty"` // reason why the part can't be read, and the table to extend; empty if it can be read
-	Hint  bool   `json:"hint,omitempty"`  // whether Easel works without the part, because the specification does not promise it
+	Hint  bool   `json:"hint,omitempty"`  // whether the part is optional, because the specification does not promise it
 	Count int    `json:"count"`           // number of records with this finding
 }
 
@@ -63,7 +63,7 @@ var modelParts = []part{
 	{"input fields", "fieldListNames", fieldListNames, wantFields, hasFields, true},
 }
 
-// readings maps the routes whose requests are free of charge to the rules for reading their responses.
+// readings maps routes to the rules for reading their responses. It contains only routes whose requests are free of charge.
 var readings = map[string]reading{
 	opAccount: {name: "account", wrappers: "accountWrappers", record: wrapped(accountWrappers, accountWeights), parts: []part{
 		{"balance", "balanceNames", balanceNames, wantCents, readable(asInteger), true},
@@ -139,7 +139,7 @@ func Explain(route string, body []byte, cred Credential) []Finding {
 	return e.found
 }
 
-// explain adds the findings for one record. A value that is not an object can itself be the first part, such as an ID.
+// explain adds the findings for one record. If v is not an object, it can itself be the first part, such as an ID.
 func (e *explanation) explain(v JSON) {
 	r, isRecord := e.record(v)
 	if first := e.parts[0]; !isRecord && first.reads(v) {
@@ -193,7 +193,7 @@ func (e *explanation) addMissing(missing []part, others string) {
 	}
 }
 
-// addStatus adds a finding with the state that a status means.
+// addStatus adds a finding with a status word and its state.
 func (e *explanation) addStatus(value JSON) {
 	said, _ := AsWord(value)
 	f := Finding{Part: "status word", Where: fmt.Sprintf("%q", clamp(said, maxName))}
