@@ -21,12 +21,12 @@ const (
 	ActFetch    Action = "content.fetch"
 )
 
-// By identifies the actor of an action and the origin of the request.
+// By contains the name of the person or program that performed an action, and the source of the request.
 type By struct {
 	// Actor is the name of the operator, or of the user who runs a command. It is "anonymous" for an operator without a name,
 	// and "easel" for an automatic change.
 	Actor string
-	// Origin is the client address, the file or the host.
+	// Origin is the source of the request: a client address, a file, a host or a database.
 	Origin string
 }
 
@@ -41,7 +41,7 @@ type Act struct {
 	Was, Became any
 }
 
-// Deletion returns the act that audits an operator's request to delete another owner's generation.
+// Deletion returns the audit entry for an operator's request to delete another owner's generation.
 func Deletion(by By, generation, owner, state string) Act {
 	type known struct {
 		Owner string `json:"owner,omitempty"`

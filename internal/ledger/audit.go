@@ -12,13 +12,13 @@ import (
 // fails.
 func (l *Ledger) Audit(ctx context.Context, act Act) error {
 	err := l.tx(ctx, func(tx *transaction) error { return tx.audit(act) })
-	if doubt, ok := errors.AsType[*Doubt](err); ok { // nothing depends on the line yet, because the action has not started
+	if doubt, ok := errors.AsType[*Doubt](err); ok { // an unknown result counts as a failure, because the caller has not started the action yet
 		return &Unavailable{doubt.Err, false}
 	}
 	return err
 }
 
-// audit writes an act to the audit log in the transaction.
+// audit adds a line for an act to the audit log, as part of the transaction.
 func (t *transaction) audit(act Act) error {
 	line := AuditLine{By: act.By, ID: "aud_" + rand.Text(), Action: act.Action, Subject: act.Subject}
 	var err error

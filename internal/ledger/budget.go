@@ -34,10 +34,10 @@ func reserve(tx *transaction, o Order, r Request) error {
 	return reserveTotal(tx, o, r.Total)
 }
 
-// reserveTotal checks whether the total budget of all owners has room for an order whose price is already reserved. If there is
-// a total budget, transactions that write orders pass this check one at a time, and each sees all earlier reservations. The
-// check comes last, because the transactions of all owners wait here. The query starts after the lock is acquired, so that its
-// snapshot includes all orders that were committed before.
+// reserveTotal checks the total budget of all owners for an order whose price is already reserved. If there is a total budget,
+// only one transaction at a time passes this check, so each sees all earlier reservations. The check comes last, because the
+// transactions of all owners wait here. The query starts after the lock is acquired, so that its snapshot includes all orders
+// that were committed before.
 func reserveTotal(tx *transaction, o Order, total Limits) error {
 	if total == (Limits{}) {
 		return nil
@@ -61,12 +61,12 @@ func reserveTotal(tx *transaction, o Order, total Limits) error {
 	return tx.tellBudgets(AllOwners, periods, used)
 }
 
-// usedByAll selects the usage of all owners together in a day and in a month. It uses the index budgets_time.
+// usedByAll selects the usage of all owners together, for one day and one month. It uses the index budgets_time.
 const usedByAll = `SELECT '` + AllOwners + `', '', period, CAST(SUM(spent_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), MAX(CASE owner WHEN '` + AllOwners + `' THEN told_percent ELSE 0 END)
 	FROM budgets WHERE label = '' AND (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) GROUP BY period`
 
-// exceeded returns e, completed with the amounts of a budget, if the used cents exceed the limit. Otherwise it returns nil. The
-// used cents include the price of the order.
+// exceeded returns a [*BudgetError] if used exceeds the limit of b, and otherwise nil. used is in cents and includes the price
+// of the order. The caller sets e.Total or e.Label, and exceeded sets the other fields.
 func exceeded(o Order, b Budget, used int64, e BudgetError) error {
 	if used <= b.LimitCents {
 		return nil
@@ -128,8 +128,9 @@ func (t *transaction) moveRow(m move) error {
 	return err
 }
 
-// addToBudgets adds amounts to the budgets for an order's month and day, in this order. It changes the budgets of the owner and
-// of the order's label values. In each period, every transaction locks the owner's budget before the budgets of label values.
+// addToBudgets adds amounts to an order's budgets, first for its month and then for its day. It changes the budgets of the
+// owner and of the order's label values. In each period, every transaction locks the owner's budget before the budgets of label
+// values.
 const addToBudgets = `INSERT INTO budgets (owner, label, period, start_time, orders, reserved_cents, spent_cents, unconfirmed_cents, refunded_cents)
 	SELECT owner, label, period, CASE period WHEN 'day' THEN order_time / 86400000000 * 86400000000 ELSE {month of order_time} END,
 		CAST($1 AS BIGINT), CAST($2 AS BIGINT), CAST($3 AS BIGINT), CAST($4 AS BIGINT), CAST($5 AS BIGINT)
@@ -140,7 +141,7 @@ const addToBudgets = `INSERT INTO budgets (owner, label, period, start_time, ord
 	refunded_cents = budgets.refunded_cents + excluded.refunded_cents
 	RETURNING ` + usageColumns
 
-// count adds amounts to the budgets for an order's month and day. It returns the new usage of these budgets.
+// count adds amounts to an order's budgets for its month and its day. It returns the new usage of these budgets.
 func count(tx *transaction, id string, by lifecycle.Money, spent int64, placed int) ([]usage, error) {
 	return collect(tx, scanUsage, addToBudgets, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents, id)
 }

@@ -38,8 +38,8 @@ func (c *clauses) take() string {
 	return list
 }
 
-// asList encodes a list as a JSON array, so that the list can be passed as one argument of a statement. The placeholders {ids}
-// and {in ids} read strings from argument 1, and {in times} reads numbers from argument 2.
+// asList encodes a list as a JSON array, so that the list can be passed as one argument of a statement. In statements, the
+// placeholders {ids} and {in ids} refer to strings in argument 1, and {in times} refers to numbers in argument 2.
 func asList[T any](all []T) string {
 	if all == nil { // JSON would encode nil as null
 		return "[]"
@@ -56,7 +56,7 @@ func number(truth bool) int {
 	return 0
 }
 
-// fromMicros converts microseconds from the ledger to a time. Zero becomes the zero time.
+// fromMicros converts a Unix time in microseconds to a [time.Time]. Zero becomes the zero time.
 func fromMicros(micros int64) time.Time {
 	if micros == 0 {
 		return time.Time{}
@@ -64,10 +64,10 @@ func fromMicros(micros int64) time.Time {
 	return time.UnixMicro(micros).UTC()
 }
 
-// scanner scans a row.
+// scanner is a row of a query result, such as the current row of [sql.Rows].
 type scanner interface{ Scan(into ...any) error }
 
-// moment scans a column that contains a time in microseconds.
+// moment scans a column that contains a Unix time in microseconds.
 type moment struct{ into *time.Time }
 
 // Scan implements [sql.Scanner].
@@ -80,7 +80,7 @@ func (m moment) Scan(value any) error {
 	return nil
 }
 
-// micros converts a time to microseconds for the ledger.
+// micros converts a time to a Unix time in microseconds. The zero time becomes zero.
 func micros(t time.Time) int64 {
 	if t.IsZero() {
 		return 0

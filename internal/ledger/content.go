@@ -27,13 +27,14 @@ const (
 	DeleteJob = "delete"
 )
 
-// Content is the copy of a result, or the request for a copy.
+// Content is a row of the ledger about the copy of a result. Before the result is copied, the row represents the request for
+// the copy.
 type Content struct {
 	Generation, Owner string
 	State             ContentState
-	// Problem is the reason for the last failure.
+	// Problem is the reason why the last attempt to copy the result failed.
 	Problem string
-	// Record is the ledger's record of the generation. It is empty if the record was erased.
+	// Record is the record of the generation that the ledger stores with the order. It is empty if the record was erased.
 	Record string
 
 	StoredCopy
@@ -78,7 +79,7 @@ func (t *transaction) followContent(before, after Order) error {
 	return t.addJob(Job{Kind: CopyJob, Ref: after.Generation, Owner: after.Owner}, 0)
 }
 
-// Content returns the copy of a result, or the request for a copy.
+// Content returns the row about the copy of a generation's result.
 func (l *Ledger) Content(ctx context.Context, generation string) (c Content, found bool, err error) {
 	all, err := ask(ctx, l, scanContent, selectContents+`generation_id = $1`, generation)
 	if err != nil || len(all) == 0 {
@@ -87,9 +88,9 @@ func (l *Ledger) Content(ctx context.Context, generation string) (c Content, fou
 	return all[0], true, nil
 }
 
-// ContentCopied records a copy, deletes its job, and marks the generation's success event as due. It returns [ErrLeaseLost]
-// if another process has leased the job, or if the copy is no longer requested. The job is deleted in the same transaction,
-// because a later request for another copy needs a new job.
+// ContentCopied records a new copy, deletes its job, and schedules the generation's success event for immediate delivery. It
+// returns [ErrLeaseLost] if another process has leased the job, or if the copy is no longer requested. The job is deleted in
+// the same transaction, because a later request for another copy needs a new job.
 func (l *Ledger) ContentCopied(ctx context.Context, j Job, made StoredCopy) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		if err := tx.endContent(j, `state = {copied}, problem = '', object = $2, size_bytes = $3, sha256 = $4, content_type = $5, etag = $6, copied_time = {now}`,
@@ -108,7 +109,7 @@ func CopyAbandoned(j Job, problem string) Change {
 	}
 }
 
-// endContent completes the request for a copy, and makes the generation's success event due.
+// endContent completes the request for a copy, and schedules the generation's success event for immediate delivery.
 func (t *transaction) endContent(j Job, changes string, args ...any) error {
 	rows, err := t.exec(`UPDATE contents SET `+changes+` WHERE generation_id = $1 AND state = {waiting}`, slices.Concat([]any{j.Ref}, args)...)
 	switch {
@@ -191,8 +192,9 @@ func doomContents(tx *transaction, generations ...string) error {
 	return nil
 }
 
-// ownObject is the condition under which this ledger may delete an object in the store. If this ledger is a copy, an older
-// object may belong to the original ledger, unless an operator has adopted it.
+// ownObject is the condition under which this ledger may delete an object in the store. If this ledger is a copy of another
+// ledger, older objects may belong to the original ledger. This ledger may delete older objects only if an operator has adopted
+// them.
 const ownObject = `(object = '' OR EXISTS (SELECT 1 FROM facts WHERE name = '` + adoptedFact + `') OR object LIKE (SELECT value || '/%' FROM facts WHERE name = '` + storeFact + `'))`
 
 // MayDelete reports whether the copy of a generation is marked for deletion and may be deleted by this ledger.
@@ -209,7 +211,8 @@ func CopiesDeleted(generation string) Change {
 	}
 }
 
-// DoomedCount counts the copies that are marked for deletion. own counts only the copies that this ledger may delete.
+// DoomedCount returns the number of copies that are marked for deletion. own counts only the copies that this ledger may
+// delete.
 func (l *Ledger) DoomedCount(ctx context.Context) (count, own int64, err error) {
 	err = l.askOne(ctx, []any{&count, &own}, `SELECT COUNT(*), COUNT(CASE WHEN `+ownObject+` THEN 1 END) FROM contents WHERE state = {doomed}`)
 	return count, own, err
@@ -221,15 +224,15 @@ func (l *Ledger) HasObject(ctx context.Context, object string) (has bool, err er
 	return has, err
 }
 
-// CopiesAfter returns at most the given number of copies, sorted by generation, starting after the given generation.
+// CopiesAfter returns at most the given number of copies in the order of their generation IDs, starting after the given ID.
 func (l *Ledger) CopiesAfter(ctx context.Context, generation string, most int) ([]Content, error) {
 	return ask(ctx, l, scanContent, selectContents+`generation_id > $1 AND state = {copied} ORDER BY generation_id LIMIT $2`, generation, most)
 }
 
 // ContentSummary contains the totals for copies of results.
 type ContentSummary struct {
-	Waiting int64         `json:"waiting"` // results that are not copied yet
-	Failed  int64         `json:"failed"`  // results whose copying was abandoned
+	Waiting int64         `json:"waiting"` // number of results that are not copied yet
+	Failed  int64         `json:"failed"`  // number of results whose copying was abandoned
 	Oldest  time.Duration `json:"oldest"`  // age of the oldest result that is not copied yet
 }
 

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// copiedTables are the tables that [Copy] copies. Each table comes after the tables that it refers to. The table jobs is not
-// copied, because its rows are derived from the copied rows. The table replicas is not copied either.
+// copiedTables are the tables that [Copy] copies. Each table comes after the tables that it refers to. The tables jobs and
+// replicas are not copied. Copy writes new jobs for the copied rows.
 var copiedTables = []string{"facts", "orders", "labels", "movements", "budgets", "rollups", "events", "contents", "audit"}
 
 // insertBatch is the maximum number of rows in one INSERT.
@@ -58,7 +58,7 @@ func Copy(ctx context.Context, from, to string, by By, done func(table string, r
 	return copied, nil
 }
 
-// named formats an error with part, such as FROM or TO, in place of the name of the setting.
+// named returns an error whose text starts with part, such as FROM or TO, instead of the name of the setting.
 func named(part string, err error) error {
 	return fmt.Errorf("%s: %s", part, strings.TrimPrefix(unusable(err).Error(), "EASEL_LEDGER_URL: "))
 }
@@ -87,7 +87,7 @@ func openTarget(ctx context.Context, url string) (*Ledger, error) {
 
 // keepOut prevents other processes from writing to the ledger during a copy. It returns an error if the ledger is sealed.
 func (t *transaction) keepOut() error {
-	if t.l.IsShared() { // lock before the first query, which sets the snapshot
+	if t.l.IsShared() { // locked before the first query, because that query sets the snapshot of the transaction
 		if _, err := t.exec(`LOCK TABLE ` + strings.Join(copiedTables, ", ") + ` IN SHARE MODE NOWAIT`); err != nil {
 			return err
 		}
@@ -99,8 +99,8 @@ func (t *transaction) keepOut() error {
 	return err
 }
 
-// copyFrom copies the rows of the old ledger, and returns their number. The journal and the sums are copied like other tables,
-// so the triggers that write them are disabled.
+// copyFrom copies the rows of the old ledger, and returns their number. The journal and the rollups are copied like other
+// tables, so the triggers on the table orders that write them are disabled.
 func (l *Ledger) copyFrom(old *transaction, by By, done func(table string, rows int64)) (rows int64, err error) {
 	err = l.once(old.ctx, l.writes, nil, func(tx *transaction) error {
 		if err := tx.isNew(); err != nil {

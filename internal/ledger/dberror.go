@@ -10,8 +10,8 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// refusal formats a database error as one line, with the name of the setting and a remedy. The messages of both databases
-// contain no passwords.
+// refusal is a database error with a remedy. Its text is one line, and starts with the name of the setting. The messages of
+// both databases contain no passwords.
 type refusal struct {
 	cure string
 	err  error
@@ -31,7 +31,7 @@ func unusable(err error) error {
 	return err
 }
 
-// cureOf returns the remedy for a database error. It is empty for other errors.
+// cureOf returns the remedy for a database error, or "" for any other error.
 func cureOf(err error) string {
 	file, server := (*modernc.Error)(nil), (*pgconn.PgError)(nil)
 	connection, dial := (*pgconn.ConnectError)(nil), net.Error(nil)

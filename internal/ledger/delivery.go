@@ -43,7 +43,6 @@ func (l *Ledger) GiveUp(ctx context.Context, owner string) (events int, err erro
 	})
 }
 
-// delivery is a job that delivers an event.
 type delivery struct {
 	event, line, problem string
 	begin, attempts      int64
@@ -71,7 +70,6 @@ type EventFilter struct {
 	GivenUp bool
 }
 
-// clauses returns the conditions of a filter.
 func (f EventFilter) clauses() *clauses {
 	c := &clauses{}
 	c.add("event_time >= %s", f.Since.UnixMicro())

@@ -29,7 +29,7 @@ type dialect struct {
 	kind   kind
 	system attribute.KeyValue
 	conns  int
-	words  *strings.Replacer // placeholders in statements, with their replacements: see words.go
+	words  *strings.Replacer // replacements for the placeholders in statements; see words.go
 
 	snapshot *sql.TxOptions // options of the transaction in which [Ledger.Verify] reads
 	still    *sql.TxOptions // options of the transaction in which [Copy] reads and seals the old ledger
@@ -149,10 +149,11 @@ func parse(address string) (location, error) {
 // connectTimeout is the default timeout of a connection attempt, in seconds.
 const connectTimeout = "10"
 
-// bounds are the default settings of each PostgreSQL session, in milliseconds. The URL can override them, except for the
-// isolation level. If the host of a client disappears during a transaction, its locks are released within ten seconds. If a
-// client hangs during a transaction, its locks are released before other transactions stop waiting for them. A statement times
-// out before this process stops waiting for the database, so that a slow database can be distinguished from an unavailable one.
+// bounds are the default settings of each PostgreSQL session. The timeouts are in milliseconds. The URL can override every
+// setting except the isolation level. If the host of a client disappears during a transaction, its locks are released within
+// ten seconds. If a client hangs during a transaction, its locks are released before other transactions stop waiting for them.
+// A statement times out before this process stops waiting for the database, so that a slow database can be distinguished from
+// an unavailable one.
 var bounds = map[string]string{
 	"lock_timeout": "4000", "statement_timeout": "4500", "idle_in_transaction_session_timeout": "3000", "tcp_user_timeout": "10000",
 	isolation: "read committed",
@@ -201,7 +202,7 @@ func (d dialect) open(dsn string, conns int, connector driver.Connector) (*pool,
 		return nil, err
 	}
 	db.SetMaxOpenConns(conns)
-	db.SetMaxIdleConns(conns) // opening a PostgreSQL connection takes longer than writing an order
+	db.SetMaxIdleConns(conns) // keeps connections open, because opening one takes longer than writing an order
 	db.SetConnMaxIdleTime(d.idle)
 	return d.newPool(db), nil
 }

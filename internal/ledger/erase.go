@@ -41,7 +41,6 @@ func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erase
 	return erased, nil
 }
 
-// idsByOwner returns the ids of orders, grouped by owner.
 func idsByOwner(all []Order) map[string][]string {
 	ids := map[string][]string{}
 	for _, o := range all {

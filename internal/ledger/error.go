@@ -15,7 +15,7 @@ type Unavailable struct {
 
 func (e *Unavailable) Error() string { return "ledger unavailable: " + e.Err.Error() }
 
-// Unwrap returns the error of the database.
+// Unwrap returns the error from the database.
 func (e *Unavailable) Unwrap() error { return e.Err }
 
 // Doubt reports that the result of a commit is unknown. The changes may or may not be recorded.
@@ -25,7 +25,7 @@ func (e *Doubt) Error() string {
 	return "unknown whether the ledger recorded the change: " + e.Err.Error()
 }
 
-// Unwrap returns the error of the database.
+// Unwrap returns the error from the database.
 func (e *Doubt) Unwrap() error { return e.Err }
 
 // Contradiction reports that a change violates a constraint of the database. Nothing was recorded. The cause is a defect in the
@@ -34,7 +34,7 @@ type Contradiction struct{ Err error }
 
 func (e *Contradiction) Error() string { return "change contradicts the ledger: " + e.Err.Error() }
 
-// Unwrap returns the error of the database.
+// Unwrap returns the error from the database.
 func (e *Contradiction) Unwrap() error { return e.Err }
 
 // IsFault reports whether an error is caused by a defect, so that a retry would fail too.
@@ -61,13 +61,13 @@ var ErrKeyTaken = errors.New("idempotency key was used again after the order was
 // ErrTooManyOpen means that an owner already has [MostOpen] orders without an outcome.
 var ErrTooManyOpen = errors.New("too many of this owner's orders have no outcome; retry later")
 
-// ErrTooManyRefused means that [MostRefused] of an owner's orders were rejected within [RefusedTime].
+// ErrTooManyRefused means that [MostRefused] of an owner's orders were rejected during the last [RefusedTime].
 var ErrTooManyRefused = errors.New("too many of this owner's recent orders were rejected; retry later")
 
 // ErrOrderExpired means that the expire time of an order has passed, so that no process sends the order any longer.
 var ErrOrderExpired = errors.New("expire time of the order has passed")
 
-// BudgetError reports that a budget has no room for the price of an order.
+// BudgetError reports that the price of an order exceeds the unused part of a budget.
 type BudgetError struct {
 	// Period is "day" or "month". The period ends at Reset.
 	Period string
@@ -90,7 +90,7 @@ type Busy struct{ Err error }
 
 func (e *Busy) Error() string { return fmt.Sprintf("ledger overloaded: %v", e.Err) }
 
-// Unwrap returns the error of the database.
+// Unwrap returns the error from the database.
 func (e *Busy) Unwrap() error { return e.Err }
 
 // ErrLeaseLost means that another process has leased the job in the meantime.

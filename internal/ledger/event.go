@@ -11,15 +11,16 @@ import (
 )
 
 const (
-	// DeliverJob is the kind of the jobs that deliver events. The ref is the id of the event, and the line is its subject.
+	// DeliverJob is the kind of the jobs that deliver events. The Ref of such a job is the ID of the event, and its Line is the
+	// event's subject.
 	DeliverJob = "deliver"
 	// DeliverTimeout is the time after which an undelivered event is abandoned.
 	DeliverTimeout = 24 * time.Hour
 	// KeepEvents is the time for which the ledger keeps an event that is not pending.
 	KeepEvents = 7 * 24 * time.Hour
 
-	// copyTimeout is the maximum time for which a success event waits until the result is copied, so that its receiver can read
-	// the copy.
+	// copyTimeout is the maximum delay of a success event. The event is delayed until the result is copied, so that its
+	// receiver can read the copy.
 	copyTimeout = time.Minute
 )
 
@@ -57,13 +58,13 @@ type Event struct {
 	Subject string
 	// Percent is the threshold in percent, if the event is about a budget.
 	Percent int64
-	// Data is a JSON document.
+	// Data is the content of the event, as a JSON document.
 	Data string
 	// Time is the time when the event was written. An event is written in the same transaction as the change that it reports.
 	Time     time.Time
 	State    EventState
 	Attempts int64
-	// Problem is the reason why the last attempt failed.
+	// Problem is the reason why the last delivery attempt failed.
 	Problem string
 }
 
@@ -75,7 +76,7 @@ func scanEvent(row scanner, e *Event) error {
 	return row.Scan(&e.ID, &e.Owner, &e.Type, &e.Subject, &e.Percent, &e.Data, moment{&e.Time}, &e.State, &e.Attempts, &e.Problem)
 }
 
-// eventTypes maps states to the types of their events.
+// eventTypes maps the states of a generation to event types.
 var eventTypes = map[lifecycle.Status]string{lifecycle.Succeeded: EventSucceeded, lifecycle.Failed: EventFailed, lifecycle.Refunded: EventRefunded}
 
 // DefaultThresholds are the percentages of a budget's limit at which its owner is notified. A team can have other thresholds.
@@ -112,14 +113,14 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 }
 
 // as returns the order as it appears in an event of the given type. The state in the event may differ from the state in the
-// row, because a state may be recorded after a deletion.
+// order's row, because a state may be recorded after the generation was deleted.
 func (o Order) as(eventType string) Order {
 	if o.DeletedByCall = eventType == EventDeleted; o.DeletedByCall {
 		return o
 	}
 	o.Absence = lifecycle.Absence{}
 	for status, told := range eventTypes {
-		if told == eventType && (status != lifecycle.Refunded || o.Status != lifecycle.Succeeded) { // a refund does not change a success
+		if told == eventType && (status != lifecycle.Refunded || o.Status != lifecycle.Succeeded) { // a refund does not change the state Succeeded
 			o.Status = status
 		}
 	}

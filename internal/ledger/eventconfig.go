@@ -15,12 +15,12 @@ type EventConfig struct {
 	Budget func(Budget) string
 }
 
-// Team is the configuration of one owner in this process.
+// Team contains the settings of one owner in this process's configuration.
 type Team struct {
 	Limits     Limits
 	Thresholds []int64       // percentages of the limits at which the owner is notified, ascending; nil means [DefaultThresholds]
 	Subscribed bool          // whether the owner has an event receiver
 	Retention  time.Duration // time after which the content of orders is erased; zero means never
-	// KeepDeleted means that the copy of a result remains when the owner deletes the generation in the catalog.
+	// KeepDeleted means that the copy of a result remains when the owner deletes the generation.
 	KeepDeleted bool
 }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Names of the facts about the event feed, and constants for assigning positions.
+// Names of rows in the table facts that describe the event feed, and constants for assigning positions.
 const (
 	feedFact        = "feed"          // ID of the feed
 	positionFact    = "feed_position" // highest assigned position
@@ -24,10 +24,10 @@ type FeedEvent struct {
 
 // FeedState describes the feed.
 type FeedState struct {
-	// ID identifies the positions. It differs in each copy of the ledger and in each new ledger in memory, because their
-	// positions identify other events.
+	// ID identifies the feed. A copy of the ledger, or a new ledger in memory, has another ID, because its positions refer to
+	// other events.
 	ID string
-	// Deleted is the highest position of a deleted event. A reader whose position is lower may miss events.
+	// Deleted is the highest position of a deleted event. A reader that continues from a lower position may have missed events.
 	Deleted int64
 	// Last is the highest assigned position.
 	Last int64

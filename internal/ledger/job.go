@@ -26,7 +26,7 @@ type Job struct {
 	// Line is the queue of the job. Jobs of one owner and line run one at a time, in the order in which they were written.
 	// Empty means that the job is in no queue.
 	Line string
-	// Cursor is the position after the last step. It is empty before the first step.
+	// Cursor is the position at which the next run continues. It is empty for the first run.
 	Cursor string
 	// Age is the time since the job was written or last succeeded.
 	Age time.Duration

@@ -1,4 +1,5 @@
-// Package ledger stores orders in an SQL database. An order has a caller, an idempotency key, a price and an outcome.
+// Package ledger stores orders in an SQL database, with their budgets, events, jobs and an audit log. An order has a caller, an
+// idempotency key, a price and an outcome.
 package ledger
 
 import (
@@ -17,8 +18,8 @@ type Ledger struct {
 	writes   *pool
 	reads    *pool         // pool for queries outside transactions; equal to writes unless the ledger is a SQLite file
 	lock     *os.File      // locked file next to a SQLite file; nil for other databases
-	window   time.Duration // time in which an order may be resent
-	refunds  time.Duration // time after a failure in which a refund may arrive
+	window   time.Duration // time after the first attempt within which an order may be resent
+	refunds  time.Duration // time after a failure within which a refund may arrive
 	catalog  string
 	kind     string // kind of the ledger, see [Kind]
 	events   *EventConfig
@@ -31,17 +32,17 @@ type Ledger struct {
 
 	available availability
 
-	// Counts contains the counters of this process since its start.
+	// Counts contains the counters of this process. They are zero when the process starts.
 	Counts Counts
 	// AccountUnknown is true until Easel has verified that the shared API key belongs to the ledger's account; see
 	// [Ledger.BelongsTo]. No order is sent while it is true.
 	AccountUnknown atomic.Bool
 }
 
-// Counts contains counters for operators.
+// Counts contains counters of problems that an operator should know about.
 type Counts struct {
-	Faults atomic.Int64 // contradictions between the catalog and the ledger
-	Dearer atomic.Int64 // charges above the quote
+	Faults atomic.Int64 // number of contradictions between the catalog and the ledger
+	Dearer atomic.Int64 // number of charges above the quoted price
 }
 
 // IsDurable reports whether the ledger outlives its process.
@@ -50,8 +51,8 @@ func (l *Ledger) IsDurable() bool { return IsDurable(l.kind) }
 // CopyTime returns the time when the ledger became a copy of another one, or zero if it is not a copy.
 func (l *Ledger) CopyTime() time.Time { return l.copied }
 
-// IsCopy reports whether the ledger is a copy of another ledger. The original may have orders that the copy lacks. So an
-// idempotency key that has no order in the copy may have one in the original.
+// IsCopy reports whether the ledger is a copy of another ledger. The original may have orders that the copy lacks. Therefore,
+// an idempotency key that is unused in the copy may have an order in the original.
 func (l *Ledger) IsCopy() bool { return !l.copied.IsZero() }
 
 // IsShared reports whether several processes may use the ledger concurrently.
@@ -93,8 +94,8 @@ func (l *Ledger) keeps(owner string) bool {
 }
 
 // wantsCopy reports whether a change to an order requires a copy of the result. This is the case if the generation has just
-// succeeded and this process copies results. It returns false for erased orders, for orders under forwarded API keys, and for
-// deleted generations whose owner does not keep copies.
+// succeeded and this process copies results. It returns false for erased orders and for orders with forwarded API keys. It also
+// returns false if the generation was deleted and its owner does not keep copies.
 func (l *Ledger) wantsCopy(before, after Order) bool {
 	ended := before.Status != lifecycle.Succeeded && after.Status == lifecycle.Succeeded
 	return l.contents && ended && !after.isForwarded() && !after.Erased && (!after.DeletedByCall || l.keeps(after.Owner))

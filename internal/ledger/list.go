@@ -38,12 +38,12 @@ type Filter struct {
 	Unsettled bool
 	// Held selects orders that were open when the ledger was copied or restored, and that are still on hold.
 	Held bool
-	// Reserved selects orders with reserved money, with or without an outcome.
+	// Reserved selects orders that still reserve money, whether or not they have an outcome.
 	Reserved bool
 }
 
-// reserved selects orders with reserved money. Only open and unsettled orders reserve money, so it uses the indexes of these
-// orders.
+// reserved is the condition for orders that still reserve money. Only open orders and unsettled placed orders can reserve
+// money, so the condition uses the indexes of these orders.
 const reserved = `id IN (SELECT id FROM orders WHERE state = {open} AND reserved_cents > 0
 	UNION ALL SELECT id FROM orders WHERE state = {placed} AND settled = 0 AND reserved_cents > 0)`
 
@@ -53,7 +53,6 @@ type Position struct {
 	ID   string
 }
 
-// clauses returns the conditions of the filter.
 func (f Filter) clauses() *clauses {
 	c := &clauses{all: []string{"TRUE"}}
 	f.labels(c)

@@ -11,7 +11,7 @@ const (
 	readTimeout = 5 * time.Second
 )
 
-// Reading contains the totals of the ledger.
+// Reading contains the totals of the ledger and the time when they were read.
 type Reading struct {
 	Summary // result of the latest successful read
 	// Up means that the last read succeeded. Time is the time of the last successful read. It is zero until a read succeeds.
@@ -22,7 +22,7 @@ type Reading struct {
 	Dearer int64 `json:"dearer"`
 	// Kind is the kind of the ledger: see [Kind] and [Meaning].
 	Kind string `json:"kind"`
-	// Named means that owners have names. They have names only under a shared API key.
+	// Named means that owners have names. This is only the case if orders use the shared API key.
 	Named bool `json:"named"`
 }
 

@@ -12,12 +12,12 @@ import (
 // Observation is an observed state of a generation.
 type Observation struct {
 	lifecycle.Observation
-	// Record is the complete record of the state, as JSON.
+	// Record is the complete record of the generation in this state, as JSON.
 	Record string
 	// Text is the text of the result, for event receivers. The ledger does not store it in the order.
 	Text *string
-	// APIKey is the SHA-256, in hex, of the forwarded API key under which the generation was read. Only orders under this key
-	// are updated. It is empty for a shared API key.
+	// APIKey is the SHA-256, in hex, of the forwarded API key with which the generation was read. Only orders that were sent
+	// with this key are updated. APIKey is empty if the shared API key was used.
 	APIKey string
 	// AtOnce means that the call fails instead of waiting if another transaction has locked the order.
 	AtOnce bool
@@ -25,14 +25,15 @@ type Observation struct {
 
 // Effect describes the changes that an [Observation] caused.
 type Effect struct {
-	// ExceededCents is the reserved price if this observation has the first charge above that price, and otherwise zero.
+	// ExceededCents is the order's reserved price if this observation contains the first charge above that price. Otherwise it
+	// is zero.
 	ExceededCents int64
 	// Deleted means that Easel now treats the generation as deleted.
 	Deleted bool
 }
 
-// Observe records an observed state of a generation, and updates the money of its order. An earlier state never replaces a
-// later one. A generation without an order is ignored.
+// Observe records an observed state of a generation, and updates the money of its order. A state never replaces a later state.
+// A generation without an order is ignored.
 func (l *Ledger) Observe(ctx context.Context, generation string, seen Observation) (effect Effect, err error) {
 	effects, err := l.ObserveAll(ctx, map[string]Observation{generation: seen})
 	return effects[generation], err

@@ -121,9 +121,9 @@ func (l *Ledger) idle(ctx context.Context) error {
 	}
 }
 
-// Migrate updates the schema of a ledger. It is for servers whose database user must not change tables. Replicas may use the
-// ledger concurrently. Migrate returns the schema number and the names of the applied migrations. by is the actor in the audit
-// log.
+// Migrate updates the schema of a ledger. Operators use it if the database user of the servers must not change tables. Replicas
+// may use the ledger concurrently. Migrate returns the schema number and the names of the applied migrations. by is the actor
+// in the audit log.
 func Migrate(ctx context.Context, url string, by By) (version int64, applied []string, err error) {
 	at, err := durable(url)
 	if err != nil {
@@ -189,7 +189,7 @@ func Backup(ctx context.Context, url, file string, differs func(Difference)) (lo
 	return looked, synced(filepath.Dir(file))
 }
 
-// vacuumInto copies a SQLite file into a new file, as a consistent snapshot.
+// vacuumInto copies a consistent snapshot of a SQLite file to a new file.
 func vacuumInto(ctx context.Context, at location, part string) error {
 	if err := os.WriteFile(part, nil, fileMode); err != nil {
 		return err

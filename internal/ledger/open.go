@@ -25,9 +25,9 @@ type Config struct {
 	URL string
 	// Catalog is the base URL of the catalog. A ledger belongs to one catalog.
 	Catalog string
-	// ResendWindow is the time after the first attempt in which an order may be resent. Zero means [ResendWindow].
+	// ResendWindow is the time after the first attempt within which an order may be resent. Zero means [ResendWindow].
 	ResendWindow time.Duration
-	// RefundWindow is the time after a failure in which a refund may arrive. Zero settles failures immediately.
+	// RefundWindow is the time after a failure within which a refund may arrive. Zero settles failures immediately.
 	RefundWindow time.Duration
 	// Connector, if not nil, connects to the database instead of the driver. The URL still selects the dialect.
 	Connector driver.Connector
@@ -86,7 +86,7 @@ func (l *Ledger) open(ctx context.Context, at location, config Config) error {
 			return unusable(err)
 		}
 	}
-	if !l.IsDurable() { // a ledger in memory deletes the journal together with the orders
+	if !l.IsDurable() { // a ledger in memory deletes old orders with their journal, which this trigger would prevent
 		if _, err := db.ExecContext(ctx, `DROP TRIGGER movements_kept`); err != nil {
 			return unusable(err)
 		}
@@ -111,7 +111,7 @@ func (l *Ledger) take(file string) error {
 	if file, err = filepath.EvalSymlinks(file); err != nil { // SQLite names -wal and -shm after the target of a symbolic link
 		return &refusal{remedies["path"], errors.Join(err, made.Close())}
 	}
-	for _, part := range []string{"", "-wal", "-shm"} { // these files remain after a process was killed
+	for _, part := range []string{"", "-wal", "-shm"} { // the -wal and -shm files remain after a process was killed
 		_ = os.Chmod(file+part, fileMode) // fails for another user's file; startup warns about that
 	}
 	if err := made.Close(); err != nil {

@@ -27,7 +27,7 @@ type operation struct {
 
 // newOperation creates an operation for a kind of database.
 func newOperation(system attribute.KeyValue, name string) operation {
-	duration, _ := otel.Meter(scope).Float64Histogram("db.client.operation.duration", metric.WithUnit("s")) // the name is valid
+	duration, _ := otel.Meter(scope).Float64Histogram("db.client.operation.duration", metric.WithUnit("s")) // cannot fail, because the name is valid
 	attributes := attribute.NewSet(system, semconv.DBOperationName(name))
 	return operation{
 		span: "sql." + name, attributes: attributes, duration: duration,
@@ -36,7 +36,6 @@ func newOperation(system attribute.KeyValue, name string) operation {
 	}
 }
 
-// untraced returns the operation without its span.
 func (o operation) untraced() operation {
 	o.span = ""
 	return o
@@ -57,7 +56,7 @@ func (o operation) measure(ctx context.Context, do func(context.Context) error) 
 	err := do(within)
 	recorded := o.recorded
 	if err != nil {
-		kind := semconv.ErrorTypeKey.String(fmt.Sprintf("%T", err)) // the message may contain data of a row
+		kind := semconv.ErrorTypeKey.String(fmt.Sprintf("%T", err)) // only the type, because the message may contain data from a row
 		span.SetAttributes(kind)
 		span.SetStatus(codes.Error, "")
 		recorded = []metric.RecordOption{metric.WithAttributes(append(o.attributes.ToSlice(), kind)...)}

@@ -18,8 +18,8 @@ import (
 // count.
 const MostOpen = 10_000
 
-// MostRefused is the maximum number of rejected orders of one owner within [RefusedTime]. It limits the storage for rejected
-// orders, which are kept for at least a day.
+// MostRefused is the maximum number of one owner's orders that may be rejected during [RefusedTime]. It limits the storage for
+// rejected orders, which are kept for at least a day.
 const (
 	MostRefused = 2_000
 	RefusedTime = time.Hour
@@ -69,8 +69,9 @@ func (o Order) isSame(r Request) bool {
 	return o.Digest == r.Digest && (!sendable || o.InputsDigest == r.InputsDigest)
 }
 
-// lookUpKey uses the indexes of idempotency keys, open orders and rejected orders. Its limits are constants, because SQLite
-// prepares a statement with a variable limit again for each execution.
+// lookUpKey reports whether an idempotency key has an order, and counts the owner's open and recently rejected orders. Each
+// part uses an index. The limits are constants, because SQLite prepares a statement with a variable limit again for each
+// execution.
 const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> {refused}),
 	EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $2 AND namespace <> $1 AND state <> {refused}),
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {open} AND retry_time > {now} - $5 LIMIT {most open}) AS unresolved),
@@ -106,8 +107,8 @@ func (l *Ledger) recordLease(tx *transaction, o *Order, step lifecycle.Step) err
 }
 
 // Write writes a new order, reserves its price, and acquires its first lease. free is false if another process has used the key
-// in the meantime. Then the caller starts again with [Ledger.Call]. If a budget has no room for the price, the error is a
-// [*BudgetError]. If the expire time has passed, it is [ErrOrderExpired].
+// in the meantime. The caller must then start again with [Ledger.Call]. If the price exceeds the unused part of a budget, the
+// error is a [*BudgetError]. If the expire time has passed, it is [ErrOrderExpired].
 func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o := newOrder(r)
@@ -175,7 +176,7 @@ func newOrder(r Request) *Order {
 	return o
 }
 
-// insert writes a new order with its labels, and sets its time. free is false if the idempotency key is in use.
+// insert writes a new order with its labels, and sets o.Time. free is false if the idempotency key is in use.
 func (t *transaction) insert(o *Order) (free bool, err error) {
 	free, err = t.maybeRow([]any{moment{&o.Time}}, `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, inputs, digest, inputs_digest,
 		state, leases, leased_until, order_time, retry_time, price_cents, reserved_cents, expire_time)
@@ -190,7 +191,7 @@ func (t *transaction) insert(o *Order) (free bool, err error) {
 	return free, err
 }
 
-// markBudgeted marks the labels of a new order whose values have budgets.
+// markBudgeted marks the labels of a new order that have budgets.
 func (t *transaction) markBudgeted(id string, limits map[string]Limits) error {
 	if len(limits) == 0 {
 		return nil
@@ -199,9 +200,9 @@ func (t *transaction) markBudgeted(id string, limits map[string]Limits) error {
 	return err
 }
 
-// Renew extends a lease by [OrderLease] and reports whether another attempt may be sent under it. The holder calls it before
-// each attempt. left is the time in which the attempt must be sent. If the expire time has passed and no other process has leased
-// the order, the error is [ErrOrderExpired].
+// Renew extends a lease by [OrderLease] and reports whether another attempt may be sent during the lease. The holder calls it
+// before each attempt. left is the time within which the attempt must be sent. If the expire time has passed and no other
+// process has leased the order, the error is [ErrOrderExpired].
 func (l *Ledger) Renew(ctx context.Context, id string, lease int, apiKey string) (may bool, left time.Duration, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, err := l.order(tx, apiKey, `id = $1`, id)
@@ -280,7 +281,7 @@ func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 	return moved, err
 }
 
-// Conclusion is the outcome of the attempts under a lease.
+// Conclusion is the outcome of the attempts during a lease.
 type Conclusion struct {
 	Outcome lifecycle.Outcome
 	// Generation is the ID of the generation if the outcome is [lifecycle.Named]. CostCents is the charge, or nil if it is
@@ -297,7 +298,7 @@ type Conclusion struct {
 	unread bool   // whether the row was not read; the update then checks whether another order has the generation
 }
 
-// Conclude records the outcome of the attempts under a lease, and returns the step with the answer for the caller.
+// Conclude records the outcome of the attempts during a lease, and returns the step with the answer for the caller.
 func (l *Ledger) Conclude(ctx context.Context, id string, lease int, c Conclusion) (step lifecycle.Step, err error) {
 	if o := c.Written; o != nil && o.Leases == lease && c.Outcome == lifecycle.Named && !o.isForwarded() {
 		step, err = l.concludeWritten(ctx, *o, c)
@@ -362,8 +363,8 @@ type Resolution struct {
 }
 
 // Resolve records an operator's decision about an order whose outcome is unknown. The decision is the generation that the order
-// started, or "" if it started none. possible is false while the order may be resent under apiKey, or under any API key if
-// apiKey is empty. A decision can be corrected later. The journal and the audit log name the operator.
+// started, or "" if it started none. possible is false while the order may be resent with apiKey, or with any API key if apiKey
+// is empty. A decision can be corrected later. The journal and the audit log name the operator.
 func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution) (before Order, possible bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, taken, err := l.orderAndHolder(tx, apiKey, id, said.Generation)
@@ -440,9 +441,9 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	return tx.move(m)
 }
 
-// orderAndHolder reads and locks an order. taken means that another order has the given generation. It is false if both orders
-// were sent under forwarded API keys that differ. This happens if a caller rotates its API key and sends the idempotency key
-// again.
+// orderAndHolder reads and locks an order. taken means that another order has the given generation. However, taken is false if
+// the two orders were sent with different forwarded API keys. This happens if a caller rotates its API key and sends the
+// idempotency key again.
 func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) (o *Order, taken bool, err error) {
 	if o, err = l.order(tx, apiKey, `id = $1`, id); err != nil || o == nil || generation == "" {
 		return o, false, err

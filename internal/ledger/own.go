@@ -13,9 +13,9 @@ import (
 type Attribution struct {
 	Owner, Caller, Model string
 	Labels               map[string]string
-	Deleted              bool // the catalog no longer has the generation
-	// Recorded is the etag of the recorded state. It is empty if recording the same state again could change the order. Only
-	// [Ledger.Attributions] and [Ledger.RecentlyPlaced] set it.
+	Deleted              bool // whether the catalog no longer has the generation
+	// Recorded is the etag of the recorded state. It is empty if the order could change when the same state is recorded again.
+	// Only [Ledger.Attributions] and [Ledger.RecentlyPlaced] set it.
 	Recorded string
 }
 
@@ -70,8 +70,9 @@ const recentlyPlaced = `state = {placed} AND placed_time <> 0 AND placed_time > 
 // maxRecent is the maximum number of orders that [Ledger.RecentlyPlaced] and [Ledger.RecentlyEnded] return.
 const maxRecent = 10_000
 
-// RecentlyPlaced returns the attributions of the latest orders whose generations were recorded within the given time, by the
-// ledger's clock. The key of the map is the generation.
+// RecentlyPlaced returns the attributions of orders whose generations were recorded no longer ago than the given time, by the
+// database's clock. The key of the map is the generation. If there are more than maxRecent such orders, it returns the latest
+// ones.
 func (l *Ledger) RecentlyPlaced(ctx context.Context, within time.Duration) (placed map[string]Attribution, err error) {
 	placed = map[string]Attribution{}
 	err = l.reading(ctx, func(tx *transaction) error {
@@ -80,17 +81,19 @@ func (l *Ledger) RecentlyPlaced(ctx context.Context, within time.Duration) (plac
 	return placed, err
 }
 
-// recentlyEnded selects orders under a shared API key by the time when the latest end of their generation was recorded.
+// recentlyEnded selects orders with the shared API key by the time when the latest end of their generation was recorded; see
+// [Ledger.RecentlyEnded].
 const recentlyEnded = `ended_time <> 0 AND ended_time > {now} - $1 AND namespace <> api_key ORDER BY ended_time DESC LIMIT $2`
 
 // State is the recorded state of a generation.
 type State struct {
 	Status  lifecycle.Status
-	Deleted bool // the catalog no longer has the generation
+	Deleted bool // whether the catalog no longer has the generation
 }
 
-// RecentlyEnded returns the states of generations under a shared API key whose end was recorded within the given time, by the
-// ledger's clock. An end is a terminal state, a refund or a deletion.
+// RecentlyEnded returns the states of generations that were ordered with the shared API key and have ended. It selects
+// generations whose end was recorded no longer ago than the given time, by the database's clock. An end is a terminal state, a
+// refund or a deletion.
 func (l *Ledger) RecentlyEnded(ctx context.Context, within time.Duration) (ended map[string]State, err error) {
 	ended = map[string]State{}
 	err = l.reading(ctx, func(tx *transaction) error {

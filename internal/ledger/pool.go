@@ -20,7 +20,7 @@ type pool struct {
 	prepares bool
 
 	mu     sync.Mutex
-	kept   map[string]statement // the key is the statement before translation
+	kept   map[string]statement // statements by their text before translation
 	wanted []string             // statements to be prepared
 }
 

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// keptTime is the age at which orders with an outcome may be deleted. A durable ledger deletes only rejected orders.
+// keptTime is the minimum age of an order with an outcome that may be deleted. A durable ledger deletes only rejected orders.
 const keptTime = 24 * time.Hour
 
-// The queries for orders to delete start at time $1, and select at most $2 orders.
+// Queries for the orders to delete. Each query selects at most $2 orders, starting with orders from time $1.
 const (
 	oldOrders     = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND order_time <= (SELECT {now}) - $3 AND state <> {open} ORDER BY order_time, id LIMIT $2`
 	refusedOrders = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND owner = $3 AND state = {refused} AND resolved = 0 AND order_time <= (SELECT {now}) - $4
@@ -47,8 +47,8 @@ func (l *Ledger) ForgetRefused(ctx context.Context) (forgotten int, err error) {
 }
 
 // surplusOrders selects orders with an outcome if there are more than $1 of them. It ranks each owner's orders from the newest
-// to the oldest, and selects the orders that rank last. So an owner with many orders does not displace the orders of other
-// owners.
+// to the oldest, and selects the orders that rank last. This prevents an owner with many orders from displacing the orders of
+// other owners.
 const surplusOrders = `SELECT id FROM (SELECT id, order_time, ROW_NUMBER() OVER (PARTITION BY owner ORDER BY order_time DESC, id DESC) AS place FROM orders
 	WHERE state <> {open} AND (SELECT COUNT(*) FROM orders WHERE state <> {open}) > $1) AS ranked ORDER BY place, order_time DESC LIMIT -1 OFFSET $1`
 

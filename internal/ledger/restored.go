@@ -44,8 +44,9 @@ func (t *transaction) compareDatabase() error {
 	return err
 }
 
-// mark records that the ledger is a copy. It puts open orders on hold and returns their number. New copies of results get a new
-// name in the store, so that they do not replace the results that the original ledger has stored.
+// mark records that the ledger is a copy. It puts open orders on hold and returns their number. The ledger's current name in
+// the store becomes a former name. New copies of results then get a new name, so that they do not replace the original ledger's
+// copies.
 func (t *transaction) mark() (held int64, err error) {
 	if err := t.execAll(
 		`UPDATE facts SET name = '`+formerFact+`' || CAST({now} AS TEXT) WHERE name = '`+storeFact+`'`,
@@ -67,8 +68,8 @@ func (t *transaction) markRestored(by By, action Action) (held int64, err error)
 	}{held}})
 }
 
-// Restored marks a ledger that was restored from a snapshot, a file or a log. No other process may use the ledger. Restored
-// returns the number of orders on hold.
+// Restored marks a ledger as a copy after it was restored from a snapshot, a file or a log. No other process may use the
+// ledger. Restored returns the number of orders on hold.
 func Restored(ctx context.Context, url string, by By) (held int64, err error) {
 	err = changeUnused(ctx, url, func(tx *transaction) error {
 		held, err = tx.markRestored(by, ActRestored)

@@ -8,17 +8,17 @@ import (
 
 // Request is an order as its caller sends it.
 type Request struct {
-	// Namespace is the scope of the idempotency key: the owner under a shared API key, otherwise the SHA-256 of the forwarded
-	// API key.
+	// Namespace is the scope of the idempotency key. It is the owner if the order uses the shared API key, and otherwise the
+	// SHA-256 of the forwarded API key.
 	Namespace string
 	// Owner is the owner of the order. Caller is the caller that sends it.
 	Owner, Caller string
 	// IdempotencyKey is the key that the caller sent. UpstreamKey is the key that the catalog receives.
 	IdempotencyKey, UpstreamKey string
-	// APIKey is the SHA-256, in hex, of the API key under which the order is sent.
+	// APIKey is the SHA-256, in hex, of the API key with which the order is sent.
 	APIKey  string
 	ModelID string
-	// Inputs are the exact bytes for the catalog. If empty, they are not stored.
+	// Inputs are the exact bytes to send to the catalog. Empty means that the ledger does not store them.
 	Inputs string
 	// Digest is the SHA-256, in hex, of the model and the input values.
 	Digest string
@@ -93,7 +93,7 @@ func (o Order) IsPastExpireTime() bool {
 	return limited && left <= 0
 }
 
-// money returns the amounts that follow from the recorded state.
+// money computes the order's amounts from its recorded state.
 func (o Order) money() lifecycle.Money {
 	switch {
 	case o.State == lifecycle.Placed:
@@ -106,5 +106,5 @@ func (o Order) money() lifecycle.Money {
 	return lifecycle.Money{ReservedCents: o.PriceCents}
 }
 
-// isForwarded reports whether the order was sent under a forwarded API key.
+// isForwarded reports whether the order was sent with a forwarded API key.
 func (o Order) isForwarded() bool { return o.Namespace == o.APIKey }

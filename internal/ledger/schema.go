@@ -14,7 +14,7 @@ import (
 //go:embed migrations
 var migrationFiles embed.FS
 
-// Names of the facts about the schema of a ledger.
+// Names of rows in the table facts that describe the schema of a ledger.
 const (
 	schemaFact = "schema"        // number of the latest migration
 	neededFact = "needed_schema" // minimum schema number that a program must support to use the ledger
@@ -23,7 +23,7 @@ const (
 // migrations returns the migration files in order. Each file name starts with the number of the migration.
 func (d dialect) migrations() (files []string) {
 	for {
-		next, _ := fs.Glob(migrationFiles, fmt.Sprintf("migrations/%s/%d_*.sql", d.kind, len(files)+1)) // the pattern is valid
+		next, _ := fs.Glob(migrationFiles, fmt.Sprintf("migrations/%s/%d_*.sql", d.kind, len(files)+1)) // cannot fail, because the pattern is valid
 		if len(next) == 0 {
 			return files
 		}

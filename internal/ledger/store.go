@@ -12,7 +12,7 @@ type Stores struct {
 	// Former contains the earlier names, which the ledger had before it was copied or restored. The original ledger may still
 	// have copies under these names.
 	Former []string
-	// Adopted means that an operator has adopted the copies under the former names.
+	// Adopted means that an operator has adopted the copies under the former names, so that this ledger may delete them.
 	Adopted bool
 }
 
@@ -52,8 +52,8 @@ func (l *Ledger) Stores(ctx context.Context) (s Stores, err error) {
 	return s, err
 }
 
-// AdoptContents allows the ledger to delete copies from before it was copied or restored. It does nothing and returns false if
-// the ledger is not a copy.
+// AdoptContents allows the ledger to delete copies of results that were stored before the ledger was copied or restored. It
+// does nothing and returns false if the ledger is not a copy.
 func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err error) {
 	if !l.IsCopy() {
 		return false, nil

@@ -13,7 +13,7 @@ type Summary struct {
 	// Unknown is the number of orders whose outcome is unknown. OldestUnknown is the age of the oldest of them.
 	Unknown       int64         `json:"unknown"`
 	OldestUnknown time.Duration `json:"oldestUnknown"`
-	// Events contains the owners with pending or abandoned events.
+	// Events contains the totals for each owner that has pending or abandoned events.
 	Events []EventSummary `json:"events,omitempty"`
 	// Contents contains the totals for copies of results.
 	Contents ContentSummary `json:"contents"`

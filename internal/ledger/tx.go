@@ -112,7 +112,7 @@ func ring(bell chan struct{}) {
 	}
 }
 
-// The error codes of PostgreSQL and SQLite.
+// Error codes of PostgreSQL and SQLite for conflicts and timeouts.
 const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
@@ -143,8 +143,8 @@ func hasCode(err error, code string) bool {
 	return ok && server.Code == code
 }
 
-// isSlow reports whether an operation timed out although the database is available. PostgreSQL itself reports this timeout. A
-// SQLite database is always available.
+// isSlow reports whether an operation timed out although the database is available. In this case, PostgreSQL itself returns an
+// error. A SQLite database is always available.
 func (l *Ledger) isSlow(err error) bool {
 	return hasCode(err, queryCanceled) || !l.IsShared() && errors.Is(err, context.DeadlineExceeded)
 }
@@ -236,7 +236,7 @@ func (l *Ledger) Now(ctx context.Context) (now time.Time, err error) {
 	return now, err
 }
 
-// collect returns the rows of a query in a transaction, scanned by scan.
+// collect runs a query in a transaction, and returns its rows. scan reads one row.
 func collect[T any](tx *transaction, scan func(scanner, *T) error, query string, args ...any) (all []T, err error) {
 	err = tx.query(func(row scanner) error {
 		var one T
@@ -250,7 +250,6 @@ func collect[T any](tx *transaction, scan func(scanner, *T) error, query string,
 	return all, nil
 }
 
-// scanText scans a row with one string.
 func scanText(row scanner, text *string) error { return row.Scan(text) }
 
 // askOne scans the only row of a query outside a transaction. If there is no row, the values stay unchanged.
@@ -261,7 +260,7 @@ func (l *Ledger) askOne(ctx context.Context, into []any, query string, args ...a
 	})
 }
 
-// ask returns the rows of a query outside a transaction, scanned by scan.
+// ask runs a query outside a transaction, and returns its rows. scan reads one row.
 func ask[T any](ctx context.Context, l *Ledger, scan func(scanner, *T) error, query string, args ...any) (all []T, err error) {
 	err = l.reading(ctx, func(tx *transaction) error {
 		all, err = collect(tx, scan, query, args...)

@@ -59,7 +59,7 @@ type UsageQuery struct {
 const counts = `CASE WHEN state = {placed} THEN 1 ELSE 0 END AS orders, CASE WHEN state = {placed} AND status IN ({failed}, {refunded}) THEN 1 ELSE 0 END AS failed,
 	CASE WHEN state = {open} THEN 1 ELSE 0 END AS unknown, COALESCE(cost_cents, 0) AS cost_cents, refunded_cents, reserved_cents, unconfirmed_cents`
 
-// sums are the totals of a group.
+// sums are the columns for the totals of a group.
 const sums = `CAST(SUM(orders) AS BIGINT), CAST(SUM(failed) AS BIGINT), CAST(SUM(unknown) AS BIGINT),
 	CAST(SUM(cost_cents) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT)`
 
@@ -86,7 +86,7 @@ func (q UsageQuery) scan(row scanner, u *Usage) error {
 	return err
 }
 
-// statement returns the query for a page. d0 is a constant, so that a query without dimensions can be grouped too.
+// statement returns the query for a page. The column d0 is constant, so that a query without dimensions can also be grouped.
 func (q UsageQuery) statement() (statement string, args []any) {
 	names, after := []string{"d0"}, []any{0}
 	for _, d := range q.By {

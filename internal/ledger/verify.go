@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Difference is an amount in the ledger that differs from the sum of journal lines or orders.
+// Difference is an amount in the ledger that differs from the sum of the journal lines or orders that it should equal.
 type Difference struct {
 	// Order and Owner identify an order. For a budget or a report, Order is empty and Owner is its owner.
 	Order, Owner string

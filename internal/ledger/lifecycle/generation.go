@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// VisibleAfter is the time after an order was placed during which reads may not find its generation.
+// VisibleAfter is the time after an order was placed during which reads can fail to find its generation.
 const VisibleAfter = 30 * time.Second
 
 // Status is the state of a generation. [Status.MayBecome] defines the possible changes.
@@ -25,7 +25,7 @@ func (s Status) String() string {
 	return [...]string{"placed", "queued", "running", "failed", "succeeded", "refunded"}[s]
 }
 
-// follows contains the states that may follow each state. Watchers and the ledger both use it. A terminal state is final,
+// follows maps each state to the states that may follow it. Watchers and the ledger both use it. A terminal state is final,
 // except that a refund may follow a failure. A refund after a success only changes the money: see [Observed].
 var follows = map[Status][]Status{
 	Unseen:    {Unseen, Queued, Running, Failed, Succeeded, Refunded},
@@ -47,8 +47,8 @@ type Observed struct {
 	PriceCents int64
 	// ChargedCents is the highest charge that was read, or nil if none was read.
 	ChargedCents *int64
-	// Final means that a charge was read in a terminal record. A charge in an earlier record may still grow. A terminal record
-	// may lack the charge, for example in a list.
+	// Final means that a charge was read from a record in a terminal state. In earlier records, the charge may still increase.
+	// A terminal record may lack the charge, for example in a list.
 	Final bool
 	// Refunded means that a refund was observed. A refund after a success does not change the state.
 	Refunded bool
@@ -68,14 +68,15 @@ type Observation struct {
 	Status Status
 	// CostCents is the charge, or nil if it is unknown.
 	CostCents *int64
-	// Whole means that no later read is expected to report more about the charge. A list may omit the charge.
+	// Whole means that the record is complete, so that no later read is expected to report more about the charge. A record in a
+	// list may lack the charge.
 	Whole bool
 	// Deleted means that a call to Easel deleted the generation. If NotFound is also set, Deleted means instead that the
 	// observing process already treats the generation as deleted.
 	Deleted bool
 	// NotFound means that the catalog itself, not a proxy, has responded that the generation does not exist.
 	NotFound bool
-	// Witnessed means that the catalog has served another read under the same API key at about the same time.
+	// Witnessed means that the catalog has served another read with the same API key at about the same time.
 	Witnessed bool
 }
 
@@ -149,10 +150,10 @@ func (g Observed) Money() Money {
 	return m
 }
 
-// Money contains the reserved, charged and refunded amounts of an order. They all count in the budgets for the order's day and
-// month.
+// Money contains the reserved, charged and refunded amounts of an order. They all count toward the budgets for the order's day
+// and month.
 type Money struct {
-	// ReservedCents is the price, less the charge, while the generation is not settled.
+	// ReservedCents is the price minus the charge until the generation is settled or the charge is complete. Then it is zero.
 	ReservedCents int64
 	// CostCents is the highest charge that was read, or nil if none was read. A refund does not change it.
 	CostCents *int64
@@ -175,8 +176,8 @@ func (m Money) SpentCents() int64 {
 // AbsentFor is the time for which reads must fail to find a generation before Easel treats it as deleted.
 const AbsentFor = time.Minute
 
-// Absence records consecutive reads that did not find a generation. One such read proves nothing, because a proxy may have
-// responded, or the read may have used another API key. Watchers and the ledger share this rule.
+// Absence records consecutive reads that did not find a generation. A single such read proves nothing, because a proxy may have
+// responded, or the read may have used another API key. Watchers and the ledger both use this type.
 type Absence struct {
 	// Since is the time of the first of the consecutive reads that did not find the generation. Zero means that the latest read
 	// found it.
@@ -185,9 +186,9 @@ type Absence struct {
 	Lasting bool
 }
 
-// NotFound returns the absence after another read that did not find the generation. witnessed means that another read under the
-// same API key succeeded. The absence becomes lasting if witnessed is true and the first of these reads is at least AbsentFor
-// ago.
+// NotFound returns the absence after another read that did not find the generation. witnessed means that another read with the
+// same API key succeeded. The absence becomes lasting if witnessed is true and the first of the consecutive reads is at least
+// AbsentFor ago.
 func (a Absence) NotFound(now time.Time, witnessed bool) Absence {
 	if a.Since.IsZero() {
 		a.Since = now

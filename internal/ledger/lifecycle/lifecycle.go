@@ -7,7 +7,7 @@ package lifecycle
 type State int
 
 const (
-	// None means that the ledger has no order under the idempotency key.
+	// None means that the ledger has no order with the idempotency key.
 	None State = iota
 	// Open means that the order is written but has no outcome. A POST may have been sent.
 	Open
@@ -29,33 +29,34 @@ type Order struct {
 	Leases int
 	// Leased means that the latest lease has not ended.
 	Leased bool
-	// Expired means that the order is no longer sent, because its resend window is over or its expire time has passed.
+	// Expired means that the order is no longer sent, because its resend window has ended or its expire time has passed.
 	Expired bool
-	// Rotated means that the API key of the first attempt is no longer the current one.
+	// Rotated means that the first attempt used another API key than the current one.
 	Rotated bool
 	// Resolved means that an operator has decided the outcome of the order.
 	Resolved bool
-	// Held means that the order was open when the ledger was copied or restored. In the original ledger, it may since have been
-	// rejected and placed again under another key. So only its caller or an operator may continue it.
+	// Held means that the order was open when the ledger was copied or restored. Since then, the original ledger may have
+	// recorded it as rejected, and its caller may have placed it again with another idempotency key. Therefore only its caller
+	// or an operator may continue it.
 	Held bool
 }
 
-// Outcome is the result of all attempts under one lease.
+// Outcome is the result of all attempts during one lease.
 type Outcome int
 
 const (
 	// Named means that the catalog returned the generation.
 	Named Outcome = iota
-	// TurnedAway means that the catalog rejected the order, and that no attempt under the lease can have been accepted.
+	// TurnedAway means that the catalog rejected the order, and that no attempt during the lease can have been accepted.
 	TurnedAway
-	// KeyRefused means that the catalog rejected the order after it had checked the idempotency key. So the catalog has no
-	// order under the key.
+	// KeyRefused means that the catalog rejected the order after it had checked the idempotency key. This proves that the
+	// catalog has no order with the key.
 	KeyRefused
 	// Uncertain means any other result. An attempt may have been accepted, or a resend may still be accepted.
 	Uncertain
 )
 
-// Action is the next action of a process.
+// Action is the action that a process takes next for an order.
 type Action int
 
 const (
@@ -63,7 +64,7 @@ const (
 	Nothing Action = iota
 	// Write means that the process checks limits, models and budgets, and writes the order with its first lease.
 	Write
-	// Submit means that the process sends or resends the order under the new lease.
+	// Submit means that the process sends or resends the order during the new lease.
 	Submit
 	// Wait means that the process waits until another process's lease ends or the order has an outcome.
 	Wait
@@ -125,8 +126,8 @@ func (o Order) Call(same bool) Step {
 	return o.resend()
 }
 
-// Written returns the order after [Write]. free is false if another order was written under the idempotency key in the meantime.
-// Then the caller starts again with [Order.Call].
+// Written returns the order that [Write] writes. free is false if another order with the same idempotency key was written in
+// the meantime. The caller must then start again with [Order.Call].
 func (o Order) Written() (next Order, free bool) {
 	if o.State == Open || o.State == Placed {
 		return o, false
@@ -134,7 +135,7 @@ func (o Order) Written() (next Order, free bool) {
 	return Order{State: Open}.lease(), true
 }
 
-// Resume returns the step for the recovery, which resends orders without a call. It skips held orders.
+// Resume returns the step for the background recovery of orders. It skips held orders.
 func (o Order) Resume() Step {
 	if o.Held {
 		return o.stay(Nothing, Silence)
@@ -142,7 +143,8 @@ func (o Order) Resume() Step {
 	return o.resend()
 }
 
-// resend returns the step of a call or of the recovery for an order whose outcome is unknown. If possible, the order is resent.
+// resend returns the step for an order whose outcome is unknown. It is used by calls and by the background recovery. If
+// possible, the step resends the order.
 func (o Order) resend() Step {
 	switch {
 	case o.State != Open || o.Leased:
@@ -155,15 +157,15 @@ func (o Order) resend() Step {
 	return Step{o.lease(), Submit, Silence}
 }
 
-// May reports whether an attempt may be sent under a lease. The holder calls it before each attempt, and renews the lease in
-// the same transaction.
+// May reports whether an attempt may be sent during the given lease. The holder calls it before each attempt, and renews the
+// lease in the same transaction.
 func (o Order) May(lease int) bool { return o.sendable() && o.Leased && o.Leases == lease }
 
-// Left returns the step for a caller that disconnects before an outcome is recorded. The caller receives an unknown outcome,
-// even if the sending process already has the outcome. If that process dies, another process resends the order.
+// Left returns the step for a caller that disconnects before an outcome is recorded. The answer is [Unknown], even if the
+// process that sends the order already has the outcome. If that process dies, another process resends the order.
 func (o Order) Left() Step { return o.stay(Nothing, Unknown) }
 
-// Concluded returns the step after all attempts under a lease, even if the lease has ended. If the outcome is [Named],
+// Concluded returns the step after all attempts during a lease, even if the lease has ended. If the outcome is [Named],
 // generation is the ID of the generation.
 func (o Order) Concluded(lease int, outcome Outcome, generation string) Step {
 	switch {
