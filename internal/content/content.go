@@ -1,14 +1,14 @@
 // Package content opens the results of generations and keeps copies of them. A copy can still be read after the catalog has
-// deleted the result.
+// deleted the result. The package consists of these files:
 //
-//	content   opens results: the copy, or the catalog's file if there is no copy
-//	upstream  opens results in the catalog
-//	copy      runs the jobs that copy results into the store
-//	download  opens results for copy jobs, and rejects responses that can't be the result
-//	delete    runs the jobs that delete copies
-//	verify    compares the ledger with the store
-//	store     defines the interface of a store
-//	dir, s3   implement stores in a directory and in S3
+//	content     opens a copy of a result, or the result in the catalog if there is no copy
+//	upstream    opens results in the catalog
+//	copy        runs the jobs that copy results into the store
+//	copysource  opens results for copy jobs, and rejects responses that can't be the result
+//	delete      runs the jobs that delete copies
+//	verify      compares the ledger with the store
+//	store       defines the interface of a store
+//	dir, s3     implement stores in a directory and in S3
 package content
 
 import (
@@ -31,7 +31,7 @@ type Config struct {
 	Catalog *catalog.Client // required
 	// Store stores the copies. Nil means that there are no copies.
 	Store Store
-	// Ledger records each copy. SharedKey is the shared API key, under which copy jobs read results.
+	// Ledger records each copy. SharedKey is the credential with the shared API key. Copy jobs use it to read results.
 	Ledger    *ledger.Ledger
 	SharedKey *catalog.Credential
 	// Name is the name of the ledger in the store; see [ledger.Ledger.StoreName].
@@ -39,7 +39,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// Source is the place from which the bytes of a result are read.
+// Source is the place from which a result is read.
 type Source int
 
 // The sources.
@@ -59,20 +59,21 @@ type Content struct {
 type Results struct {
 	Config
 
-	Counts Counts // counted since the start of the process
+	Counts Counts // counters since the start of the process
 }
 
 // Counts contains counters of this process. Copied, Bytes and Failures count the copied results, their bytes, and the failed
 // attempts to copy. Reads counts the results that were opened from a copy. Rescued counts the results that were opened in the
-// catalog because the copy could not be opened.
+// catalog because their copy could not be opened.
 type Counts struct {
 	Copied, Bytes, Failures, Reads, Rescued atomic.Int64
 }
 
-// New creates Results. It starts no goroutines: a [jobs.Jobs] must run the kinds that [Results.Kinds] returns.
+// New creates Results. It starts no goroutines. To copy and delete results, a [jobs.Jobs] must run the kinds that
+// [Results.Kinds] returns.
 func New(cfg Config) *Results { return &Results{Config: cfg} }
 
-// Keeps reports whether there is a store.
+// Keeps reports whether copies of results are kept, which requires a store.
 func (r *Results) Keeps() bool { return r.Store != nil }
 
 // Has reports whether the result of a generation has a copy. It also returns false if the ledger can't be read.
@@ -81,7 +82,7 @@ func (r *Results) Has(ctx context.Context, id string) bool {
 	return copied
 }
 
-// find returns the ledger's row for a result, and reports whether the result has a copy.
+// find returns the ledger's row about the copy of a result. copied is true if the copy can be read.
 func (r *Results) find(ctx context.Context, id string) (row ledger.Content, copied bool) {
 	if r.Store == nil {
 		return row, false
@@ -90,15 +91,15 @@ func (r *Results) find(ctx context.Context, id string) (row ledger.Content, copi
 	return row, err == nil && hasCopy(row)
 }
 
-// hasCopy reports whether a row has a copy. An earlier copy can be read while the result is copied again.
+// hasCopy reports whether a copy of the result can be read. While a result is copied again, its earlier copy can still be read.
 func hasCopy(row ledger.Content) bool {
 	return row.State == ledger.ContentCopied || row.State == ledger.ContentWaiting && row.Object != ""
 }
 
 const lookInterval = 200 * time.Millisecond // interval of the checks in [Results.Fetch] and [Results.Forget]
 
-// Fetch requests a new copy of a generation's result for an operator. It returns when the result is copied, an attempt has
-// failed, or ctx is done. has is false if the ledger has no such result.
+// Fetch requests a new copy of a generation's result for an operator. It returns when the result was copied, an attempt failed,
+// or ctx is done. has is false if the ledger has no such result.
 func (r *Results) Fetch(ctx context.Context, by ledger.By, generation string) (row ledger.Content, has bool, err error) {
 	if has, err = r.Ledger.FetchContent(ctx, by, generation); err != nil || !has {
 		return row, has, err
@@ -133,7 +134,7 @@ func (r *Results) Open(ctx context.Context, cred catalog.Credential, id string, 
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errSize) {
 		r.Logger.ErrorContext(ctx, "result copy lost; copying again", "generation", id, "object", row.Object, "error", err)
-		_ = r.Ledger.ContentIsLost(ctx, row) // if this fails, the next reader detects the loss again
+		_ = r.Ledger.ContentIsLost(ctx, row) // if this fails, the next reader of the copy detects the loss again
 	}
 	c, failed := r.fromCatalog(ctx, cred, row, id, offset, etag)
 	if failed != nil {
@@ -146,7 +147,7 @@ func (r *Results) Open(ctx context.Context, cred catalog.Credential, id string, 
 // opRead is the name of the operation in errors about reading a copy.
 const opRead = "read the copy of a result"
 
-// errSize means that the size of an object in the store differs from the size that the ledger has recorded.
+// errSize means that the size of an object in the store differs from the size recorded in the ledger.
 var errSize = errors.New("size of the copy differs")
 
 // fromCopy opens a copy at an offset. The error is a [catalog.Error] if the catalog would reject the same request.
@@ -166,7 +167,7 @@ func (r *Results) fromCopy(ctx context.Context, row ledger.Content, offset int64
 	return &Content{catalog.Content{Body: body, ContentType: row.ContentType, Offset: offset, Size: new(row.Size), Etag: row.Etag}, FromCopy}, nil
 }
 
-// storeTimeout is the timeout for opening or deleting an object in the store, and for each read.
+// storeTimeout is the timeout for opening an object in the store, for deleting it, and for each read from it.
 const storeTimeout = 10 * time.Second
 
 // openCopy opens the object that contains a copy, and checks its size.

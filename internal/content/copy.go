@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	slots = 8 // maximum number of concurrent copies, and of concurrent deletions; each upload to S3 buffers one part in memory
+	slots = 8 // maximum number of concurrent copies, and also of concurrent deletions; each upload to S3 buffers one part in memory
 
 	copyTimeout   = time.Hour // timeout of one attempt to copy a result
 	deleteTimeout = time.Minute
-	tryTime       = 7 * 24 * time.Hour // age of a job after which a failed copy is abandoned
+	tryTime       = 7 * 24 * time.Hour // age of a copy job after which a failed attempt is not retried
 
-	// The delay before a retry is the age of the job divided by retryShare, but at least minRetry and at most maxRetry.
+	// The delay before a retry is the age of the job divided by retryShare. It is at least minRetry and at most maxRetry.
 	retryShare         = 2
 	minRetry, maxRetry = time.Second, 15 * time.Minute
 
@@ -65,8 +65,8 @@ func (r *Results) copy(ctx context.Context, job ledger.Job) (ledger.Outcome, err
 	return ledger.Outcome{}, err
 }
 
-// transfer copies a result and records the copy. Then it deletes the objects of earlier copies. If the copy was certainly not
-// recorded, it deletes the new object instead.
+// transfer copies a result and records the copy. Then it deletes the objects of earlier copies. If it is certain that the new
+// copy was not recorded, it deletes the new object instead.
 func (r *Results) transfer(ctx context.Context, job ledger.Job, row ledger.Content) error {
 	made, err := r.write(ctx, row, fmt.Sprintf("%s%d-%d-%s", objectPrefix(r.Name, row.Generation), job.ID, job.Fence, rand.Text()))
 	if err == nil {
@@ -90,7 +90,7 @@ func (r *Results) transfer(ctx context.Context, job ledger.Job, row ledger.Conte
 func (r *Results) write(ctx context.Context, row ledger.Content, object string) (made ledger.StoredCopy, err error) {
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
-	if _, err := r.Store.Size(ctx, object); ignoreMissing(err) != nil { // the store must respond before a request is sent to the catalog
+	if _, err := r.Store.Size(ctx, object); ignoreMissing(err) != nil { // checks that the store responds before a request is sent to the catalog
 		return made, err
 	}
 	result, err := r.openDownload(ctx, row)
@@ -111,8 +111,8 @@ func (r *Results) write(ctx context.Context, row ledger.Content, object string) 
 	return made, err
 }
 
-// dropEarlier deletes the objects that earlier runs of copy jobs wrote for a generation, and the remains of their aborted
-// writes. It keeps the objects of later runs.
+// dropEarlier deletes the objects that earlier runs of copy jobs wrote for a generation. It also deletes the remains of their
+// aborted writes. It keeps the objects of later runs.
 func (r *Results) dropEarlier(ctx context.Context, job ledger.Job) {
 	prefix := objectPrefix(r.Name, job.Ref)
 	for object, err := range r.Store.List(ctx, prefix) {
@@ -126,8 +126,8 @@ func (r *Results) dropEarlier(ctx context.Context, job ledger.Job) {
 	}
 }
 
-// drop deletes an object to which no row of the ledger refers. If this fails, the object remains until the copies of its
-// generation are deleted, and [Results.Verify] reports it.
+// drop deletes an object to which no row of the ledger refers. If the deletion fails, the object remains until all copies of
+// its generation are deleted, and [Results.Verify] reports the object.
 func (r *Results) drop(ctx context.Context, object string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), storeTimeout)
 	defer cancel()
@@ -135,7 +135,8 @@ func (r *Results) drop(ctx context.Context, object string) {
 }
 
 // objectPrefix returns the common prefix of the names of a generation's objects. store is the name of the ledger in the store.
-// In each name, the job's ID, its fence and a random string follow the prefix, so no object replaces another one.
+// In each object's name, the prefix is followed by the job's ID, the job's fence and a random string. Therefore no object
+// replaces another one.
 func objectPrefix(store, generation string) string {
 	sum := sha256.Sum256([]byte(generation))
 	name := hex.EncodeToString(sum[:])

@@ -13,19 +13,19 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// download is a result that was opened in the catalog to be copied.
+// download is a result that was opened in the catalog in order to copy it.
 type download struct {
 	*catalog.Content
 
-	record *catalog.File // file in the generation's record; nil for a text result
+	record *catalog.File // description of the file in the generation's record; nil for a text result
 }
 
-// openDownload opens the file of a generation in the catalog, or its text if it has no file.
+// openDownload opens the file of a generation in the catalog. If the generation has a text but no file, it opens the text.
 func (r *Results) openDownload(ctx context.Context, row ledger.Content) (*download, error) {
 	cred := *r.SharedKey
 	cred.Owner = row.Owner
 	record := fileOf(row.Record)
-	if record == nil { // a record that was read from a list may lack the file
+	if record == nil { // a record from a list may lack the file, so the complete record is read
 		g, err := r.Catalog.Generation(ctx, cred, row.Generation)
 		switch {
 		case err != nil:
@@ -48,14 +48,15 @@ func (r *Results) openDownload(ctx context.Context, row ledger.Content) (*downlo
 	return found, nil
 }
 
-// fileOf returns the file in the ledger's record of a generation, or nil if the record has no file.
+// fileOf returns the description of the file in a generation's record, which the ledger has stored. It returns nil if the
+// record has no file.
 func fileOf(record string) *catalog.File {
 	known := struct{ File *catalog.File }{}
-	_ = json.Unmarshal([]byte(record), &known) // fails for an erased record, which is empty
+	_ = json.Unmarshal([]byte(record), &known) // fails only for an erased record, which is empty
 	return known.File
 }
 
-// errorTypes are the media types of error pages and of the catalog's errors.
+// errorTypes are the media types of error pages and of error responses from the catalog.
 var errorTypes = []string{"application/json", "application/problem+json", "text/html", "application/xhtml+xml"}
 
 // check returns an error if the response can't be the result. For example, a proxy may send an error page with status 200.
@@ -70,7 +71,7 @@ func (d *download) check() error {
 	return d.whole(*d.Size)
 }
 
-// whole returns an error if a body of the given size can't be the complete result.
+// whole returns an error if a body of the given size in bytes can't be the complete result.
 func (d *download) whole(size int64) error {
 	switch {
 	case d.Size != nil && size != *d.Size:

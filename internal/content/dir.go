@@ -44,12 +44,12 @@ func (d dir) Put(ctx context.Context, name string, body io.Reader, _ int64) (wri
 		err = d.rename(part, name)
 	}
 	if err != nil {
-		_ = d.root.Remove(part) // otherwise List would return it
+		_ = d.root.Remove(part) // otherwise List would return the incomplete file
 	}
 	return written, err
 }
 
-// rename renames a file, and waits until the new name is on disk.
+// rename renames a file, and flushes its directory so that the new name is on disk.
 func (d dir) rename(part, name string) error {
 	if err := d.root.Rename(part, name); err != nil {
 		return err
@@ -86,8 +86,8 @@ func (d dir) Size(_ context.Context, name string) (int64, error) {
 	return info.Size(), nil
 }
 
-// Delete implements [Store]. An aborted write leaves a file whose name ends with .part. List returns this name, and Delete
-// accepts it.
+// Delete implements [Store]. An aborted write leaves a file whose name ends with .part. List returns the name of this file, so
+// that Delete can remove it.
 func (d dir) Delete(_ context.Context, name string) error { return ignoreMissing(d.root.Remove(name)) }
 
 // List implements [Store]. It skips files that are deleted while it runs.

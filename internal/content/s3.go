@@ -24,7 +24,7 @@ import (
 type s3 struct {
 	core   minio.Core
 	bucket string
-	prefix string // prefix of each name; ends with a slash unless it is empty
+	prefix string // prefix of the names of all objects; ends with a slash unless it is empty
 }
 
 // partSize is the size of each part of a multipart upload, in bytes. It is the minimum that S3 allows, because each copy
@@ -34,11 +34,11 @@ const partSize = 5 << 20
 // s3Retries is the maximum number of attempts for a request.
 const s3Retries = 3
 
-// s3Form matches an S3 address. Its groups are the bucket, the prefix of the names, and the parameters.
+// s3Form matches an S3 address. Its groups are the bucket, the prefix of the object names, and the query parameters.
 var s3Form = regexp.MustCompile(`^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9._-]+)*)/?(?:\?([^#]*))?$`)
 
-// openS3 opens the store in a bucket. It sends no requests. Only requests to Amazon's servers have the bucket in their host
-// name.
+// openS3 opens the store in a bucket. It sends no requests. The host name of a request contains the bucket only if the request
+// is for Amazon's servers.
 func openS3(address string, insecure bool) (Store, error) {
 	form := s3Form.FindStringSubmatch(address)
 	if form == nil {
@@ -116,11 +116,11 @@ func (s s3) Delete(ctx context.Context, name string) error {
 	return said(err)
 }
 
-// List implements [Store]. It returns all objects, and then at most 1,000 incomplete uploads.
+// List implements [Store]. It returns all objects whose names start with prefix, and then at most 1,000 incomplete uploads.
 func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // stops the listing if the caller stops early
+		defer cancel() // stops the listing if the consumer stops early
 		for info := range s.core.ListObjectsIter(ctx, s.bucket, minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}) {
 			if !yield(Object{strings.TrimPrefix(info.Key, s.prefix), info.LastModified}, said(info.Err)) || info.Err != nil {
 				return
@@ -138,8 +138,8 @@ func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	}
 }
 
-// said converts an error response from S3 to its status and code, because the rest may contain the request. A missing object
-// becomes [fs.ErrNotExist]. Other errors are returned unchanged.
+// said converts an error response from S3 to an error with only its status and code, because other parts may contain the
+// request. A missing object becomes [fs.ErrNotExist]. Errors that are not S3 responses are returned unchanged.
 func said(err error) error {
 	if err == nil {
 		return nil

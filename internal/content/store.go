@@ -13,17 +13,17 @@ import (
 // Store stores objects by name. Names contain letters, digits, dashes and slashes. For a missing object, the error is
 // [fs.ErrNotExist].
 type Store interface {
-	// Put writes an object completely or not at all, and returns its size. size is the size of the body, or -1 if it is
+	// Put writes an object completely or not at all, and returns its size in bytes. size is the size of body, or -1 if it is
 	// unknown.
 	Put(ctx context.Context, name string, body io.Reader, size int64) (written int64, err error)
 	// Get opens an object at an offset, which must be less than the size of the object. It returns the size of the complete
-	// object. Reads from an object in S3 fail when ctx is done.
+	// object. If the object is in S3, reads from body fail when ctx is done.
 	Get(ctx context.Context, name string, offset int64) (body io.ReadCloser, size int64, err error)
 	// Size returns the size of an object.
 	Size(ctx context.Context, name string) (int64, error)
-	// Delete deletes an object and the remains of an aborted write. A missing object is not an error.
+	// Delete deletes an object, or the remains of an aborted write. It returns nil if the object is missing.
 	Delete(ctx context.Context, name string) error
-	// List returns the objects and the remains of aborted writes whose names start with a prefix.
+	// List returns all objects whose names start with a prefix. It also returns the remains of aborted writes.
 	List(ctx context.Context, prefix string) iter.Seq2[Object, error]
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// fromCatalog opens a result in the catalog. If there is a store, it can also open a text that is part of the generation's
-// record.
+// fromCatalog opens a result in the catalog. If the result is a text without a file, and there is a store, it returns the text
+// from the generation's record.
 func (r *Results) fromCatalog(ctx context.Context, cred catalog.Credential, row ledger.Content, id string, offset int64, etag string) (*Content, error) {
 	c, err := r.Catalog.Content(ctx, cred, id, offset, ofCatalog(row, etag))
 	switch kind := catalog.KindOf(err); {
@@ -38,8 +38,8 @@ func textAt(text string, offset int64, etag string) (*catalog.Content, error) {
 	return &catalog.Content{Body: io.NopCloser(strings.NewReader(text[offset:])), ContentType: textType, Offset: offset, Size: &size, Etag: own}, nil
 }
 
-// servable returns an error if the etag of a request differs from the etag of the result, or if the offset is past the end. The
-// catalog would reject such a request too.
+// servable returns an error if the etag of a request is not empty and differs from the etag of the result, or if the offset is
+// past the end. The catalog would reject such a request too.
 func servable(size int64, has string, offset int64, etag string) error {
 	switch {
 	case etag != "" && etag != has:
@@ -50,13 +50,13 @@ func servable(size int64, has string, offset int64, etag string) error {
 	return nil
 }
 
-// ownEtag returns the etag that Easel assigns to a result that has none in the catalog. digest is the SHA-256 of the result in
-// hex.
+// ownEtag returns the etag that Easel assigns to a result for which the catalog sends no etag. digest is the SHA-256 of the
+// result in hex.
 func ownEtag(digest string) string { return `"copy-` + digest[:32] + `"` }
 
-// ofCatalog converts the etag in a caller's request to the etag for the catalog. An etag that Easel assigned to the copy
-// becomes empty, because the catalog does not know it. Any other etag is returned unchanged, so that the catalog can compare
-// it.
+// ofCatalog converts the etag in a caller's request to the etag for the catalog. If Easel assigned the etag to the copy, it
+// returns "", because the catalog does not know this etag. Otherwise it returns the etag unchanged, so that the catalog can
+// compare it.
 func ofCatalog(row ledger.Content, etag string) string {
 	if row.SHA256 != "" && etag == ownEtag(row.SHA256) {
 		return ""

@@ -14,7 +14,7 @@ import (
 
 const (
 	verifyBatch    = 500             // number of copies read by one query
-	unrecordedTime = 2 * copyTimeout // age after which an object without a row can't belong to a copy in progress
+	unrecordedTime = 2 * copyTimeout // age after which an object without a row in the ledger can't belong to a copy that is still in progress
 )
 
 // Verified contains the totals of [Results.Verify].
@@ -49,7 +49,7 @@ func (r *Results) Verify(ctx context.Context, bytes bool, report func(line strin
 	}
 }
 
-// verifyOne compares a copy with the store. It returns a description of the difference, or an empty string if they agree.
+// verifyOne compares one copy with its object in the store. It returns a description of the difference, or "" if they agree.
 func (r *Results) verifyOne(ctx context.Context, c ledger.Content, bytes bool) (problem string, err error) {
 	size, err := r.Store.Size(ctx, c.Object)
 	switch {
