@@ -1,11 +1,11 @@
 // Package events delivers the ledger's events to the webhook receivers of teams and to the readers of the event feed. A webhook
-// request is signed. It is repeated until the receiver accepts it or the event is too old.
+// request is signed. It is repeated until the receiver accepts it or the event is too old. The package consists of these files:
 //
-//	events    teams and their receivers
-//	sender    the jobs that deliver events
-//	receiver  the state of a receiver, with a pause after each failure
-//	message   an event as a signed CloudEvents document
-//	feed      new events for the readers of the event feed
+//	events    contains the teams and their receivers
+//	sender    runs the jobs that deliver events
+//	receiver  tracks the state of a receiver, and pauses deliveries after each failure
+//	message   builds the signed CloudEvents document of an event
+//	feed      passes new events to the readers of the event feed
 package events
 
 import (
@@ -20,18 +20,18 @@ type Team struct {
 	// URL is the address of the team's receiver, or empty if it has no receiver. SecretFile is the file with the signing
 	// secrets.
 	URL, SecretFile string
-	// Limits are the budgets of the team. Thresholds are the percentages of a budget at which the team is notified, in
-	// ascending order. Nil means [ledger.DefaultThresholds].
+	// Limits are the budgets of the team. Thresholds are percentages of a budget. The team is notified when it reaches one of
+	// them. They are in ascending order. Nil means [ledger.DefaultThresholds].
 	Limits     ledger.Limits
 	Thresholds []int64
 	// Retention is the time after which the content of the team's orders is erased. Zero means never.
 	Retention time.Duration
-	// KeepDeleted means that the copy of a result remains after the team deletes the generation in the catalog.
+	// KeepDeleted means that the copy of a result remains after the team deletes the generation.
 	KeepDeleted bool
 }
 
-// Teams contains the current teams by name. The entry [ledger.AllOwners] has the receiver of events about the total budget. The
-// zero value is empty.
+// Teams contains the current teams by name. The entry [ledger.AllOwners] has the receiver for events about the total budget.
+// The zero value contains no teams.
 type Teams struct {
 	inForce atomic.Pointer[map[string]Team]
 	known   atomic.Pointer[map[string]ledger.Team]
@@ -47,7 +47,7 @@ func (t *Teams) Set(teams map[string]Team) {
 	t.known.Store(&known)
 }
 
-// Known returns the teams, for use in a [ledger.EventConfig].
+// Known returns the current teams in the form that a [ledger.EventConfig] requires.
 func (t *Teams) Known() map[string]ledger.Team {
 	if known := t.known.Load(); known != nil {
 		return *known

@@ -12,18 +12,18 @@ import (
 const (
 	feedInterval = 500 * time.Millisecond // interval between two reads of new events
 	feedPage     = 100                    // maximum number of events in one read
-	feedBuffer   = 100                    // maximum number of new events that wait for a reader; a slower reader queries the ledger
+	feedBuffer   = 100                    // maximum number of new events that are buffered for a reader; if the buffer is full, the reader must query the ledger
 )
 
 // Feed passes new events from the ledger to its readers, including events that other processes wrote. One query serves all
-// readers that are up to date. A reader that is behind queries the ledger itself.
+// readers that have received every earlier event. A reader that is behind queries the ledger itself.
 type Feed struct {
 	ledger *ledger.Ledger
 	logger *slog.Logger
 
 	mu       sync.Mutex
 	readers  map[*FeedReader]struct{}
-	follows  bool  // whether position is set
+	follows  bool  // whether position is known
 	position int64 // position of the last event that was passed to the readers
 	failing  bool  // whether the last read failed
 }
@@ -56,8 +56,8 @@ func (f *Feed) hasReaders() bool {
 	return len(f.readers) > 0
 }
 
-// read passes the next events to the readers, and reports whether there may be more. The first read only determines the last
-// position. It then marks all readers as behind, because they may have missed earlier events.
+// read passes the next events to the readers, and reports whether the ledger may have more events. The first call only
+// determines the position of the last event. It marks all readers as behind, because they may have missed earlier events.
 func (f *Feed) read(ctx context.Context) (more bool) {
 	last, err := f.ledger.NumberEvents(ctx)
 	var next []ledger.FeedEvent
@@ -85,7 +85,7 @@ func (f *Feed) read(ctx context.Context) (more bool) {
 	return len(next) == feedPage
 }
 
-// note logs the first of several consecutive failures.
+// note logs a failure, unless the previous read also failed.
 func (f *Feed) note(ctx context.Context, err error) {
 	if failed := err != nil; failed != f.failing {
 		if f.failing = failed; failed && ctx.Err() == nil {
@@ -97,13 +97,13 @@ func (f *Feed) note(ctx context.Context, err error) {
 // FeedReader reads the events of one owner, or of all owners. Only one goroutine may use it.
 type FeedReader struct {
 	feed  *Feed
-	owner *string // nil means all owners
+	owner *string // owner of the events; nil means all owners
 
 	// Ready has a value when [FeedReader.Next] may return events. Its capacity is 1.
 	Ready chan struct{}
 
 	waiting []ledger.FeedEvent
-	behind  bool // whether some of the next events are not in waiting
+	behind  bool // whether the reader must query the ledger, because waiting lacks some of the next events
 }
 
 // Reader returns a reader of an owner's events, or of all events if owner is nil. The caller must close it.
@@ -123,8 +123,9 @@ func (r *FeedReader) Close() {
 	delete(r.feed.readers, r)
 }
 
-// Next returns the next events after a position, without waiting for new ones. The first call may use any position. Later calls
-// must use the position of the last event that Next returned. isCurrent is true if there are no later events yet.
+// Next returns the next events after a position. It does not wait for new events. The first call may use any position. Each
+// later call must use the position of the last event that Next returned. isCurrent is true if Next returned all known events
+// after the position.
 func (r *FeedReader) Next(ctx context.Context, position int64) (next []ledger.FeedEvent, isCurrent bool, err error) {
 	r.feed.mu.Lock()
 	behind := r.behind
@@ -133,7 +134,7 @@ func (r *FeedReader) Next(ctx context.Context, position int64) (next []ledger.Fe
 	if !behind {
 		return next, true, nil
 	}
-	next, err = r.feed.ledger.Feed(ctx, r.owner, position, feedPage) // the result includes the events that were waiting
+	next, err = r.feed.ledger.Feed(ctx, r.owner, position, feedPage) // the result includes the events that were in waiting
 	if isCurrent = err == nil && len(next) < feedPage; !isCurrent {
 		r.feed.mu.Lock()
 		defer r.feed.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 // ContentType is the media type of an event's document.
 const ContentType = "application/cloudevents+json; charset=utf-8"
 
-// document is an event in the JSON format of CloudEvents 1.0.
+// document is the JSON form of an event, as CloudEvents 1.0 defines it.
 type document struct {
 	SpecVersion     string          `json:"specversion"`
 	ID              string          `json:"id"`
@@ -40,7 +40,7 @@ func Document(e ledger.Event) ([]byte, error) {
 	})
 }
 
-// Secrets are the signing secrets of a receiver. A request has one signature for each secret.
+// Secrets are the signing secrets of a receiver. A request contains one signature for each secret.
 type Secrets [][]byte
 
 const (
@@ -48,7 +48,8 @@ const (
 	leastSecret, mostSecret = 24, 64 // minimum and maximum length of a secret, in bytes
 )
 
-// ParseSecrets parses a file of secrets: one line, or two lines during a rotation. Its errors never contain a secret.
+// ParseSecrets parses the content of a file with signing secrets. The file has one line, or two lines during a rotation. Errors
+// from ParseSecrets never contain a secret.
 func ParseSecrets(contents ...[]byte) (all Secrets, err error) {
 	lines := strings.Split(strings.TrimRight(strings.ReplaceAll(string(contents[0]), "\r\n", "\n"), "\n"), "\n")
 	if len(lines) > 2 {

@@ -4,19 +4,19 @@ import "time"
 
 const (
 	maxInFlight = 16
-	minRest     = time.Second // delay after the first failure; doubles after each further failure
+	minRest     = time.Second // delay after the first failure; doubles with each further failure, up to maxRest
 	maxRest     = 15 * time.Second
 	maxDoubles  = 4
 )
 
-// receiver is the state of a team's receiver. While the receiver fails, it is sent only one event at a time.
+// receiver is the state of a team's receiver. After a failure, it gets only one event at a time until a delivery succeeds.
 type receiver struct {
-	failures int       // number of consecutive failures
-	rest     time.Time // time before which nothing is sent
-	logged   bool      // whether the failure was logged
+	failures int       // number of consecutive failed attempts
+	rest     time.Time // time before which no event is sent
+	logged   bool      // whether the current failure was logged
 }
 
-// room returns the maximum number of events that may be in flight.
+// room returns the maximum number of events that may be in flight to the receiver.
 func (r *receiver) room(now time.Time) int {
 	switch {
 	case now.Before(r.rest):
@@ -27,8 +27,8 @@ func (r *receiver) room(now time.Time) int {
 	return maxInFlight
 }
 
-// done records the result of an attempt. fails reports whether a failure must be logged, and recovers whether a recovery must
-// be logged. The failure of a retry is not logged.
+// done records the result of an attempt. fails reports whether the caller must log that the receiver fails, and recovers
+// whether the caller must log that it has recovered. The failure of a retry is not logged.
 func (r *receiver) done(delivered, retried bool, now time.Time) (fails, recovers bool) {
 	fails, recovers = !delivered && !retried && !r.logged, delivered && r.logged
 	r.logged = r.logged && !delivered || fails

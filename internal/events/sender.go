@@ -22,18 +22,18 @@ import (
 )
 
 const (
-	sendTimeout     = 10 * time.Second // timeout of an attempt
+	sendTimeout     = 10 * time.Second // timeout of one attempt to deliver an event
 	maxDeliveries   = 1024             // maximum number of concurrent deliveries in a process; each receiver can use at most maxInFlight of them
 	abandonInterval = time.Minute
 	maxAnswerBytes  = 64 << 10 // maximum size of a response header, and of the part of a body that is read to reuse the connection
 
-	// The delay before a retry is the age of the delivery job divided by retryShare, but at least minRetry and at most
+	// The delay before a retry is the age of the delivery job divided by retryShare. It is at least minRetry and at most
 	// maxRetry.
 	retryShare         = 20
 	minRetry, maxRetry = time.Second, 10 * time.Minute
 )
 
-// The outcomes that [Config.Count] counts.
+// Outcomes of an event's delivery, for [Config.Count].
 const (
 	OutcomeSent    = "sent"
 	OutcomeFailed  = "failed"
@@ -51,8 +51,8 @@ type Config struct {
 	Count func(team, outcome string, events int64)
 }
 
-// Sender delivers the ledger's events to their receivers. Each delivery is a job. A process runs the job if its configuration
-// has the receiver.
+// Sender delivers the ledger's events to their receivers. Each delivery is a job. A process runs a delivery job only if its
+// configuration contains the receiver.
 type Sender struct {
 	cfg    Config
 	client *http.Client
@@ -62,7 +62,8 @@ type Sender struct {
 	secrets   map[string]*reload.Value[Secrets]
 }
 
-// New creates a Sender. It starts no goroutines: a [jobs.Jobs] must run the kinds that [Sender.Kinds] returns.
+// New creates a Sender. It starts no goroutines. To deliver events, a [jobs.Jobs] must run the kinds that [Sender.Kinds]
+// returns.
 func New(cfg Config) *Sender {
 	if cfg.Transport == nil {
 		cfg.Transport = &http.Transport{
@@ -99,7 +100,7 @@ func (s *Sender) room(owner string) int {
 	return s.receiver(owner).room(time.Now())
 }
 
-// receiver returns the state of an owner's receiver. The caller must hold the lock.
+// receiver returns the state of an owner's receiver. The caller must hold mu.
 func (s *Sender) receiver(owner string) *receiver {
 	r := s.receivers[owner]
 	if r == nil {
@@ -109,7 +110,7 @@ func (s *Sender) receiver(owner string) *receiver {
 	return r
 }
 
-// deliver runs a job that delivers an event. An event that was erased in the meantime is skipped.
+// deliver runs a job that delivers an event. It does nothing if the event was erased in the meantime.
 func (s *Sender) deliver(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
 	e, found, err := s.cfg.Ledger.Event(ctx, job.Ref)
 	if err != nil || !found {
@@ -143,8 +144,8 @@ func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
 	}
 }
 
-// abandon runs the job that requests the delivery of kept events and abandons old ones. Before it abandons an owner's events,
-// it adds zero to the owner's counter, so that the metric exists from the start.
+// abandon runs the periodic job that requests the delivery of kept events and abandons old events. Before it abandons an
+// owner's events, it adds zero to the owner's counter, so that the metric exists before its first increase.
 func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 	err := s.deliverKept(ctx)
 	owners, failed := s.cfg.Ledger.OwnersOfJobs(ctx, ledger.DeliverJob)
@@ -160,8 +161,8 @@ func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, err
 	return ledger.Outcome{}, err
 }
 
-// deliverKept requests the delivery of kept events. The process that wrote a kept event had no receiver for its owner, for
-// example because its callers file was older.
+// deliverKept requests the delivery of kept events. An event is kept if the process that wrote it had no receiver for the
+// event's owner, for example because its callers file was older.
 func (s *Sender) deliverKept(ctx context.Context) (err error) {
 	for owner, team := range s.cfg.Teams.all() {
 		if team.URL != "" {
@@ -171,7 +172,7 @@ func (s *Sender) deliverKept(ctx context.Context) (err error) {
 	return err
 }
 
-// Errors of a delivery. They contain neither the URL of the receiver nor its response.
+// Errors of a delivery. They contain neither the receiver's URL nor its response.
 var (
 	errNoReceiver = errors.New("team has no receiver")
 	errRequest    = errors.New("request to the receiver can't be created")
@@ -179,7 +180,7 @@ var (
 	errUnreadable = errors.New("receiver unreachable, or its response can't be read")
 )
 
-// post sends an event once. Its errors contain neither the URL of the receiver nor its response.
+// post sends an event once. Its errors contain neither the receiver's URL nor its response.
 func (s *Sender) post(ctx context.Context, e ledger.Event) error {
 	team, ok := s.cfg.Teams.Get(e.Owner)
 	if !ok {
@@ -203,12 +204,12 @@ func (s *Sender) post(ctx context.Context, e ledger.Event) error {
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
 		return fmt.Errorf("receiver responded with %d", answer.StatusCode)
 	}
-	_, _ = io.CopyN(io.Discard, answer.Body, maxAnswerBytes) // only the status matters
+	_, _ = io.CopyN(io.Discard, answer.Body, maxAnswerBytes) // the body is read only so that the connection can be reused
 	return nil
 }
 
-// unreachable converts the error of a request that got no response. It wraps only errors that contain neither the URL nor the
-// response, because both may contain secrets.
+// unreachable converts the error of a request that got no response. It wraps an error only if the error contains neither the
+// URL nor the response, because both may contain secrets.
 func unreachable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errLate
@@ -225,7 +226,7 @@ func unreachable(err error) error {
 	return errUnreadable
 }
 
-// secretsOf returns the signing secrets of a team. It reloads the file when the file changes.
+// secretsOf returns the signing secrets of a team. After the first call, a changed file of secrets is reloaded automatically.
 func (s *Sender) secretsOf(team Team) (Secrets, error) {
 	s.mu.Lock()
 	known := s.secrets[team.SecretFile]
@@ -244,7 +245,7 @@ func (s *Sender) secretsOf(team Team) (Secrets, error) {
 	return secrets, nil
 }
 
-// CheckSecrets returns an error if a file of secrets is invalid.
+// CheckSecrets returns an error if a file of signing secrets is invalid.
 func CheckSecrets(file string) error {
 	_, err := reload.Open("event signing secret", slog.New(slog.DiscardHandler), ParseSecrets, file)
 	return err
