@@ -1,7 +1,8 @@
 // Package jobs runs background work in one loop. The work is stored as rows of the ledger.
 //
-// A job is written in the transaction that makes it necessary. A process leases a job before it runs the job. If the process
-// dies, another process leases the job after the lease has expired. Only the holder of the latest lease may finish the job.
+// A job is written in the same transaction as the change that requires it. A process leases a job before it runs the job. If
+// the process dies, another process leases the job after the lease has expired. Only the holder of the latest lease may finish
+// the job.
 package jobs
 
 import (
@@ -19,35 +20,36 @@ import (
 )
 
 const (
-	lookInterval = time.Second          // interval between two reads of the due jobs; a job that this process writes wakes the loop earlier
-	lookPause    = 5 * time.Millisecond // delay after a wake-up, so that one read finds several new jobs
-	stopTimeout  = 2 * time.Second      // time in which running jobs can finish when the process stops
+	lookInterval = time.Second          // interval between two reads of the due jobs; the loop runs earlier if this process writes a job
+	lookPause    = 5 * time.Millisecond // delay after a wake-up, so that one query finds several new jobs
+	stopTimeout  = 2 * time.Second      // time within which running jobs can finish when the process stops
 )
 
 // Kind describes a kind of job.
 type Kind struct {
 	Name string
-	// Interval is the time between two runs of a periodic job. [Jobs.Run] writes the job, the only one of its kind. Zero means
-	// that jobs of the kind are written elsewhere, for example together with an order.
+	// Interval is the delay between two runs of a periodic job. [Jobs.Run] writes the job, which is the only one of its kind.
+	// Zero means that the jobs of the kind are not periodic and are written elsewhere, for example together with an order.
 	Interval time.Duration
 	// Slots is the maximum number of concurrent jobs of the kind in this process.
 	Slots int
-	// Catalog is the client of jobs that send requests under the shared API key. These jobs start only while [MayAsk] returns
+	// Catalog is the client of jobs that send requests with the shared API key. These jobs start only while [MayAsk] returns
 	// true. Nil means that the jobs send no such requests.
 	Catalog *catalog.Client
-	// Room returns the current maximum number of an owner's concurrent jobs in this process. Nil means half of the slots that
-	// other owners do not use, but at least one.
+	// Room returns the current maximum number of an owner's concurrent jobs in this process. If Room is nil, the maximum is
+	// half of the slots that other owners do not use, but at least one.
 	Room func(owner string) int
-	// RetryShare determines the delay before a retry: the age of the job divided by RetryShare, but at least MinRetry and at
-	// most MaxRetry.
+	// RetryShare determines the delay before a retry. The delay is the age of the job divided by RetryShare, but at least
+	// MinRetry and at most MaxRetry.
 	RetryShare         int
 	MinRetry, MaxRetry time.Duration
 	// Do runs a job once. If it returns an error, the job is retried, and only the outcome's Change is used.
 	Do func(context.Context, ledger.Job) (ledger.Outcome, error)
 }
 
-// MayAsk reports whether this process may start background work that sends requests under the shared API key. The account of
-// the API key must be known. The catalog must not have rejected the API key in the last two minutes without accepting it since.
+// MayAsk reports whether this process may start background work that sends requests with the shared API key. Easel must have
+// verified that the API key belongs to the ledger's account. The catalog must not have rejected the API key during the last two
+// minutes without accepting it since.
 func MayAsk(led *ledger.Ledger, client *catalog.Client) bool {
 	return !led.AccountUnknown.Load() && !client.Rejected()
 }
@@ -66,13 +68,13 @@ type Jobs struct {
 type kind struct {
 	Kind
 
-	written bool   // whether the ledger has the periodic job
-	last    string // last owner whose jobs were started
+	written bool   // whether the row of the periodic job has been written
+	last    string // owner whose jobs were started last
 	all     int
 	owners  map[string]int
 }
 
-// New returns a Jobs that runs the given kinds of job. It runs none until [Jobs.Run] is called.
+// New returns a Jobs that runs jobs of the given kinds. It runs none until [Jobs.Run] is called.
 func New(led *ledger.Ledger, logger *slog.Logger, kinds ...Kind) *Jobs {
 	j := &Jobs{ledger: led, logger: logger, wake: make(chan struct{}, 1)}
 	for _, k := range kinds {
@@ -81,7 +83,7 @@ func New(led *ledger.Ledger, logger *slog.Logger, kinds ...Kind) *Jobs {
 	return j
 }
 
-// Run runs due jobs until ctx is done. Then it waits for the running jobs, and cancels them after stopTimeout.
+// Run runs due jobs until ctx is done. Then it waits for the running jobs to finish, and cancels them after stopTimeout.
 func (j *Jobs) Run(ctx context.Context) {
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -150,7 +152,7 @@ func (j *Jobs) start(ctx, lasting context.Context, k *kind, owner string, most i
 	if most <= 0 {
 		return
 	}
-	began := time.Now() // read before the leases start, so that the local deadline is never too late
+	began := time.Now() // read before TakeJobs, so that the local deadline is not later than the end of the leases
 	taken, _ := j.ledger.TakeJobs(ctx, k.Name, owner, most)
 	for _, job := range taken {
 		k.last = owner
@@ -180,7 +182,7 @@ func (j *Jobs) again() {
 	}
 }
 
-// run runs a job once while its lease lasts, and records the outcome.
+// run runs a job once, and records the outcome. It renews the lease while the job runs.
 func (j *Jobs) run(ctx context.Context, k *kind, job ledger.Job, began time.Time) {
 	running, cancel := context.WithCancelCause(ctx)
 	var renewing sync.WaitGroup
@@ -195,13 +197,12 @@ func (j *Jobs) run(ctx context.Context, k *kind, job ledger.Job, began time.Time
 	if !errors.Is(err, ledger.ErrLeaseLost) {
 		err = j.finish(context.WithoutCancel(ctx), k, job, outcome, failed, stopped)
 	}
-	if err != nil { // a process leases the job again after this lease has expired
+	if err != nil { // the job runs again after this lease has expired
 		j.logger.WarnContext(ctx, "job outcome not recorded", "kind", job.Kind, "ref", job.Ref, "owner", job.Owner, "error", err)
 	}
 }
 
-// renew renews the lease of a job until ctx is done. It cancels the job if the lease is lost, or if it could not be renewed in
-// time.
+// renew renews the lease of a job until ctx is done. If the lease is lost, or can't be renewed in time, it cancels the job.
 func (j *Jobs) renew(ctx context.Context, job ledger.Job, until time.Time, cancel context.CancelCauseFunc) {
 	ticks := time.NewTicker(ledger.JobLease / 3)
 	defer ticks.Stop()
@@ -211,7 +212,7 @@ func (j *Jobs) renew(ctx context.Context, job ledger.Job, until time.Time, cance
 		case <-ctx.Done():
 			return
 		}
-		asked := time.Now() // read before the lease is renewed, for the same reason as in start
+		asked := time.Now() // read before RenewJob, so that the deadline is not later than the end of the lease
 		err := j.ledger.RenewJob(ctx, job)
 		if err == nil {
 			until = asked.Add(ledger.JobLease)

@@ -15,8 +15,8 @@ const (
 	expireStep        = 8       // maximum number of orders in one transaction; small, because the transaction locks their owners' budgets
 )
 
-// Prune returns the kind of the job that deletes old rows. If an order can no longer be resent, the job also counts its
-// reserved price as unconfirmed.
+// Prune returns the kind of the periodic job that deletes old rows. If an order can no longer be resent, the job also counts
+// the order's reserved price as unconfirmed.
 func Prune(led *ledger.Ledger) Kind {
 	return Kind{Name: "prune", Interval: pruneInterval, Slots: 1, MinRetry: pruneInterval, MaxRetry: pruneInterval, Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 		expired := expire(ctx, led)
@@ -26,7 +26,8 @@ func Prune(led *ledger.Ledger) Kind {
 	}}
 }
 
-// expire ends the reservations of orders that can no longer be resent, in steps of expireStep orders.
+// expire calls [ledger.Ledger.Expire] until no order is left that can no longer be resent, with at most expireStep orders in
+// each call.
 func expire(ctx context.Context, led *ledger.Ledger) (err error) {
 	for moved := expireStep; moved == expireStep && err == nil; {
 		moved, err = led.Expire(ctx, expireStep)
@@ -34,7 +35,7 @@ func expire(ctx context.Context, led *ledger.Ledger) (err error) {
 	return err
 }
 
-// Retention returns the kind of the job that erases the content of orders after the retention time of their team.
+// Retention returns the kind of the periodic job that erases the content of orders after their team's retention time.
 func Retention(led *ledger.Ledger) Kind {
 	return Kind{Name: "retention", Interval: retentionInterval, Slots: 1, MinRetry: pruneInterval, MaxRetry: pruneInterval, Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 		_, err := led.Retain(ctx)
