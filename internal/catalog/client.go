@@ -24,7 +24,7 @@ type Config struct {
 	// Transport sends the requests. The Pattern field of each request contains the route. Transport must not resend a POST. Nil
 	// means [NewTransportPools] with [NewTransport].
 	Transport http.RoundTripper
-	// AttemptTimeout is the timeout of one attempt. It includes the JSON body of the response, but not the content of a result
+	// AttemptTimeout is the timeout of one attempt. It covers the JSON body of the response, but not the content of a result
 	// file. Zero means 15 s.
 	AttemptTimeout time.Duration
 	// ContentHosts contains the hosts to which the catalog may redirect requests for results, in addition to its own host.

@@ -54,7 +54,7 @@ func (t Tenant) MarshalText() ([]byte, error) { return []byte(t.Fingerprint()), 
 
 // tenantKey is the random key of the hashes in tenants. Without this key, a tenant can't be computed from an API key.
 var tenantKey = func() (key [32]byte) {
-	_, _ = rand.Read(key[:]) // documented never to fail
+	_, _ = rand.Read(key[:]) // documented never to return an error
 	return key
 }()
 

@@ -69,7 +69,7 @@ func (e *errorBody) readJSON(v JSON) {
 	e.own = e.code != "" || e.message != ""
 }
 
-// readRecord reads the code and the message from an object. Later calls override the results of earlier calls.
+// readRecord reads the code and the message of an error from an object. Later calls override the results of earlier calls.
 func (e *errorBody) readRecord(r *Record) {
 	if code, _, ok := find(r, errorCodeNames, codeWord); ok {
 		e.code = e.redactor.clean(code)

@@ -40,7 +40,8 @@ const (
 	// Unknown means that the catalog may have accepted this attempt or an earlier one.
 	Unknown
 	// Answered means that the catalog returned the generation or rejected this attempt. An earlier attempt may still have been
-	// accepted, because some implementations check the balance, the model or the inputs before the idempotency key.
+	// accepted, because some implementations of the catalog check the balance, the model or the inputs before the idempotency
+	// key.
 	Answered
 )
 
@@ -105,7 +106,7 @@ func hadNoConnection(e *Error) bool {
 	return ok && (op.Op == "dial" || op.Op == "proxyconnect")
 }
 
-// orderBody returns the body of a quote or an order. It contains the inputs verbatim.
+// orderBody returns the request body for a quote or an order. It contains the inputs verbatim.
 func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
 	if err := checkID(op, "model_id", modelID); err != nil {
 		return nil, err

@@ -102,7 +102,7 @@ func (p *pool) forgetUnused() {
 	}
 	maps.DeleteFunc(p.keys, func(_ [sha256.Size]byte, t *keyTransport) bool {
 		if t.inFlight == 0 {
-			go t.CloseIdleConnections() // without the lock
+			go t.CloseIdleConnections() // closed without holding the lock
 		}
 		return t.inFlight == 0
 	})

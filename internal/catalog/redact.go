@@ -20,7 +20,7 @@ const maxText = 1 << 10
 // keyLike matches text that looks like an API key.
 var keyLike = regexp.MustCompile(`(?i)[a-z0-9_%-]*_live_[a-z0-9_.~+/=%-]+|\bbearer\s+[^\s"'<>,;]+`)
 
-// redactor redacts the API key of a call in the response. A nil redactor redacts nothing.
+// redactor redacts the API key of a call in the catalog's response. A nil redactor redacts nothing.
 type redactor struct {
 	key     string
 	spell   sync.Once

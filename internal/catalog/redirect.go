@@ -76,7 +76,7 @@ func (e *elsewhere) get(ctx context.Context, authorization string, r *request, t
 			return resp, nil
 		}
 		next, more := e.of(r, to, resp)
-		_ = resp.Body.Close() // its content is not needed
+		_ = resp.Body.Close() // the body of the redirect is not needed
 		if !more {
 			return nil, &Error{Kind: KindUnavailable, Op: opContent, Status: resp.StatusCode, Message: "host of the result rejected the request", RetryAfter: ParseRetryAfter(resp.Header.Get("Retry-After"), time.Now())}
 		}

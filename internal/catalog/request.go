@@ -82,7 +82,7 @@ func (b timelyBody) Read(p []byte) (int, error) {
 // requester sends requests to one catalog. It retries requests that are safe to repeat.
 type requester struct {
 	base *url.URL
-	// transport must not follow redirects, as [http.Client] does. A redirect could send the API key to another port of the
+	// Unlike an [http.Client], transport must not follow redirects. A redirect could send the API key to another port of the
 	// host, or from https to http.
 	transport  http.RoundTripper
 	timeout    time.Duration // timeout of an attempt, including its JSON body

@@ -34,7 +34,7 @@ var (
 	modelIDNames      = names("id", "modelId", "slug", "model", "key", "name")
 )
 
-// Members of a generation.
+// Names of the members of a generation's record.
 var (
 	statusNames       = names("status", "state")
 	modelOfNames      = names("modelId", "model", "modelSlug")
@@ -81,7 +81,7 @@ var (
 	centUnits       = names("cent", "cents", "eurocent", "eurocents", "ct")
 )
 
-// Members of a model.
+// Names of the members of a model's record.
 var (
 	modelNameNames   = names("displayName", "name", "title", "label")
 	descriptionNames = names("description", "summary", "help", "helpText", "hint", "about")
@@ -98,7 +98,7 @@ var outputKinds = map[string]OutputKind{
 	"3d": OutputFile, "mesh": OutputFile, "pdf": OutputFile, "document": OutputFile, "binary": OutputFile, "media": OutputFile,
 }
 
-// Members of an input field.
+// Names of the members of an input field's description.
 var (
 	fieldNameNames    = names("key", "name", "field", "id", "param", "parameter")
 	fieldLabelNames   = names("displayName", "label", "title", "name", "caption")
@@ -172,7 +172,7 @@ var codes = map[string]Kind{
 // a message, it means that an order with the key may exist, although the message may only echo a prompt.
 const aboutKey = "idempoten"
 
-// modelCodes contains the codes that show that a 404 concerns the model, and not the path.
+// modelCodes contains the error codes that show that a 404 concerns the model, and not the path.
 var modelCodes = names("modelNotFound", "unknownModel", "noSuchModel", "invalidModel", "modelUnknown", "modelUnavailable")
 
 // contentCodes maps an error code of a content response to its kind. It contains only the codes that are more specific than the
