@@ -53,7 +53,7 @@ type StoredCopy struct {
 	Time              time.Time
 }
 
-// selectContents is the start of a query for rows that scanContent scans. Callers append a condition.
+// selectContents begins a query whose rows scanContent can scan. Callers append a condition.
 const selectContents = `SELECT generation_id, owner, state, COALESCE((SELECT problem FROM jobs WHERE kind = '` + CopyJob + `' AND ref = generation_id), problem), object, size_bytes, sha256, content_type, etag, copied_time,
 	COALESCE((SELECT record FROM orders WHERE generation_id = contents.generation_id AND namespace <> api_key), '') FROM contents WHERE `
 
@@ -154,7 +154,7 @@ func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (ha
 		if has = rows > 0; err != nil || !has {
 			return err
 		}
-		// The new fence ends the lease of an attempt in progress, so that the attempt can't complete this request.
+		// Incrementing the fence ends the lease of an attempt in progress, so that the attempt can't complete this request.
 		if _, err := tx.exec(addCopies+`generation_id = $1 ON CONFLICT (kind, ref) DO UPDATE SET begin_time = {now}, run_time = {now}, fence = jobs.fence + 1, attempts = 0, problem = '' WHERE jobs.attempts > 0`, generation); err != nil {
 			return err
 		}
@@ -164,8 +164,8 @@ func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (ha
 	return has && err == nil, err
 }
 
-// addCopies and addDeletions are the starts of statements that write jobs of the kinds [CopyJob] and [DeleteJob]. Callers
-// append a condition on the table contents.
+// addCopies and addDeletions begin statements that write jobs of the kinds [CopyJob] and [DeleteJob]. Callers append a
+// condition on the table contents.
 var (
 	addCopies = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + CopyJob + `', generation_id, owner, '', {now}, {now} FROM contents WHERE `
 	// A process may still be copying the result, so the deletion waits until that process's lease has ended.

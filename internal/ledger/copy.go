@@ -31,12 +31,12 @@ func Copy(ctx context.Context, from, to string, by By, done func(table string, r
 	if err != nil {
 		return copied, named("FROM", err)
 	}
-	defer func() { _ = source.Close() }() // the seal is already committed
+	defer func() { _ = source.Close() }() // an error does not matter, because the seal is already committed
 	target, err := openTarget(ctx, to)
 	if err != nil {
 		return copied, named("TO", err)
 	}
-	defer func() { _ = target.Close() }() // the copy is already committed
+	defer func() { _ = target.Close() }() // an error does not matter, because the copy is already committed
 	part := "FROM"
 	err = source.once(ctx, source.writes, source.dialect.still, func(old *transaction) error {
 		if err := old.keepOut(); err != nil {

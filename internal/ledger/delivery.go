@@ -64,7 +64,7 @@ func (t *transaction) giveUp(owner string, d delivery) error {
 type EventFilter struct {
 	// Owner is the owner of the events. Empty means all owners.
 	Owner string
-	// Since is the earliest time of an event.
+	// Since selects events that were written at or after this time.
 	Since time.Time
 	// GivenUp selects only abandoned events.
 	GivenUp bool

@@ -68,7 +68,7 @@ type Event struct {
 	Problem string
 }
 
-// selectEvents is the start of a query for rows that scanEvent scans. Callers append a condition.
+// selectEvents begins a query whose rows scanEvent can scan. Callers append a condition.
 const selectEvents = `SELECT id, owner, type, subject, percent, data, event_time, state, COALESCE((SELECT attempts FROM jobs WHERE kind = '` + DeliverJob + `' AND ref = e.id), attempts),
 	COALESCE((SELECT problem FROM jobs WHERE kind = '` + DeliverJob + `' AND ref = e.id), problem) FROM events AS e WHERE `
 
@@ -175,7 +175,7 @@ func (t *transaction) tellBudget(owner string, b Budget, notified int64) error {
 	return nil
 }
 
-// addDeliveries is the start of a statement that writes delivery jobs. Callers append a condition on events, and then inLine.
+// addDeliveries begins a statement that writes delivery jobs. Callers append a condition on events, and then inLine.
 const (
 	addDeliveries = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + DeliverJob + `', id, owner, subject, {now}, {now} FROM events WHERE `
 	inLine        = ` ORDER BY subject, position`

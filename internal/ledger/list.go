@@ -25,7 +25,7 @@ type Filter struct {
 	Existing, Deleted bool
 	// Labels are the labels that an order must have.
 	Labels map[string]string
-	// Since is the earliest time of an order. Zero means no limit.
+	// Since selects orders that were written at or after this time. Zero means no limit.
 	Since time.Time
 	// AnyState selects orders in any state, including rejected orders and orders with an unknown outcome. If neither AnyState
 	// nor one of the next five fields is set, only placed orders are selected.

@@ -30,7 +30,7 @@ func (l *Ledger) UnresolvedOwners(ctx context.Context) ([]string, error) {
 }
 
 // ResendUntil returns the end of an order's resend window or its expire time, whichever is earlier, and reports whether the
-// order may be resent. It may not be resent if it has an outcome, is on hold, has expired, or was sent under an API key other
+// order may be resent. It may not be resent if it has an outcome, is on hold, has expired, or was sent with another API key
 // than apiKey. If apiKey is empty, the API key does not matter.
 func (l *Ledger) ResendUntil(o Order, apiKey string) (until time.Time, again bool) {
 	again = o.State == lifecycle.Open && !o.Expired && !o.Held && (apiKey == "" || o.APIKey == apiKey)

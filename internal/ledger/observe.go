@@ -55,7 +55,7 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 		if err != nil {
 			return err
 		}
-		for _, o := range all { // only orders under forwarded API keys can share a generation
+		for _, o := range all { // only orders with forwarded API keys can share a generation
 			one := seen[o.Generation]
 			if one.APIKey != "" && one.APIKey != o.Owner {
 				continue
@@ -125,8 +125,8 @@ type Due struct {
 const doubtFor = 30 * 24 * time.Hour
 
 // Due returns at most the given number of generations that are due for a check, least recently observed first. A generation is
-// due if it was not observed for the quiet time, or for a day if its order is older than a day. Due omits newly placed
-// generations and generations under forwarded API keys.
+// due if it was not observed for the time quiet. If its order is older than a day, it is due only once a day. Due omits newly
+// placed generations and generations with forwarded API keys.
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
 	return ask(ctx, l, func(row scanner, one *Due) error {
 		return row.Scan(&one.Generation, &one.Owner, &one.Last)

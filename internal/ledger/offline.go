@@ -133,7 +133,7 @@ func Migrate(ctx context.Context, url string, by By) (version int64, applied []s
 	if err != nil {
 		return 0, nil, err
 	}
-	defer func() { _ = l.Close() }() // all changes are committed
+	defer func() { _ = l.Close() }() // an error does not matter, because all changes are committed
 	before, err := schemaVersion(ctx, l.dialect, l.reads)
 	if err == nil {
 		applied, err = l.migrate(ctx)
@@ -169,7 +169,7 @@ func Backup(ctx context.Context, url, file string, differs func(Difference)) (lo
 	if err != nil {
 		return looked, fmt.Errorf("create backup directory: %w; make sure that this user can write there", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // the finished backup has a name outside this directory
+	defer func() { _ = os.RemoveAll(dir) }() // removes only temporary files, because the finished backup is outside this directory
 	part := filepath.Join(dir, "ledger.db")
 	if err := vacuumInto(ctx, at, part); err != nil {
 		return looked, err
@@ -198,7 +198,7 @@ func vacuumInto(ctx context.Context, at location, part string) error {
 	if err != nil {
 		return unusable(err)
 	}
-	defer func() { _ = db.Close() }()                                        // the connection only reads
+	defer func() { _ = db.Close() }()                                        // an error does not matter, because the connection only reads
 	if _, err := db.ExecContext(ctx, `PRAGMA query_only(OFF)`); err != nil { // query_only would prevent writing the new file
 		return unusable(err)
 	}

@@ -59,7 +59,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	l.statements, l.commits = newOperation(at.system, "statements"), newOperation(at.system, "commit")
 	l.available.logger = cmp.Or(config.Logger, slog.New(slog.DiscardHandler))
 	if err := l.open(ctx, at, config); err != nil {
-		_ = l.Close() // the first error is more specific
+		_ = l.Close() // the first error is more specific than an error from Close
 		return nil, withSetting(ctx, err)
 	}
 	return l, nil

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// keptTime is the minimum age of an order with an outcome that may be deleted. A durable ledger deletes only rejected orders.
+// keptTime is the time for which every order with an outcome is kept. After this time, a ledger in memory may delete it. A
+// durable ledger deletes only rejected orders.
 const keptTime = 24 * time.Hour
 
 // Queries for the orders to delete. Each query selects at most $2 orders, starting with orders from time $1.

@@ -36,8 +36,8 @@ type Request struct {
 	Total Limits
 	// LabelLimits are the spending limits of the order's label values, by the name of the label.
 	LabelLimits map[string]Limits
-	// Agreed is called at the end of the transaction that writes the order. It checks that the caller, the model and the limits
-	// are unchanged. An error aborts the transaction. It may be nil.
+	// Agreed is called at the end of the transaction that writes the order. It returns an error if the caller, the model or the
+	// limits have changed. The error aborts the transaction. Agreed may be nil.
 	Agreed func() error
 }
 
@@ -45,7 +45,7 @@ type Request struct {
 type Order struct {
 	lifecycle.Order
 
-	// ID is the order's ID in the ledger. The recovery and operators use it.
+	// ID identifies the order in the ledger. The background recovery and operators use it.
 	ID string
 	// These fields are copied from the [Request].
 	Namespace, Owner, Caller, IdempotencyKey, UpstreamKey, APIKey, ModelID, Inputs, Digest, InputsDigest string

@@ -79,7 +79,7 @@ func (l *Ledger) once(ctx context.Context, p *pool, options *sql.TxOptions, do f
 	if err := do(t); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil { // no commit was sent yet
+	if err := ctx.Err(); err != nil { // the result is certain, because no commit was sent
 		return err
 	}
 	err = l.commits.measure(ctx, func(context.Context) error { return tx.Commit() })
@@ -196,7 +196,7 @@ func (t *transaction) query(each func(scanner) error, text string, args ...any) 
 		if err != nil {
 			return err
 		}
-		defer func() { _ = rows.Close() }() // rows.Err returns the error
+		defer func() { _ = rows.Close() }() // an error does not matter, because rows.Err returns it too
 		for rows.Next() {
 			if err := each(rows); err != nil {
 				return err

@@ -140,7 +140,8 @@ func (q UsageQuery) ofOrders(c *clauses, condition, time string, start, end int6
 	return `SELECT 0 AS d0, order_time AS start_time, owner, caller, model_id, ` + label + ` AS label, ` + counts + ` FROM orders WHERE ` + q.between(c, condition, time, start, end)
 }
 
-// between returns a condition that limits a time column, and the owner if the query has one.
+// between returns condition, extended by the limits of a time column: start (inclusive) and end (exclusive). If q has an owner,
+// the result also limits the owner.
 func (q UsageQuery) between(c *clauses, condition, time string, start, end int64) string {
 	condition = c.with(condition+" AND "+time+" >= %s AND "+time+" < %s", start, end)
 	if q.Owner != nil {
@@ -157,6 +158,6 @@ func date(number string) (string, error) {
 
 // dayNumber converts a date to a day number.
 func dayNumber(date string) string {
-	day, _ := time.Parse(time.DateOnly, date) // page tokens have valid dates
+	day, _ := time.Parse(time.DateOnly, date) // cannot fail, because page tokens contain valid dates
 	return fmt.Sprint(day.UnixMicro() / microsecondsOfDay)
 }

@@ -92,7 +92,7 @@ func Verify(ctx context.Context, url string, differs func(Difference)) (Verified
 	if err != nil {
 		return Verified{}, err
 	}
-	defer func() { _ = l.Close() }() // nothing was written
+	defer func() { _ = l.Close() }() // an error does not matter, because nothing was written
 	return l.Verify(ctx, differs)
 }
 
