@@ -182,7 +182,7 @@ func (r *Results) openCopy(ctx context.Context, row ledger.Content, offset int64
 	}
 	b.ReadCloser = body
 	if size != row.Size {
-		_ = b.Close() // nothing was read
+		_ = b.Close() // an error does not matter, because nothing was read
 		return nil, fmt.Errorf("%w: %d bytes instead of %d", errSize, size, row.Size)
 	}
 	return b, nil

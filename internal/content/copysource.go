@@ -42,14 +42,14 @@ func (r *Results) openDownload(ctx context.Context, row ledger.Content) (*downlo
 	}
 	found := &download{c, record}
 	if err := found.check(); err != nil {
-		_ = c.Body.Close() // the body is not needed
+		_ = c.Body.Close() // an error does not matter, because the body is not needed
 		return nil, err
 	}
 	return found, nil
 }
 
-// fileOf returns the description of the file in a generation's record, which the ledger has stored. It returns nil if the
-// record has no file.
+// fileOf returns the description of the file in a generation's record, which the ledger stores. It returns nil if the record
+// has no file.
 func fileOf(record string) *catalog.File {
 	known := struct{ File *catalog.File }{}
 	_ = json.Unmarshal([]byte(record), &known) // fails only for an erased record, which is empty
@@ -87,6 +87,6 @@ func (d *download) whole(size int64) error {
 
 // mediaType returns a media type without its parameters. It returns "" if the text is not a media type.
 func mediaType(text string) string {
-	media, _, _ := mime.ParseMediaType(text) // an invalid parameter does not matter
+	media, _, _ := mime.ParseMediaType(text) // an invalid parameter does not matter, because parameters are dropped
 	return media
 }

@@ -64,7 +64,7 @@ func (r *Results) verifyOne(ctx context.Context, c ledger.Content, bytes bool) (
 	if err != nil {
 		return "", err
 	}
-	defer func() { _ = body.Close() }() // the body was read completely
+	defer func() { _ = body.Close() }() // an error does not matter, because the body was read completely
 	digest := sha256.New()
 	if _, err := io.Copy(digest, body); err != nil {
 		return "", err
