@@ -99,7 +99,7 @@ type FeedReader struct {
 	feed  *Feed
 	owner *string // owner of the events; nil means all owners
 
-	// Ready has a value when [FeedReader.Next] may return events. Its capacity is 1.
+	// Ready has a value if [FeedReader.Next] may return events. Its capacity is 1.
 	Ready chan struct{}
 
 	waiting []ledger.FeedEvent

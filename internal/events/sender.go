@@ -25,7 +25,7 @@ const (
 	sendTimeout     = 10 * time.Second // timeout of one attempt to deliver an event
 	maxDeliveries   = 1024             // maximum number of concurrent deliveries in a process; each receiver can use at most maxInFlight of them
 	abandonInterval = time.Minute
-	maxAnswerBytes  = 64 << 10 // maximum size of a response header, and of the part of a body that is read to reuse the connection
+	maxAnswerBytes  = 64 << 10 // maximum number of bytes in a response header, and of bytes that are read from a body so that the connection can be reused
 
 	// The delay before a retry is the age of the delivery job divided by retryShare. It is at least minRetry and at most
 	// maxRetry.
