@@ -20,8 +20,8 @@ type Team struct {
 	// URL is the address of the team's receiver, or empty if it has no receiver. SecretFile is the file with the signing
 	// secrets.
 	URL, SecretFile string
-	// Limits are the budgets of the team. Thresholds are percentages of a budget. The team is notified when it reaches one of
-	// them. They are in ascending order. Nil means [ledger.DefaultThresholds].
+	// Limits are the budgets of the team. Thresholds are the percentages of a budget at which the team is notified, in
+	// ascending order. If Thresholds is nil, [ledger.DefaultThresholds] are used.
 	Limits     ledger.Limits
 	Thresholds []int64
 	// Retention is the time after which the content of the team's orders is erased. Zero means never.

@@ -16,7 +16,7 @@ const (
 )
 
 // Feed passes new events from the ledger to its readers, including events that other processes wrote. One query serves all
-// readers that have received every earlier event. A reader that is behind queries the ledger itself.
+// readers that are up to date. A reader that is behind queries the ledger itself.
 type Feed struct {
 	ledger *ledger.Ledger
 	logger *slog.Logger
@@ -103,7 +103,7 @@ type FeedReader struct {
 	Ready chan struct{}
 
 	waiting []ledger.FeedEvent
-	behind  bool // whether the reader must query the ledger, because waiting lacks some of the next events
+	behind  bool // whether the reader must query the ledger, because some of the next events are not in waiting
 }
 
 // Reader returns a reader of an owner's events, or of all events if owner is nil. The caller must close it.
@@ -134,7 +134,7 @@ func (r *FeedReader) Next(ctx context.Context, position int64) (next []ledger.Fe
 	if !behind {
 		return next, true, nil
 	}
-	next, err = r.feed.ledger.Feed(ctx, r.owner, position, feedPage) // the result includes the events that were in waiting
+	next, err = r.feed.ledger.Feed(ctx, r.owner, position, feedPage) // the result also contains the events that were in r.waiting
 	if isCurrent = err == nil && len(next) < feedPage; !isCurrent {
 		r.feed.mu.Lock()
 		defer r.feed.mu.Unlock()

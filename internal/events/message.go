@@ -66,7 +66,7 @@ func ParseSecrets(contents ...[]byte) (all Secrets, err error) {
 	return all, nil
 }
 
-// Sign returns the Standard Webhooks signatures of a document, one for each secret.
+// Sign returns the Standard Webhooks signatures of a document, one for each secret, separated by spaces.
 func (s Secrets) Sign(id string, at time.Time, body []byte) string {
 	signatures := make([]string, len(s))
 	for n, secret := range s {
