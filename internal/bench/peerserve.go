@@ -52,7 +52,7 @@ func runPeer(args []string) error {
 		return err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 256, 256 // by default, only 2 idle connections would be kept for the next calls
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 256, 256 // the default keeps only 2 idle connections for the next calls
 	facade := &peer{
 		polling: ctx, pollers: map[pollerKey]*poller{}, every: *every,
 		catalog: &peerCatalog{base: *upstream, client: &http.Client{Transport: otelhttp.NewTransport(transport)}},

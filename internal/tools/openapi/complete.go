@@ -160,9 +160,9 @@ func openStruct(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
 	}
 }
 
-// alwaysThere reports whether a member of a response is never absent. The server writes all fields without presence, even if they
-// are 0 or empty. Of the other fields, the record in a response or an update is always set, and so is the time in each stream
-// message.
+// alwaysThere reports whether a response always contains the field. The server always writes fields without presence, even if
+// they are 0 or empty. Of the other fields, it always sets the record in a response or an update, and the time in each message
+// of a stream.
 func alwaysThere(field protoreflect.FieldDescriptor) bool {
 	if !field.HasPresence() {
 		return true
