@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	maxUnrecorded = 10_000         // maximum number of idle generations that a tenant keeps only because the ledger lacks their states
-	maxKept       = 10_000         // number of generations above which a tenant polls new orders of this process only while they are watched
+	maxUnrecorded = 10_000         // maximum number of idle generations that a tenant keeps in memory because their latest states are not in the ledger yet
+	maxKept       = 10_000         // if a tenant has more generations than this, it polls new orders only while they are watched
 	keepTime      = 24 * time.Hour // maximum age of an order that is polled without a watcher
 )
 
-// agenda is the schedule of polls with one credential: the generations, the list, and the health of the catalog. The mutex
-// guards all fields below it, and all types that refer to an agenda.
+// agenda schedules the polls with one credential. It contains the generations, the state of the catalog's list, and the health
+// of the catalog. mu guards all fields below it, and every object that has a pointer to the agenda.
 type agenda struct {
 	cfg     *Config
 	history *history.Durations
@@ -26,7 +26,7 @@ type agenda struct {
 
 	mu          sync.Mutex
 	generations map[string]*generation
-	order       []*generation // the generations in order of arrival, so that runs are reproducible
+	order       []*generation // generations in the order in which they were added; unlike the map, it has a reproducible order
 	pruneAt     time.Time     // time of the next removal of idle generations
 
 	queue  queue
@@ -38,21 +38,22 @@ type agenda struct {
 }
 
 func newAgenda(cfg *Config, durations *history.Durations, cred catalog.Credential, now time.Time) *agenda {
-	cred.Owner = "" // a poll is not for a single owner
+	cred.Owner = "" // a poll serves the watchers of all owners
 	return &agenda{
 		cfg: cfg, history: durations, cred: cred, generations: map[string]*generation{}, pruneAt: now, queue: newQueue(now),
 		health: health{least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
 	}
 }
 
-// stream is the receiving side of a watch. The mutex of its agenda guards it.
+// stream notifies the goroutines that deliver a watch's events, and stores the reason for an early end. The mutex of its agenda
+// guards it.
 type stream struct {
 	notify func()   // called when an event can be delivered
 	trace  TraceRef // trace of the watch
-	err    error    // reason why the watch ended before its goal was reached
+	err    error    // reason why the watch was ended before it reached its goal; nil if it was not
 }
 
-// fail ends the stream with err. Changes that are already marked are still delivered.
+// fail ends the stream with err. Changes that were marked before this call are still delivered.
 func (s *stream) fail(err error) {
 	if s.err == nil {
 		s.err = err
@@ -72,7 +73,7 @@ func (a *agenda) ensure(id string, now time.Time) *generation {
 	return e
 }
 
-// markIdle records that a generation has no watchers from now on.
+// markIdle records that a generation has had no watchers since now.
 func (a *agenda) markIdle(e *generation, now time.Time) {
 	e.idleSince = now
 	a.pollAt(e, e.polling.due)
@@ -80,8 +81,8 @@ func (a *agenda) markIdle(e *generation, now time.Time) {
 	a.queue.wakeBy(a.pruneAt)
 }
 
-// prune removes the generations that have been idle for long enough, and returns the time of the next removal. It runs at most
-// once a second, because it visits all generations.
+// prune removes the generations that no longer need to be kept, and returns the time of the next removal. It runs at most once
+// a second, because it visits all generations.
 func (a *agenda) prune(now time.Time) time.Time {
 	if now.Before(a.pruneAt) {
 		return a.pruneAt
@@ -114,8 +115,8 @@ func (a *agenda) prune(now time.Time) time.Time {
 	return a.pruneAt
 }
 
-// keeps reports whether a generation is polled even without a watcher, because this process placed its order. So its states,
-// charge and events are recorded soon after they occur. These polls stop when the charge is final, or after keepTime.
+// keeps reports whether a generation is polled even without a watcher because this process placed its order. These polls ensure
+// that its states, charge and events are recorded soon after they occur. They stop when the charge is final, or after keepTime.
 func (a *agenda) keeps(e *generation, now time.Time) bool {
 	return e.kept && now.Sub(e.created) < keepTime && !e.reached(Settled, now, a.cfg.RefundWindow)
 }
@@ -133,7 +134,7 @@ func (a *agenda) wanted(e *generation, now time.Time) bool {
 	return false
 }
 
-// countListed returns the number of listed generations that a watcher waits for.
+// countListed returns the number of generations that are in the catalog's list and that a watcher or an order waits for.
 func (a *agenda) countListed(now time.Time) (n int) {
 	for _, e := range a.order {
 		if !e.listing.seenAt.IsZero() && a.wanted(e, now) {
@@ -143,7 +144,7 @@ func (a *agenda) countListed(now time.Time) (n int) {
 	return n
 }
 
-// served returns the generations that a sweep would poll now, but at most the given number of them.
+// served returns the generations that a sweep would poll now. It returns at most the given number of them.
 func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	if !a.list.usable(now) {
 		return nil
@@ -159,9 +160,9 @@ func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	return served
 }
 
-// nextSweep returns the time when the next sweep is due. It depends on the poll density, in polls per second, of each
-// generation that the sweep polls. A generation that was never read has no density. everything means that a watch of everything
-// is open. Such a watch also needs sweeps to find generations that were ordered without this process.
+// nextSweep returns the time when the next sweep is due. The time depends on the poll density, in polls per second, of each
+// generation that the sweep polls. Generations that have not been read yet are ignored. everything reports whether a watch of
+// everything is open. Such a watch also needs sweeps to find generations that were ordered without this process.
 func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 	var squares float64
 	for _, e := range a.served(len(a.order), now) {
@@ -188,8 +189,8 @@ func (a *agenda) pollAt(e *generation, due time.Time) {
 	a.queue.wakeBy(due)
 }
 
-// readSingly schedules an individual read of a generation that was missing from a list. Sweeps do not poll the generation for
-// listPause.
+// readSingly schedules an individual read of a generation that the catalog's list did not contain. Sweeps do not poll this
+// generation for listPause.
 func (a *agenda) readSingly(e *generation, now time.Time) {
 	e.listing.readSinglyUntil = now.Add(listPause)
 	a.pollAt(e, earliest(e.polling.due, now))
@@ -232,10 +233,10 @@ func (a *agenda) nextPoll(e *generation) time.Time {
 	return earliest(e.polling.due, a.list.sweepAt)
 }
 
-// limiter returns the limiter of the API key, which grants the permits for all requests.
+// limiter returns the limiter that grants the permits for all requests with the tenant's API key.
 func (a *agenda) limiter() *limiter.Limiter { return a.cfg.Upstream.Limiter(a.cred.Tenant) }
 
-// opens returns the time when another poll may start. It depends on the limiter and on the pause after failed polls.
+// opens returns the earliest time at which another poll may start. It considers the limiter and the pause after failed polls.
 func (a *agenda) opens(now time.Time) time.Time {
 	n, next := a.limiter().Polls()
 	if n > 0 {
@@ -244,8 +245,8 @@ func (a *agenda) opens(now time.Time) time.Time {
 	return latest(a.health.pausedUntil, next)
 }
 
-// paused returns the end of the latest pause of polling. Polls pause if the catalog requests it, is unavailable, or rejects the
-// API key.
+// paused returns the time until which polling is paused, which may be in the past. Polling pauses if the catalog requests it,
+// is unavailable, or rejects the API key.
 func (a *agenda) paused() time.Time {
 	until, _ := a.limiter().Pause()
 	return latest(a.health.pausedUntil, until)
@@ -266,7 +267,7 @@ func (a *agenda) condition() Condition {
 }
 
 // stale reports whether a state must be read again before it is delivered, because it was last observed too long ago. A settled
-// state can no longer change, so it is not stale. A deletion that only a 404 shows may be stale.
+// state can no longer change, so it is not stale. A deletion that was only inferred from a 404 can be stale.
 func (a *agenda) stale(e *generation, now time.Time) bool {
 	over := e.reached(Settled, now, a.cfg.RefundWindow) && !e.isPresumedDeleted()
 	return !over && now.Sub(e.state.ObserveTime) >= a.cfg.MinInterval
@@ -289,7 +290,7 @@ func (a *agenda) heartbeat(e *generation, now time.Time) *Heartbeat {
 
 func (a *agenda) newHeartbeat(observed time.Time) *Heartbeat {
 	beat := &Heartbeat{ObserveTime: observed, Condition: a.condition(), Failures: a.health.failures, LastError: a.health.lastErr}
-	if beat.Condition == ConditionHealthy { // a call may have shown that the catalog is healthy again
+	if beat.Condition == ConditionHealthy { // a pause may have ended before a poll succeeded, so the last failures may be outdated
 		beat.Failures, beat.LastError = 0, ""
 	}
 	return beat

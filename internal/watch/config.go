@@ -16,7 +16,7 @@ import (
 type Config struct {
 	Upstream     Upstream       // required
 	MinInterval  time.Duration  // minimum interval between two polls of a generation; zero means 1 s
-	MaxInterval  time.Duration  // maximum interval; zero means 10 s or MinInterval, whichever is longer
+	MaxInterval  time.Duration  // maximum interval between two polls of a generation; zero means 10 s or MinInterval, whichever is longer
 	Rate         float64        // maximum polls per second for each credential, over all replicas; zero means 5
 	RefundWindow time.Duration  // time after a failure during which a refund may follow; zero means 10 min
 	Seed         uint64         // seed of the jitter; zero means a random seed

@@ -11,17 +11,17 @@ import (
 	"time"
 )
 
-// handoff is the time for which a delivery may block before another worker continues with the queue. Go's scheduler does the
-// same with a processor whose thread blocks. If several deliveries block in a row, this time is halved with each of them, down
+// handoff is the time for which a delivery may block before another worker continues with the queue. Go's scheduler treats a
+// processor whose thread blocks in the same way. If several deliveries block in succession, each of them halves this time, down
 // to leastHandoff. So even many blocked deliveries delay the others only briefly.
 const (
 	handoff      = 5 * time.Millisecond
 	leastHandoff = handoff / 32
 )
 
-// dispatcher runs the deliveries of ready watches sequentially, because waking a goroutine for each watcher costs more. A
-// worker is replaced if it made no progress between two inspections, so a blocked delivery delays the others for at most two
-// handoffs.
+// dispatcher runs the deliveries of ready watches one after the other on a worker, because waking a goroutine for each watcher
+// would cost more. If the worker makes no progress between two inspections, another worker replaces it. So a blocked delivery
+// delays the others for at most two handoffs.
 type dispatcher struct {
 	mu         sync.Mutex
 	queue      []*delivery   // ready deliveries
@@ -33,12 +33,12 @@ type dispatcher struct {
 // worker is a goroutine of a dispatcher. Another worker replaces it when a delivery blocks it.
 type worker struct {
 	serving  *delivery    // current delivery; guarded by the dispatcher's mutex
-	progress atomic.Int64 // number of completed deliveries and turns
+	progress atomic.Int64 // number of sent events and completed turns; it does not change while a delivery blocks
 	seen     int64        // progress at the last inspection
 	timer    *time.Timer  // fires at the next inspection
 }
 
-// enqueue adds a delivery to the queue. A delivery that is running is queued again after its turn. The caller must hold mu.
+// enqueue adds a delivery to the queue. If the delivery is running, it is queued again after its turn. The caller must hold mu.
 func (d *dispatcher) enqueue(one *delivery) {
 	if one.running || one.queued || one.ended {
 		one.requeue = one.running
@@ -111,8 +111,8 @@ func (d *dispatcher) inspect(w *worker) {
 	d.releaseEnded()
 }
 
-// releaseEnded releases the ended deliveries when the queue is empty. Removing a watcher takes time, so a final state reaches
-// all watchers before the first of them is removed. The caller must hold mu.
+// releaseEnded releases the ended deliveries if the queue is empty. Removing watchers takes time, so a final state is first
+// delivered to all watchers, and only then are they removed. The caller must hold mu.
 func (d *dispatcher) releaseEnded() {
 	if d.worker != nil {
 		return
@@ -139,9 +139,9 @@ type delivery struct {
 	timer      *time.Timer // starts the next turn, unless a change starts it earlier
 	stallTimer *time.Timer // ends the watch if a delivery blocks for too long
 	queued     bool
-	running    bool // its turn is running
-	requeue    bool // it became ready during its turn
-	ended      bool // no further event is delivered
+	running    bool // one of its turns is running
+	requeue    bool // ready was called during the turn
+	ended      bool // no further events are delivered
 	released   bool // done is closed
 	err        error
 	panicValue any // value of a panic in deliver, or nil
@@ -170,8 +170,8 @@ func (d *delivery) ready() {
 	d.dispatcher.enqueue(d)
 }
 
-// run delivers pending events of the watch, up to the limit of a turn. It stops earlier if the watch has ended. It also stops
-// if another worker has replaced this one, because a replaced worker is not inspected.
+// run delivers up to maxEventsPerTurn pending events of the watch. It returns earlier if the watch has ended or if another
+// worker has replaced w, because a replaced worker is no longer inspected.
 func (d *delivery) run(w *worker) {
 	defer d.recover()
 	for range maxEventsPerTurn {
@@ -274,8 +274,8 @@ func (d *delivery) cancel(err error) {
 	}
 }
 
-// limitStall ends the watch if the current, blocked delivery takes longer than [Request.Stall]. The blocked call to deliver
-// returns when the caller's request ends. The caller must hold the dispatcher's mutex.
+// limitStall ends the watch if the delivery that blocks w takes longer than [Request.Stall]. The blocked call to deliver itself
+// returns only when the caller's request ends. The caller of limitStall must hold the dispatcher's mutex.
 func (d *delivery) limitStall(w *worker) {
 	progress := w.progress.Load()
 	if d.stallTimer != nil {

@@ -24,7 +24,7 @@ const (
 type pollResult struct {
 	Outcome
 	found   TraceRef
-	changed []*generation // generations to record and to publish
+	changed []*generation // generations whose new states must be recorded and published
 }
 
 // generation is the latest state of a generation in the catalog, and the schedule of its polls. The mutex of its agenda guards
@@ -35,13 +35,13 @@ type generation struct {
 
 	state         catalog.Generation // latest state; zero if no state is known
 	etag          string             // etag of the record as received, before fillIn
-	status        lifecycle.Status   // latest ledger status; deleted and unrecognized states do not change it
+	status        lifecycle.Status   // most advanced status so far; deleted and unrecognized states do not change it
 	missing       bool               // the catalog has never returned it
 	deleted       bool               // a call to Easel deleted it; no response restores it
-	ordered       bool               // an order for it exists, even if this process has not seen a state
-	absence       lifecycle.Absence  // evidence from reads that did not find the generation
-	fresh         bool               // the state was read while the generation was watched, and may be delivered
-	sharedUpdates [2]*Update         // latest state as a later update (0) and as an initial update (1); each is nil until it is needed
+	ordered       bool               // an order exists for it, even if this process has never seen its state
+	absence       lifecycle.Absence  // tracks the reads that did not find the generation
+	fresh         bool               // the state is recent enough to be delivered; otherwise it must be read first
+	sharedUpdates [2]*Update         // cached updates with the latest state: at 0 for a change, at 1 for the start of a watch; each is nil until it is needed
 
 	modelID   string        // model of the order, if this process placed it
 	created   time.Time     // time when this process placed the order
@@ -50,7 +50,7 @@ type generation struct {
 	ended     time.Time     // time when this process first saw it in a terminal state
 	observed  bool          // this process saw a state before the terminal one
 	learned   bool          // its duration was added to the history
-	dropped   catalog.State // last dropped state that was logged; a state is dropped if it may not follow the current state
+	dropped   catalog.State // last dropped state that was logged; a state is dropped if it is not allowed to follow the current state
 	orderRef  TraceRef      // trace of the call that placed its order; nil if another process placed it
 	foundBy   TraceRef      // trace of the poll or call that found the latest state
 
@@ -74,13 +74,13 @@ type polling struct {
 // notQueued is the queueIndex of a generation that is not in the queue.
 const notQueued = -1
 
-// listing is a generation's state in the catalog's list.
+// listing is the information about a generation from the catalog's list.
 type listing struct {
-	seenAt          time.Time           // time of the last list that contained it, or time when this process placed its order; zero before both
+	seenAt          time.Time           // time when a list last contained it, or when this process placed its order, whichever is later; zero if neither has happened
 	etag            string              // etag of its last record in the list
 	state           catalog.State       // state in that record; zero if unknown
-	hint            *catalog.Generation // its record in the list, until a read confirms it
-	readSinglyUntil time.Time           // until this time it is read individually, because a list lacked it
+	hint            *catalog.Generation // record from the list that no read has confirmed yet, or nil
+	readSinglyUntil time.Time           // until this time, it is read individually and not by sweeps
 }
 
 func newGeneration(id string, now time.Time, seed uint64) *generation {
@@ -94,7 +94,7 @@ func (e *generation) version() catalog.Version {
 	return catalog.Version{Generation: e.state, Etag: e.etag}
 }
 
-// isBehind reports whether the state in the ledger is later than this state.
+// isBehind reports whether the ledger has recorded a later state than the state of e.
 func (e *generation) isBehind(recorded ledger.State) bool {
 	switch status := StatusOf(e.state.State); {
 	case e.state.State == catalog.StateDeleted:
@@ -106,8 +106,8 @@ func (e *generation) isBehind(recorded ledger.State) bool {
 	}
 }
 
-// sight adds the latest state to the unrecorded states, and the generation to result. A deletion that only a 404 shows is
-// recorded only if the absence is lasting.
+// sight queues the latest state for the ledger, and adds the generation to result. A deletion that was only inferred from a 404
+// is queued only if the absence is lasting.
 func (e *generation) sight(result *pollResult) {
 	if presumed := e.isPresumedDeleted(); !presumed || e.absence.Lasting {
 		e.recording.add(Sighting{e.version(), presumed})
@@ -177,9 +177,9 @@ func (e *generation) confirm(at time.Time) {
 	e.invalidate()
 }
 
-// knownOtherwise reports whether a new watcher already has a state whose etag differs from the etag of the list's record. The
-// only difference may be that the list has fewer details than the watcher's earlier read. So another read must decide whether
-// the state has changed.
+// knownOtherwise reports whether a new watcher already has an etag that differs from the etag of the list's record. The list's
+// record may only have fewer details than the read from which the watcher has its etag. So another read must decide whether the
+// state has changed.
 func (e *generation) knownOtherwise(listed string) bool {
 	return slices.ContainsFunc(e.subscribers, func(s subscriber) bool {
 		sub := &s.subscriptions[s.at]
@@ -187,8 +187,8 @@ func (e *generation) knownOtherwise(listed string) bool {
 	})
 }
 
-// setHint stores a record of the list until a read confirms it. It stores a copy, because a pointer would keep the complete
-// list in memory.
+// setHint stores a record of the list until a read confirms it. It stores a copy, because a pointer into the list would keep
+// the complete list in memory.
 func (e *generation) setHint(g catalog.Generation) { e.listing.hint = &g }
 
 // mayBecome reports whether the state next may follow the current state, by the rules of [lifecycle.Status.MayBecome]. Any
@@ -222,7 +222,7 @@ func (e *generation) fillIn(g catalog.Generation) catalog.Generation {
 	return g
 }
 
-// markDeleted records that the catalog does not have the generation.
+// markDeleted sets the state to deleted. If the generation was never seen and has no order, it also sets missing.
 func (e *generation) markDeleted(now time.Time) {
 	e.invalidate()
 	e.missing = e.missing || e.state.State == 0 && !e.ordered
@@ -240,17 +240,18 @@ func (e *generation) exists() bool {
 	return e.ordered || !e.listing.seenAt.IsZero() || e.state.State != 0 && !e.isPresumedDeleted()
 }
 
-// isPresumedDeleted reports whether only a 404 shows that the generation is deleted.
+// isPresumedDeleted reports whether the deletion was only inferred from a 404. It returns false if a call to Easel deleted the
+// generation.
 func (e *generation) isPresumedDeleted() bool {
 	return e.state.State == catalog.StateDeleted && !e.deleted
 }
 
-// notYetVisible reports whether the order is so recent that the catalog may not return it yet.
+// notYetVisible reports whether this process placed the order so recently that the catalog may not return the generation yet.
 func (e *generation) notYetVisible(now time.Time) bool {
 	return e.state.State != 0 && e.justCreated(now)
 }
 
-// justCreated reports whether the order is so recent that a 404 may mean "not visible yet".
+// justCreated reports whether this process placed the order so recently that a 404 may mean "not visible yet".
 func (e *generation) justCreated(now time.Time) bool {
 	return now.Sub(e.created) < lifecycle.VisibleAfter
 }
@@ -278,7 +279,7 @@ func (e *generation) settledAt(refundWindow time.Duration) time.Time {
 	return end.Add(refundWindow)
 }
 
-// startTime returns the best estimate of the start of the generation. It prefers the local clock.
+// startTime returns the best estimate of the time when the generation started, by the local clock if possible.
 func (e *generation) startTime() time.Time {
 	if !e.created.IsZero() {
 		return e.created
@@ -292,9 +293,9 @@ func (e *generation) startTime() time.Time {
 // waitingSince returns the time of the last response for the generation, or the time when it was first seen.
 func (e *generation) waitingSince() time.Time { return latest(e.state.ObserveTime, e.firstSeen) }
 
-// duration returns the duration of a succeeded generation, or 0 if it is unknown. It prefers the catalog's start and end times,
-// because both are from the same clock. Without them, it uses local times, but only if this process saw a state before the
-// terminal one.
+// duration returns the duration of a succeeded generation. It returns 0 if the duration is unknown or already in the history.
+// It prefers the catalog's start and end times, because both are from the same clock. Without them, it uses local times, but
+// only if this process saw a state before the terminal one.
 func (e *generation) duration(g catalog.Generation, before catalog.State) time.Duration {
 	switch {
 	case g.State != catalog.StateSucceeded || e.learned:
@@ -307,8 +308,8 @@ func (e *generation) duration(g catalog.Generation, before catalog.State) time.D
 	return 0
 }
 
-// fewestWaits returns the smallest number of generations that any watcher of this generation waits for. The smaller the number,
-// the more useful a poll is. A watcher of everything waits for all listed generations.
+// fewestWaits returns the smallest number of generations that one of this generation's watchers waits for. The smaller the
+// number, the more useful a poll is. A watcher of everything waits for all listed generations.
 func (e *generation) fewestWaits(listed int) int {
 	least := math.MaxInt
 	for _, c := range e.subscribers {

@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	outageFailures = 3                // number of consecutive failures that count as an outage; the catalog is then only probed
+	outageFailures = 3                // number of consecutive failed polls that count as an outage; during an outage, polls run one at a time
 	probeEvery     = time.Minute      // interval between polls while a shared API key is rejected
 	maxPause       = 30 * time.Second // maximum pause during an outage
 )
 
-// health is the condition of the catalog for one credential, derived from the results of polls. Pauses that the catalog
-// requests are tracked by the limiter.
+// health is the condition of the catalog for one credential, derived from the results of polls. The limiter tracks the pauses
+// that the catalog requests.
 type health struct {
 	least       time.Duration // minimum poll interval
 	pausedUntil time.Time     // no poll before this time, because the catalog is unavailable or rejects the API key
@@ -22,7 +22,7 @@ type health struct {
 
 	condition Condition
 	failures  int // number of consecutive failed polls, over all generations
-	pauses    int // number of consecutive pauses in an outage
+	pauses    int // number of pauses in the current outage
 	lastErr   string
 	answered  time.Time
 	read      time.Time // time of the last successful poll

@@ -30,12 +30,12 @@ type Hub struct {
 	watches      atomic.Int64  // number of open watches
 	orderWatches atomic.Int64  // number of open watches that have [Request.Orders]
 	replicas     atomic.Int64  // number of replicas that share the poll rate
-	began        chan struct{} // signals that the number of pollers has risen from zero; capacity 1
+	began        chan struct{} // signals that the number of pollers has risen from zero to one; capacity 1
 
 	mu      sync.Mutex
 	closed  bool
 	tenants map[catalog.Tenant]*tenant
-	ended   Stats // totals of the tenants that were removed
+	ended   Stats // sums over the tenants that were removed
 }
 
 // New returns a hub. It starts no goroutine and sends no request.
@@ -57,7 +57,7 @@ func New(cfg Config) (*Hub, error) {
 // seconds.
 func (h *Hub) Stats() Stats { return h.snapshot(false).Stats }
 
-// Snapshot returns the state of the hub. Unlike [Hub.Stats], it also lists credentials and generations.
+// Snapshot returns the state of the hub. Unlike [Hub.Stats], it also includes lists of the credentials and of the generations.
 func (h *Hub) Snapshot() Snapshot {
 	s := h.snapshot(true)
 	s.shorten()
@@ -116,9 +116,10 @@ func (h *Hub) Drain() {
 	}
 }
 
-// Watch delivers the latest state of each requested generation: first immediately, and then after each change. In between, it
-// delivers heartbeats. It returns nil when each generation has reached the goal. Calls to deliver are sequential, but they are
-// not on the caller's goroutine. Each call may block for at most [Request.Stall]. A blocked call does not delay other watches.
+// Watch delivers the latest state of each requested generation, first immediately and then after each change. Between these
+// updates, it delivers heartbeats. It returns nil when each generation has reached req.Goal. deliver is called sequentially,
+// but not on the goroutine that called Watch. Each call may block for at most [Request.Stall]. A blocked call does not delay
+// other watches.
 //
 // Watch returns an error only in these cases:
 //
@@ -143,7 +144,7 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 	}
 	t := h.find(req.Credential, true)
 	t.begin(w, req, time.Now())
-	if h.drained.Load() { // if Drain is called later, it ends this watch
+	if h.drained.Load() { // otherwise a later call to Drain ends this watch
 		w.fail(ErrDraining)
 	}
 	t.mu.Unlock()
@@ -156,7 +157,7 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 }
 
 // Peek returns the latest state of a watched generation. ok is false if the generation is not watched, if its state must be
-// read again first, or if only a 404 shows that it is deleted.
+// read again first, or if its deletion was only inferred from a 404.
 func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) {
 	h.with(cred, id, func(_ *tenant, e *generation) {
 		if e.fresh && len(e.subscribers) > 0 && !e.isPresumedDeleted() {
@@ -177,9 +178,9 @@ func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, 
 	return update, ok
 }
 
-// Observe applies a record that a call has read, so that watchers get it too. It returns the hub's state of the generation,
-// which is never older than the last state delivered to a watcher. lacking means that the ledger does not have the state yet.
-// Observe then records the state, which takes at most a second. ctx is used only for its trace.
+// Observe applies a record that a call has read from the catalog, so that watchers get it too. It returns the hub's state of
+// the generation, which is never older than the last state delivered to a watcher. If lacking is true, the ledger does not have
+// the state yet, and Observe records it. Recording takes at most a second. ctx is used only for its trace.
 func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version, lacking bool) Update {
 	update := Update{Version: read}
 	h.apply(ctx, cred, read.ID, lacking, func(t *tenant, e *generation, result *pollResult, now time.Time) {
@@ -205,7 +206,7 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 		e.modelID, e.created, e.orderRef = modelID, placed, result.found
 		e.kept = cred.IsShared() && len(t.generations) <= maxKept
 		e.recording.etag = ""
-		if g.State == catalog.StateQueued { // the ledger stores each new order as queued
+		if g.State == catalog.StateQueued { // the ledger already has this state, because it stores each new order as queued
 			e.recording.etag = answered.Etag
 		}
 		t.observe(e, answered, result, now)
@@ -225,12 +226,12 @@ func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 	h.apply(ctx, cred, id, true, (*tenant).deleted)
 }
 
-// HasWatches reports whether a watch is open.
+// HasWatches reports whether any watch is open.
 func (h *Hub) HasWatches() bool { return h.watches.Load() > 0 }
 
-// Ended handles the terminal states and deletions that were recently recorded in the ledger, by generation ID. If this process
-// has only an earlier state of a generation under a shared API key, it polls the generation immediately. The change is
-// delivered after that poll, because the ledger has neither the inputs nor the text of the result.
+// Ended processes terminal states and deletions that were recently recorded in the ledger. The keys of the map are generation
+// IDs. If this process has only an earlier state of a generation under a shared API key, it polls the generation immediately.
+// The change is delivered after that poll, because the ledger has neither the inputs nor the text of the result.
 func (h *Hub) Ended(ended map[string]ledger.State) {
 	for _, t := range h.all() {
 		if !t.cred.IsShared() {
@@ -246,11 +247,11 @@ func (h *Hub) Ended(ended map[string]ledger.State) {
 	}
 }
 
-// WatchesOrders reports whether any watch depends on [Hub.Placed].
+// WatchesOrders reports whether any open watch depends on calls to [Hub.Placed].
 func (h *Hub) WatchesOrders() bool { return h.orderWatches.Load() > 0 }
 
-// Placed passes new orders, by generation ID, to the watches of orders. Each watch subscribes to the orders that it covers.
-// Any process may have placed the orders. Passing an order again has no effect.
+// Placed passes new orders to the watches that have [Request.Orders]. The keys of the map are generation IDs. Each watch
+// subscribes to the orders that it covers. Any process may have placed the orders. Passing an order again has no effect.
 func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 	for _, t := range h.all() {
 		t.mu.Lock()
@@ -259,7 +260,7 @@ func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 	}
 }
 
-// PresumedDeleted records that Easel treats a generation as deleted because reads have not found it for long enough. It
+// PresumedDeleted records that Easel treats a generation as deleted because reads have returned 404 for long enough. It
 // delivers the deletion to the watchers. ctx is used only for its trace.
 func (h *Hub) PresumedDeleted(ctx context.Context, cred catalog.Credential, id string) {
 	h.apply(ctx, cred, id, false, func(t *tenant, e *generation, result *pollResult, now time.Time) {
@@ -269,8 +270,8 @@ func (h *Hub) PresumedDeleted(ctx context.Context, cred catalog.Credential, id s
 	})
 }
 
-// Called records err, the error of a call's request, if the catalog has requested a pause with it. During the pause,
-// heartbeats contain the error.
+// Called records an error if it shows that the catalog throttles requests or is unavailable. A call has received the error in
+// response to its own request. While requests pause, heartbeats contain the error.
 func (h *Hub) Called(cred catalog.Credential, err error) {
 	if outcome := catalog.ResultOf(err).Outcome; outcome != limiter.Throttled && outcome != limiter.Unavailable {
 		return

@@ -10,15 +10,15 @@ import (
 // sweepFrom is the smallest number of generations for which one list request is cheaper than individual reads.
 const sweepFrom = 3
 
-// listPause is the time for which sweeps do not replace reads after a list request failed, or after the list lacked requested
-// generations.
+// listPause is the time for which generations are read individually after sweeps failed or the list did not contain them. It is
+// also the maximum back-off of failed sweeps.
 const listPause = time.Minute
 
-// list tracks whether the catalog's list can replace individual reads, and the sweep in flight.
+// list tracks the sweeps of the catalog's list, and whether they can replace individual reads.
 type list struct {
 	unusableUntil time.Time       // sweeps do not replace reads before this time
-	retryAt       time.Time       // no sweep before this time, because one failed
-	failing       bool            // the last sweep failed, and no read has shown yet whether reads also fail
+	retryAt       time.Time       // no sweep before this time, because the last one failed
+	failing       bool            // the last sweep failed, and no individual read has been answered since
 	failures      int             // number of consecutive failed sweeps
 	poorSweeps    int             // number of consecutive sweeps that returned too few generations or that failed while reads succeeded
 	carried       map[string]bool // IDs in the last list; nil if no watch of everything is open
@@ -64,8 +64,8 @@ func (l *list) failed(err error, swept int, least time.Duration, jitter float64,
 	l.retryAt = now.Add(schedule.Jitter(schedule.Backoff(l.failures, least, listPause), jitter))
 }
 
-// readAnswered records a response to a read. If the last sweep failed, this response shows that only list requests fail or that
-// the catalog has recovered. The next sweep distinguishes the two cases.
+// readAnswered records a response to a read. If the last sweep failed, this response means either that only list requests fail,
+// or that the catalog has recovered. The next sweep distinguishes the two cases.
 func (l *list) readAnswered(now time.Time) {
 	if l.failing {
 		l.failing = false

@@ -11,10 +11,10 @@ type situation struct {
 	limit        int         // maximum number of requests
 	ready        []candidate // due generations
 	nextDue      time.Time   // earliest time when another generation is due; zero if there is no other
-	preferHinted bool        // the last read preferred generations with hints; reads alternate
-	listFailing  bool        // the last sweep failed, and no read has shown yet whether reads also fail
+	preferHinted bool        // the last read preferred generations that have an unconfirmed record from the list; only every second read prefers them
+	listFailing  bool        // the last sweep failed, and no individual read has been answered since
 
-	sweeps     bool          // sweeps are useful: a watch of everything is open, or a sweep polls enough generations
+	sweeps     bool          // sweeps are useful: a watch of everything is open, or a sweep polls at least sweepFrom generations
 	firstList  bool          // a watch of everything waits for its first list
 	sweeping   bool          // a sweep is in flight
 	sweptAt    time.Time     // time when the last sweep started
@@ -27,7 +27,7 @@ type situation struct {
 type candidate struct {
 	e       *generation
 	urgency float64 // priority of its read; see [poller.urgency]
-	hinted  bool    // the list shows a change that no read has confirmed
+	hinted  bool    // the list shows a change that no individual read has confirmed
 	swept   bool    // a sweep can replace its read
 	first   bool    // it has not been read since a watcher subscribed
 }
@@ -37,8 +37,8 @@ type plan struct {
 	sweep        bool
 	reads        []*generation
 	more         bool      // more requests are due than the limit allows
-	next         time.Time // time when the next sweep or another generation is due; zero if nothing is planned
-	preferHinted bool      // the last read preferred generations with hints
+	next         time.Time // time when the next sweep or the next read is due; zero if nothing is planned
+	preferHinted bool      // new value of situation.preferHinted
 }
 
 // plan chooses the next requests. It is a pure function.
@@ -64,7 +64,7 @@ func (s situation) plan() (p plan) {
 	return p
 }
 
-// singleReads returns the due generations to read individually, and sets p.next to the time of the next sweep.
+// singleReads returns the due generations that must be read individually, and sets p.next to the time of the next sweep.
 func (s *situation) singleReads(p *plan) (reads []candidate) {
 	var first []candidate
 	for _, c := range s.ready {
@@ -90,13 +90,13 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 		p.next = earliest(p.next, s.sweptAt.Add(s.least/2))
 	}
 	if p.next = latest(p.next, s.sweepAfter); s.sweeping {
-		p.next = time.Time{} // the response triggers a new plan
+		p.next = time.Time{} // the response to the sweep triggers a new plan
 	}
 	return reads
 }
 
 // mostUrgent removes and returns the generation to read next. Every second read prefers generations with hints. If all reads
-// preferred them, other generations would starve while the list contradicts the reads.
+// preferred them, then generations without hints would starve whenever the list contradicts the reads.
 func (s *situation) mostUrgent(reads []candidate) (*generation, []candidate) {
 	s.preferHinted = !s.preferHinted
 	best := 0

@@ -19,7 +19,7 @@ type poller struct {
 	hub          *Hub
 	tenant       *tenant
 	random       schedule.Source
-	preferHinted bool // the last read preferred generations with hints
+	preferHinted bool // the last read preferred generations that have an unconfirmed record from the list
 }
 
 // job is one request: for one generation, for the account, or for the list.
@@ -27,7 +27,7 @@ type job struct {
 	Poll
 	generations []*generation // generations that the job polls; they are kept until it ends
 	counted     []*watcher    // watchers whose traces are already in Open
-	since       time.Time     // the job may only use a list that was requested at this time or later
+	since       time.Time     // a list that was requested before this time is too old for the job
 }
 
 // run plans and sends polls until the tenant has no generations and no watchers, or the hub is closed. It does not wait for
@@ -55,8 +55,7 @@ func (p *poller) run() {
 }
 
 // plan returns the requests that are due now, and the time of the next plan. If the tenant has no generations and no watchers,
-// plan removes the tenant, and ended is true. During a pause for an unavailable catalog, the tenant is kept until the pause
-// ends.
+// plan removes the tenant, and ended is true. While polls pause after failures, the tenant is kept.
 func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, ended bool) {
 	t := p.tenant
 	t.mu.Lock()
@@ -77,8 +76,8 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, ended bool) {
 	return jobs, t.queue.planAt, false
 }
 
-// jobs returns the due requests that the limiter allows, and the time of the next plan. Zero means that the next plan follows
-// the next change or response.
+// jobs returns the due requests that the limiter allows, and the time of the next plan. If this time is zero, the next change
+// or response triggers the next plan.
 func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	t := p.tenant
 	s, refill := p.situation(now)
@@ -101,7 +100,7 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	return jobs, plan.next
 }
 
-// situation returns the input for the planner, and the time when the limiter allows more polls. Zero means that the next
+// situation returns the input for the planner, and the time when the limiter allows more polls. If this time is zero, the next
 // response allows more polls.
 func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	t := p.tenant
@@ -158,9 +157,9 @@ func (p *poller) limit() int {
 	return 1
 }
 
-// urgency returns the priority of a read. This is the time since the read was due, divided by the smallest number of
-// generations that a watcher waits for. So a watcher of one generation has the same weight as a watcher of a thousand. The
-// minimum interval is added to the time, so that a generation that has just become due also has a priority.
+// urgency returns the priority of a read. It is the time since the read was due, divided by the smallest number of generations
+// that one of the watchers waits for. So a watcher of one generation has the same weight as a watcher of a thousand. The
+// minimum interval is added to the time, so that the priority is not zero when the read has just become due.
 func (p *poller) urgency(e *generation, listed int, now time.Time) float64 {
 	overdue := now.Sub(e.polling.due) + p.hub.cfg.MinInterval
 	return overdue.Seconds() / float64(e.fewestWaits(listed))
@@ -190,7 +189,7 @@ func (p *poller) sweep(now time.Time) *job {
 	t.list.begun(now, p.random.Draw())
 	for _, e := range j.generations {
 		if !e.fresh {
-			j.since = now // a watcher waits for its current state
+			j.since = now // a watcher needs the current state, which an older list does not have
 		}
 		p.beginPoll(j, e)
 	}
@@ -222,7 +221,7 @@ func (p *poller) begins(j *job) bool {
 	return true
 }
 
-// account adds a generation to the description of a poll.
+// account adds a generation to the poll's description.
 func (j *job) account(e *generation) {
 	j.Generations++
 	j.Watches += len(e.subscribers)
@@ -317,7 +316,7 @@ func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult
 		t.merge(j.generations, list, result, now)
 		return
 	}
-	// Individual reads of the generations then show whether only the list fails.
+	// These retries are individual reads, which show whether only list requests fail.
 	p.failed(err, now)
 	t.list.failed(err, len(j.generations), t.cfg.MinInterval, p.random.Draw(), now)
 	t.beginWithoutList(now)
@@ -357,7 +356,7 @@ func (p *poller) failed(err error, now time.Time) {
 	}
 }
 
-// recordAgain tries again to record the unrecorded states of all generations, if a retry is due.
+// recordAgain starts another attempt to record all states that are not in the ledger yet, if a retry is due.
 func (p *poller) recordAgain(now time.Time) {
 	t := p.tenant
 	if t.recordAt.IsZero() || now.Before(t.recordAt) {

@@ -11,8 +11,8 @@ const (
 	attendTimeout  = 5 * time.Second // timeout of one renewal
 )
 
-// DivideRate divides the poll rate among the replicas that have pollers, until ctx is done. While this replica has pollers,
-// DivideRate renews its row in the ledger. While the ledger is unavailable, the last known number of replicas applies.
+// DivideRate runs until ctx is done. It divides the poll rate among the replicas that have pollers. While this replica has
+// pollers, DivideRate renews its row in the ledger. While the ledger is unavailable, the last known number of replicas applies.
 func (h *Hub) DivideRate(ctx context.Context) {
 	replica := rand.Text()
 	defer h.attend(context.WithoutCancel(ctx), replica, false)

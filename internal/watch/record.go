@@ -31,8 +31,8 @@ func (noRecorder) Record(_ context.Context, _ catalog.Credential, seen []Sightin
 const (
 	recordTimeout  = time.Second      // maximum time that subscribers wait for the ledger to record a state
 	retryTimeout   = 10 * time.Second // timeout of a later attempt, for which no subscriber waits
-	recordRetry    = time.Second      // delay before unrecorded states are recorded again; doubles
-	maxRecordRetry = 30 * time.Second // maximum of this delay
+	recordRetry    = time.Second      // initial delay before recording is retried; doubles after each failure
+	maxRecordRetry = 30 * time.Second // maximum delay before recording is retried
 )
 
 // finish records the new states from a response, and then notifies the subscribers. If the ledger does not respond within

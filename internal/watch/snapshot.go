@@ -8,15 +8,15 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// maxListed is the maximum number of credentials in a snapshot, and the maximum number of generations.
+// maxListed is the maximum length of each list in a snapshot: the credentials and the generations.
 const maxListed = 100
 
 // Snapshot is the state of the hub at one time, for the status page.
 type Snapshot struct {
 	Time        time.Time
 	Stats       Stats
-	Credentials []PolledCredential // at most 100 of Stats.Pollers, sorted by condition with failures first
-	Generations []PolledGeneration // at most 100 of Stats.Active, longest wait for a response first
+	Credentials []PolledCredential // at most 100 of the credentials that Stats.Pollers counts, worst condition first
+	Generations []PolledGeneration // at most 100 of the generations that Stats.Active counts, longest wait for a response first
 }
 
 // PolledCredential is a credential with a poller. Its JSON is part of a server's status.
@@ -107,7 +107,7 @@ func (s *Snapshot) count() {
 	}
 }
 
-// shorten sorts the lists by their importance to operators and truncates them.
+// shorten sorts both lists, with the entries that are most important to operators first, and truncates them.
 func (s *Snapshot) shorten() {
 	slices.SortStableFunc(s.Credentials, func(a, b PolledCredential) int {
 		return cmp.Or(cmp.Compare(b.Condition, a.Condition), cmp.Compare(b.Active, a.Active))

@@ -18,7 +18,7 @@ const forgetAfter = 5 * time.Minute
 type tenant struct {
 	*agenda
 
-	ended      bool       // it was removed from the hub, which creates another tenant when it needs one
+	ended      bool       // the tenant was removed from the hub, which creates another one when necessary
 	everything []*watcher // watchers of everything
 
 	inFlight    int // number of reads in flight
@@ -68,7 +68,7 @@ func (t *tenant) apply(e *generation, g catalog.Generation, etag string, result 
 	before := e.state
 	changed, regressed := e.advance(g, etag)
 	switch {
-	case regressed && g.State == catalog.StateRefunded: // watchers keep the succeeded state, but the ledger records the refund
+	case regressed && g.State == catalog.StateRefunded: // watchers keep the succeeded state, and only the ledger records the refund
 		e.recording.add(Sighting{catalog.Version{Generation: g, Etag: etag}, false})
 		result.changed = append(result.changed, e)
 	case regressed:
@@ -99,8 +99,8 @@ func (t *tenant) publish(e *generation) {
 	}
 }
 
-// detectionDelay returns the expected time between a change and its detection. If the schedule does not predict the change, it
-// assumes that every time since the last poll is equally likely.
+// detectionDelay returns the expected time between a change and its detection. If the schedule does not predict the change, the
+// change is assumed to be equally likely at any time since the last poll.
 func (t *tenant) detectionDelay(e *generation, before catalog.Generation) time.Duration {
 	ended := e.state.State == catalog.StateSucceeded || e.state.State == catalog.StateFailed
 	if before.State.Terminal() || !ended {
@@ -144,9 +144,9 @@ func (t *tenant) notFound(e *generation, err error, result *pollResult, now time
 	t.scheduleNext(e, now)
 }
 
-// lasts records that a read has not found a generation, and reports whether the generation is now treated as deleted. For this,
-// another read must have succeeded since the first 404. If no other read has succeeded after [lifecycle.AbsentFor], lasts
-// requests a read of the account.
+// lasts records that a read has returned 404, and reports whether the generation is now treated as deleted. This requires that
+// another read has succeeded since the first 404. If no other read has succeeded after [lifecycle.AbsentFor], lasts requests a
+// read of the account.
 func (t *tenant) lasts(e *generation, now time.Time) bool {
 	witnessed := t.health.read.After(e.absence.Since)
 	e.absence = e.absence.NotFound(now, witnessed)
@@ -157,7 +157,7 @@ func (t *tenant) lasts(e *generation, now time.Time) bool {
 }
 
 // notePresumedDeleted marks a generation as deleted because reads do not find it, and adds the deletion to result. lasting is
-// false if this process never knew the generation. The ledger does not record such a deletion.
+// false if the generation was never known to exist. The ledger does not record its deletion then.
 func (t *tenant) notePresumedDeleted(e *generation, result *pollResult, now time.Time, lasting bool) {
 	before := e.state
 	e.absence.Lasting = lasting
@@ -225,7 +225,7 @@ func (t *tenant) removeListed(e *generation, now time.Time) {
 	}
 }
 
-// endAll ends all streams under the credential with err.
+// endAll ends all watches of the tenant with err.
 func (t *tenant) endAll(err error) {
 	for _, w := range t.everything {
 		w.fail(err)
@@ -259,7 +259,8 @@ func (t *tenant) merge(swept []*generation, list *catalog.List, result *pollResu
 	t.list.rateSweep(found >= min(sweepFrom, len(swept)), now)
 }
 
-// noteCut logs that a list was too long to be read completely. For several consecutive incomplete lists, it logs this once.
+// noteCut logs a warning if a list was too long to be read completely. It logs only the first of several consecutive incomplete
+// lists.
 func (t *tenant) noteCut(cut bool) {
 	if cut && !t.list.cut {
 		t.cfg.Logger.Warn("catalog list incomplete; reading generations individually", "api_key", t.cred.Tenant.Fingerprint())
@@ -337,7 +338,7 @@ func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	}
 }
 
-// accountRead is the state of the account read, which distinguishes a missing generation from an unavailable catalog. The
+// accountRead tracks the read of the account. This read distinguishes a missing generation from an unavailable catalog. The
 // tenant's mutex guards it.
 type accountRead struct{ wanted, inFlight bool }
 

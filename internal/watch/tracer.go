@@ -7,8 +7,8 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// Tracer traces and measures the hub. Its methods are called concurrently, but never while a lock of the hub is held. So a slow
-// tracer delays only one request or one delivery.
+// Tracer records traces and metrics of the hub. Its methods are called concurrently, but never while a lock of the hub is held.
+// So a slow tracer delays only one request or one delivery.
 type Tracer interface {
 	// TraceRef returns a reference to the trace of ctx, for links in other spans. It returns nil if that trace is not recorded.
 	TraceRef(ctx context.Context) TraceRef
@@ -32,7 +32,7 @@ func (noTracer) PollBegins(ctx context.Context, _ Poll) (context.Context, TraceR
 
 func (noTracer) Delivery(context.Context, TraceRef, Event, TraceRef) func() { return nil }
 
-// TraceRef is a tracer's reference to a trace. The hub only passes it on.
+// TraceRef is a tracer's reference to a trace. The hub does not interpret it.
 type TraceRef any
 
 // Poll describes one request of a poller.
@@ -72,6 +72,6 @@ type Change struct {
 	Delay time.Duration
 }
 
-// maxRefs is the maximum number of trace references of one kind in a poll. Traces that are left out can be reached from the
-// referenced ones through one or two links.
+// maxRefs is the maximum number of trace references of one kind in a poll. Omitted traces can be reached from the referenced
+// ones through one or two links.
 const maxRefs = 16

@@ -17,7 +17,7 @@ type Sighting struct {
 
 // recording tracks which states of a generation the ledger has.
 type recording struct {
-	etag       string     // etag of the latest recorded state; empty if the next state must be recorded in any case
+	etag       string     // etag of the latest recorded state; empty if the next state must be recorded even if it is unchanged
 	unrecorded []Sighting // later states, oldest first
 }
 
@@ -38,8 +38,8 @@ func (r *recording) add(s Sighting) {
 	r.unrecorded[at] = s
 }
 
-// supersedes reports whether an older state need not be recorded because this state will be recorded. A terminal state is
-// always recorded, because it has its own event and charge. So a generation has only a few unrecorded states.
+// supersedes reports whether an older state need not be recorded if s is recorded. A terminal state is always recorded, because
+// it has its own event and charge. So a generation has only a few unrecorded states.
 func (s Sighting) supersedes(older Sighting) bool {
 	if s.State == catalog.StateDeleted || older.State == catalog.StateDeleted {
 		return s.State == older.State && s.NotFound == older.NotFound

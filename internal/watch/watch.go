@@ -6,8 +6,8 @@
 // intermediate states and does not delay other watchers, but it always gets the last state. A sweep is one request for the
 // catalog's list, which replaces single reads of many generations.
 //
-// Replicas share only the ledger. Package orders reads the ends and the new orders that another replica has recorded, and calls
-// [Hub.Ended] and [Hub.Placed]. Each replica finds all other states with its own polls.
+// Replicas share only the ledger. Package orders reads the new orders, terminal states and deletions that other replicas have
+// recorded, and calls [Hub.Placed] and [Hub.Ended]. Each replica finds all other states with its own polls.
 //
 //	hub         the API of the package
 //	snapshot    the state of the hub, for the status page
@@ -64,10 +64,10 @@ const (
 // Request describes a watch.
 type Request struct {
 	Credential catalog.Credential
-	IDs        []string      // without duplicates; empty means every generation that the catalog lists
+	IDs        []string      // IDs of the watched generations, without duplicates; empty means every generation that the catalog lists
 	Everything bool          // whether to also watch every generation that the catalog lists or that is in KnownEtags
 	Goal       Goal          // goal for each generation
-	Heartbeat  time.Duration // maximum time without an event; zero means 15 s
+	Heartbeat  time.Duration // time without an event after which a heartbeat is delivered; zero means 15 s
 	Until      time.Time     // time when the watch ends with ErrExpired; zero means never
 	Stall      time.Duration // maximum duration of one delivery; zero means 30 s
 
@@ -165,13 +165,13 @@ type Heartbeat struct {
 type Stats struct {
 	Pollers     int `json:"keys"`    // number of credentials with current or recent watches
 	Generations int `json:"-"`       // number of generations with current or recent watches
-	Active      int `json:"active"`  // number of generations that a watch or an unsettled order of this process waits for
+	Active      int `json:"active"`  // number of generations for which a watch or an unsettled order of this process waits
 	Watches     int `json:"watches"` // number of open watches, including calls to WaitGeneration
 
 	Conditions [ConditionCredentialRejected + 1]int `json:"-"`        // number of pollers by the condition of the catalog
 	Paused     int                                  `json:"-"`        // number of pollers whose polls are paused
 	Replicas   int                                  `json:"replicas"` // number of replicas that share the poll rate
-	Ready      float64                              `json:"-"`        // smallest number of polls that any poller may send immediately
+	Ready      float64                              `json:"-"`        // number of polls that may be sent immediately, for the poller with the fewest
 	Rate       float64                              `json:"-"`        // lowest poll rate of any poller, in polls per second
 	Stalest    time.Duration                        `json:"stalest"`  // longest time since the last response for an active generation
 

@@ -15,20 +15,20 @@ const (
 	defaultStall     = 30 * time.Second
 )
 
-// watcher is the set of subscriptions of one stream. There may be a hundred thousand watchers, so a watcher stores only the
+// watcher contains the subscriptions of one watch. There may be a hundred thousand watchers, so a watcher stores only the
 // fields of its request that it still needs. The mutex of its agenda guards it.
 type watcher struct {
 	stream
 	agenda *agenda
 
-	heartbeat   time.Duration // maximum time without an event
+	heartbeat   time.Duration // time without an event after which a heartbeat is delivered
 	heartbeatAt time.Time     // time of the next heartbeat if no event is delivered before then; only the running delivery uses it
 	stall       time.Duration // maximum duration of one delivery
 	until       time.Time     // end of the watch; zero means never
 
 	goal       Goal
 	orders     Orders // selects the watched orders; nil if there is no selection
-	everything bool   // the set of watched generations is not fixed
+	everything bool   // the watch also covers generations that are found later
 	named      bool   // its request has generation IDs, etags or orders, so a listed generation may already have a subscription
 
 	initialKnown bool // the initial set of generations is known: the first list has arrived
@@ -41,7 +41,7 @@ type watcher struct {
 	pending       int                           // number of initial generations whose first state is not delivered yet
 	known         map[string]string             // etags that the caller has, for generations that have no subscription yet
 	modelID       string                        // model of the watched generations; empty means any model
-	ordered       map[string]bool               // generations with an order, until they have a subscription
+	ordered       map[string]bool               // IDs of generations that have an order; nil after the initial subscriptions
 	offered       map[string]ledger.Attribution // orders in the last call to [Hub.Placed]; shared by all watchers
 	ifListed      []string                      // generations that are watched if the first list contains them; see [Request.Listed]
 }
@@ -52,8 +52,8 @@ type subscriber struct {
 	at int32
 }
 
-// waits returns the number of generations that a watcher waits for. listed is the number of listed generations, and is used for
-// a watcher of everything.
+// waits returns the number of generations that a watcher waits for. listed is the number of listed generations. It is used only
+// for a watcher of everything.
 func (w *watcher) waits(listed int) int {
 	if w.everything {
 		return max(listed, w.pending, 1)
@@ -64,7 +64,7 @@ func (w *watcher) waits(listed int) int {
 // subscription is a watcher's state for one generation. It is small because a watcher may have a thousand subscriptions.
 type subscription struct {
 	e             *generation // nil after the subscription was removed
-	deliveredEtag string      // etag of the last delivery, or of the state that the caller has
+	deliveredEtag string      // etag that was delivered last, or that the caller had at the start
 	subscriberAt  int32       // index in e.subscribers
 	flags         flags
 }
@@ -87,7 +87,7 @@ func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	}
 	w.heartbeatAt, w.initialKnown = time.Now().Add(w.heartbeat), !w.everything
 	if w.everything {
-		w.goal = Settled // it has no goal, but the polls continue until the charge is final
+		w.goal = Settled // such a watch has no goal, but each generation is polled until its charge is final
 	}
 	return w
 }
@@ -121,7 +121,7 @@ func (w *watcher) add(e *generation, now time.Time) {
 	e.ordered = e.ordered || w.ordered[e.id]
 	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))}
 	if !w.everything || !w.initialKnown {
-		sub.flags = pending // later generations are not part of the initial set
+		sub.flags = pending // generations that are added later are not part of the initial set
 		w.pending++
 	}
 	if etag := w.known[e.id]; etag != "" {
@@ -304,7 +304,7 @@ func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	switch {
 	case !e.fresh:
 		return nil
-	case w.modelID != "" && e.state.ModelID != "" && e.state.ModelID != w.modelID: // the model never changes
+	case w.modelID != "" && e.state.ModelID != "" && e.state.ModelID != w.modelID: // a generation's model never changes, so it will never match
 		w.remove(at, now)
 		return nil
 	}

@@ -41,9 +41,9 @@ const (
 	lateWeight  = 3.0
 
 	// Each known duration is spread over the ages around it, so that a hundred durations yield a smooth hazard. Half of its
-	// weight is spread over about the width of Silverman's rule. The other half is spread over three times that width, to cover
-	// the gaps between clusters of durations and the ages at both ends. A test checks the properties for which these numbers
-	// were chosen.
+	// weight is spread with about the width that Silverman's rule yields. The other half is spread with three times that width,
+	// to cover the gaps between clusters of durations and the ages at both ends. A test checks the properties for which these
+	// numbers were chosen.
 	bandwidth  = 0.7
 	leastWidth = 0.05
 	wideShare  = 0.5
@@ -179,7 +179,7 @@ func addKernel(ended *[ageCells + 1]float64, position, half, area float64) {
 	ended[ageCells] += area * (1 - done)
 }
 
-// triangle returns the part of the area of a triangle over [-1, 1] that lies left of z.
+// triangle returns the area under a triangle that lies left of z. The triangle has its base on [-1, 1] and a total area of 1.
 func triangle(z float64) float64 {
 	switch {
 	case z <= -1:
@@ -193,7 +193,7 @@ func triangle(z float64) float64 {
 }
 
 // spreadOf returns the width of the kernel by Silverman's rule (B. W. Silverman, "Density Estimation for Statistics and Data
-// Analysis", 1986). It uses the smaller of two measures of spread: the standard deviation and the interquartile range.
+// Analysis", 1986). It uses the smaller of two measures of spread: the standard deviation and the scaled interquartile range.
 func spreadOf(positions []float64) float64 {
 	sorted := slices.Sorted(slices.Values(positions))
 	n := len(sorted)
