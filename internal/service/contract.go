@@ -26,7 +26,8 @@ func Methods(visit func(protoreflect.MethodDescriptor)) {
 	}
 }
 
-// FullMethod returns the full gRPC name of a method, such as "/easel.v1.AccountService/GetAccount".
+// FullMethod returns the name of a method as gRPC sends it, such as
+// "/easel.v1.AccountService/GetAccount".
 func FullMethod(m protoreflect.MethodDescriptor) string {
 	return fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Limits for the parts of a response. Names and descriptions above a limit are shortened. Lists above a limit are
-// omitted.
+// Limits for the parts of a response. Names and descriptions that exceed a limit are truncated. Lists that exceed a
+// limit are omitted.
 const (
 	maxName    = 1 << 10  // maximum size of a name in bytes
 	maxProse   = 64 << 10 // maximum size of a description in bytes
@@ -171,8 +171,8 @@ var errorKinds = map[watch.Condition]catalog.Kind{
 	watch.ConditionCredentialRejected: catalog.KindCredentialRejected,
 }
 
-// lastError returns the error of the last poll. If the poll read another owner's generation and the caller may not see
-// the account, lastError returns only the kind of the error.
+// lastError returns the error of the last poll. If the poll was not for the watched generation and the caller may not
+// see the account, lastError returns only the kind of the error.
 func lastError(c *auth.Identity, h watch.Heartbeat) string {
 	kind, failing := errorKinds[h.Condition]
 	if h.LastError == "" || h.Own || c.SeesAccount {

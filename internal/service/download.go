@@ -26,7 +26,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // DownloadGeneration streams the bytes of a result.
 func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-	content, err := s.Content(stream.Context(), req) // not canceled by a drain: a download can continue until the drain timeout
+	content, err := s.Content(stream.Context(), req) // a drain does not cancel this context, because a download can continue until the drain timeout
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest,
 	})
 }
 
-// Content is the open result of a generation. It can be limited to a part of the result.
+// Content is the result of a generation, opened for reading. It can be limited to a part of the result.
 type Content struct {
 	Info *easelv1.ContentInfo
 	// Body reads the result from Offset. It returns io.EOF only after the last byte. It must be closed after use, but
@@ -48,8 +48,8 @@ type Content struct {
 	known func() error // returns an error if the caller is no longer authorized; may be nil
 }
 
-// Content opens the result of a generation. If the request has a wait_timeout and there is no copy of the result, it
-// first waits for the generation to finish. The result can be read until ctx is done.
+// Content opens the result of a generation. If the request has a wait_timeout and Easel has no copy of the result,
+// Content first waits for the generation to finish. The result can be read until ctx is done.
 func (s *Service) Content(ctx context.Context, req *easelv1.DownloadGenerationRequest) (*Content, error) {
 	id := req.GetGenerationId()
 	seen, err := s.see(ctx, id)
@@ -74,9 +74,9 @@ func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationReque
 	return &Content{Info: contentInfo(id, content), Body: content.Body, Offset: req.GetReadOffset(), Limit: req.GetReadLimit(), id: id, known: s.StillKnown(ctx)}, nil
 }
 
-// Copy passes the bytes to sink in chunks. The data of a chunk is valid until sink returns. The first chunk describes
-// the result. If the complete result was read, the last chunk contains the result's size. If the caller is no longer
-// authorized, Copy stops with an error.
+// Copy passes the bytes to sink in chunks. The data of a chunk is valid until sink returns. The first chunk also
+// contains Info. If the complete result was read, the last chunk also contains the result's size. If the caller is no
+// longer authorized, Copy stops with an error.
 func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 	body, buffer := io.Reader(c.Body), make([]byte, chunkSize)
 	if c.Limit > 0 {
@@ -113,8 +113,8 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 	}
 }
 
-// whole reports whether the bytes read so far, up to the position end, are the complete result. If the size of the
-// result is unknown, it may try to read another byte.
+// whole reports whether the bytes from Offset to end are the complete result. If the size of the result is unknown, it
+// may try to read another byte.
 func (c *Content) whole(end int64) bool {
 	switch {
 	case c.Offset > 0:
@@ -144,7 +144,7 @@ func (c *Content) summed(sink func(*easelv1.ContentChunk) error) func(*easelv1.C
 	digest := sha256.New()
 	return func(chunk *easelv1.ContentChunk) error {
 		chunk.Crc32C = crc32.Checksum(chunk.GetData(), castagnoli)
-		if c.Offset == 0 { // a download from a later offset has no summary
+		if c.Offset == 0 { // a download from a later offset has no summary, so it needs no digest
 			digest.Write(chunk.GetData())
 		}
 		if chunk.Summary != nil {
@@ -187,7 +187,7 @@ func notReady(err error) error {
 	return &later
 }
 
-// sources maps content sources to their contract values.
+// sources maps content sources to the values of the contract's enum.
 var sources = map[content.Source]easelv1.ContentSource{
 	content.FromCatalog: easelv1.ContentSource_CONTENT_SOURCE_CATALOG, content.FromCopy: easelv1.ContentSource_CONTENT_SOURCE_COPY,
 }
@@ -211,8 +211,8 @@ func quoted(etag string) string {
 	return `"` + etag + `"`
 }
 
-// extensions maps common media types of results to file extensions. The operating system's table is not used, because
-// file names must be the same on every machine.
+// extensions maps common media types of results to file extensions. The operating system's table of media types is not
+// used, because file names must be the same on every machine.
 var extensions = map[string]string{
 	"image/png": ".png", "image/jpeg": ".jpg", "image/webp": ".webp", "image/gif": ".gif",
 	"image/svg+xml": ".svg", "image/tiff": ".tiff", "image/avif": ".avif",

@@ -52,7 +52,7 @@ func (d EventData) Budget(b ledger.Budget) string {
 	return eventJSON(budgetMessages([]ledger.Budget{b})[0])
 }
 
-// hider returns a replacer that removes the catalog's address from strings.
+// hider returns a replacer that replaces the catalog's address in strings with hiddenCatalog.
 func (d EventData) hider() *strings.Replacer {
 	u, err := url.Parse(d.Catalog)
 	if err != nil || u.Host == "" {

@@ -22,7 +22,7 @@ type generations struct {
 	easelv1.UnimplementedGenerationServiceServer
 }
 
-// QuoteGeneration returns the price of inputs and whether the balance covers it.
+// QuoteGeneration returns the price of a generation with the given inputs, and whether the balance covers it.
 func (s *generations) QuoteGeneration(ctx context.Context, req *easelv1.QuoteGenerationRequest) (*easelv1.QuoteGenerationResponse, error) {
 	if !auth.Of(ctx).MayUse(req.GetModelId()) {
 		return nil, orders.ErrModelNotAllowed
@@ -83,8 +83,8 @@ func (s *generations) CreateGeneration(ctx context.Context, req *easelv1.CreateG
 	return &easelv1.CreateGenerationResponse{Generation: s.message(update, s.attributionOfOrder(ctx, receipt)), Replayed: receipt.Replayed}, nil
 }
 
-// attributionOfOrder returns the attribution of an order. The attribution comes from the receipt or, if the receipt has
-// none, from the ledger. It is empty if the ledger is unavailable.
+// attributionOfOrder returns the attribution of an order: its owner, caller, model and labels. The attribution comes
+// from the receipt or, if the receipt has none, from the ledger. It is empty if the ledger is unavailable.
 func (s *generations) attributionOfOrder(ctx context.Context, receipt orders.Receipt) ledger.Attribution {
 	if receipt.Attribution != nil {
 		return *receipt.Attribution
@@ -93,8 +93,8 @@ func (s *generations) attributionOfOrder(ctx context.Context, receipt orders.Rec
 	return own[receipt.Generation.ID]
 }
 
-// reportOrder reports a new order to the hub and returns the state of its generation. It does not report a replayed
-// order that is older than [lifecycle.VisibleAfter], because the hub may have a more recent state.
+// reportOrder reports a new order to the hub and returns the state of its generation. If the order is a replay and older
+// than [lifecycle.VisibleAfter], it is not reported, because the hub may have a more recent state.
 func (s *generations) reportOrder(ctx context.Context, req *easelv1.CreateGenerationRequest, receipt orders.Receipt) watch.Update {
 	if receipt.Replayed && time.Since(receipt.Placed) > lifecycle.VisibleAfter {
 		return watch.Update{Version: receipt.Generation.Version()}
@@ -112,8 +112,8 @@ func (s *generations) place(ctx context.Context, req *easelv1.CreateGenerationRe
 	})
 }
 
-// expireTime converts the expire time of an order. It returns the zero time only if the order has no expire time. A time
-// before 1970 becomes the first microsecond of 1970, which is also in the past.
+// expireTime converts the expire_time of a request. It returns the zero time only if the request has none. A time before
+// 1970 becomes the first microsecond of 1970, which is also in the past.
 func expireTime(sent *timestamppb.Timestamp) time.Time {
 	first := time.UnixMicro(1)
 	switch {
@@ -125,8 +125,8 @@ func expireTime(sent *timestamppb.Timestamp) time.Time {
 	return sent.AsTime()
 }
 
-// GetGeneration returns the state that a running watch has observed, if it is fresh enough. Otherwise it reads the
-// catalog.
+// GetGeneration returns the state that an open watch has observed, unless that state is older than the request allows.
+// Otherwise it reads the generation from the catalog.
 func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 	seen, err := s.see(ctx, req.GetGenerationId())
 	if err != nil {
@@ -144,8 +144,8 @@ func (s *generations) GetGeneration(ctx context.Context, req *easelv1.GetGenerat
 	return &easelv1.GetGenerationResponse{Generation: s.message(update, seen.Attribution)}, nil
 }
 
-// stale reports whether a state is older than the limit. Without a limit, no state is stale. If the limit is 0, every
-// state is stale.
+// stale reports whether a state was observed longer ago than limit. If limit is nil, no state is stale. If limit is 0,
+// every state is stale.
 func stale(u watch.Update, limit *durationpb.Duration) bool {
 	return limit != nil && (limit.AsDuration() == 0 || time.Since(u.ObserveTime) > limit.AsDuration())
 }
@@ -176,7 +176,7 @@ func (s *Service) fallback(ctx context.Context, id string, err error) (watch.Upd
 }
 
 // recorded records that the catalog did not find a generation, and returns the generation's state from the ledger. It
-// returns false if the ledger has no state, or if the generation now counts as deleted.
+// returns false if the ledger has no state of the generation, or if the generation now counts as deleted.
 func (s *Service) recorded(ctx context.Context, id string, err error) (catalog.Version, bool) {
 	return s.cfg.Orders.NotFound(ctx, auth.Of(ctx).APIKey, viewer(ctx), id, err)
 }
@@ -231,8 +231,8 @@ func (s *generations) deleteInCatalog(ctx context.Context, id string) error {
 	return nil
 }
 
-// finished returns an error if a generation is not finished or may still be refunded, because Easel could not see a
-// refund after the deletion. It reads the state from the catalog, not from a watch, because a deletion can't be undone.
+// finished returns an error if a generation is not finished or may still be refunded. Easel could not see a refund after
+// the deletion. The state is read from the catalog and not taken from a watch, because a deletion can't be undone.
 func (s *generations) finished(ctx context.Context, id string) error {
 	update, err := s.read(ctx, id, order{ordered: true})
 	if err != nil {
@@ -259,7 +259,7 @@ func LimitsOf(b auth.Budget) ledger.Limits {
 	return ledger.Limits{DailyCents: b.DailyCents, MonthlyCents: b.MonthlyCents}
 }
 
-// terms returns a function that looks up the current limits for an order in the callers file. The function returns an
+// terms returns a function that looks up, in the callers file, the current limits for an order. The function returns an
 // error if the caller was removed, or if the order lacks a label that the team requires.
 func (s *Service) terms(ctx context.Context, req *easelv1.CreateGenerationRequest) func() (orders.Terms, error) {
 	caller := auth.Of(ctx)
@@ -294,8 +294,8 @@ func missingLabels(required []string, labels map[string]string) error {
 	return InvalidRequest(missing...)
 }
 
-// labelLimits returns the budget limits that apply to an order's labels, by label name. It returns nil if there are no
-// such limits.
+// labelLimits returns the budget limits for the labels that an order has. The keys of the map are label names. The map
+// is nil if there are no such limits.
 func labelLimits(budgets map[string]auth.Budget, labels map[string]string) (limits map[string]ledger.Limits) {
 	for name, budget := range budgets {
 		if labels[name] == "" {

@@ -19,14 +19,14 @@ import (
 )
 
 const (
-	maxExact = 1 << 53 // limit up to which a double represents every integer
+	maxExact = 1 << 53 // every integer up to this limit can be represented as a double
 	maxDepth = 64      // maximum nesting depth of inputs
 
 	otherValues = 5_000 // maximum number of values in a request outside its inputs, such as the IDs and etags of a watch
 
 	// DefaultMaxInputs is the default maximum size of a request's inputs, in bytes.
 	DefaultMaxInputs = 1 << 20
-	// LargestMaxInputs is the highest maximum that an operator can set, in bytes.
+	// LargestMaxInputs is the largest size of a request's inputs that an operator can allow, in bytes.
 	LargestMaxInputs = 16 << 20
 
 	// MaxValues is the maximum number of values in a Struct of a request. Each value takes more than a hundred bytes of
@@ -40,7 +40,7 @@ var (
 	TooManyValues = fmt.Sprintf("has more than %d values; send them in inputs_json", MaxValues)
 )
 
-// CheckBody rejects a JSON request that has too many values. Call it before the request is decoded.
+// CheckBody rejects a JSON request body that has too many values. Call it before the body is decoded.
 func CheckBody(body []byte) error {
 	if values, _ := measure(body); values > MaxValues+otherValues {
 		return InvalidRequest(Violation{Field: "inputs", Description: TooManyValues})
@@ -67,8 +67,8 @@ func (s *generations) inputs(req interface {
 	return inputs, err
 }
 
-// inputsBytes returns the inputs of a request as the JSON that is sent to the catalog. Equal requests have equal bytes,
-// so that a repeated order is recognized.
+// inputsBytes returns the inputs of a request as the JSON that is sent to the catalog. Equal inputs always result in
+// equal bytes, so that a repeated order is recognized.
 func inputsBytes(inputs *structpb.Struct, text string) (json.RawMessage, error) {
 	if inputs != nil {
 		if valuesIn(inputs) > MaxValues {
@@ -137,8 +137,8 @@ func appendValue(dst []byte, v *structpb.Value, at *position, depth int) ([]byte
 	return nil, at.refuse("is a Value that has no kind")
 }
 
-// appendObject appends an object as JSON. It sorts the members by name, so that equal requests have equal bytes and
-// equal errors.
+// appendObject appends an object as JSON. It sorts the members by name, so that equal objects always result in equal
+// bytes and equal errors.
 func appendObject(dst []byte, s *structpb.Struct, at *position, depth int) (out []byte, err error) {
 	if depth > maxDepth {
 		return nil, InvalidRequest(Violation{Field: "inputs", Description: TooDeep})
@@ -197,8 +197,8 @@ func appendText(dst []byte, text string) ([]byte, error) {
 	return append(dst, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...), err
 }
 
-// checkInputsJSON returns an error unless text is a single JSON object that all parsers interpret alike. whole must
-// contain the same bytes as text, so that a large text is converted only once.
+// checkInputsJSON returns an error unless text is a single JSON object that all parsers interpret alike. whole contains
+// the same bytes as text. The caller passes both, so that a large text is converted only once.
 func checkInputsJSON(text string, whole []byte) error {
 	switch {
 	case !utf8.ValidString(text):

@@ -19,12 +19,12 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// resultsTimeout is the maximum time that ListGenerations waits for the catalog's list, from which it takes results and
-// inputs.
+// resultsTimeout is the maximum time that ListGenerations waits for the catalog's list. Results and inputs are only in
+// that list.
 const resultsTimeout = 5 * time.Second
 
-// ListGenerations lists the generations that have an order in the ledger. If the caller may see every generation, the
-// last pages list the generations in the catalog that have no order.
+// ListGenerations lists the generations that have an order in the ledger. If the caller may see every generation,
+// further pages then list the generations in the catalog that have no order.
 func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
 	filter, err := ledgerFilter(ctx, req.GetFilter())
 	if err != nil {
@@ -109,8 +109,8 @@ func chooses(filter *easelv1.GenerationFilter, g catalog.Generation) bool {
 		(len(filter.GetStates()) == 0 || slices.Contains(filter.GetStates(), states[g.State]))
 }
 
-// recordedStates maps the contract's states to the ledger's states. A generation whose state was never recorded counts
-// as queued.
+// recordedStates maps the contract's states to the ledger's statuses. A generation whose state was never recorded
+// counts as queued.
 var recordedStates = map[easelv1.State][]lifecycle.Status{
 	easelv1.State_STATE_QUEUED:       {lifecycle.Unseen, lifecycle.Queued},
 	easelv1.State_STATE_RUNNING:      {lifecycle.Running},
@@ -137,7 +137,7 @@ func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger
 	return f, nil
 }
 
-// withResults converts as many recorded generations to messages as fit into a response. It takes inputs and results
+// withResults converts recorded generations to messages, as many as fit into a response. It takes inputs and results
 // from the catalog's list. If that list has a later state, the state is recorded but not returned, because the filter
 // was applied to the recorded state.
 func (s *generations) withResults(ctx context.Context, recorded []orders.Listed, listed *catalog.List) (all []*easelv1.Generation) {
@@ -174,8 +174,8 @@ func (s *generations) listed(ctx context.Context, wanted int) *catalog.List {
 	return listed
 }
 
-// listKind returns the name of a list for its page tokens. The name depends on all filters, so that a token of another
-// list is invalid.
+// listKind returns the prefix that identifies a list in its page tokens. The prefix depends on the owner and on all
+// filters, so that a token from another list is invalid.
 func listKind(name string, owner *string, query proto.Message) string {
 	digest := sha256.New()
 	if owner != nil {
@@ -190,7 +190,7 @@ func writePosition(kind string, p ledger.Position) string {
 	return writeToken(kind, fmt.Sprintf("%d %s", p.Time.UnixMicro(), p.ID))
 }
 
-// readPosition returns the ledger position in a page token. The page starts after this position.
+// readPosition returns the ledger position in a page token. The next page starts after this position.
 func readPosition(kind, token string) (p ledger.Position, err error) {
 	if token == "" {
 		return p, nil

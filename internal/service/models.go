@@ -50,11 +50,11 @@ func (s *models) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*e
 
 // Limits for the copies of models, which are cached responses from the catalog. The contract documents the three ages.
 const (
-	copyFresh = time.Minute      // age below which a copy is returned without a read
-	copyGood  = 10 * time.Minute // age below which a copy is returned while a read runs in the background
-	copyKept  = 24 * time.Hour   // age below which a copy is returned if the catalog is unavailable
+	copyFresh = time.Minute      // a copy younger than this is returned without a read
+	copyGood  = 10 * time.Minute // a copy younger than this is returned immediately, while a read runs in the background
+	copyKept  = 24 * time.Hour   // a copy younger than this is returned if the catalog is unavailable
 	copyWait  = 5 * time.Second  // maximum wait for a read if there is a copy
-	copyPause = 10 * time.Second // minimum time from a failed read to the next read
+	copyPause = 10 * time.Second // minimum time between a failed read and the next read
 
 	copyCapacity   = 32 << 20         // maximum size of all copies in bytes; the oldest copies are removed first
 	modelReadLimit = 30 * time.Second // timeout of a read
@@ -82,7 +82,7 @@ type copyKey struct {
 // modelCopy is a cached response from the catalog.
 type modelCopy struct {
 	models    []encodedModel
-	read      time.Time // time of the read
+	read      time.Time // time when the models were read
 	notBefore time.Time // earliest time of the next read
 }
 
@@ -161,7 +161,8 @@ func (c *modelCache) pause(k copyKey, pause time.Duration) {
 	}
 }
 
-// shortWait returns a context that limits the wait for the catalog, so that there is time to respond with a copy.
+// shortWait returns a context for waiting for the catalog. The context ends early enough to respond with a copy before
+// the caller's deadline.
 func shortWait(ctx context.Context) (context.Context, context.CancelFunc) {
 	wait := copyWait
 	if deadline, ok := ctx.Deadline(); ok {
@@ -184,7 +185,7 @@ func (c *modelCache) read(ctx context.Context, cred catalog.Credential, k copyKe
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), modelReadLimit)
 	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)() //nolint:contextcheck // it only cancels the read
+	defer context.AfterFunc(c.ctx, cancel)() //nolint:contextcheck // c.ctx is only used to cancel the read
 	models, err := c.fetch(ctx, cred, k.id)
 	return c.store(k, models, err)
 }

@@ -12,7 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// viewer returns the owner whose generations a call may see. Nil means all owners.
+// viewer returns the owner whose generations a call may see. It returns nil if the call may see the generations of all
+// owners.
 func viewer(ctx context.Context) *string {
 	if auth.Of(ctx).SeesAll() {
 		return nil
@@ -33,14 +34,14 @@ type order struct {
 	ordered bool // whether an order exists; also true if the ledger is unavailable
 }
 
-// exists reports whether there may be an order whose generation is not recorded as deleted.
+// exists reports whether an order may exist whose generation has not been recorded as deleted.
 func (o order) exists() bool { return o.ordered && !o.Deleted }
 
-// lacks reports whether a version of the generation may be missing from the ledger.
+// lacks reports whether the ledger may not have recorded version v of the generation yet.
 func (o order) lacks(v catalog.Version) bool { return o.ordered && o.Recorded != v.Etag }
 
-// see returns the order of a generation that the call may see. If only the ledger separates owners, see returns an
-// error for another owner's generation. It returns the same error for a generation without an order.
+// see returns the order of a generation. If the ledger must hide other owners' generations from the call, see returns
+// the same error for another owner's generation as for a generation without an order.
 func (s *Service) see(ctx context.Context, id string) (order, error) {
 	owner := viewer(ctx)
 	own, err := s.cfg.Orders.Owned(ctx, owner, id)
@@ -56,7 +57,7 @@ func (s *Service) see(ctx context.Context, id string) (order, error) {
 }
 
 // mayDelete returns an error if the caller may not delete a generation. An operator may delete every generation. With
-// forwarded API keys, the catalog decides whether a caller may.
+// forwarded API keys, mayDelete returns nil, because the catalog decides.
 func (s *Service) mayDelete(ctx context.Context, id string) error {
 	owner := orderer(ctx)
 	if auth.Of(ctx).Operator || !hides(ctx, owner) {
@@ -117,7 +118,7 @@ func (s *Service) attribution(ctx context.Context, id string) (ledger.Attributio
 	if !auth.Of(ctx).SharesAPIKey() {
 		owner = orderer(ctx)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout) // other watches share the result
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout) // not canceled with this call, because other watches share the result
 	defer cancel()
 	own, err := s.cfg.Orders.Owned(ctx, owner, id)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// updateResponse returns the message that sends an update to one watcher. update is the encoded part that the messages
-// to all watchers share. It is set as unknown fields, which are sent unchanged.
+// updateResponse returns the message that sends an update to one watcher. update is the encoded part that is the same
+// for all watchers. It is stored in the message's unknown fields, which are sent unchanged.
 func updateResponse(update []byte, sent time.Time) *easelv1.WatchGenerationResponse {
 	message := &easelv1.WatchGenerationResponse{EmitTime: timestamppb.New(sent)}
 	message.ProtoReflect().SetUnknown(update)
@@ -41,8 +41,8 @@ type encodings struct {
 	askedAt time.Time          // start of the last query
 }
 
-// attribution returns the attribution of the update's generation. It queries the ledger through ask, at most once per
-// attributionTTL.
+// attribution returns the attribution of the update's generation. It calls ask, which queries the ledger. Each result
+// is reused for attributionTTL.
 func (e *encodings) attribution(ask func() (ledger.Attribution, error)) (ledger.Attribution, error) {
 	e.mu.Lock()
 	whose, askedAt := e.whose, e.askedAt
@@ -68,7 +68,7 @@ type encoding struct {
 	update []byte
 }
 
-// of returns the encoding of an update with an attribution, or nil if the encoding fails.
+// of returns the encoding of an update that has the given attribution. It returns nil if the encoding fails.
 func (e *encodings) of(u *watch.Update, whose ledger.Attribution) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -29,7 +29,7 @@ var codesOf = map[easelv1.ErrorReason]codes.Code{
 	easelv1.ErrorReason_CREDENTIAL_MISSING:           codes.Unauthenticated,
 	easelv1.ErrorReason_CREDENTIAL_MALFORMED:         codes.Unauthenticated,
 	easelv1.ErrorReason_CALLER_UNKNOWN:               codes.Unauthenticated,
-	easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED: codes.Unauthenticated, // INTERNAL for the shared API key; see sharedKeyRejected
+	easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED: codes.Unauthenticated, // becomes INTERNAL if the shared API key is rejected; see sharedKeyRejected
 	easelv1.ErrorReason_UPSTREAM_FORBIDDEN:           codes.PermissionDenied,
 	easelv1.ErrorReason_MODEL_NOT_ALLOWED:            codes.PermissionDenied,
 
@@ -102,8 +102,8 @@ func Fail(reason easelv1.ErrorReason, text string, details ...protoadapt.Message
 	return NewStatus(reason, text, nil, details...).Err()
 }
 
-// NewStatus returns a status that is small enough for gRPC trailers. The reason determines the code. metadata is the
-// metadata of ErrorInfo and may be nil.
+// NewStatus returns a status that is small enough for gRPC trailers. The reason determines the gRPC code. metadata is
+// added to the ErrorInfo and may be nil.
 func NewStatus(reason easelv1.ErrorReason, text string, metadata map[string]string, details ...protoadapt.MessageV1) *status.Status {
 	return newStatus(codesOf[reason], reason, text, metadata, details...)
 }
@@ -167,7 +167,7 @@ func Reason(st *status.Status) easelv1.ErrorReason {
 	return easelv1.ErrorReason(easelv1.ErrorReason_value[Detail[*errdetails.ErrorInfo](st).GetReason()])
 }
 
-// Detail returns the detail of type M of a status, or nil.
+// Detail returns the first detail of a status that has type M, or nil.
 func Detail[M proto.Message](st *status.Status) (found M) {
 	for _, any := range st.Details() {
 		if m, ok := any.(M); ok {
@@ -181,7 +181,8 @@ func Detail[M proto.Message](st *status.Status) (found M) {
 const metadataOrderOutcome = "order_outcome"
 
 // OrderFailure adds the outcome of the order to the error of a CreateGeneration call, unless the error already has an
-// outcome. entered reports whether the handler was called. If it was not, nothing was sent to the catalog.
+// outcome. entered reports whether the handler was called. If it was not called, this call has sent nothing to the
+// catalog.
 func OrderFailure(err error, entered bool) error {
 	outcome := orders.NotPlacedByThisCall
 	if entered {

@@ -27,7 +27,7 @@ import (
 // Default time limits for a caller that does not read, over gRPC and REST.
 const (
 	DefaultSendTimeout     = 30 * time.Second
-	DefaultDownloadTimeout = 2 * time.Minute // longer, because a caller may pause a download on purpose
+	DefaultDownloadTimeout = 2 * time.Minute // longer, because callers may pause a download on purpose
 )
 
 // Config has the dependencies and limits of the services.
@@ -68,20 +68,20 @@ type Service struct {
 
 	cfg    Config
 	copies *modelCache
-	askAt  atomic.Int64 // time until which open watches do not query the ledger, in Unix nanoseconds
+	askAt  atomic.Int64 // time until which open watches must not query the ledger, in Unix nanoseconds
 
 	draining chan struct{} // closed by Drain
 	drain    sync.Once
 
 	mu     sync.Mutex
-	random *rand.Rand // source of the jitter
+	random *rand.Rand // source of random durations
 }
 
 // closing is the error for a stream that the server closes early. The reason is a shutdown, the age of the stream, or
 // an expired credential of the caller.
 type closing struct {
 	reason easelv1.StreamClosingReason
-	delay  time.Duration // delay before the caller reconnects
+	delay  time.Duration // time that the caller should wait before it reconnects
 }
 
 func (c *closing) Error() string {

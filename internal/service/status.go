@@ -34,7 +34,7 @@ const (
 // rule defines the status for one kind of catalog error.
 type rule struct {
 	reason easelv1.ErrorReason
-	text   string // message for the caller, with advice
+	text   string // message for the caller; it may contain advice
 	retry  bool   // whether to add RetryInfo, because a retry may help
 }
 
@@ -118,8 +118,8 @@ func clip(text string, n int) string {
 // means OK.
 func Status(err error) *status.Status { return statusOf(err, true) }
 
-// StatusFor returns the status of an error for the caller in ctx. If the caller may not see the account, it omits the
-// catalog's message about the balance, which may contain amounts.
+// StatusFor returns the status of an error for the caller in ctx. If the caller may not see the account, the status
+// omits the catalog's message about the balance, because that message may contain amounts.
 func StatusFor(ctx context.Context, err error) *status.Status {
 	return statusOf(err, auth.Of(ctx).SeesAccount)
 }
@@ -135,7 +135,7 @@ func statusOf(err error, seesAccount bool) *status.Status {
 	return ofReason(err, seesAccount)
 }
 
-// ofReason converts an error to a status that does not contain the outcome of an order.
+// ofReason converts an error to a status. It does not add the outcome of an order.
 func ofReason(err error, seesAccount bool) *status.Status {
 	if upstream, ok := errors.AsType[*catalog.Error](err); ok {
 		return fromCatalog(upstream, err, seesAccount || !ofBalance(upstream))
@@ -249,8 +249,8 @@ func ofBalance(e *catalog.Error) bool {
 	return e.Kind == catalog.KindInsufficientFunds || e.Withheld == catalog.KindInsufficientFunds
 }
 
-// upstreamCode matches the catalog's error codes that callers receive. Any other value could be a message instead of a
-// code.
+// upstreamCode matches the catalog's error codes that are passed on to callers. A value that does not match could be a
+// message instead of a code.
 var upstreamCode = regexp.MustCompile(`^[A-Z0-9_.-]{1,64}$`)
 
 func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
@@ -296,7 +296,8 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	return newStatus(code, r.reason, text+remedyOf(e.Violations), metadata, details...)
 }
 
-// expired returns the end of the message about an expired order: what is known about its money.
+// expired returns the last part of the message about an expired order. It states whether the order was placed and may
+// be charged.
 func expired(err error) string {
 	order, _ := errors.AsType[*orders.Error](err)
 	switch {
@@ -318,12 +319,12 @@ func repeats(e *catalog.Error, err error) bool {
 }
 
 // remedyOf returns advice about the fields that the catalog rejects. The advice names the method that lists the valid
-// values. It is empty if there is no such method.
+// values. The result is empty if there is no such method.
 func remedyOf(violations []Violation) (remedy string) {
 	for _, v := range violations {
 		switch {
 		case v.Field == "model_id":
-			return listModels // the inputs depend on the model
+			return listModels // advice about inputs would not help, because the inputs depend on the model
 		case v.Field == "inputs", strings.HasPrefix(v.Field, "inputs."):
 			remedy = getModel
 		}
@@ -331,7 +332,8 @@ func remedyOf(violations []Violation) (remedy string) {
 	return remedy
 }
 
-// kindDetails returns the status details for the kind of an error, and adds the metadata for this kind to metadata.
+// kindDetails returns the status details for the kind of a catalog error. It adds the metadata for this kind to the map
+// metadata.
 func kindDetails(e *catalog.Error, metadata map[string]string) []protoadapt.MessageV1 {
 	switch e.Kind {
 	case catalog.KindInvalidInput, catalog.KindInputsTooLarge:
@@ -359,8 +361,8 @@ func kindDetails(e *catalog.Error, metadata map[string]string) []protoadapt.Mess
 	return nil
 }
 
-// aboutError is a catalog error about a record that a request named. reason and text apply if the record does not
-// exist.
+// aboutError is a catalog error about a record that a request names. reason and text are used in the status if the
+// record does not exist.
 type aboutError struct {
 	err                  error
 	reason               easelv1.ErrorReason
@@ -377,7 +379,7 @@ func aboutGeneration(err error, id string) error {
 	return &aboutError{err, easelv1.ErrorReason_GENERATION_NOT_FOUND, text, "easel.v1.Generation", id}
 }
 
-// Remedies for an unknown model ID and for an invalid input.
+// Advice for an unknown model ID and for an invalid input.
 const (
 	listModels = "; ListModels returns the IDs"
 	getModel   = "; GetModel lists the inputs"

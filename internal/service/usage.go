@@ -28,7 +28,7 @@ func (s *accounts) ListUsage(ctx context.Context, req *easelv1.ListUsageRequest)
 		return nil, err
 	}
 	if cred := auth.Of(ctx).APIKey; len(rows) == 0 && req.GetPageToken() == "" && !cred.IsShared() {
-		if _, err := s.cfg.Catalog.Account(ctx, cred); err != nil { // only the catalog knows whether the API key is valid
+		if _, err := s.cfg.Catalog.Account(ctx, cred); err != nil { // the ledger does not know whether the API key is valid, so ask the catalog
 			return nil, err
 		}
 	}
@@ -44,7 +44,7 @@ func (s *accounts) ListUsage(ctx context.Context, req *easelv1.ListUsageRequest)
 	return out, nil
 }
 
-// usageQuery converts a request to a ledger query. kind identifies its page tokens.
+// usageQuery converts a request to a ledger query. kind is the prefix that identifies the query in its page tokens.
 func usageQuery(ctx context.Context, req *easelv1.ListUsageRequest) (q ledger.UsageQuery, kind string, err error) {
 	q = ledger.UsageQuery{Owner: viewer(ctx), End: time.UnixMicro(math.MaxInt64), LabelName: req.GetLabelName()}
 	if req.GetStartTime() != nil {
@@ -77,8 +77,8 @@ var dimensions = map[easelv1.UsageDimension]ledger.Dimension{
 	easelv1.UsageDimension_USAGE_DIMENSION_LABEL:  ledger.ByLabel,
 }
 
-// usageRow converts a row to a message. owners reports whether to include the owner. With forwarded API keys, the owner
-// is a digest of a key and must be omitted.
+// usageRow converts a row to a message. owners reports whether the message includes the owner. With forwarded API keys,
+// the owner is a digest of a key and must be omitted.
 func usageRow(u ledger.Usage, by []ledger.Dimension, owners bool) *easelv1.UsageRow {
 	row := &easelv1.UsageRow{
 		OrderCount: u.Orders, FailedCount: u.Failed, UnknownCount: u.Unknown,

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxRecord is the maximum size of a record in a response, in bytes. It leaves room for the envelope, so that the
-	// response stays below the 4 MiB limit of gRPC clients.
+	// maxRecord is the maximum size of a record in a response, in bytes. It leaves room for the rest of the response,
+	// which must stay below the 4 MiB limit of gRPC clients.
 	maxRecord = 4<<20 - 32<<10
 	// maxDecoded is the maximum number of values in a JSON field. A decoded value takes more than a hundred bytes of
 	// memory.
@@ -24,13 +24,13 @@ const (
 // room is the space that remains in a record for its JSON fields.
 type room struct {
 	left    int      // bytes
-	omitted []string // fields that did not fit
+	omitted []string // paths of fields that did not fit
 }
 
 // roomIn returns the space that remains in a record for its JSON fields.
 func roomIn(record proto.Message) *room { return &room{left: maxRecord - proto.Size(record)} }
 
-// omit adds a field to the omitted fields.
+// omit adds a path to the omitted fields, unless it is already there.
 func (r *room) omit(path string) {
 	if !slices.Contains(r.omitted, path) {
 		r.omitted = append(r.omitted, path)
@@ -58,7 +58,7 @@ func (r *room) values(path string, texts ...catalog.Value) (values []*structpb.V
 	return values
 }
 
-// value converts the JSON value of a field. It returns nil if the value is empty or does not fit.
+// value converts the JSON value of a field. It returns nil if there is no value, or if the value does not fit.
 func (r *room) value(path string, text catalog.Value) *structpb.Value {
 	if values := r.values(path, text); len(values) > 0 {
 		return values[0]
@@ -66,7 +66,7 @@ func (r *room) value(path string, text catalog.Value) *structpb.Value {
 	return nil
 }
 
-// object converts the JSON object of a field. It returns nil if the object is empty or does not fit.
+// object converts the JSON object of a field. It returns nil if there is no object, or if the object does not fit.
 func (r *room) object(path string, text catalog.Value) *structpb.Struct {
 	return r.value(path, text).GetStructValue()
 }
@@ -123,8 +123,8 @@ func measure(text []byte) (values, depth int) {
 }
 
 // exact reports whether f, the double nearest to a JSON number, may replace the number. An integer must not exceed
-// 2^53. A number with a fraction or an exponent must keep all digits if it is 2^53 or greater. Below 2^53 it may be
-// rounded, but not to zero.
+// 2^53 in magnitude. If a number with a fraction or an exponent is at least 2^53, f must keep all its digits. A
+// smaller number may be rounded, but not to zero.
 func exact(number string, f float64) bool {
 	switch isInteger := !strings.ContainsAny(number, ".eE"); {
 	case f == 0:

@@ -107,7 +107,7 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 			Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: heartbeatMessage(auth.Of(w.out.stream.Context()), *event.Heartbeat)}, EmitTime: timestamppb.Now(),
 		})
 	default:
-		return nil // a stream of one generation has no caught_up message
+		return nil // a stream about one generation has no caught_up message
 	}
 	w.begun = true
 	return err
@@ -126,8 +126,8 @@ func (w *watchOfOne) attribution(u *watch.Update) ledger.Attribution {
 	return whose
 }
 
-// finish sends the last messages of the stream after the hub's watch has returned err. If the server closes the stream
-// early, finish sends the closing message. Otherwise it sends the bytes of the result, if the caller requested them.
+// finish sends the last messages of the stream after Hub.Watch has returned err. If the server closes the stream early,
+// finish sends the closing message. Otherwise it sends the bytes of the result, if the caller requested them.
 func (w *watchOfOne) finish(err error) error {
 	err = w.service.closes(err)
 	if closing := closingMessage(err); closing != nil {

@@ -66,7 +66,7 @@ func eventOwner(ctx context.Context, filter *easelv1.EventFilter) (*string, erro
 	return owner, nil
 }
 
-// checkEventTypes returns an error that names each unknown type. No event would ever match such a type.
+// checkEventTypes returns an error that names each unknown type, because no event would ever match such a type.
 func checkEventTypes(types []string) error {
 	var unknown []Violation
 	for i, name := range types {
@@ -110,8 +110,8 @@ func (w *watchOfEvents) begin(ctx context.Context, req *easelv1.WatchEventsReque
 	return err
 }
 
-// resume sets the position from a resume token. It returns an error if events after this position may have been
-// deleted.
+// resume sets the position from a resume token. It returns an error if the token is invalid, or if events after its
+// position may have been deleted.
 func (w *watchOfEvents) resume(token string, state ledger.FeedState) error {
 	text, _ := base64.RawURLEncoding.DecodeString(token)
 	feed, rest, _ := strings.Cut(string(text), ".")
@@ -131,7 +131,8 @@ func (w *watchOfEvents) resume(token string, state ledger.FeedState) error {
 	return nil
 }
 
-// token returns the resume token for a position. A digest in the token binds it to the owner.
+// token returns the resume token for a position. The token contains a digest, so that it is valid only for the same
+// owner.
 func (w *watchOfEvents) token(feed string, position int64) string {
 	owner := "all"
 	if w.owner != nil {
@@ -207,7 +208,7 @@ func (w *watchOfEvents) next(ctx context.Context, reader *events.FeedReader) (se
 	return sent, err
 }
 
-// ledgerPause is the time between two reads of a ledger that does not respond.
+// ledgerPause is the time between two attempts to read a ledger that does not respond.
 const ledgerPause = time.Second
 
 // wait waits before the next read of an unavailable ledger, so that the stream can continue. It returns an error if the

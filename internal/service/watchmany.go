@@ -46,9 +46,9 @@ type watchOfMany struct {
 	named       bool                          // whether the request names the generations; otherwise it watches all generations
 	owner       *string                       // owner of the generations; nil means any owner
 	needsLedger bool                          // whether the watch covers only orders in the ledger, so that the ledger must be available
-	whose       map[string]ledger.Attribution // attributions when the watch started; nil after the caller has caught up
-	ordered     map[string]bool               // generations in the request that have or may have an order
-	covered     map[string]bool               // generations whose state the caller has; nil after the caller has caught up
+	whose       map[string]ledger.Attribution // attributions at the start of the watch, by generation ID; nil after the caller has caught up
+	ordered     map[string]bool               // IDs in the request that have or may have an order
+	covered     map[string]bool               // IDs of generations whose state the caller has; nil after the caller has caught up
 }
 
 // request returns the request for the hub. For each named generation that the caller may not see, it sends
@@ -127,8 +127,9 @@ func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attri
 	return filter.GetOwner() != "" && filter.GetOwner() != whose.Owner || filter.GetModelId() != "" && model != "" && filter.GetModelId() != model
 }
 
-// everything prepares the request of a watch that names no generations. It adds the ledger's unsettled orders. If the
-// watch covers only orders, it also limits the watch to the orders that the filter selects.
+// everything prepares the request of a watch that names no generations. It adds the generations of the ledger's
+// unsettled orders. If the watch covers only orders, everything also limits the watch to the orders that the filter
+// selects.
 func (w *watchOfMany) everything(ctx context.Context, filter ledger.Filter, request *watch.Request) (err error) {
 	if !w.needsLedger && !auth.Of(ctx).SharesAPIKey() {
 		return nil
@@ -146,12 +147,13 @@ func (w *watchOfMany) Covers(whose ledger.Attribution) bool {
 	return (w.owner == nil || whose.Owner == *w.owner) && !excludes(w.filter, whose.Model, whose)
 }
 
-// hasWork reports whether the request has generations to watch. If it has none, hasWork sends caught_up.
+// hasWork reports whether the request has any generations to watch. If it has none, hasWork sends the caught_up
+// message.
 func (w *watchOfMany) hasWork(request watch.Request) bool {
 	if request.Everything || len(request.IDs) > 0 {
 		return true
 	}
-	_ = w.sendCaughtUp() // the error does not matter, because the stream ends anyway
+	_ = w.sendCaughtUp() // an error does not matter, because the stream ends anyway
 	return false
 }
 
@@ -186,8 +188,8 @@ func (w *watchOfMany) wants(u *watch.Update) bool {
 	return w.filter.GetModelId() == "" || model == w.filter.GetModelId() || model == "" && u.State == catalog.StateDeleted
 }
 
-// attribution returns the attribution to send with an update. After the initial update, it is empty while the ledger is
-// unavailable, because a watch of many generations does not store their attributions.
+// attribution returns the attribution to send with an update. After the initial update, the attribution is empty while
+// the ledger is unavailable, because a watch of many generations does not store attributions.
 func (w *watchOfMany) attribution(u *watch.Update) ledger.Attribution {
 	if whose, ok := w.whose[u.ID]; ok && u.Initial {
 		return whose
@@ -196,7 +198,8 @@ func (w *watchOfMany) attribution(u *watch.Update) ledger.Attribution {
 	return whose
 }
 
-// sendUpdate sends an update, unless known is the etag of the update. In that case the caller already has the state.
+// sendUpdate sends an update. If known is the etag of the update, the caller already has the state, and nothing is
+// sent.
 func (w *watchOfMany) sendUpdate(u *watch.Update, whose ledger.Attribution, known string) error {
 	w.cover(u)
 	if u.Etag == known {
@@ -205,8 +208,8 @@ func (w *watchOfMany) sendUpdate(u *watch.Update, whose ledger.Attribution, know
 	return w.stream.SendMsg(updateResponse(encodingsOf(u).of(u, whose), time.Now()))
 }
 
-// cover adds a generation to the count in the caught_up message. A deleted generation counts only if the request names
-// it. After the caught_up message, cover does nothing.
+// cover adds a generation to the set whose size is sent in the caught_up message. A deleted generation is added only if
+// the request names it. After the caught_up message, cover does nothing.
 func (w *watchOfMany) cover(u *watch.Update) {
 	switch {
 	case w.covered == nil:
