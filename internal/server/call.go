@@ -24,15 +24,15 @@ type call struct {
 	method string
 	origin origin
 	start  time.Time
-	ctx    context.Context //nolint:containedctx // carries the caller for the log line
+	ctx    context.Context //nolint:containedctx // context of the call; contains the caller for the log line
 
-	release         func() // removes the call from the counts of concurrent calls
+	release         func() // subtracts the call from the counts of concurrent calls
 	entered         bool   // whether the request has passed all checks
 	names           names
 	answer          any          // response of a unary call; nil for a stream
 	order           string       // ID of the order in the ledger; empty if the call places no order
-	messages, bytes atomic.Int64 // numbers of messages and of result bytes that a stream has sent
-	cause           error        // error of the call before its conversion to a status
+	messages, bytes atomic.Int64 // number of messages, and number of result bytes, that a stream has sent
+	cause           error        // error of the call before it was converted to a status
 }
 
 type callKey struct{}
@@ -83,7 +83,7 @@ func (h statsHandler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 }
 
 // fail converts the error of a call to a status that contains the trace ID. For CreateGeneration, the status also contains the
-// outcome of the order.
+// outcome of the order. If cause is nil, fail returns nil.
 func (c *call) fail(cause error) error {
 	if cause == nil {
 		return nil
@@ -99,8 +99,8 @@ func (c *call) fail(cause error) error {
 // errPanicked is the error of a call that panicked. It omits the panic value, which may contain a secret.
 var errPanicked = service.Fail(easelv1.ErrorReason_INTERNAL, "internal error")
 
-// errUndecodable is recorded for a request that the gRPC library can't decode. It replaces the library's INTERNAL, which alerts
-// would count as a failure of the server.
+// errUndecodable is recorded for a request that the gRPC library can't decode. It replaces the library's INTERNAL error, which
+// alerts would count as a failure of the server.
 var errUndecodable = service.InvalidRequest(service.Violation{Description: "the request can't be decoded"})
 
 // recovered logs a panic and converts it to an error. Call it with defer.
@@ -130,12 +130,12 @@ func (c *call) log(err error) {
 	}
 	level, code := slog.LevelInfo, st.Code()
 	switch {
-	case code == codes.Internal, code == codes.Unknown, code == codes.DataLoss, service.LedgerFailed(cause): // needs an operator's attention
+	case code == codes.Internal, code == codes.Unknown, code == codes.DataLoss, service.LedgerFailed(cause): // such an error needs an operator's attention
 		level = slog.LevelError
 		if cause != errPanicked { //nolint:errorlint // the panic was logged already
 			attrs = append(attrs, slog.String("error", cause.Error()))
 		}
-	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // probes and canceled calls can be frequent
+	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // not logged at INFO, because they can be frequent
 		level = slog.LevelDebug
 	}
 	c.logger.LogAttrs(c.ctx, level, "call", attrs...)

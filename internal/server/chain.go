@@ -49,8 +49,8 @@ type chain struct {
 	calls, streams, watched *counts                    // watched limits the renders named by open watches
 	probes                  *counts                    // health and reflection streams, counted by connection
 	maxMessage              int                        // maximum size of a request in bytes
-	methods                 map[string]grpc.MethodInfo // known methods by full name
-	refusals                *rate.Limiter              // limits log lines about unauthenticated callers
+	methods                 map[string]grpc.MethodInfo // methods of the gRPC servers, by full name
+	refusals                *rate.Limiter              // limits the rate of log lines about unauthenticated callers
 }
 
 func newChain(config Config, rules rules, tracing *tracing) *chain {
@@ -95,7 +95,7 @@ func (c *chain) unary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, han
 		}
 		return err
 	})
-	return call.answer, err // the library ignores the response of a failed call
+	return call.answer, err // the gRPC library ignores the response of a failed call
 }
 
 func (c *chain) stream(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
@@ -123,7 +123,7 @@ func (c *call) run(ctx context.Context, handle func(context.Context) error) erro
 func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 	switch {
 	case ctx.Err() != nil:
-		return nil, ctx.Err() // a canceled call must not cause work
+		return nil, ctx.Err() // the call is canceled, so do not spend time on it
 	case public(c.method):
 		return ctx, nil
 	case !c.stillVerified(c.origin.tls):
@@ -152,7 +152,7 @@ func (c *call) count() (release func(), err error) {
 	return c.calls.acquire(auth.Of(c.ctx).Subject(), 1)
 }
 
-// check validates a request against the rules of the contract, and records the names in it.
+// check validates a request against the rules of the contract, and records the IDs and names in the request.
 func (c *call) check(req any) error {
 	err := c.rules.check(c.origin.idempotencyKeys, req)
 	if c.names = namesOf(req); err != nil {
@@ -185,7 +185,7 @@ func (s *checkedStream) RecvMsg(message any) error {
 	return s.call.watch(message)
 }
 
-// watch counts the renders that a WatchGenerations request names. The renders count until the call ends.
+// watch counts the renders that a WatchGenerations request names. They remain counted until the call ends.
 func (c *call) watch(request any) error {
 	many, ok := request.(*easelv1.WatchGenerationsRequest)
 	if !ok {

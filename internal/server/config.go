@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Service handles the calls after the chain has processed them. Package service implements it.
+// Service handles the calls that have passed the chain. Package service implements it.
 type Service interface {
 	// Register adds the services of the contract to a gRPC server. It is called once for the public server and once for the
 	// in-memory server.
@@ -40,7 +40,7 @@ type Config struct {
 	GRPCAddr, HTTPAddr, AdminAddr string
 	// MetricsAddr is the address of a fourth listener, which serves metrics and probes. Empty means that there is no such listener.
 	MetricsAddr string
-	Listeners   Listeners // open listeners that replace addresses; the server closes them
+	Listeners   Listeners // listeners that are already open and replace the addresses; the server closes them
 	TLS         TLS       // configuration of the gRPC and HTTP listeners
 	Service     Service
 	Logger      *slog.Logger // nil means no logging
@@ -58,7 +58,7 @@ type Listeners struct {
 	GRPC, HTTP, Admin net.Listener
 }
 
-// Limits limits the load from each caller and from all callers together. For a zero field, the default applies.
+// Limits contains limits on the load from each caller and from all callers together. For a zero field, the default applies.
 type Limits struct {
 	// CallerStreams and Streams are the maximum numbers of open watches, waits and downloads for one caller and for all callers
 	// together. Zero means 1,000 and 50,000.
@@ -71,8 +71,8 @@ type Limits struct {
 	Conns int
 	// MaxInputs is the maximum size of a request's inputs, in bytes. Zero means [service.DefaultMaxInputs].
 	MaxInputs int
-	// ConnAge is the age at which a client must replace a gRPC connection, so that load spreads to new replicas. Open calls
-	// continue on the old connection. Zero means 30 minutes.
+	// ConnAge is the age at which the server asks a client to replace a gRPC connection, so that load spreads to new replicas.
+	// Open calls continue on the old connection. Zero means 30 minutes.
 	ConnAge time.Duration
 }
 
@@ -85,28 +85,29 @@ const (
 	// keepaliveMinimum is the minimum time between two pings from a client. Clients usually ping every 10 s. The minimum is half of
 	// that interval, to allow for jitter.
 	keepaliveMinimum = 5 * time.Second
-	// handshakeTimeout and headerTimeout limit the time until a new connection has sent a request.
+	// handshakeTimeout limits the time for the handshake of a new connection. headerTimeout limits the time for the headers of
+	// an HTTP request.
 	handshakeTimeout = 10 * time.Second
 	headerTimeout    = 10 * time.Second
 	messageMargin    = 256 << 10       // maximum size of everything in a request except its inputs, in bytes
 	headerBytes      = 32 << 10        // maximum size of the headers of a request, in bytes
-	idleTimeout      = 2 * time.Minute // time that an HTTP connection is kept for the next request
-	streamWindow     = 64 << 10        // maximum number of bytes of a call that the receiver has not read yet
-	readBuffer       = 4 << 10         // size of a connection's read buffer in bytes; small, because idle connections also have a buffer
+	idleTimeout      = 2 * time.Minute // time for which an idle HTTP connection is kept open
+	streamWindow     = 64 << 10        // flow-control window of a call: maximum number of bytes that the receiver has not read yet
+	readBuffer       = 4 << 10         // size of a connection's read buffer in bytes; small, because each idle connection also has one
 	// connWindow is the maximum number of bytes in flight on one gRPC connection, for all its calls together. streamWindow limits
 	// each call.
 	connWindow = 4 << 20
-	// writeTimeout is the time in which a client must read at least some of the pending bytes.
+	// writeTimeout is the time after which a connection is closed if its client reads none of the pending bytes.
 	writeTimeout = service.DefaultSendTimeout
-	// extraStreamsPerConn is the maximum number of calls on a connection, not counting the streams that one caller may open. It limits
-	// memory, because an open call needs about 20 KB. A client that repeatedly opens and cancels calls can reach this limit. The
-	// HTTP server queues up to four times as many calls.
+	// extraStreamsPerConn is added to the number of streams that one caller may open. The sum is the maximum number of calls on
+	// a connection. It limits memory, because an open call needs about 20 KB. A client that repeatedly opens and cancels calls
+	// can reach this limit. The HTTP server queues up to four times as many calls.
 	extraStreamsPerConn = 250
-	// connProbes is the maximum number of health watches and reflection streams on a connection. It is high, because a proxy
-	// sends the streams of many clients over few connections.
+	// connProbes is the maximum number of health watches and reflection streams on a connection. It is high, because a proxy can
+	// send the streams of many clients over few connections.
 	connProbes = 1000
-	// callerWatched is the maximum number of renders that the open watches of one caller may name. allWatched is the same maximum
-	// for all callers together. A watch of all renders names none, so it is not counted.
+	// callerWatched is the maximum number of renders that the open watches of one caller may name. allWatched is the maximum for
+	// the open watches of all callers together. A watch of all renders names none, so it is not counted.
 	callerWatched, allWatched = 20_000, 200_000
 	operatorConns             = 256 // maximum number of connections to each of the admin and metrics listeners
 )
@@ -147,7 +148,7 @@ func (c Config) listeners() []listener {
 	return all
 }
 
-// Validate returns all errors in the configuration, joined, or nil.
+// Validate returns an error that joins all errors in the configuration. It returns nil if the configuration is valid.
 func (c Config) Validate() error {
 	var faults []error
 	fault := func(broken bool, format string, args ...any) {

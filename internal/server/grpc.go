@@ -29,7 +29,7 @@ func newPublicGRPC(config Config, chain *chain, health healthServer, certificate
 		grpc.Creds(handshakes{encryption, chain}),
 		grpc.MaxConcurrentStreams(limits.streamsPerConn()),
 		grpc.MaxHeaderListSize(headerBytes),
-		// Without fixed sizes, the library lets the windows grow to 16 MiB.
+		// Without fixed sizes, the gRPC library lets the windows grow to 16 MiB.
 		grpc.StaticStreamWindowSize(streamWindow),
 		grpc.StaticConnWindowSize(connWindow),
 		grpc.ReadBufferSize(readBuffer),
@@ -44,7 +44,7 @@ func newPublicGRPC(config Config, chain *chain, health healthServer, certificate
 	return server
 }
 
-// newRESTGRPC returns the gRPC server for REST requests. Local is its only client.
+// newRESTGRPC returns the in-memory gRPC server for REST requests. Local is its only client.
 func newRESTGRPC(config Config, chain *chain) *grpc.Server {
 	server := grpc.NewServer(append(chain.options(chain.originOfRequest),
 		grpc.MaxConcurrentStreams(math.MaxUint32), // all REST calls share one connection
@@ -70,7 +70,7 @@ func (h healthServer) set(status grpc_health_v1.HealthCheckResponse_ServingStatu
 	}
 }
 
-// start sets all services to SERVING. Shutdown sets them to NOT_SERVING.
+// start sets the status of all services to SERVING. Shutdown sets it to NOT_SERVING.
 func (h healthServer) start() { h.set(grpc_health_v1.HealthCheckResponse_SERVING) }
 
 func (h healthServer) serving(ctx context.Context) bool {

@@ -13,12 +13,12 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// origin is the network origin of a call.
+// origin contains information about the client of a call and its connection.
 type origin struct {
 	peer            string               // network address
 	tls             *tls.ConnectionState // nil without TLS
 	idempotencyKeys []string             // values of the Idempotency-Key headers of a REST request
-	disconnect      func()               // closes the connection after refusalTime
+	disconnect      func()               // closes the client's connection after refusalTime
 }
 
 // originOfPeer returns the origin of a call to the public server.
@@ -39,13 +39,14 @@ func originOfPeer(ctx context.Context) origin {
 // refusalTime is the delay before the connection of a rejected call is closed, so that the client can receive the error.
 const refusalTime = time.Second
 
-// handshakes wraps transport credentials. It logs failed handshakes and enables calls to close their TLS connections.
+// handshakes wraps transport credentials. It logs failed handshakes, and makes it possible to close the TLS connection
+// of a call.
 type handshakes struct {
 	credentials.TransportCredentials
 	chain *chain
 }
 
-// closable contains the TLS information of a connection, and the connection itself so that a call can close it.
+// closable contains the TLS information of a connection, and the connection itself, so that a call can close it.
 type closable struct {
 	credentials.TLSInfo
 	raw net.Conn
@@ -54,7 +55,7 @@ type closable struct {
 // ServerHandshake implements credentials.TransportCredentials.
 func (h handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := h.TransportCredentials.ServerHandshake(raw)
-	if err != nil && !errors.Is(err, io.EOF) && h.chain.refusals.Allow() { // port probes cause EOF and are not logged
+	if err != nil && !errors.Is(err, io.EOF) && h.chain.refusals.Allow() { // port probes cause EOF, which is not logged
 		h.chain.logger.Warn("TLS handshake failed", slog.String("peer", raw.RemoteAddr().String()), slog.Any("error", err))
 	}
 	if encrypted, ok := info.(credentials.TLSInfo); ok {

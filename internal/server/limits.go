@@ -20,10 +20,10 @@ type counts struct {
 	kind      string              // name in error messages, such as "calls"
 	each, all int                 // maximum for each caller, and for all callers together
 	reason    easelv1.ErrorReason // reason of the error if the caller has reached its maximum
-	remedy    string              // advice to that caller
+	remedy    string              // advice for that caller, as part of the error message
 
 	mu    sync.Mutex
-	used  map[string]int // current number by caller; without an entry, the number is zero
+	used  map[string]int // current number of each caller; a caller without an entry has zero
 	total int            // sum of the current numbers of all callers
 }
 

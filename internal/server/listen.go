@@ -20,7 +20,7 @@ func (e *ListenError) Unwrap() error { return e.Err }
 
 func closeAll(listeners map[string]net.Listener) {
 	for _, l := range listeners {
-		_ = l.Close() // no connection was accepted yet
+		_ = l.Close() // the error does not matter, because no connection has been accepted yet
 	}
 }
 

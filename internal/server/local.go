@@ -18,11 +18,11 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Sizes in bytes for the in-memory connection, which all REST calls share.
+// Sizes for the in-memory connection, in bytes. All REST calls share this connection.
 const (
 	localPipe         = 256 << 10 // size of the pipe's buffer
 	localStreamWindow = 128 << 10 // maximum number of unread bytes of one REST call; without a fixed size, the window can grow to several MiB
-	localConnWindow   = 16 << 20  // maximum number of unread bytes of all REST calls
+	localConnWindow   = 16 << 20  // maximum number of unread bytes of all REST calls together
 	localResponse     = 4 << 20   // maximum size of a response
 )
 
@@ -33,7 +33,7 @@ const (
 	metadataIdempotencyKey = "easel-rest-idempotency-key-bin"
 )
 
-// Local is the in-memory connection to the gRPC server for REST requests.
+// Local is the in-memory connection over which REST requests reach their gRPC server.
 type Local struct {
 	*grpc.ClientConn
 	chain *chain
@@ -46,7 +46,7 @@ func newLocal(pipe *bufconn.Listener, chain *chain) (*Local, error) {
 		grpc.WithStaticStreamWindowSize(localStreamWindow),
 		grpc.WithStaticConnWindowSize(localConnWindow),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(localResponse)),
-		grpc.WithDisableRetry(), // callers decide whether to retry
+		grpc.WithDisableRetry(), // the callers of this server decide whether to retry
 		grpc.WithIdleTimeout(0),
 	)
 	return &Local{conn, chain}, err
@@ -80,8 +80,8 @@ func (c *chain) originOfRequest(ctx context.Context) origin {
 	return from
 }
 
-// verified returns the TLS state for the certificate chain of a REST client. The handshake of the HTTP listener has verified the
-// chain. If the chain is no longer valid, stillVerified rejects the returned state.
+// verified returns the TLS state for the certificate chain of a REST client. The HTTP listener has verified the chain in its
+// handshake. If the chain is no longer valid, stillVerified rejects the returned state.
 func (c *chain) verified(raw []string) *tls.ConnectionState {
 	state := &tls.ConnectionState{}
 	intermediates := x509.NewCertPool()
@@ -103,7 +103,8 @@ func (c *chain) verified(raw []string) *tls.ConnectionState {
 }
 
 // Call runs a call through the chain without using the in-memory connection. handle replaces the gRPC handler. For each message,
-// handle must call sent with the number of result bytes in the message. ctx is the context that a gRPC client would use.
+// handle must call sent with the number of result bytes in the message. ctx is the context that a gRPC client would use for the
+// call.
 func (l *Local) Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	measured := statsHandler{l.chain, l.chain.originOfRequest}

@@ -14,14 +14,15 @@ import (
 // maxNameBytes is the maximum size of a name in a log line. Callers choose some of the names.
 const maxNameBytes = 128
 
-// names contains the IDs and names from a request or a response, for the log line and the span of its call.
+// names contains the IDs and names that occur in a request or a response. They are added to the log line
+// and the span of the call.
 type names struct {
 	generation, model, idempotencyKey string
 	generations                       int                 // number of generations that a watch names
 	answered                          *easelv1.Generation // generation in a response, or nil
 }
 
-// namesOf returns the names in a request or a response.
+// namesOf returns the IDs and names that occur in a request or a response.
 func namesOf(message any) (n names) {
 	if m, ok := message.(interface{ GetGenerationId() string }); ok {
 		n.generation = m.GetGenerationId()

@@ -33,8 +33,8 @@ var newRules = sync.OnceValues(func() (rules, error) {
 	return rules{validator: validator}, nil
 })
 
-// check validates a request. It first copies an order's idempotency key from the REST headers. The error lists the violations, up
-// to a maximum number.
+// check validates a request. It first copies the idempotency key from the REST headers into an order. The error lists the
+// violations, up to a maximum number.
 func (r rules) check(idempotencyKeys []string, req any) error {
 	message, ok := req.(proto.Message)
 	if !ok {
@@ -61,8 +61,8 @@ func (r rules) check(idempotencyKeys []string, req any) error {
 	return fmt.Errorf("evaluate contract rules: %w", err)
 }
 
-// longList returns a violation if a list or a map has more items than its rule allows. Otherwise it returns nil. It runs before
-// the validator, which would check and report every single item.
+// longList returns a violation if a list or a map has more items than its rule allows. Otherwise it returns nil. It is called
+// before the validator, because the validator would check and report every single item.
 func longList(message protoreflect.Message, path string) (long *service.Violation) {
 	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		name, items := path+string(field.Name()), 0

@@ -1,5 +1,5 @@
-// Package server serves the services on the network. It contains the listeners, TLS, the health service, the graceful shutdown,
-// and the chain of steps that processes every call.
+// Package server provides the contract's services on the network. It contains the listeners, TLS, the health service, the graceful
+// shutdown, and the chain of steps that every call passes.
 //
 // Package rest converts REST requests to calls of a second gRPC server, which it reaches in memory through Local. Both gRPC
 // servers have the same chain.
@@ -8,8 +8,8 @@
 //	                                                     ├─▶ chain ─▶ service
 //	HTTP client ── TLS ──▶ rest ──▶ in-memory gRPC server ┘
 //
-// During a shutdown, open watches and waits end first. Other calls can continue until the drain timeout. Calls that are still open
-// then are aborted.
+// During a shutdown, open watches and waits end first. Other calls can continue until the drain timeout, when calls that are still
+// open are aborted.
 package server
 
 import (
@@ -31,7 +31,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Server runs once: call New, Listen and Serve, in this order.
+// Server is a server that can run only once. Call New, Listen and Serve, in this order.
 type Server struct {
 	config       Config
 	logger       *slog.Logger
@@ -41,7 +41,7 @@ type Server struct {
 	bound        map[string]net.Listener    // listeners by name; nil before Listen
 }
 
-// New checks the configuration and reads its files. It does not start the server.
+// New checks the configuration and reads the certificate files. It does not start the server.
 func New(config Config) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (s *Server) addr(name string) string {
 	return ""
 }
 
-// Serve serves until ctx is done or a listener fails. Then it stops the servers. It returns nil if ctx was done. Call Listen
+// Serve serves until ctx is done or a listener fails, and then stops the servers. It returns nil if ctx was done. Call Listen
 // first.
 func (s *Server) Serve(ctx context.Context) error {
 	run, err := s.assemble()
@@ -114,7 +114,7 @@ func (s *Server) Serve(ctx context.Context) error {
 		closeAll(s.bound)
 		return err
 	}
-	defer func() { _ = run.local.Close() }() // all its calls have ended
+	defer func() { _ = run.local.Close() }() // the error does not matter, because all calls have ended
 	group, ctx := errgroup.WithContext(ctx)
 	for name, serve := range s.serving(run) {
 		group.Go(func() error {
@@ -157,9 +157,9 @@ func (s *Server) assemble() (*servers, error) {
 		return nil, fmt.Errorf("connect to the in-memory server: %w", err)
 	}
 	run := &servers{public: newPublicGRPC(s.config, s.chain, s.health, s.certificates), rest: newRESTGRPC(s.config, s.chain), pipe: pipe, local: local}
-	rest, err := s.config.REST(s, local) // after the gRPC servers have registered their methods with the chain
+	rest, err := s.config.REST(s, local) // must follow the creation of the gRPC servers, which register their methods with the chain
 	if err != nil {
-		_ = local.Close() // it was never used
+		_ = local.Close() // the error does not matter, because the connection was never used
 		return nil, err
 	}
 	run.http = newHTTPServer(s.config, s.chain.certified(rest))
@@ -188,7 +188,7 @@ func (s *Server) Usage() []Usage {
 // Certificates returns the certificates of the listeners, or nil without TLS. The value reloads them when their files change.
 func (s *Server) Certificates() *reload.Value[*tls.Config] { return s.certificates }
 
-// Serving reports whether this server accepts new calls. It returns false before Serve and during a drain.
+// Serving reports whether this server accepts new calls. It returns false before Serve is called and during a drain.
 func (s *Server) Serving(ctx context.Context) bool { return s.health.serving(ctx) }
 
 // servers contains the servers of one run of Serve.
@@ -200,8 +200,8 @@ type servers struct {
 	local        *Local
 }
 
-// stop stops the servers. First, the health check starts to fail, and open watches and waits end. Other calls can continue until
-// the drain timeout. The admin and metrics servers stop last.
+// stop stops the servers. First, the health check reports NOT_SERVING, and open watches and waits end. Other calls can continue
+// until the drain timeout. The admin and metrics servers stop last.
 func (s *Server) stop(run *servers) {
 	// The context of Serve is already done, but open calls need time to complete.
 	ctx, cancel := context.WithTimeout(context.Background(), s.config.drainTimeout())
@@ -237,6 +237,6 @@ func (s *Server) stopGRPC(ctx context.Context, name string, server *grpc.Server)
 func (s *Server) stopHTTP(ctx context.Context, name string, server *http.Server) {
 	if err := server.Shutdown(ctx); err != nil {
 		s.logger.Warn("requests aborted", "server", name, "error", err)
-		_ = server.Close() // the failure was logged
+		_ = server.Close() // an error was already logged
 	}
 }

@@ -41,7 +41,7 @@ func (c *chain) admit(ctx context.Context, method string, from origin) error {
 	if c.stillVerified(from.tls) {
 		err = c.service.Admit(ctx, c.certificate(from.tls))
 	} else {
-		from.disconnect() // the client can send a new certificate only on a new connection
+		from.disconnect() // the connection is closed, because the client can send a new certificate only on a new connection
 	}
 	if err == nil {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// TLS contains the paths of PEM files and the rule for client certificates. Files are reloaded when they change. If a file is
-// invalid or can't be read, the previous certificates remain in use.
+// TLS contains the paths of PEM files and the rule for client certificates. The files are reloaded when they change. If a file
+// is invalid or can't be read, the certificates that were loaded last remain in use.
 type TLS struct {
 	CertFile, KeyFile string // the server's certificate chain and its key; empty means plaintext
 	ClientCAFile      string // CAs of client certificates; empty means that no client certificates are requested
@@ -108,8 +108,8 @@ func endOf(chain []*x509.Certificate) time.Time {
 	return slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
 }
 
-// stillVerified reports whether a handshake would still accept a client's certificate. The certificate needs a chain that has not
-// expired and whose CA is still configured. stillVerified returns true for a client without a certificate.
+// stillVerified reports whether a new handshake would still accept a client's certificate. It would if the certificate has a
+// chain that has not expired and whose CA is still configured. For a client without a certificate, stillVerified returns true.
 func (c *chain) stillVerified(state *tls.ConnectionState) bool {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return true
@@ -119,7 +119,7 @@ func (c *chain) stillVerified(state *tls.ConnectionState) bool {
 		if now.After(endOf(chain)) {
 			return false
 		}
-		// If the CA is in the pool, Verify accepts it without checking a signature.
+		// If the CA itself is in the pool, Verify accepts it without checking a signature.
 		_, err := chain[len(chain)-1].Verify(x509.VerifyOptions{Roots: authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 		return err == nil
 	})
@@ -135,7 +135,8 @@ func (c *chain) certified(next http.Handler) http.Handler {
 	})
 }
 
-// newestCertificates returns the TLS configuration of a listener. Each handshake uses the current certificates.
+// newestCertificates returns the TLS configuration of a listener. Each handshake uses the certificates that are current at that
+// time.
 func newestCertificates(from *reload.Value[*tls.Config]) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,

@@ -29,8 +29,8 @@ type tracing struct {
 	open     metric.Int64UpDownCounter
 	closures metric.Int64Counter
 	sent     metric.Int64Counter // result bytes
-	// streams contains the metric labels of the long-lived methods. The labels are created in advance, because creating them in a
-	// call would enlarge the call's stack until the call ends.
+	// streams contains the metric labels of the long-lived methods. The labels are created in advance, because creating them
+	// during a call would enlarge the call's stack until the call ends.
 	streams map[string]metric.MeasurementOption
 }
 
@@ -62,7 +62,7 @@ func (c *call) enter() {
 	}
 }
 
-// sent records a sent message, and the number of result bytes in it.
+// sent counts a sent message and the result bytes in it.
 func (c *call) sent(bytes int) {
 	c.messages.Add(1)
 	if bytes > 0 {

@@ -26,10 +26,10 @@ type Site struct {
 	Logs  *Buffer
 
 	GRPCPipe, HTTPPipe, AdminPipe *proctest.Pipe
-	Stop                          func() error // stops the server, waits for it, and returns the error of serve
+	Stop                          func() error // stops the server, waits until it has stopped, and returns the error of serve
 }
 
-// Start starts the server that build returns. The server must use the pipes of the Site, and should write its log to
+// Start starts the server that build returns. The server must listen on the pipes of the Site, and should write its log to
 // [Site.Logs].
 func Start(t testing.TB, studio *Studio, build func(*Site) (serve func(context.Context) error, err error)) *Site {
 	t.Helper()
@@ -61,7 +61,7 @@ func (s *Site) Generations() easelv1.GenerationServiceClient {
 	return easelv1.NewGenerationServiceClient(s.GRPC)
 }
 
-// Lines returns the fields of each log line that has the given message.
+// Lines returns the fields of all log lines that have the given message.
 func (s *Site) Lines(t *testing.T, message string) (found []map[string]any) {
 	t.Helper()
 	for line := range strings.Lines(s.Logs.String()) {

@@ -1,5 +1,5 @@
-// Package servertest supports the tests of packages server and rest. It provides a service whose responses a test defines, and
-// clients that connect to a server in memory.
+// Package servertest supports the tests of packages server and rest. It provides a service with responses that a test defines,
+// and clients that connect to a server in memory.
 package servertest
 
 import (
@@ -25,7 +25,7 @@ import (
 // WatchStream is the server's stream of a watch.
 type WatchStream = grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]
 
-// Studio is a service whose responses a test defines. It accepts a caller with the bearer token "key" or with a client
+// Studio is a service with responses that a test defines. It accepts callers that have the bearer token "key" or a client
 // certificate.
 type Studio struct {
 	easelv1.UnimplementedAccountServiceServer
@@ -156,7 +156,8 @@ func UpdateEvent(id, etag string) *easelv1.WatchGenerationResponse {
 	}}
 }
 
-// ClosingEvent returns the last message of a watch that the server closes because of a shutdown. delay is the reconnect delay.
+// ClosingEvent returns the last message of a watch that the server closes because of a shutdown. The message asks the caller
+// to reconnect after delay.
 func ClosingEvent(delay time.Duration) *easelv1.WatchGenerationResponse {
 	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Closing{Closing: &easelv1.StreamClosing{
 		Reason: easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING, RetryDelay: durationpb.New(delay),
@@ -170,8 +171,8 @@ func Draining() error {
 	return st.Err()
 }
 
-// Ending is a request body without bytes. Its Read method calls the function and returns its error, or io.EOF if the error is
-// nil.
+// Ending is a request body without bytes. Its Read method calls the function, and returns the function's error or, if that is
+// nil, io.EOF.
 type Ending func() error
 
 // Read implements io.Reader.
