@@ -12,12 +12,12 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Outcome is the outcome of an order for which [Orders.Place] returned an error.
+// Outcome is the outcome of an order that [Orders.Place] returns with an error.
 type Outcome string
 
 // The outcomes.
 const (
-	// Unknown means that the order may exist. To resolve it, send the order again with the same idempotency key.
+	// Unknown means that the order may exist. To find out, send the order again with the same idempotency key.
 	Unknown Outcome = "unknown"
 	// NotPlacedByThisCall means that this call has placed no order. Either nothing was sent to the catalog, or the call's first
 	// attempt was definitely rejected. Another process may have placed an order under the same idempotency key.
@@ -27,7 +27,7 @@ const (
 	NotPlaced Outcome = "not_placed"
 )
 
-// outcomes maps the answers without a generation to the outcomes that callers receive.
+// outcomes maps the ledger's answers that contain no generation to the outcomes that callers receive.
 var outcomes = map[lifecycle.Answer]Outcome{lifecycle.NotPlaced: NotPlaced, lifecycle.Unknown: Unknown}
 
 // Error is an error from [Orders.Place]. It contains the outcome of the order, and the reason why Place returned no generation.
@@ -51,19 +51,19 @@ var (
 	ErrResendWindow = errors.New("resend window is over: the catalog may have forgotten the idempotency key")
 
 	errRotated = errors.New("order was sent under another API key; use that API key to send it again")
-	// errTermsChanged means that the terms of the caller changed while its order was being quoted.
+	// errTermsChanged means that the caller's terms changed while its order was being quoted.
 	errTermsChanged = errors.New("terms of the caller changed")
 )
 
-// leavesOpen contains the kinds of errors that are returned unchanged if the outcome of the order is unknown. KindKeyReused means
-// that the catalog has another order under the idempotency key. That order was sent without Easel or by an attempt that no
-// process recorded. KindOrderExpired means that a repeated call can't resolve the outcome.
+// leavesOpen contains the kinds of errors that callers receive unchanged if the outcome of the order is unknown. KindKeyReused
+// means that the catalog has another order under the idempotency key. That order was sent without Easel or by an attempt that
+// no process recorded. KindOrderExpired means that a repeated call can't resolve the outcome.
 var leavesOpen = map[catalog.Kind]bool{
 	catalog.KindOutcomeUnknown: true, catalog.KindInProgress: true, catalog.KindKeyReused: true, catalog.KindOrderExpired: true,
 }
 
-// outcomeUnknown converts a catalog error to the kind [catalog.KindOutcomeUnknown]. The result keeps the status, code and
-// message of the error.
+// outcomeUnknown returns an error of the kind [catalog.KindOutcomeUnknown]. The error has the status, code and message of said,
+// and wraps err.
 func outcomeUnknown(said *catalog.Error, err error) *catalog.Error {
 	return &catalog.Error{
 		Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Status: said.Status, Code: said.Code,
@@ -80,8 +80,8 @@ func orderExpired() *catalog.Error {
 	return &catalog.Error{Kind: catalog.KindOrderExpired, Op: catalog.OpCreate}
 }
 
-// notSent converts an unknown outcome into KindUnavailable, because the ledger has recorded that the order was not placed. It
-// returns any other error unchanged.
+// notSent converts an error with an unknown outcome to the kind KindUnavailable, because the ledger has recorded that the order
+// was not placed. It returns any other error unchanged.
 func notSent(err error) error {
 	open, ok := errors.AsType[*catalog.Error](err)
 	if !ok || open.Kind != catalog.KindOutcomeUnknown {
@@ -92,7 +92,8 @@ func notSent(err error) error {
 	return &known
 }
 
-// definite contains the HTTP statuses of definite rejections of an order. Any other status may come from a proxy.
+// definite contains the HTTP statuses with which the catalog definitely rejects an order. A response with any other status may
+// come from a proxy.
 var definite = map[int]bool{400: true, 401: true, 402: true, 403: true, 404: true, 413: true, 422: true}
 
 // isDefinite reports whether the catalog itself, not a proxy, has definitely rejected an order. The catalog then has no order
@@ -102,7 +103,7 @@ func isDefinite(err error) bool {
 	return ok && e.Own && !e.AboutKey && (definite[e.Status] || e.Status == http.StatusConflict && e.Kind == catalog.KindDailyCap)
 }
 
-// inDoubt converts a ledger error into an unknown outcome if it is unknown whether a commit succeeded. It returns any other
+// inDoubt converts a ledger error to an unknown outcome if it is unknown whether a commit succeeded. It returns any other
 // ledger error unchanged, because nothing was recorded.
 func inDoubt(err error) error {
 	if _, doubt := errors.AsType[*ledger.Doubt](err); doubt {
@@ -111,7 +112,7 @@ func inDoubt(err error) error {
 	return err
 }
 
-// mostProblem is the maximum length of a recorded problem, in bytes.
+// mostProblem is the maximum size of the text that problem returns, in bytes.
 const mostProblem = 256
 
 // problem returns a short description of a catalog error for operators. It returns "" if err does not come from an attempt.

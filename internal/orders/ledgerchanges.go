@@ -7,12 +7,12 @@ import (
 
 const (
 	changesInterval = time.Second            // maximum time between two reads of the ledger
-	changesPause    = 100 * time.Millisecond // minimum time between two reads
-	visibleTime     = 15 * time.Second       // maximum age of changes that are read again; longer than any transaction, because a change becomes visible only when it is committed
+	changesPause    = 100 * time.Millisecond // minimum time between two reads of the ledger
+	visibleTime     = 15 * time.Second       // overlap of consecutive reads; longer than any transaction, because a change becomes visible only when it is committed
 )
 
 // ReadChanges reads the latest changes from the ledger and passes them to the hub, until ctx is done. The changes are terminal
-// states, deletions and, if a watch needs them, new orders. This replica or another replica has recorded them.
+// states, deletions and, if a watch needs them, new orders. Any replica may have recorded them.
 func (o *Orders) ReadChanges(ctx context.Context) {
 	answered := time.Now()
 	for o.awaitPlaced(ctx) {
@@ -23,7 +23,7 @@ func (o *Orders) ReadChanges(ctx context.Context) {
 	}
 }
 
-// readChanges passes recently changed rows to the hub. within is the maximum age of a change.
+// readChanges passes the rows that were changed recently to the hub. within is the maximum age of a change.
 func (o *Orders) readChanges(ctx context.Context, within time.Duration) error {
 	ended, err := o.Ledger.RecentlyEnded(ctx, within)
 	if err != nil {

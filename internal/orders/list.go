@@ -30,8 +30,8 @@ func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 	return all, err
 }
 
-// ListedLater compares a catalog list with the recorded generations, and records each listed state that is later. It stops
-// after one second. The next list or the settle job records the remaining states.
+// ListedLater compares a catalog list with the recorded generations, and records each state from the list that is later
+// than the recorded state. It stops after one second. The next list or the settle job records the remaining states.
 func (o *Orders) ListedLater(ctx context.Context, cred catalog.Credential, recorded []Listed, listed *catalog.List) {
 	var later []watch.Sighting
 	for _, r := range recorded {
@@ -46,8 +46,9 @@ func (o *Orders) ListedLater(ctx context.Context, cred catalog.Credential, recor
 	}
 }
 
-// isLater reports whether a listed state is later than the recorded one. An equal state is not later, even if the list has
-// different details. If a terminal state lacks details and the settle job will read the generation, isLater returns false.
+// isLater reports whether a state from the list is later than the recorded one. An equal state is not later, even if the
+// list has different details. If a terminal state lacks details and the settle job will read the generation, isLater
+// returns false.
 func (o *Orders) isLater(cred catalog.Credential, recorded Listed, v catalog.Version) bool {
 	later := v.State == catalog.StateRefunded || watch.StatusOf(recorded.State).MayBecome(watch.StatusOf(v.State))
 	if recorded.State == catalog.StateDeleted || v.State == recorded.State || !later {

@@ -16,13 +16,13 @@ type Config struct {
 	*Recorder                 // required; contains the ledger
 	Catalog   *catalog.Client // required
 	Hub       *watch.Hub      // required; uses the same recorder
-	// Ordered is called after each series of attempts to send an order, even if no caller is waiting any longer. ctx has the
-	// values of the call that started the series. If err is nil, g is the paid generation. Ordered may be nil.
+	// Ordered is called after each series of attempts to send an order, even if no caller waits for the order any longer. ctx
+	// has the values of the call that started the series. If err is nil, g is the paid generation. Ordered may be nil.
 	Ordered func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error)
 	// KeyFirst means that the catalog checks the idempotency key before the rest of an order. If such a catalog rejects a resend,
 	// no earlier attempt was accepted.
 	KeyFirst bool
-	// Weight returns an owner's weight in the limiter. It is used for orders that are resent without a call. Nil means that
+	// Weight returns an owner's weight in the limiter. It is used for orders that are resent without a call. If Weight is nil,
 	// every owner has the weight 1.
 	Weight func(owner string) float64
 }

@@ -57,8 +57,8 @@ func (s *submission) recordProblem(ctx context.Context, err error) {
 	}
 }
 
-// logRefusal logs that the catalog has rejected a resend of an order that may exist. It does not log a reason that is already
-// in the order's row.
+// logRefusal logs that the catalog has rejected a resend of an order that may exist. It does not log the rejection if its
+// reason is already in the order's row.
 func (s *submission) logRefusal(ctx context.Context, err error) {
 	refusal, ok := errors.AsType[*catalog.Error](err)
 	if why := problem(err); ok && refusal.Withheld != 0 && why != s.order.Problem {
@@ -92,7 +92,7 @@ func (s *submission) keyRefused(err error) error {
 	if !ok || !s.orders.KeyFirst || !afterTheKey[withheld.Withheld] {
 		return nil
 	}
-	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // the rejection comes from a proxy, or is about the idempotency key
+	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // the rejection comes from a proxy, or it is about the idempotency key
 		return nil
 	}
 	return withheld.Err
@@ -105,7 +105,7 @@ var afterTheKey = map[catalog.Kind]bool{
 }
 
 // writeConclusion records an outcome. If the ledger fails, it retries for at most recordWithin, because the lease ends soon
-// afterwards.
+// after that.
 func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (step lifecycle.Step, err error) {
 	end := time.Now().Add(recordWithin)
 	for pause := recordPause; ; pause *= 2 {
@@ -120,8 +120,8 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 	return step, err
 }
 
-// named returns the generation that the ledger has for the order. If the catalog has returned another generation, it logs the
-// contradiction.
+// named returns the order's generation as recorded in the ledger. If the catalog has returned another generation, named logs
+// the contradiction.
 func (s *submission) named(ctx context.Context, g catalog.Generation, step lifecycle.Step) catalog.Generation {
 	if step.Action == lifecycle.Report {
 		s.fault(ctx, "second generation for an order, or a generation for an order that an operator declared rejected", g.ID)
@@ -154,7 +154,8 @@ func (s *submission) fault(ctx context.Context, what, generation string) {
 	s.orders.Ledger.Counts.Faults.Add(1)
 }
 
-// isFree reports whether the idempotency key of a rejected order can be used again. If the ledger fails, it returns false.
+// isFree reports whether the idempotency key of a rejected order can be used for a new order. If the ledger fails, it returns
+// false.
 func (o *Orders) isFree(ctx context.Context, order ledger.Order) bool {
 	free, err := o.Ledger.IsFree(ctx, ledger.Request{
 		Namespace: order.Namespace, Owner: order.Owner, Caller: order.Caller, IdempotencyKey: order.IdempotencyKey, UpstreamKey: order.UpstreamKey,

@@ -42,7 +42,7 @@ type Terms struct {
 	Refused bool                     // whether the model is not allowed
 }
 
-// terms returns the current terms. They are empty if r.Terms is nil.
+// terms returns the current terms. If r.Terms is nil, it returns empty terms, which allow everything.
 func (r Request) terms() (Terms, error) {
 	if r.Terms == nil {
 		return Terms{}, nil
@@ -118,7 +118,8 @@ type placing struct {
 	asked   Request
 	request ledger.Request
 	// uncertain means that this call has waited for an attempt that may have been accepted, or that another process may still
-	// send an attempt. If an operator has declared the order rejected since then, the order's row no longer shows this.
+	// send an attempt. The order's row may no longer show this, because an operator may have declared the order rejected since
+	// then.
 	uncertain bool
 }
 
@@ -172,7 +173,7 @@ func (p *placing) withheld(err error) error {
 }
 
 // await waits for the outcome of a submission. If s is nil, another process writes or sends the order, and await only waits for
-// rowPause. done is false if the idempotency key must be looked up again.
+// rowPause. If done is false, the idempotency key must be looked up again.
 func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt Receipt, done bool, err error) {
 	if s == nil {
 		if !sleep(ctx, rowPause) {
@@ -209,7 +210,7 @@ func (p *placing) unasked(err error) error {
 	return &Error{NotPlacedByThisCall, err}
 }
 
-// write writes a new order if it fits the terms of its caller, and starts to send it. If another call has written an order or
+// write writes a new order if the terms of its caller allow it, and starts to send it. If another call has written an order or
 // the terms have changed, write returns nil without an error. The idempotency key must then be looked up again.
 func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	terms, err := p.asked.terms()
@@ -234,7 +235,7 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	_, budget := errors.AsType[*ledger.BudgetError](err)
 	disagreed, _ := errors.AsType[*ledger.Disagreed](err)
 	switch {
-	case errors.Is(err, errTermsChanged), err == nil && !free: // or another replica has written the order
+	case errors.Is(err, errTermsChanged), err == nil && !free: // if free is false, another call has written the order
 		return nil, nil
 	case disagreed != nil:
 		return nil, p.refuse(ctx, disagreed.Err)
@@ -248,7 +249,7 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	return p.begin(ctx, order, asked), nil
 }
 
-// priceInTime calls price, and returns [ledger.ErrOrderExpired] at the order's expire time.
+// priceInTime calls price. If the order expires first, it returns [ledger.ErrOrderExpired].
 func (p *placing) priceInTime(ctx context.Context) (int64, error) {
 	left, limited, err := p.orders.Ledger.TimeToExpire(ctx, p.request)
 	switch {
@@ -266,7 +267,7 @@ func (p *placing) priceInTime(ctx context.Context) (int64, error) {
 	return cents, err
 }
 
-// price returns the price to reserve, in cents. It requests a quote only if a limit or a budget needs the price, and otherwise
+// price returns the price to reserve, in cents. It requests a quote only if a limit or a budget needs the price. Otherwise it
 // returns 0.
 func (p *placing) price(ctx context.Context) (int64, error) {
 	most := p.asked.MaxCostCents
@@ -295,7 +296,7 @@ func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 }
 
 // refuse returns the error for an order that this call did not write. If another call has written an order under the same
-// idempotency key, refuse returns nil, because this call then returns the result of that order.
+// idempotency key, refuse returns nil, so that this call returns the result of that order.
 func (p *placing) refuse(ctx context.Context, why error) error {
 	if errors.Is(why, ledger.ErrOrderExpired) {
 		why = orderExpired()
@@ -352,8 +353,8 @@ func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha25
 	return request
 }
 
-// newest reads and returns the latest state of a generation that an earlier call placed. If the read shows that the generation
-// is deleted, newest returns it as deleted. If the read fails otherwise, newest returns the state from the ledger.
+// newest reads and returns the latest state of a generation that an earlier call ordered. If the read shows that the generation
+// is deleted, newest returns it as deleted. If the read fails for another reason, newest returns the state from the ledger.
 func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Receipt) catalog.Generation {
 	recorded := receipt.Generation
 	if recorded.State == catalog.StateDeleted {
@@ -369,8 +370,8 @@ func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Re
 	return recorded
 }
 
-// digestOf returns a digest of the model and the inputs. The order of JSON members does not affect it. Numbers are equal only
-// if their digits are equal.
+// digestOf returns a digest of the model and the inputs. It does not depend on the sequence of JSON members. Two numbers are
+// equal only if they are written with the same digits.
 func digestOf(modelID string, inputs json.RawMessage) (digest [sha256.Size]byte, err error) {
 	if !json.Valid(inputs) {
 		return digest, errors.New("inputs are not valid JSON") // cannot happen in a call, because such inputs are rejected during validation

@@ -54,7 +54,7 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 			if err := s.renew(ctx); err != nil {
 				return nil, err
 			}
-		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // after a cancellation or an extended deadline, the next call of over decides
+		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // otherwise the wait was canceled or a deadline extended, and over decides
 			return nil, err
 		}
 	}
@@ -68,7 +68,7 @@ func (s *submission) lasts(waiting context.Context) bool {
 	return s.end().After(deadline)
 }
 
-// waits returns the context for a wait: for a permit, or for the end of a pause. The context is done when no caller has any time
+// waits returns a context for a wait for a permit, or for the end of a pause. The context is done when no caller has any time
 // left, the order expires, the last caller leaves, no further attempt may start, or the lease must be renewed.
 func (s *submission) waits(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	s.mu.Lock()
@@ -86,7 +86,7 @@ func (s *submission) waits(ctx context.Context) (context.Context, context.Cancel
 	}
 }
 
-// end returns the time after which no attempt may start. The caller must hold the lock.
+// end returns the time after which no attempt may start. The caller must hold s.mu.
 func (s *submission) end() time.Time {
 	end := s.withdrawAt
 	if s.mayExist {

@@ -17,7 +17,7 @@ import (
 const (
 	mostText       = 64 << 10    // maximum length of a text in an event, in bytes
 	recordBatch    = 100         // maximum number of states in each transaction
-	settleFailures = 3           // number of consecutive orders that can't be recorded after which a batch or a settle run fails
+	settleFailures = 3           // a batch or a settle run fails after this number of consecutive orders that can't be recorded
 	recordTimeout  = time.Second // timeout for a batch; short, because its transactions lock budgets
 )
 
@@ -27,11 +27,11 @@ type Recorder struct {
 	Logger *slog.Logger // logs contradictions and charges above the quote
 }
 
-// observation converts a state to an observation for the ledger. notFound means that the state is a deletion that the catalog
-// did not report. Easel infers it because reads have not found the generation for long enough.
+// observation converts a state to an observation for the ledger. If notFound is true, the state is a deletion that the
+// catalog did not report. Easel infers it because reads have not found the generation for long enough.
 func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
 	seen := ledger.Observation{Observation: lifecycle.Observation{Status: watch.StatusOf(v.State), CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted, NotFound: notFound}}
-	seen.Whole = !cred.IsShared()        // the settle job does not read generations under a forwarded API key
+	seen.Whole = !cred.IsShared()        // under a forwarded API key, the settle job does not read the generation to add details
 	if v.State != catalog.StateDeleted { // a deleted generation has no details to record
 		seen.Record = encodeRecord(v)
 	}
@@ -51,11 +51,11 @@ func (r *Recorder) Record(ctx context.Context, cred catalog.Credential, seen []w
 		state.AtOnce = len(seen) > 1
 		states[s.ID] = state
 	}
-	recorded, _ = r.recordAll(ctx, states) // the hub passes unrecorded states again
+	recorded, _ = r.recordAll(ctx, states) // the hub retries the states that were not recorded
 	return recorded
 }
 
-// recordAll records states in batches, and returns the IDs of the generations whose states are recorded. If the ledger is
+// recordAll records states in batches, and returns the IDs of the generations whose states were recorded. If the ledger is
 // unavailable, it stops and returns the error.
 func (r *Recorder) recordAll(ctx context.Context, states map[string]ledger.Observation) (recorded map[string]bool, err error) {
 	recorded = map[string]bool{}
@@ -71,8 +71,8 @@ func (r *Recorder) recordAll(ctx context.Context, states map[string]ledger.Obser
 	return recorded, nil
 }
 
-// recordBatch records states in one transaction, or one by one if that fails. It sets recorded to true for each generation
-// whose state is recorded. It returns an error only if the ledger is unavailable.
+// recordBatch records states in one transaction or, if that fails, one by one. It sets recorded to true for each generation
+// whose state was recorded. It returns an error only if the ledger is unavailable.
 func (r *Recorder) recordBatch(ctx context.Context, states map[string]ledger.Observation, recorded map[string]bool) error {
 	bounded, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
@@ -92,7 +92,7 @@ func (r *Recorder) recordBatch(ctx context.Context, states map[string]ledger.Obs
 		switch {
 		case err == nil:
 			failures = 0
-		case ok && away.Locked || ledger.IsFault(err): // affects only this state
+		case ok && away.Locked || ledger.IsFault(err): // the error affects only this state
 		default:
 			failures++
 		}
@@ -126,7 +126,7 @@ func (r *Recorder) observeAll(ctx context.Context, seen map[string]ledger.Observ
 	return effects, nil
 }
 
-// dearer logs and counts a charge above the quote.
+// dearer logs and counts a charge that exceeds the quote.
 func (r *Recorder) dearer(ctx context.Context, quoted, cost int64, about ...any) {
 	r.Logger.WarnContext(ctx, "charge exceeds quote", append(about, "quoted_cents", quoted, "cost_cents", cost)...)
 	r.Ledger.Counts.Dearer.Add(1)

@@ -45,7 +45,7 @@ type recovery struct {
 	last    string // owner of the order that was resent last
 }
 
-// next starts to resend one order. It reports whether another order may follow immediately.
+// next starts to resend one order. It reports whether the next order may follow immediately.
 func (r *recovery) next(ctx context.Context) bool {
 	if s, now := r.orders.Catalog.Limiter(r.shared.Tenant).State(), time.Now(); !jobs.MayAsk(r.orders.Ledger, r.orders.Catalog) || s.Paused.After(now) || s.Capped && s.NextProbe.After(now) {
 		return false
@@ -76,8 +76,8 @@ func (r *recovery) next(ctx context.Context) bool {
 	return true
 }
 
-// meetsOutage reports whether a resend failed because the catalog does not respond at all. It reads the account to check this,
-// because the catalog may fail only for this order.
+// meetsOutage reports whether a resend failed because the catalog does not respond to any request. It reads the account to
+// check this, because the catalog may fail only for this order.
 func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	if !isOutage(failed) {
 		return false
@@ -88,7 +88,7 @@ func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	return isOutage(err)
 }
 
-// resend sends a leased order, and waits for its outcome. asked is a time before the lease was acquired.
+// resend sends a leased order, and waits for its outcome. asked is a time before the lease was requested.
 func (o *Orders) resend(ctx context.Context, shared catalog.Credential, order ledger.Order, asked time.Time) error {
 	shared.Owner = order.Owner
 	if o.Weight != nil {
@@ -106,10 +106,10 @@ func (o *Orders) resend(ctx context.Context, shared catalog.Credential, order le
 
 // outage tracks whether the catalog responds.
 type outage struct {
-	failures atomic.Int64 // number of consecutive orders for which the catalog did not respond
+	failures atomic.Int64 // number of consecutive resends to which the catalog did not respond
 }
 
-// note records the result of a resend. lasts means that the catalog did not respond.
+// note records the result of a resend. If lasts is true, the catalog did not respond.
 func (o *outage) note(lasts bool) {
 	if !lasts {
 		o.failures.Store(0)
@@ -134,7 +134,8 @@ func isOutage(err error) bool {
 
 func (o *outage) lasts() bool { return o.failures.Load() > 0 }
 
-// pause returns the delay before the next order: least, doubled for each consecutive failure, but at most outagePauseMax.
+// pause returns the delay before the next order. The delay is least, doubled for each consecutive failure, but at most
+// outagePauseMax.
 func (o *outage) pause(least time.Duration) time.Duration {
 	return min(least<<min(o.failures.Load(), 10), outagePauseMax)
 }

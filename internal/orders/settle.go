@@ -14,7 +14,7 @@ import (
 const (
 	settleInterval = 30 * time.Second
 	settleReads    = 5                  // maximum number of individual reads in each run, in addition to one list request
-	settleQuiet    = settleInterval / 2 // minimum time since a due order was last observed
+	settleQuiet    = settleInterval / 2 // an order that was observed within this time is not due
 	maxSettled     = 1000               // maximum number of due orders in each run
 	settleTimeout  = 30 * time.Second   // timeout of one request
 )
@@ -57,12 +57,12 @@ func (o *Orders) settle(ctx context.Context, shared catalog.Credential) error {
 type look struct {
 	orders    *Orders
 	shared    catalog.Credential
-	witnessed bool // whether the catalog has responded to a request with this API key during this run of the job
-	failures  int  // number of consecutive orders whose state could not be recorded
+	witnessed bool // whether the catalog has responded to a request with the shared API key during this run
+	failures  int  // number of consecutive orders with a state that could not be recorded
 }
 
-// list requests the catalog's list once and records the states in it. It returns the generations that need an individual read.
-// The list may lack a generation or its charge. At the end of a refund window it may also be outdated.
+// list requests the catalog's list once and records the states in it. It returns the generations that need an individual read,
+// because the list lacks the generation or its charge, or because it may be outdated at the end of a refund window.
 func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, err error) {
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
@@ -71,7 +71,7 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 	switch {
 	case leaveAlone(err):
 		return nil, err
-	case err != nil: // the list fails, but individual reads may succeed
+	case err != nil: // the list request failed, but individual reads may succeed
 		return due, nil
 	}
 	l.witnessed = true
@@ -90,8 +90,8 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 	return rest, err
 }
 
-// leavesOut reports whether a list's record of a terminal generation is incomplete: it lacks the charge or, if the owner
-// receives events, the details of the result.
+// leavesOut reports whether a list's record of a terminal generation is incomplete. The record is incomplete without the
+// charge. If the owner receives events, it is also incomplete without the details of the result.
 func leavesOut(v catalog.Version, subscribed bool) bool {
 	return v.State.Terminal() && (v.CostCents == nil || subscribed && isShort(v))
 }
@@ -115,7 +115,7 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 		return l.proceed(err)
 	case err != nil && !l.witness(ctx):
 		return err
-	case err != nil: // only this read failed; an empty observation moves the generation behind the other due ones
+	case err != nil: // only this read failed; after an empty observation, other due generations come first
 		return l.observe(ctx, one.Generation, ledger.Observation{})
 	}
 	l.witnessed = true
@@ -132,8 +132,8 @@ func (l *look) observe(ctx context.Context, id string, seen ledger.Observation) 
 	return l.proceed(err)
 }
 
-// proceed handles err, the result of recording a state. A single error may be due to a locked order, so proceed returns nil.
-// After several consecutive errors, it returns err, and the run fails.
+// proceed handles err, the result of recording a state. A single error may be due to a locked order, so proceed returns nil for
+// it. After several consecutive errors, it returns err, and the run fails.
 func (l *look) proceed(err error) error {
 	if err == nil {
 		l.failures = 0
@@ -145,8 +145,8 @@ func (l *look) proceed(err error) error {
 	return err
 }
 
-// witness reports whether the catalog has responded to a request with this API key during this run. If it has not responded
-// yet, witness first requests the account.
+// witness reports whether the catalog has responded to a request with the shared API key during this run. If it has not
+// responded yet, witness first reads the account.
 func (l *look) witness(ctx context.Context) bool {
 	if !l.witnessed {
 		_, err := l.orders.Catalog.Polls().Account(ctx, l.shared)
@@ -155,7 +155,7 @@ func (l *look) witness(ctx context.Context) bool {
 	return l.witnessed
 }
 
-// leaveAlone reports whether err, from one request, means that further requests would fail too.
+// leaveAlone reports whether err means that further requests would fail in the same way.
 func leaveAlone(err error) bool {
 	kind := catalog.KindOf(err)
 	return isOutage(err) || kind == catalog.KindCredentialRejected || kind == catalog.KindRateLimited

@@ -15,10 +15,10 @@ import (
 
 const (
 	submitTime    = time.Minute                           // maximum duration of the attempts if the caller has no deadline, and maximum duration after the last caller leaves
-	submitBackoff = 200 * time.Millisecond                // delay before the second attempt; doubles
-	submitPause   = 5 * time.Second                       // maximum delay, unless the catalog requests a longer one
-	refusalPause  = 10 * time.Second                      // minimum delay before a possibly existing order is resent after a rejection
-	recordPause   = 50 * time.Millisecond                 // delay before a failed attempt to record an outcome is repeated; doubles
+	submitBackoff = 200 * time.Millisecond                // delay before the second attempt; doubles before each further attempt
+	submitPause   = 5 * time.Second                       // maximum delay before an attempt, unless the catalog requests a longer one
+	refusalPause  = 10 * time.Second                      // minimum delay after a rejection before an order that may exist is resent
+	recordPause   = 50 * time.Millisecond                 // initial delay before recording an outcome is retried; doubles after each failure
 	recordWithin  = ledger.OrderLease - ledger.AnswerTime // maximum time to record an outcome
 )
 
@@ -27,12 +27,12 @@ const (
 type submission struct {
 	orders  *Orders
 	cred    catalog.Credential // credential for every attempt
-	order   ledger.Order       // includes the inputs; includes the labels only if the order was written for this submission
+	order   ledger.Order       // includes the inputs; includes the labels only if this submission's call wrote the order
 	placed  time.Time          // time when the order was written
 	leaveBy time.Time          // time by which an attempt under the lease must be sent
 	expires time.Time          // expire time of the order, by the clock of this process; zero means no limit
 
-	mayExist bool // an attempt may have been accepted, in this submission or before
+	mayExist bool // an attempt of this submission or of an earlier one may have been accepted
 	progress progress
 	problem  string    // latest recorded problem
 	arrived  time.Time // start of the first wait for a permit
@@ -58,7 +58,7 @@ type progress int
 const (
 	unsent   progress = iota // no attempt has reached the catalog
 	rejected                 // only the first attempt has reached the catalog, which has definitely rejected it
-	sent                     // attempts have reached the catalog, with any other results
+	sent                     // attempts have reached the catalog, and none of the other values applies
 	doubtful                 // an attempt was rejected with a response that may not come from the catalog, so the order may exist
 )
 
@@ -77,7 +77,7 @@ func (p progress) after(posted catalog.Posted, err error) progress {
 }
 
 // submission returns a submission of an order, for a caller that waits until ctx is done. leased is a time before the order's
-// lease was acquired.
+// lease was requested.
 func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order ledger.Order, leased time.Time) *submission {
 	s := &submission{
 		orders: o, cred: cred, order: order, placed: leased.Add(-order.Age), leaveBy: leased.Add(o.Ledger.Sendable(order)), mayExist: order.Leases > 1,
@@ -106,7 +106,8 @@ func (o *Orders) start(ctx context.Context, s *submission) {
 	})
 }
 
-// joined adds a caller to this process's submission of an order. It returns nil if there is no submission.
+// joined adds a caller to the submission that sends the order in this process, and returns the submission. It returns nil if
+// there is no such submission.
 func (o *Orders) joined(ctx context.Context, orderID string) *submission {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -140,7 +141,7 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 			return
 		}
 		s.recordProblem(ctx, err)
-		if catalog.KindOf(err) != catalog.KindRateLimited { // otherwise the limiter delays the next attempt
+		if catalog.KindOf(err) != catalog.KindRateLimited { // after KindRateLimited, the limiter delays the next attempt
 			s.pause(ctx, o.backoff(attempt, err))
 		}
 	}
@@ -160,8 +161,8 @@ func (s *submission) note(posted catalog.Posted, err error) (again bool) {
 	return false
 }
 
-// withheld converts a rejection into an unknown outcome if an attempt may have been accepted. Otherwise the caller might order
-// again under a new idempotency key.
+// withheld converts a rejection to an unknown outcome if an attempt may have been accepted. If the caller received the
+// rejection, it might order again under a new idempotency key.
 func (s *submission) withheld(err error) error {
 	if err == nil || !s.mayExist || leavesOpen[catalog.KindOf(err)] {
 		return err
@@ -221,8 +222,8 @@ func withdrawBy(ctx context.Context) time.Time {
 	return deadline.Add(-min(time.Until(deadline)/10, withdrawTime))
 }
 
-// wait waits for the outcome until ctx is done, and reports whether the submission has ended. If it has not, the error is an
-// unknown outcome.
+// wait waits for the outcome until ctx is done, and reports whether the submission has ended. If the submission has not ended,
+// the error is an unknown outcome.
 func (s *submission) wait(ctx context.Context) (ended bool, err error) {
 	select {
 	case <-s.ended:
@@ -233,8 +234,8 @@ func (s *submission) wait(ctx context.Context) (ended bool, err error) {
 	}
 }
 
-// leave removes a caller. Without callers, the attempts continue for at most submitTime, so that submissions do not accumulate.
-// If the catalog cannot have accepted any attempt, no further attempt starts.
+// leave removes a caller. If no caller is left, the attempts continue for at most submitTime, so that submissions do not
+// accumulate. If the catalog cannot have accepted any attempt either, no further attempt starts.
 func (s *submission) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -249,7 +250,7 @@ func (s *submission) leave() {
 	}
 }
 
-// open returns the error for a caller that leaves before an outcome is recorded. The error includes the details of the last
+// open returns the error for a caller that leaves before an outcome is recorded. The error contains the details of the last
 // attempt's error.
 func (s *submission) open(cause error) error {
 	s.mu.Lock()

@@ -85,7 +85,7 @@ const (
 	// keepaliveMinimum is the minimum time between two pings from a client. Clients usually ping every 10 s. The minimum is half of
 	// that interval, to allow for jitter.
 	keepaliveMinimum = 5 * time.Second
-	// handshakeTimeout limits the time for the handshake of a new connection. headerTimeout limits the time for the headers of
+	// handshakeTimeout limits the time for the handshake of a new gRPC connection. headerTimeout limits the time for the headers of
 	// an HTTP request.
 	handshakeTimeout = 10 * time.Second
 	headerTimeout    = 10 * time.Second
