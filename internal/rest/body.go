@@ -38,7 +38,7 @@ func readable(next http.Handler) http.Handler {
 	})
 }
 
-// checkText returns an error if the path or the query is not valid UTF-8, because a message field can't contain it.
+// checkText returns an error if the path or the query is not valid UTF-8, because a message field can contain only valid UTF-8.
 func checkText(u *url.URL) error {
 	query, err := url.QueryUnescape(u.RawQuery)
 	if err != nil || !utf8.ValidString(query) || !utf8.ValidString(u.Path) {
@@ -63,7 +63,7 @@ func newEntrance(calls Calls) entrance {
 	return e
 }
 
-// admit rejects a request to a method if it has no plausible credential. Pages need no credential.
+// admit rejects a request to a method if its credential is missing or cannot be valid. Pages need no credential.
 func (e entrance) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		if method, ours := e.methods[r.Method+" "+bareTemplate(routeTemplate(r))]; ours {
@@ -76,8 +76,8 @@ func (e entrance) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// readBody reads the complete body of a request to a method before the next handler runs. It rejects a wrong media type, a body
-// that is too large, and JSON with too many values.
+// readBody reads the complete body of a request to a method before the next handler runs. It rejects a body that has the wrong
+// media type, is too large, or is JSON with too many values.
 func (e entrance) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		if _, ours := e.methods[r.Method+" "+bareTemplate(routeTemplate(r))]; ours && r.ContentLength != 0 {
@@ -91,7 +91,7 @@ func (e entrance) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 				return
 			}
 			r.Body = http.NoBody
-			if r.Method == http.MethodPost { // the bodies of other requests are ignored
+			if r.Method == http.MethodPost { // only the body of a POST request is used
 				r.Body = io.NopCloser(bytes.NewReader(body))
 			}
 		}
@@ -107,7 +107,7 @@ const RequestTimeout = 10 * time.Second
 func limitReads(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
-			// The error can be ignored, because only test connections do not support deadlines.
+			// An error can be ignored, because only test connections do not support deadlines.
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(RequestTimeout))
 		}
 		next.ServeHTTP(w, r)
@@ -119,7 +119,7 @@ func limitReads(next http.Handler) http.Handler {
 func readWhole(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err == nil {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // the error can be ignored, as in limitReads
+		_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // an error can be ignored, as in limitReads
 		return body, nil
 	}
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -146,7 +146,7 @@ type wholeJSON struct{ *runtime.JSONPb }
 // NewDecoder returns a decoder for one request. For an empty or blank body, it returns io.EOF, which the gateway accepts.
 func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(into any) error {
-		body, err := io.ReadAll(r) // fast, because readBody has already read the body into memory
+		body, err := io.ReadAll(r) // does not wait, because readBody has already read the body into memory
 		switch {
 		case err != nil:
 			return err
@@ -172,7 +172,7 @@ func faultyMember(body []byte, said string) string {
 	place := placeOfParser.FindStringSubmatch(said)
 	switch {
 	case strings.Contains(said, tooDeep):
-		return "inputs" // the error has no position, and only inputs can cause it
+		return "inputs" // the error contains no position, but only inputs can be nested too deeply
 	case place == nil:
 		return ""
 	}

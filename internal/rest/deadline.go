@@ -8,15 +8,15 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// deadlineChunk is the maximum number of bytes that are written with one deadline. It is small, so that a slow client does not
-// time out.
+// deadlineChunk is the maximum number of bytes that are written with one deadline. It is small, so that even a slow client can
+// read them before the deadline.
 const deadlineChunk = 32 << 10
 
-// errNotRead is the error for a chunk that the client did not read in time.
+// errNotRead means that the client did not read a chunk in time.
 var errNotRead = errors.New("the client did not read in time")
 
 // deadlineWriter aborts a response if the client reads nothing for too long. It sets a deadline before each chunk and removes
-// the deadline afterwards. Over HTTP/2, a deadline that is not removed would also end an idle stream.
+// it afterwards, because over HTTP/2 a remaining deadline would also end an idle stream.
 type deadlineWriter struct {
 	http.ResponseWriter
 	connection *http.ResponseController
@@ -27,7 +27,7 @@ type deadlineWriter struct {
 func limitWrites(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		limited := &deadlineWriter{ResponseWriter: w, connection: http.NewResponseController(w), timeout: service.DefaultSendTimeout}
-		defer limited.setDeadline() // the server flushes its buffers after the handler has returned
+		defer limited.setDeadline() // because the server flushes its buffers after the handler has returned
 		next.ServeHTTP(limited, r)
 	})
 }
@@ -78,6 +78,6 @@ func (w *deadlineWriter) FlushError() error {
 // Unwrap allows http.ResponseController to reach the connection.
 func (w *deadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// The errors can be ignored, because only test connections do not support deadlines.
+// Errors can be ignored, because only test connections do not support deadlines.
 func (w *deadlineWriter) setDeadline()  { _ = w.connection.SetWriteDeadline(time.Now().Add(w.timeout)) }
 func (w *deadlineWriter) liftDeadline() { _ = w.connection.SetWriteDeadline(time.Time{}) }

@@ -29,7 +29,7 @@ type openContent func(context.Context, *easelv1.DownloadGenerationRequest) (*ser
 // downloads serves the bytes of results. The bytes do not pass through the in-memory connection.
 type downloads struct {
 	mux     *runtime.ServeMux
-	calls   Calls // server whose chain the calls use
+	calls   Calls // runs the calls through the server's chain
 	content openContent
 }
 
@@ -86,7 +86,7 @@ func (a *fileAnswer) serve(ctx context.Context, w http.ResponseWriter, req *ease
 	return a.writeBody(w, sent)
 }
 
-// reopen closes the open result, if there is one, and opens the result or part that req selects.
+// reopen opens the result, or the part of it, that req selects. If a result is already open, reopen closes it first.
 func (a *fileAnswer) reopen(ctx context.Context, req *easelv1.DownloadGenerationRequest) (err error) {
 	a.close()
 	a.content, err = a.open(ctx, req)
@@ -95,7 +95,7 @@ func (a *fileAnswer) reopen(ctx context.Context, req *easelv1.DownloadGeneration
 
 func (a *fileAnswer) close() {
 	if a.content != nil {
-		_ = a.content.Body.Close() // the error does not matter, because the content was only read
+		_ = a.content.Body.Close() // an error does not matter, because the content was only read
 	}
 	a.content = nil
 }
@@ -126,12 +126,12 @@ func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRe
 func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerationRequest, want byteRange) (planned bool, err error) {
 	ifRange := a.request.Header.Get("If-Range")
 	part := proto.CloneOf(req)
-	if !want.suffix { // the start of a suffix depends on the size
+	if !want.suffix { // the start of a suffix is not known before the size
 		part.ReadOffset = want.first
 	}
 	err = a.reopen(ctx, part)
 	if service.Status(err).Code() == grpccodes.OutOfRange {
-		err = a.reopen(ctx, req) // read the file from the start: a range error reports its size, and If-Range may require the complete file
+		err = a.reopen(ctx, req) // start from 0: a range error must report the size, and If-Range may require the complete file
 	}
 	if err != nil {
 		return false, err
@@ -173,8 +173,8 @@ func sameFile(ifRange string, info *easelv1.ContentInfo) bool {
 	return ifRange == "" || (info.GetEtag() != "" && ifRange == quoteEtag(info.GetEtag()))
 }
 
-// precondition evaluates If-Match and If-None-Match. It returns an error if If-Match fails. It sets the status code 304 if
-// If-None-Match fails.
+// precondition evaluates If-Match and If-None-Match. If If-Match fails, it returns an error. If If-None-Match fails, it sets the
+// status code to 304.
 func (a *fileAnswer) precondition() error {
 	header, quoted := a.request.Header, quoteEtag(a.content.Info.GetEtag())
 	if match := header.Get("If-Match"); match != "" && !listsEtag(match, quoted, false) {
@@ -267,7 +267,7 @@ type byteRange struct {
 	suffix bool
 }
 
-// unbounded means that an end or a length is unknown.
+// unbounded is an unknown length, or the position of the last byte if the range extends to the end of the file.
 const unbounded = -1
 
 // parseRange parses a Range header. Only one range of bytes is supported. A header with several ranges, another unit or invalid

@@ -35,7 +35,7 @@ var httpCodes = map[easelv1.ErrorReason]int{
 	easelv1.ErrorReason_BUDGET_EXCEEDED:          http.StatusPaymentRequired,
 	easelv1.ErrorReason_REQUEST_TOO_LARGE:        http.StatusRequestEntityTooLarge,
 	easelv1.ErrorReason_REQUEST_BODY_TIMEOUT:     http.StatusRequestTimeout,
-	easelv1.ErrorReason_CONTENT_CHANGED:          http.StatusPreconditionFailed, // the code of DATA_LOSS is 500, but the server did not fail
+	easelv1.ErrorReason_CONTENT_CHANGED:          http.StatusPreconditionFailed, // otherwise DATA_LOSS would become 500, but the server did not fail
 	easelv1.ErrorReason_HOST_NOT_ALLOWED:         http.StatusMisdirectedRequest,
 }
 
@@ -51,7 +51,7 @@ func handleError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w 
 	refuse(w, r, err)
 }
 
-// refuse writes the response for an error from a call, or for an error from the gateway before the call.
+// refuse writes the response for an error from a call, or from the gateway before the call was sent.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var bad *runtime.HTTPStatusError // set if the path can't be unescaped
 	st, ok := status.FromError(err)
@@ -73,8 +73,8 @@ func isOrder(r *http.Request) bool {
 	return r.Method == http.MethodPost && path.Clean(r.URL.Path) == ordersPath
 }
 
-// writeError writes the response for an error: the HTTP status code, the headers, and the status as JSON. If the error of an
-// order has no outcome yet, writeError adds the outcome of an order that was not sent.
+// writeError writes the response for an error: the HTTP status code, the headers, and the status as JSON. If the request is an
+// order and its error contains no outcome yet, writeError adds the outcome of an order that was not sent.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if isOrder(r) {
 		err = service.OrderFailure(err, false)
@@ -96,7 +96,7 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	body := statusJSON(st)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	_, _ = w.Write(body) //nolint:gosec // safe, because it is JSON with nosniff; it fails only if the client has disconnected
+	_, _ = w.Write(body) //nolint:gosec // safe, because it is JSON with nosniff; writing fails only if the client has disconnected
 }
 
 // retryAfter returns the retry delay of a status in whole seconds, rounded up. It returns false if the status has no delay.

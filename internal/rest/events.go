@@ -20,11 +20,11 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// firstMessageWait is the time that an event stream waits for its first message before it sends the headers. An error within this
-// time becomes an HTTP status. Such a status makes curl -f fail and an EventSource stop permanently.
+// firstMessageWait is the time that an event stream waits for its first message before it sends the headers. If an error
+// occurs within this time, it becomes an HTTP status. Such a status makes curl -f fail and an EventSource stop permanently.
 const firstMessageWait = 500 * time.Millisecond
 
-// eventStreams serves watches as streams of events.
+// eventStreams serves watches as streams of server-sent events or JSON lines.
 type eventStreams struct {
 	mux    *runtime.ServeMux
 	client easelv1.GenerationServiceClient
@@ -153,7 +153,7 @@ func newEventWriter(w http.ResponseWriter, r *http.Request) *eventWriter {
 	return &eventWriter{w: w, flush: http.NewResponseController(w).Flush, sse: accepts(r, "text/event-stream")}
 }
 
-// accepts reports whether the Accept header of a request has a media type. Wildcards do not count.
+// during the stream, the request must not keep the body, which can be large
 func accepts(r *http.Request, want string) bool {
 	for _, value := range r.Header.Values("Accept") {
 		for part := range strings.SplitSeq(value, ",") {
@@ -175,7 +175,7 @@ func (e *eventWriter) start() error {
 		header.Set("Content-Type", "text/event-stream")
 	}
 	header.Set("Cache-Control", "no-store")
-	header.Set("X-Accel-Buffering", "no") // nginx would buffer events
+	header.Set("X-Accel-Buffering", "no") // otherwise nginx would buffer the events
 	e.w.WriteHeader(http.StatusOK)
 	if e.sse {
 		return e.write(fmt.Appendf(nil, ": easel\nretry: %d\n\n", reconnectDelay.Milliseconds()))
@@ -239,7 +239,7 @@ func eventName(m proto.Message) string {
 			return field.JSONName()
 		}
 	}
-	return "message" // this build does not know the kind
+	return "message" // this build does not know the kind of the message
 }
 
 // eventID returns the value that a client sends as Last-Event-ID when it reconnects. For WatchGeneration, it is the etag of an

@@ -40,7 +40,7 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithWriteContentLength(),
 	)
-	unused := context.Background() // registration does not use it
+	unused := context.Background() // the registration functions do not use their context
 	generations := easelv1.NewGenerationServiceClient(config.Calls)
 	err := errors.Join(
 		gatewayv1.RegisterAccountServiceHandlerClient(unused, mux, easelv1.NewAccountServiceClient(config.Calls)),
@@ -76,7 +76,7 @@ func handleStreams(mux *runtime.ServeMux, streams eventStreams, files downloads)
 	return nil
 }
 
-// noHeader forwards no header, because [Calls] sets the metadata.
+// noHeader returns false for every header, so that the gateway forwards none. Instead, [Calls] sets the metadata.
 func noHeader(string) (string, bool) { return "", false }
 
 // Routes that have handlers in this package.
@@ -91,7 +91,7 @@ const (
 // binding is an HTTP route of a method.
 type binding struct {
 	verb, template string
-	inBody         bool // whether the body contains the complete request
+	inBody         bool // whether the whole request is in the body
 }
 
 // inPath reports whether a field of the request is part of the path.
@@ -127,6 +127,6 @@ func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
 // jsonOut writes every scalar field, including false, 0 and "". Field names are in camelCase.
 var jsonOut = protojson.MarshalOptions{EmitDefaultValues: true}
 
-// jsonIn rejects unknown fields, because a misspelled option would change the order. Its nesting limit is well below the limit of
-// the protobuf wire format, which needs several levels for one level of JSON.
+// jsonIn rejects unknown fields. If it ignored them, a misspelled option could result in a different order. Its nesting limit is
+// well below the limit of the protobuf wire format, which needs several levels for one level of JSON.
 var jsonIn = protojson.UnmarshalOptions{DiscardUnknown: false, RecursionLimit: 2000}

@@ -16,10 +16,10 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// parameters maps each route, such as "GET /v1/generations", to its query parameters: the fields of the request that are not in
-// the path. A route whose request is in the body has no parameters. Each parameter has a JSON name and a name in the contract,
-// and the gateway accepts both. Easel checks the names, because the gateway would ignore an unknown parameter, such as a
-// misspelled limit.
+// parameters maps each route, such as "GET /v1/generations", to its query parameters. These are the fields of the request that
+// are not in the path. If the body contains the request, the route has no parameters. Each parameter has a JSON name and a name
+// in the contract, and the gateway accepts both. Easel checks the names, because the gateway would ignore an unknown parameter,
+// such as a misspelled limit.
 type parameters map[string]map[string]string
 
 func newParameters() parameters {
@@ -84,7 +84,7 @@ func checkQuery(raw string, names map[string]string) error {
 		if parameter != "" && !knownAs(given, names) && !slices.Contains(unknown, given) {
 			unknown = append(unknown, given)
 		}
-		if len(unknown) > service.MostViolations { // one violation more than the maximum shows that the list is incomplete
+		if len(unknown) > service.MostViolations { // one violation more than the maximum is enough to show that the list is incomplete
 			break
 		}
 	}
@@ -119,7 +119,7 @@ func unknownParameter(names map[string]string) string {
 
 const malformedQuery = "the query can't be read; separate parameters with &, write a semicolon as %3B, and write two hex digits after each %"
 
-// query decodes the query parameters into a request. It ignores the fields in fromPath, which the path has set.
+// query decodes the query parameters into a request. It ignores the fields in fromPath, because they were set from the path.
 func query(r *http.Request, req proto.Message, fromPath ...string) error {
 	if err := r.ParseForm(); err != nil {
 		return service.InvalidRequest(service.Violation{Description: malformedQuery})

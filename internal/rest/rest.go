@@ -29,7 +29,7 @@ import (
 // Calls is a connection to the gRPC server that handles the requests. Package server implements it.
 type Calls interface {
 	grpc.ClientConnInterface
-	// Admit returns an error if a request to a method has no plausible credential.
+	// Admit returns an error if a request to a method has no credential or has one that cannot be valid.
 	Admit(r *http.Request, method string) error
 	// MaxBody returns the maximum size of a request's body, in bytes.
 	MaxBody() int64
@@ -94,7 +94,7 @@ func handlePages(gateway *runtime.ServeMux, config Config) error {
 	for path, page := range pages {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			handler := func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-				if strings.Contains(r.Header.Get("Range"), ",") { // a request for several ranges receives the complete page, as in a download
+				if strings.Contains(r.Header.Get("Range"), ",") { // as in a download, a request for several ranges receives the complete page
 					r.Header.Del("Range")
 				}
 				page.ServeHTTP(w, r)

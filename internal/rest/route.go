@@ -16,7 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// nameRoute names the span of a request after its route. For a probe, it only records whether the route supports the method.
+// nameRoute names the span of a request after its route. If the request is a probe from allowed, nameRoute only records
+// whether the route supports the method.
 func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		template, m := routeTemplate(r), matchedOf(r.Context())
@@ -69,7 +70,8 @@ func handleRoutingError(ctx context.Context, mux *runtime.ServeMux, _ runtime.Ma
 	writeError(w, r, service.Fail(easelv1.ErrorReason_METHOD_NOT_ALLOWED, "this path does not support "+r.Method))
 }
 
-// allowed returns the methods that the gateway supports at the path of a request. It sends a probe for each method.
+// allowed returns the methods that the gateway supports at the path of a request. It tries each method with a probe, which is
+// a request that only finds out whether a route exists.
 func allowed(mux *runtime.ServeMux, r *http.Request) (methods []string) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
 		m := &matched{probe: true}
@@ -99,7 +101,7 @@ func traceRequests(next http.Handler) http.Handler {
 
 // matched carries the route of a request from the gateway to the handlers around it.
 type matched struct {
-	request *http.Request // the request that OpenTelemetry's handler reads
+	request *http.Request // request that OpenTelemetry's handler reads
 	probe   bool          // whether this is a probe, which only checks for a route
 	found   bool          // result of a probe: whether the route exists
 }
@@ -113,7 +115,7 @@ func matchedOf(ctx context.Context) *matched {
 
 // name names the span of a request after the template of the route. It does not use the path, because the path contains IDs.
 func (m *matched) name(r *http.Request, template string) {
-	m.request.Pattern = r.Method + " " + template // read by OpenTelemetry's handler
+	m.request.Pattern = r.Method + " " + template // OpenTelemetry's handler reads this field
 	span := trace.SpanFromContext(r.Context())
 	span.SetName(m.request.Pattern)
 	span.SetAttributes(semconv.HTTPRoute(template))

@@ -23,8 +23,8 @@ type Service interface {
 	// Register adds the services of the contract to a gRPC server. It is called once for the public server and once for the
 	// in-memory server.
 	Register(grpc.ServiceRegistrar)
-	// Admit rejects a call without a plausible credential. It must be fast, so it may only read maps. It has the same parameters as
-	// Authenticate.
+	// Admit rejects a call if its credential is missing or cannot be valid. It must be fast, so it may only read maps. It has
+	// the same parameters as Authenticate.
 	Admit(ctx context.Context, certificate *auth.Certificate) error
 	// Authenticate adds the caller's identity to the context of a call, or rejects the call. It reads the credential from the
 	// "authorization" metadata. certificate is the caller's verified certificate, or nil.

@@ -20,8 +20,8 @@ const refusalLines = 100
 
 var errUnknownMethod = service.Fail(easelv1.ErrorReason_UNIMPLEMENTED, "unknown method; the server is older than the caller's stubs, or the name is wrong")
 
-// tap rejects a call without a plausible credential before its message is read. It must be fast, because it blocks all calls on
-// the connection.
+// tap rejects a call before its message is read if its credential is missing or cannot be valid. It must be fast, because it
+// blocks all calls on the connection.
 func (c *chain) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if _, known := c.methods[info.FullMethodName]; !known {
 		return nil, service.Status(errUnknownMethod).Err()
@@ -32,7 +32,8 @@ func (c *chain) tap(ctx context.Context, info *tap.Info) (context.Context, error
 	return ctx, nil
 }
 
-// admit rejects a call without a plausible credential. It measures and logs the rejection, but creates no span.
+// admit rejects a call if its credential is missing or cannot be valid. It measures and logs the rejection, but creates no
+// span.
 func (c *chain) admit(ctx context.Context, method string, from origin) error {
 	if public(method) {
 		return nil
@@ -57,7 +58,7 @@ func (c *chain) admit(ctx context.Context, method string, from origin) error {
 	return refusal
 }
 
-// Admit rejects a REST request without a plausible credential. It must be called before the body is read.
+// Admit rejects a REST request if its credential is missing or cannot be valid. It must be called before the body is read.
 func (l *Local) Admit(r *http.Request, method string) error {
 	ctx := metadata.NewIncomingContext(r.Context(), metadata.MD{"authorization": r.Header.Values("Authorization")})
 	return l.chain.admit(ctx, method, origin{peer: r.RemoteAddr, tls: r.TLS, disconnect: func() {}})

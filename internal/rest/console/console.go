@@ -1,4 +1,4 @@
-// Package console serves the web console at /console: the gallery of renders, the order form, single renders, and money. The
+// Package console serves the web console at /console: the gallery, the order form, and the pages for single renders and for money. The
 // console consists of static files. Its scripts use only the public REST API and its event streams. The caller's token is kept in
 // the sessionStorage of the browser tab.
 package console
@@ -42,7 +42,8 @@ func Handlers() map[string]http.Handler {
 	return handlers
 }
 
-// serve returns a handler that serves a fixed file. A browser may cache the file, but must revalidate it before each use.
+// serve returns a handler that serves a file from memory. A browser may cache the file, but must revalidate it before each
+// use.
 func serve(mediaType string, body []byte) http.Handler {
 	tag := fmt.Sprintf(`"%x"`, sha256.Sum256(body))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -62,7 +62,7 @@ func Handlers(grpcAddr string) map[string]http.Handler {
 	}
 }
 
-// serve returns a handler that serves a fixed file. A browser may cache the file, but must revalidate it before each use.
+// serve returns a handler that serves a file from memory. A browser may cache the file, but must revalidate it before each use.
 func serve(mediaType string, body []byte) http.Handler {
 	tag := fmt.Sprintf(`"%x"`, sha256.Sum256(body))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
