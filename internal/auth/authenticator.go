@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	maxAPIKey = 4 << 10 // maximum size in bytes
-	maxToken  = 8 << 10 // maximum size in bytes; larger than maxAPIKey, because a JWT may contain claims for other services
+	maxAPIKey = 4 << 10 // maximum size of an API key in bytes
+	maxToken  = 8 << 10 // maximum size of a token in bytes; larger, because a JWT may contain claims for other services
 )
 
-// visibleForm matches a credential that consists of visible ASCII characters without spaces.
+// visibleForm matches a credential, which must consist of visible ASCII characters without spaces.
 var visibleForm = regexp.MustCompile(`^[!-~]+$`)
 
 // Config is the configuration of an [Authenticator].
@@ -80,7 +80,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, certificate *Certifica
 	return WithIdentity(ctx, identity), nil
 }
 
-// Admit rejects most calls that Authenticate would reject. It is fast, because it only reads maps. It does not verify JWTs, and
+// Admit rejects most calls that Authenticate would reject. It is fast, because it only reads maps: it does not verify JWTs, and
 // it checks only the syntax of a forwarded API key.
 func (a *Authenticator) Admit(ctx context.Context, certificate *Certificate) error {
 	token, err := a.bearer(ctx)
@@ -95,7 +95,7 @@ func (a *Authenticator) Admit(ctx context.Context, certificate *Certificate) err
 	return err
 }
 
-// bearer returns the bearer token in the authorization metadata. It returns "" if there is no such metadata.
+// bearer returns the bearer token in the authorization metadata, or "" if there is no such metadata.
 func (a *Authenticator) bearer(ctx context.Context) (string, error) {
 	limit := maxToken
 	if a.cfg.SharedKey == nil {
@@ -156,9 +156,9 @@ func (a *Authenticator) byToken(token string) (*Identity, error) {
 	return a.listed(func(l *List) *Caller { return l.subjects[subject] }, errSubjectUnknown, until)
 }
 
-// listed returns the identity of the caller that find returns for the current list. If find returns nil, listed returns missing
-// as the error. The identity keeps find, so that it can be renewed when the list changes. until is the time at which the caller's
-// JWT expires, or zero without a JWT.
+// listed returns the identity of the caller that find returns for the current list. If find returns nil, listed returns the
+// error missing. The identity keeps find, so that it can be renewed when the list changes. until is the time at which the
+// caller's JWT expires, or zero if the caller has no JWT.
 func (a *Authenticator) listed(find func(*List) *Caller, missing error, until time.Time) (*Identity, error) {
 	list := a.cfg.Callers.List()
 	c := find(list)
@@ -193,7 +193,7 @@ func (a *Authenticator) shared(owner string, weight float64) catalog.Credential 
 	return key
 }
 
-// StillKnown returns a function that checks again whether the caller of an open stream is authorized. The function returns an
+// StillKnown returns a function that checks whether the caller of an open stream is still authorized. The function returns an
 // error if the caller, its token, its rights or the CA of its certificate was removed after the call started. An expired
 // certificate is not an error.
 func (a *Authenticator) StillKnown(ctx context.Context) func() error {

@@ -16,14 +16,14 @@ const Anonymous = "anonymous"
 
 // Team is a team of callers. The zero value has no limit.
 type Team struct {
-	// Name is the owner of the team's orders. It is empty for a caller without a team.
+	// Name is the name of the team, which is the owner of its orders. It is empty for a caller without a team.
 	Name string `yaml:"-"`
 	// Weight is the team's share of the catalog's request rate, relative to other owners. Zero means 1.
 	Weight float64
 	Budget `yaml:"budget"`
 	// Labels contains the rules for the labels of the team's orders.
 	Labels Labels
-	// Models contains patterns for the models that the team may list, read, quote and order. Nil means every model.
+	// Models contains patterns that match the models that the team may list, read, quote and order. Nil means every model.
 	Models []string
 	// RetentionDays is the number of days after which the content of settled orders is erased. Zero means never.
 	RetentionDays int `yaml:"retention_days"`
@@ -37,7 +37,7 @@ type Team struct {
 type Budget struct {
 	DailyCents   *int64 `yaml:"daily_cents"`
 	MonthlyCents *int64 `yaml:"monthly_cents"`
-	// Thresholds are the percentages of a limit at which events are sent, in the order of the file. Nil means the default
+	// Thresholds are the percentages of a limit at which events are sent, as listed in the file. Nil means the default
 	// percentages.
 	Thresholds []int64
 }
@@ -46,7 +46,7 @@ type Budget struct {
 type Labels struct {
 	// Required are the names of the labels that each order must have.
 	Required []string
-	// Budgets contains a budget for each label name. Each value of the label has this budget separately.
+	// Budgets contains a budget for each label name. The budget applies to each value of the label separately.
 	Budgets map[string]Budget
 }
 
@@ -73,7 +73,7 @@ func (t Team) Allows(model string) bool {
 // Caller is a service that may use the shared API key.
 type Caller struct {
 	Name string
-	// Team is the team of the caller. If the caller has no team, Name is empty, but Budget may be set.
+	// Team is the team of the caller. If the caller has no team, Team.Name is empty, but Team.Budget may be set.
 	Team Team
 	// Operator means that the caller sees the orders of every owner.
 	Operator bool
@@ -82,7 +82,7 @@ type Caller struct {
 // Owner returns the owner of the caller's orders: its team, or the caller itself if it has no team.
 func (c Caller) Owner() string { return cmp.Or(c.Team.Name, c.Name) }
 
-// Subject identifies the subject of a token by the issuer and the sub claim.
+// Subject identifies the subject of a token. It consists of the issuer and the sub claim.
 type Subject struct{ Issuer, Name string }
 
 // List contains the entries of a callers file.

@@ -19,8 +19,8 @@ import (
 	"github.com/easel-grpc/easel/deploy"
 )
 
-// Fault is an error in a callers file. Its text never quotes a value of the file, because the file may contain a token by mistake.
-// The only names that it quotes are unknown members that [memberName] matches.
+// Fault is an error in a callers file. Its text never quotes a value from the file, because the file may contain a token by
+// mistake. It quotes the name of an unknown member only if [memberName] matches it.
 type Fault struct {
 	Line int
 	Text string
@@ -44,7 +44,7 @@ var schema = sync.OnceValue(func() *jsonschema.Schema {
 	compiler := jsonschema.NewCompiler()
 	compiler.AssertFormat()
 	if err = cmp.Or(err, compiler.AddResource(name, source)); err != nil {
-		panic(err) // the schema is part of the program
+		panic(err) // cannot happen, because the schema is part of the program
 	}
 	return compiler.MustCompile(name)
 })
@@ -57,7 +57,7 @@ var (
 	quotation = regexp.MustCompile("(?s)['\"`].*['\"`]") // matches the part of a YAML error that quotes the file
 )
 
-// reject adds the faults for an error from [parser.read].
+// reject adds a fault for each problem that an error from [parser.read] reports.
 func (p *parser) reject(err error) {
 	if invalid, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
 		p.rejectValue(invalid)
@@ -89,7 +89,7 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 			}
 			p.fault(strings.TrimPrefix(path+"/"+name, "/"), "unknown member%s; the members here are %s", quoted, members)
 		}
-	case *kind.PropertyNames: // only team names have such rules, and the location in the error is unreliable
+	case *kind.PropertyNames: // only team names have such rules, and the location that the error contains is unreliable
 		_, rule := described([]string{"teams"})
 		p.fault("teams/"+k.Property, "%s", rule)
 	default:

@@ -7,8 +7,8 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// Callers holds the contents of the callers file. Authentication uses the contents in memory. Only Reload rereads the file. If a
-// changed file lists no callers, no credential is accepted.
+// Callers holds the contents of the callers file in memory. Only Reload rereads the file. If a changed file lists no callers, no
+// credential is accepted.
 type Callers struct {
 	*reload.Value[*List]
 	logger *slog.Logger
@@ -30,8 +30,8 @@ func (c *Callers) Weight(owner string) float64 {
 	return c.List().owners[owner].Weight
 }
 
-// LoadCallers reads the callers file. If applied is not nil, it is called with the first list, and with each later list that is
-// valid. Each change is logged. If a changed file is invalid, LoadCallers logs the error and keeps the previous list. Errors
+// LoadCallers reads the callers file. If applied is not nil, LoadCallers calls it with the first list, and with each later list
+// that is valid. Each change is logged. If a changed file is invalid, the error is logged and the previous list is kept. Errors
 // never quote the file.
 func LoadCallers(path string, logger *slog.Logger, applied func(*List)) (*Callers, error) {
 	current := &List{}

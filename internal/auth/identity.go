@@ -25,15 +25,15 @@ type Identity struct {
 	// value means no limits.
 	Limits, Total Team
 
-	list        *List                     // list in which the caller was found; nil without a callers file
+	list        *List                     // list that contained the caller; nil without a callers file
 	renew       func() (*Identity, error) // identifies the caller again with the current list of callers
 	certificate *Certificate              // client certificate; nil if the caller has no certificate
 	until       time.Time                 // time at which the caller's JWT expires; zero without a JWT
-	nameless    bool                      // whether the callers of this server have no names
+	nameless    bool                      // whether callers have no names on this server
 }
 
-// unauthenticated is the identity before authentication. It has no API key, so the catalog rejects its requests. Its owner has no
-// orders, and is not the owner of anonymous callers.
+// unauthenticated is the identity before authentication. It has no API key, so the catalog rejects its requests. Its owner has
+// no orders and differs from the owner of anonymous callers.
 var unauthenticated = &Identity{Owner: catalog.Credential{}.OrderOwner()}
 
 type identityKey struct{}
@@ -87,8 +87,8 @@ type Certificate struct {
 	Names []string
 	// CommonName is the common name of the subject.
 	CommonName string
-	// Until is the earliest expiry time in the certificate's chain. If there are several chains, it is the latest of their earliest
-	// expiry times.
+	// Until is the expiry time of the certificate's chain, which is the earliest expiry time in the chain. If there are several
+	// chains, it is the latest of their expiry times.
 	Until time.Time
 	// Counts reports whether a handshake would still accept the certificate. For example, it returns false after the CA of the
 	// certificate was removed.

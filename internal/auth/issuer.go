@@ -15,7 +15,7 @@ import (
 const (
 	// keysFileInterval and keysURLInterval are the intervals at which keys are read from a file and from a URL.
 	keysFileInterval, keysURLInterval = time.Second, 5 * time.Minute
-	// keysRetryInterval replaces keysURLInterval after a failed read and after a token with an unknown key.
+	// keysRetryInterval replaces keysURLInterval after a failed read, and after the arrival of a token with an unknown key.
 	keysRetryInterval = 10 * time.Second
 	// keysTTL is the time for which keys stay valid after the last successful read.
 	keysTTL = 24 * time.Hour
@@ -37,8 +37,8 @@ type Issuer struct {
 	keys *keys
 }
 
-// keys holds the current keys of an issuer. When the callers file changes, the keys are retained, unless the issuer's key file or
-// URL has changed.
+// keys holds the current keys of an issuer. The keys are retained when the callers file changes, unless the change affects
+// the issuer's key file or URL.
 type keys struct {
 	begin  time.Time   // start of the last read; only [Callers.ReadKeys] uses it
 	wanted atomic.Bool // whether a token with an unknown key arrived after the start of the last read
@@ -75,8 +75,8 @@ func (c *Callers) FollowKeys(ctx context.Context) {
 	}
 }
 
-// ReadKeys reads the keys of each issuer whose interval has passed, and waits for these reads. It must not be called
-// concurrently.
+// ReadKeys reads the keys of each issuer whose interval has passed since its last read, and waits for these reads. It must
+// not be called concurrently.
 func (c *Callers) ReadKeys(ctx context.Context) {
 	var reads sync.WaitGroup
 	for name, issuer := range c.List().Issuers {
@@ -89,7 +89,7 @@ func (c *Callers) ReadKeys(ctx context.Context) {
 	reads.Wait()
 }
 
-// KeyProblems returns the error of each issuer whose last key read failed, by issuer name.
+// KeyProblems returns the errors of the issuers whose last key read failed. The keys of the map are issuer names.
 func (c *Callers) KeyProblems() map[string]error {
 	all := map[string]error{}
 	for name, issuer := range c.List().Issuers {

@@ -46,7 +46,8 @@ func parseKeys(text []byte) (keys []jose.JSONWebKey, err error) {
 	return keys, nil
 }
 
-// verifies reports whether a key is a public key that may verify tokens. SPIFFE key sets use jwt-svid as the key's use.
+// verifies reports whether a key is a public key that may verify tokens. In SPIFFE key sets, the use of such a key is
+// "jwt-svid".
 func verifies(key jose.JSONWebKey) bool {
 	if !slices.Contains([]string{"", "sig", "jwt-svid"}, key.Use) {
 		return false
@@ -62,8 +63,8 @@ func verifies(key jose.JSONWebKey) bool {
 	return false
 }
 
-// Check reads the files that an issuer names, and returns an error if one of them is invalid. It sends no request. An empty key
-// set is valid, because an issuer can revoke all its keys.
+// Check reads the files that the issuer's settings name, and returns an error if one of them is invalid. It sends no request.
+// An empty key set is valid, because an issuer can revoke all its keys.
 func (i *Issuer) Check() error {
 	if i.KeysFile == "" {
 		_, _, err := i.request(context.Background())
@@ -111,7 +112,7 @@ func (i *Issuer) download(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("unexpected status %d", response.StatusCode)
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, maxKeysBytes))
-	return text, cmp.Or(err, ctx.Err()) // when ctx is done, the body may end early without an error
+	return text, cmp.Or(err, ctx.Err()) // if ctx is done, reading may end early without an error
 }
 
 // request returns the request for the key set, and a client that trusts the CAs in CAFile.

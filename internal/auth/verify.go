@@ -13,7 +13,7 @@ import (
 
 const (
 	leeway    = 30 * time.Second // allowed difference between the clocks of an issuer and this server
-	keysDelay = 2 * time.Second  // retry delay for callers while the keys of an issuer are not loaded
+	keysDelay = 2 * time.Second  // callers should retry after this delay if an issuer's keys are not loaded yet
 )
 
 // Reasons for rejecting a token.
@@ -32,8 +32,8 @@ var (
 	errWrongSigned = unknown("the signature of the token is invalid; get a new token")
 )
 
-// algorithms are the accepted algorithms, all asymmetric. ES512 is excluded, because verifying a forged token would take
-// milliseconds of CPU time.
+// algorithms are the accepted signature algorithms, all asymmetric. ES512 is excluded, because rejecting a forged token
+// would take milliseconds of CPU time.
 var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.EdDSA,
 }
