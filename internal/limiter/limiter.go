@@ -18,7 +18,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Class is the class of a request. Of the same owner's requests, those in the lowest class start first.
+// Class is the priority of a request. Among the requests of one owner, those in the lowest class start first.
 type Class uint8
 
 // The classes.
@@ -28,10 +28,10 @@ const (
 	Poll               // a read on behalf of watches
 )
 
-// String returns the name of the class, which metrics use.
+// String returns the name of the class, as used in metrics.
 func (c Class) String() string { return [...]string{"order", "read", "poll"}[c] }
 
-// MarshalText returns the name of the class, for JSON.
+// MarshalText returns the name of the class, as used in JSON.
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 const (
@@ -44,11 +44,11 @@ const (
 	increase      = 0.25 // increase of the allowed number N of requests in flight after N successes
 	reservedPart  = 16   // one of every 16 slots is reserved for owners with fewer than fewInFlight requests in flight
 	fewInFlight   = 2    // see reservedPart
-	noPollRate    = 1e6  // initial poll rate in polls per second; so high that it is no limit
+	noPollRate    = 1e6  // initial poll rate in polls per second; so high that it limits nothing
 
 	maxFailures = 5 // number of consecutive failures after which no request is retried
 
-	minStarts = 32 // number of started requests that are needed to estimate the time in the queue
+	minStarts = 32 // minimum number of started requests for an estimate of the time in the queue
 )
 
 // Request describes a request that needs a permit.
@@ -56,8 +56,8 @@ type Request struct {
 	Owner  string
 	Weight float64 // weight of the owner; zero means 1
 	Class  Class
-	// Arrived is the time when the request first arrived, and determines its position in the queue. A request that is repeated
-	// after a 429 keeps its first arrival time, so that it keeps its position. Zero means now.
+	// Arrived is the time when the request first arrived, and determines its position in the queue. If a request is repeated
+	// after a 429, it keeps its first arrival time and therefore its position. Zero means now.
 	Arrived time.Time
 }
 
@@ -79,7 +79,7 @@ func (e *Error) Error() string {
 type Limiter struct {
 	max   float64
 	polls *rate.Limiter
-	used  time.Time // last use; guarded by the mutex of the set
+	used  time.Time // time of the last use; guarded by the mutex of the [Set]
 
 	mu       sync.Mutex
 	limit    float64 // number of requests that may be in flight
@@ -87,7 +87,7 @@ type Limiter struct {
 	queue    queue
 	busy     time.Time // time when the queue last became non-empty
 	starts   int       // number of requests that have started since busy
-	failures int       // number of consecutive failures
+	failures int       // number of consecutive failed requests
 	pause    pause
 	cap      dailyCap
 	timer    *time.Timer // fires when a pause ends or the next poll may start
@@ -99,15 +99,15 @@ func New(maxInFlight int) *Limiter {
 	return &Limiter{max: most, limit: most, queue: queue{owners: map[string]*owner{}}, polls: rate.NewLimiter(noPollRate, noPollRate)}
 }
 
-// SetPollRate sets the maximum number of polls per second. All polls of one second may start at once.
+// SetPollRate sets the maximum number of polls per second. The polls of one second may all start at the same time.
 func (l *Limiter) SetPollRate(perSecond float64) {
 	l.polls.SetLimit(rate.Limit(perSecond))
 	l.polls.SetBurst(max(1, int(perSecond)))
 }
 
-// Acquire waits for a permit, which the caller must release. It returns an [*Error] if the daily cap rejects an order. It also
-// returns an [*Error] as soon as it is known that the request cannot start before the deadline of ctx. If ctx is canceled, it
-// returns the cancellation cause.
+// Acquire waits for a permit, which the caller must release. It returns an [*Error] if the request is an order and the daily
+// cap is reached. It also returns an [*Error] as soon as it is known that the request cannot start before the deadline of ctx.
+// If ctx is canceled, it returns the cancellation cause.
 func (l *Limiter) Acquire(ctx context.Context, r Request) (*Permit, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -156,7 +156,7 @@ func (l *Limiter) rejection(w *Permit, now time.Time) error {
 	return nil
 }
 
-// lateness returns an error if a read is expected to wait in the queue beyond its deadline.
+// lateness returns an error if the request is a read that is expected to wait in the queue beyond its deadline.
 func (l *Limiter) lateness(w *Permit, now time.Time) error {
 	if w.Class != Read || w.deadline.IsZero() || l.starts < minStarts {
 		return nil
@@ -174,7 +174,7 @@ func (l *Limiter) newError(now time.Time) *Error {
 	return &Error{RetryAfter: max(firstPause, l.pause.left(now))}
 }
 
-// review rejects the queued requests that the daily cap or a pause now prevents from starting in time.
+// review rejects the queued requests that can no longer start in time because of the daily cap or a pause.
 func (l *Limiter) review(now time.Time) {
 	for _, w := range slices.Clone(l.queue.waiting) {
 		if err := l.rejection(w, now); err != nil {
@@ -183,7 +183,7 @@ func (l *Limiter) review(now time.Time) {
 	}
 }
 
-// abandon removes a request whose context is done from the queue, unless it was granted or rejected at the same time.
+// abandon removes a request with a done context from the queue, unless the request was granted or rejected at the same time.
 func (l *Limiter) abandon(ctx context.Context, w *Permit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -214,8 +214,8 @@ func (l *Limiter) grant(now time.Time) {
 	}
 }
 
-// next returns the request that starts next. If no request may start yet, it returns nil and the time until the next check.
-// Zero means that the next check follows a new request or the end of a request in flight.
+// next returns the request that starts next. If no request may start yet, it returns nil and the time until the next check. If
+// this time is zero, the next check is made when a request arrives or when a request in flight ends.
 func (l *Limiter) next(now time.Time) (_ *Permit, check time.Duration) {
 	if len(l.queue.waiting) == 0 || l.pause.probe != nil || l.inFlight >= int(l.limit) {
 		return nil, 0

@@ -3,7 +3,7 @@ package limiter
 import "time"
 
 const (
-	firstPause  = time.Second // length of the first pause if the catalog does not specify one; consecutive pauses double
+	firstPause  = time.Second // length of the first pause if the catalog does not specify one; doubles with each consecutive pause
 	ownPause    = time.Minute // maximum length of a pause if the catalog does not specify one
 	maxDoubles  = 6
 	askedPause  = 2 * time.Minute // maximum length of a pause that the catalog requests
@@ -24,8 +24,8 @@ type pause struct {
 // left returns the remaining time of the pause.
 func (p *pause) left(now time.Time) time.Duration { return max(0, p.until.Sub(now)) }
 
-// begin starts or extends a pause. isLate means that the request was sent before the latest pause. Such a request's result
-// never starts a pause of its own: it can only extend the current one if the catalog requests a longer pause.
+// begin starts or extends a pause. isLate reports whether the request was sent before the latest pause. Such a request's result
+// never starts another pause. It can only extend the current pause, if the catalog requests a longer one.
 func (p *pause) begin(r Result, isLate bool, now time.Time) {
 	length := min(r.RetryAfter, askedPause)
 	if length <= 0 && !isLate {
@@ -40,7 +40,8 @@ func (p *pause) begin(r Result, isLate bool, now time.Time) {
 	}
 }
 
-// end handles the outcome of the probe after a pause. If the catalog has served or rejected the probe, end reopens the limiter.
+// end handles the outcome of a permit if it belongs to the probe after a pause. If the catalog has served or rejected the
+// probe, end reopens the limiter.
 func (p *pause) end(permit *Permit, o Outcome, now time.Time) {
 	if p.probe != permit {
 		return
@@ -50,14 +51,14 @@ func (p *pause) end(permit *Permit, o Outcome, now time.Time) {
 	case Throttled, Unavailable, Abandoned, Unused:
 	case Failed: // the other requests would fail too, so the pause starts again
 		p.begin(Result{Outcome: p.reason}, false, now)
-	default: // a late result may have extended the pause
+	default: // the pause may continue, because a late result may have extended it
 		if p.closed = p.left(now) > 0; !p.closed {
 			p.row = 0
 		}
 	}
 }
 
-// dailyCap rejects orders until midnight UTC, or until a probe passes.
+// dailyCap rejects orders until midnight UTC, or until an order that was sent as a probe passes.
 type dailyCap struct{ until, nextProbe time.Time }
 
 func (d *dailyCap) isReached(now time.Time) bool { return now.Before(d.until) }

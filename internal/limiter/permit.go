@@ -40,7 +40,7 @@ type Permit struct {
 	err       error         // reason for a rejection
 	granted   time.Time     // time of the grant; zero until the permit is granted
 	probesCap bool          // the request is an order that probes whether the daily cap still applies
-	pauses    int           // number of pauses when the permit was granted
+	pauses    int           // number of pauses before the permit was granted
 	released  bool
 }
 
@@ -65,7 +65,7 @@ func (p *Permit) Release(r Result) {
 
 // adapt changes the allowed number of requests in flight by additive increase and multiplicative decrease. The increase is slow
 // because each 429 costs a pause and the time of the probe after it. A 429 changes nothing if its request started before the
-// latest pause, or was the probe after that pause.
+// latest pause, or if it was the probe after that pause.
 func (l *Limiter) adapt(p *Permit, o Outcome) {
 	switch {
 	case o == Passed && len(l.queue.waiting) > 0:
@@ -79,7 +79,7 @@ func (l *Limiter) adapt(p *Permit, o Outcome) {
 func (l *Limiter) learn(p *Permit, r Result, now time.Time) {
 	switch {
 	case p.probesCap && !r.isServed():
-		l.cap.nextProbe = now // the probe was inconclusive, so another order may probe
+		l.cap.nextProbe = now // the probe was inconclusive, so another order may be sent as a probe
 	case r.Outcome == Capped:
 		l.cap.reach(now)
 	case r.Outcome == Failed:

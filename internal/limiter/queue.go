@@ -9,9 +9,9 @@ import (
 
 const (
 	meanOf   = 64 // number of requests over which the time in flight is averaged
-	maxPrice = 64 // maximum price of a request, in units of the mean time in flight
+	maxPrice = 64 // maximum price of a request, as a multiple of the mean time in flight
 
-	keptOwners = 256 // number of owners at which owners without requests are deleted
+	keptOwners = 256 // if there are this many owners, owners without requests are deleted
 )
 
 // queue is a start-time fair queue. The next request belongs to the owner with the lowest tag. Each request raises its owner's
@@ -88,7 +88,7 @@ func (q *queue) start(w *Permit) {
 	q.decide(w, nil)
 }
 
-// end handles the end of a request after the given time in flight. It adjusts the owner's tag to the actual time.
+// end handles the end of a request. took is the request's time in flight. end adjusts the owner's tag to this time.
 func (q *queue) end(o *owner, took time.Duration, served bool) {
 	o.inFlight--
 	if !served {

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	keptLimiters = 64          // number of limiters at which a set first removes idle limiters
+	keptLimiters = 64          // minimum number of limiters in a set before it removes idle limiters
 	keptTime     = time.Minute // time without use after which an idle limiter may be removed
 )
 
@@ -15,7 +15,7 @@ const (
 type Set struct {
 	mu       sync.Mutex
 	limiters map[string]*Limiter
-	pruneAt  int // number of limiters at which idle limiters are removed
+	pruneAt  int // if there are this many limiters, idle limiters are removed
 }
 
 // NewSet returns an empty set.
@@ -47,7 +47,7 @@ func (s *Set) prune(now time.Time) {
 	s.pruneAt = max(keptLimiters, 2*len(s.limiters))
 }
 
-// States returns the state of each limiter by API key.
+// States returns the state of each limiter. The keys of the map are the arguments of Of.
 func (s *Set) States() map[string]State {
 	s.mu.Lock()
 	limiters := maps.Clone(s.limiters)

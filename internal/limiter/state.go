@@ -7,10 +7,10 @@ import (
 
 // State is the state of a limiter.
 type State struct {
-	Closed    bool      `json:"closed"`              // all requests wait for the end of a pause, or for the probe after it
+	Closed    bool      `json:"closed"`              // all requests wait for the end of a pause, or for the result of the probe after it
 	Paused    time.Time `json:"pausedTill,omitzero"` // end of the latest pause; zero before the first pause
 	Reason    Outcome   `json:"-"`                   // reason for the pause: [Throttled] or [Unavailable]
-	Capped    bool      `json:"capped"`              // the daily cap is reached
+	Capped    bool      `json:"capped"`              // whether the daily cap is reached
 	NextProbe time.Time `json:"nextProbe,omitzero"`  // time when an order may probe the daily cap
 	PollRate  float64   `json:"pollRate"`            // maximum number of polls per second
 	Polls     float64   `json:"polls"`               // number of polls that may start now
@@ -23,7 +23,7 @@ type Waiting struct {
 	Owner string    `json:"owner"`
 	Class Class     `json:"class"`
 	Count int       `json:"count"`
-	Since time.Time `json:"oldest"` // arrival of the first request
+	Since time.Time `json:"oldest"` // arrival time of the oldest of these requests
 }
 
 // State returns the state of the limiter.
@@ -41,8 +41,8 @@ func (l *Limiter) State() State {
 	return s
 }
 
-// Pause returns the end of the latest pause, or zero before the first pause. closed means that all requests wait for this time,
-// or for the probe after it.
+// Pause returns the end of the latest pause, or zero before the first pause. closed reports whether all requests wait for this
+// time, or for the result of the probe after it.
 func (l *Limiter) Pause() (until time.Time, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,7 +86,7 @@ func (l *Limiter) Polls() (n int, next time.Time) {
 	return n, now.Add(max(time.Millisecond, l.pollDelay(waiting+n+1, now)))
 }
 
-// MayRetry reports whether a failed request may be retried. After maxFailures consecutive failures no request is retried,
+// MayRetry reports whether a failed request may be retried. After maxFailures consecutive failures, no request may be retried,
 // because retries would make an outage worse.
 func (l *Limiter) MayRetry() bool {
 	l.mu.Lock()
