@@ -17,13 +17,13 @@ import (
 // observe records the value of a series during a collection. The metric must be in [Table].
 type observe func(name string, value float64, labels ...attribute.KeyValue)
 
-// Readings contains the sources of the metrics that are read at each collection. The sources do not query other processes.
-// The metrics of a nil source are omitted.
+// Readings contains the sources of the metrics that are read at each collection. Reading a source does not query another
+// process. If a source is nil, its metrics are omitted.
 type Readings struct {
 	Hub      func() watch.Stats
 	Limiters func() map[string]limiter.State // limiter states by [catalog.Tenant]
 	Ledger   func() ledger.Reading
-	Copies   func() CopyCounts         // copies of results; requires Ledger
+	Copies   func() CopyCounts         // counts of copies of results; requires Ledger
 	Settings func() map[string][]error // errors from loading files and issuer keys, by setting
 }
 
@@ -96,12 +96,12 @@ func readOwner(o ledger.OwnerSummary, value observe) {
 
 // CopyCounts counts operations on copies of results in this process since its start.
 type CopyCounts struct {
-	Copied, Failures int64 // numbers of successful and failed attempts to copy a result
+	Copied, Failures int64 // number of successful and of failed attempts to copy a result
 	Bytes            int64 // bytes of successful copies
 	Reads, Rescued   int64 // number of reads of copies, and number of these reads that fell back to the catalog
 }
 
-// readContents records the metrics of copies, which are the counts of this process and the state in the ledger.
+// readContents records the metrics of copies: the counts of this process and the state in the ledger.
 func readContents(done CopyCounts, known ledger.ContentSummary, value observe) {
 	value("easel.content.waiting", float64(known.Waiting))
 	value("easel.content.failed", float64(known.Failed))

@@ -33,8 +33,8 @@ const (
 // otlpSettings is the prefix of the OTLP exporter's variables.
 const otlpSettings = "OTEL_EXPORTER_OTLP_"
 
-// exported reports whether the environment enables the export of a signal, by naming an exporter or the endpoint of a
-// collector.
+// exported reports whether the environment enables the export of a signal. It does so by naming an exporter or the endpoint
+// of a collector.
 func (s signal) exported() bool {
 	exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER")
 	_, endpoint := s.setting("ENDPOINT")
@@ -44,7 +44,7 @@ func (s signal) exported() bool {
 	case exporter == "":
 		return endpoint != ""
 	}
-	return s != metricSignal || exporter != "prometheus" // Prometheus metrics are always served, so this setting exports nothing
+	return s != metricSignal || exporter != "prometheus" // this setting exports nothing, because Prometheus metrics are always served
 }
 
 // Exported returns the signals whose export the environment enables.
@@ -91,8 +91,9 @@ func (s signal) endpointFault() error {
 	return fmt.Errorf("%s must be a URL with a scheme, such as http://localhost:%s", name, port)
 }
 
-// newTracerProvider returns the provider of spans, which samples as OTEL_TRACES_SAMPLER specifies. Without an exporter, it
-// still creates trace IDs for logs and for the catalog. In that case, a span is sampled only if the caller's span is sampled.
+// newTracerProvider returns the provider that creates spans. It samples them as OTEL_TRACES_SAMPLER specifies. Without an
+// exporter, it still creates trace IDs for logs and for the catalog. In that case, a span is sampled only if the caller's
+// span is sampled.
 func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.TracerProvider, error) {
 	if !traceSignal.exported() {
 		return trace.NewTracerProvider(
@@ -139,15 +140,15 @@ func newMeterProvider(ctx context.Context, about *resource.Resource, build strin
 	return provider, nil
 }
 
-// newRegistry creates a registry without the metrics that libraries register globally. It measures file descriptors and
-// resident memory, which the Go runtime does not measure.
+// newRegistry creates a registry without the metrics that libraries register globally. The registry measures file descriptors
+// and resident memory, because the Go runtime does not measure them.
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return registry
 }
 
-// nameless returns a registry's metrics without the series that name an owner or a caller.
+// nameless returns a gatherer of a registry's metrics. It omits the series that name an owner or a caller.
 func nameless(registry prometheus.Gatherer) prometheus.GathererFunc {
 	names := func(one *dto.Metric) bool {
 		return slices.ContainsFunc(one.Label, func(l *dto.LabelPair) bool {
@@ -163,7 +164,7 @@ func nameless(registry prometheus.Gatherer) prometheus.GathererFunc {
 	}
 }
 
-// measureBuild records the metric with the version of this build.
+// measureBuild records the metric that contains the version of this build.
 func measureBuild(ctx context.Context, meter otelmetric.Meter, build string) error {
 	info, err := meter.Int64Gauge("easel.build.info")
 	if err == nil {

@@ -26,7 +26,7 @@ func (f *Failures) Polled(ctx context.Context, p watch.Poll, out watch.Outcome) 
 }
 
 // Called logs a request to the catalog that failed during a call. It skips errors that the caller or this server caused,
-// because the call's own log line contains them. ctx is the call's context.
+// because the log line of the call contains them. ctx is the call's context.
 func (f *Failures) Called(ctx context.Context, cred catalog.Credential, err error) {
 	switch catalog.KindOf(err) {
 	case catalog.KindRateLimited, catalog.KindUnavailable, catalog.KindOutcomeUnknown:

@@ -29,7 +29,8 @@ func newLogger(config Config) (*slog.Logger, error) {
 	return slog.New(tracedHandler{handler}), nil
 }
 
-// tracedHandler adds the IDs of the context's trace, so that log lines and spans can be matched.
+// tracedHandler adds the trace ID and the span ID in the context to each log line, so that log lines and spans can be
+// matched.
 type tracedHandler struct {
 	slog.Handler
 }
@@ -50,7 +51,7 @@ func (h tracedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return tracedHandler{h.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup implements slog.Handler. The trace IDs are in the innermost group.
+// WithGroup implements slog.Handler. The trace IDs are added to the innermost group.
 func (h tracedHandler) WithGroup(name string) slog.Handler {
 	return tracedHandler{h.Handler.WithGroup(name)}
 }
@@ -61,7 +62,8 @@ const (
 	limitedBurst    = 10               // maximum number of lines in a burst
 )
 
-// limitedLog logs repeated failures, and drops lines above a limit. The next line contains the number of dropped lines.
+// limitedLog logs repeated failures, but drops lines that exceed a rate limit. The next line that is logged contains the
+// number of dropped lines.
 type limitedLog struct {
 	logger     *slog.Logger
 	lines      *rate.Limiter

@@ -11,10 +11,10 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// cleanExporter cleans spans before export. It makes each string valid UTF-8, because the exporter drops a complete batch if
-// one string is invalid. Otherwise, one caller's path or header could cause the loss of other callers' spans. It also
-// removes the text of upstream errors, because the text may repeat received data that contains the API key. The error's kind
-// remains as an attribute.
+// cleanExporter cleans spans before export. It makes each string valid UTF-8. Otherwise, the exporter would drop a complete
+// batch because of one invalid string, and one caller's path or header could cause the loss of other callers' spans.
+// cleanExporter also removes the text of upstream errors, because the text may repeat received data that contains the API
+// key. The error's kind remains as an attribute.
 type cleanExporter struct{ trace.SpanExporter }
 
 // ExportSpans implements trace.SpanExporter.
@@ -26,7 +26,7 @@ func (e cleanExporter) ExportSpans(ctx context.Context, spans []trace.ReadOnlySp
 	return e.SpanExporter.ExportSpans(ctx, clean)
 }
 
-// cleanSpan is a span with clean attributes and a clean status. Its name is a constant.
+// cleanSpan is a span with clean attributes and a clean status. Its name needs no cleaning, because it is a constant.
 type cleanSpan struct{ trace.ReadOnlySpan }
 
 // Attributes implements trace.ReadOnlySpan.

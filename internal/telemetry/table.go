@@ -6,7 +6,7 @@ type Kind string
 // The kinds.
 const (
 	Counter   Kind = "counter"   // value that only increases; Prometheus adds _total to the name
-	UpDown    Kind = "updown"    // current number, which events increase and decrease
+	UpDown    Kind = "updown"    // number that events increase and decrease
 	Gauge     Kind = "gauge"     // current value, read at each collection
 	Histogram Kind = "histogram" // distribution; Prometheus has the suffixes _bucket, _sum and _count
 )
@@ -17,7 +17,7 @@ type Metric struct {
 	Kind    Kind
 	Unit    string // UCUM unit: "s", "By", "{call}"
 	Labels  []Label
-	Text    string    // meaning, in a sentence or two
+	Text    string    // description of the metric, in one or two sentences
 	Buckets []float64 // bucket boundaries of a histogram, in the metric's unit
 	Scraped bool      // whether the metric exists only in the Prometheus format
 	From    Source    // source that is read at each collection; empty if the metric is updated when events happen
@@ -35,8 +35,8 @@ const (
 	Contents Source = "contents"
 )
 
-// Label is a dimension of a metric. A label has a fixed set of values, or a limited number of values and one value for all
-// others. Values are never IDs, API keys or strings that callers choose.
+// Label is a dimension of a metric. A label has either a fixed set of values, or a limited number of values and one
+// further value for all others. Values are never IDs, API keys or strings that callers choose.
 type Label struct {
 	Name   string
 	Values []string // all values; nil if Of describes the values

@@ -44,13 +44,13 @@ type Config struct {
 // Telemetry contains the program's logger, metrics and tracer. Spans and measurements go to OpenTelemetry's global
 // providers, which Start sets.
 type Telemetry struct {
-	// Logger adds the trace IDs in the context to each line.
+	// Logger adds the trace ID and the span ID in the context to each line.
 	Logger *slog.Logger
 	// Metrics serves all metrics in the Prometheus format. Nameless omits the series that name an owner or a caller.
 	Metrics, Nameless http.Handler
 	// Failures logs failed requests to the catalog. Tracer reports failed polls to Failures.
 	Failures *Failures
-	// Tracer traces and measures the hub and the orders.
+	// Tracer records traces and metrics of the hub and the orders.
 	Tracer *Tracer
 }
 
@@ -121,18 +121,18 @@ const (
 	scrapeTime    = 30 * time.Second
 )
 
-// scrapes serves metrics. It rejects scrapes above the maximum number with status 503.
+// scrapes returns a handler that serves metrics. It responds with status 503 if too many scrapes are in progress.
 func scrapes(from prometheus.Gatherer) http.Handler {
 	serve := promhttp.HandlerFor(from, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesAtOnce})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		connection := http.NewResponseController(w)
 		_ = connection.SetWriteDeadline(time.Now().Add(scrapeTime)) // fails only for test connections
 		serve.ServeHTTP(w, r)
-		_ = connection.SetWriteDeadline(time.Time{}) // the next response has its own deadline
+		_ = connection.SetWriteDeadline(time.Time{}) // the next response on this connection has its own deadline
 	})
 }
 
-// describe returns the OpenTelemetry resource of this program. The environment overrides its attributes.
+// describe returns the OpenTelemetry resource of this program. The environment can override its attributes.
 func describe(ctx context.Context, config Config) (*resource.Resource, error) {
 	return resource.New(ctx,
 		resource.WithTelemetrySDK(),

@@ -19,15 +19,15 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Tracer traces and measures the hub's polls and deliveries, and the cost of orders. Create a tracer after Start, because
-// Start sets the providers that the tracer uses.
+// Tracer records traces and metrics of the hub's polls and pushes, and the cost of orders. A push is the delivery of an event
+// to a watch. Create a tracer after Start, because Start sets the providers that the tracer uses.
 //
 // A poll is a root span. It is linked to the watches that it serves, and to the calls that placed the orders. A push is a
 // span in the trace of its watch. It is linked to the poll or the call that found the change. If spans are not recorded, the
 // only cost is a context lookup.
 type Tracer struct {
 	tracer   trace.Tracer
-	pushes   *rate.Limiter // limits the number of pushes with a span
+	pushes   *rate.Limiter // limits the rate of pushes that have a span
 	failures *Failures     // nil if failed polls are not logged
 
 	delivered, pollsMade, changed, orders, spent, notified metric.Int64Counter
@@ -36,7 +36,7 @@ type Tracer struct {
 
 var _ watch.Tracer = (*Tracer)(nil)
 
-// Labels of delivered events. They are created once, because there may be ten thousand concurrent deliveries.
+// Labels of delivered events. They are created only once, because there may be ten thousand concurrent deliveries.
 var (
 	updateEvent    = labelled(pushed.is("update"))
 	heartbeatEvent = labelled(pushed.is("heartbeat"))
@@ -47,7 +47,7 @@ var (
 // all further spans. Without a limit, pushing one change to ten thousand watches would displace the spans of calls and polls.
 const maxPushSpans = 1000
 
-// NewTracer creates a tracer on the global providers.
+// NewTracer creates a tracer that uses OpenTelemetry's global providers.
 func NewTracer() (*Tracer, error) {
 	var faults [8]error
 	meter := otel.Meter(scope)
@@ -148,7 +148,7 @@ var pollOutcomes = map[catalog.Kind]string{
 	catalog.KindCredentialRejected: "credential_rejected",
 }
 
-// pollOutcome returns the name of a poll's outcome. The set of names is closed.
+// pollOutcome returns the name of a poll's outcome. There is a fixed set of names.
 func pollOutcome(err error) string {
 	if err == nil {
 		return "ok"
@@ -192,7 +192,7 @@ func (t *Tracer) pushing(ctx context.Context, event watch.Event, found watch.Tra
 	return func() { span.End() }
 }
 
-// Notified counts attempts to send events to a team, by outcome. If attempts is 0, it only creates the series.
+// Notified counts attempts to send events to a team, by outcome. If attempts is 0, it only creates the metric's series.
 func (t *Tracer) Notified(team, outcome string, attempts int64) {
 	t.notified.Add(context.Background(), attempts, labelled(owner.is(team), eventOutcome.is(outcome)))
 }
@@ -208,7 +208,7 @@ func (t *Tracer) Ordered(ctx context.Context, by, modelID string, g catalog.Gene
 	}
 }
 
-// orderOutcome returns the name of an order's outcome. The set of names is closed.
+// orderOutcome returns the name of an order's outcome. There is a fixed set of names.
 func orderOutcome(g catalog.Generation, err error) string {
 	name := strings.ReplaceAll(catalog.KindOf(err).String(), " ", "_")
 	switch {
