@@ -5,7 +5,7 @@ package admin
 import (
 	"context"
 	"net/http"
-	_ "net/http/pprof" //nolint:gosec // its handlers are served only to operators
+	_ "net/http/pprof" //nolint:gosec // forOperators protects its handlers
 
 	"github.com/easel-grpc/easel/internal/crossorigin"
 	"github.com/easel-grpc/easel/internal/service"
@@ -52,7 +52,7 @@ func NewScraped(config Config) http.Handler {
 	return config.guard(mux)
 }
 
-// guard rejects requests from web pages of other origins, and requests whose Host header is not allowed.
+// guard wraps a handler. It rejects requests from web pages of other origins, and requests whose Host header is not allowed.
 func (c Config) guard(handler http.Handler) http.Handler {
 	hosts := crossorigin.AdminHosts(c.AllowedHosts, c.ConfiguredAddr, c.Addr)
 	deny := func(w http.ResponseWriter, _ *http.Request, why error) { refuse(w, service.Status(why).Err()) }
@@ -66,7 +66,7 @@ type route struct {
 	serve   http.HandlerFunc
 }
 
-// The values of [route.open].
+// Values of [route.open].
 const (
 	isOpen      = true
 	forOperator = false
@@ -102,7 +102,7 @@ func (c Config) metrics(w http.ResponseWriter, r *http.Request) {
 	shown.ServeHTTP(w, r)
 }
 
-// alive serves GET /healthz. It responds for as long as the process runs.
+// alive serves GET /healthz. It always reports success, because it can respond only while the process runs.
 func alive(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") }
 
 func writeText(w http.ResponseWriter, code int, text string) {

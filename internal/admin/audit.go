@@ -20,7 +20,8 @@ type AuditLine struct {
 	After   json.RawMessage `json:"after,omitempty"`
 }
 
-// AuditLineOf converts a line from the ledger to the form for operators and the log.
+// AuditLineOf converts a line from the ledger's audit log to the form that operators and the log
+// receive.
 func AuditLineOf(a ledger.AuditLine) AuditLine {
 	return AuditLine{
 		ID: a.ID, Time: a.Time, Actor: a.Actor, From: a.Origin, Action: string(a.Action), Subject: a.Subject,

@@ -13,13 +13,13 @@ import (
 
 // Thresholds for warnings.
 const (
-	crowded      = 0.8              // used fraction of a limit or a budget
-	stale        = 60 * time.Second // age of the last response for a render, while all API keys are healthy
-	persistent   = 3                // number of consecutive failed polls that makes the warning about an API key grave
-	longWaiting  = 10 * time.Second // time that a request has waited for a permit
-	unknownLong  = 10 * time.Minute // age of an order whose outcome is unknown
-	silentLong   = 30 * time.Minute // age of an undelivered event
-	uncopiedLong = 15 * time.Minute // time that a result has waited to be copied
+	crowded      = 0.8              // warn if at least this fraction of a limit or a budget is used
+	stale        = 60 * time.Second // warn if the last response for a render is older than this, while all API keys are healthy
+	persistent   = 3                // a warning about an API key is grave after this number of consecutive failed polls
+	longWaiting  = 10 * time.Second // warn if a request has waited this long for a permit
+	unknownLong  = 10 * time.Minute // warn if an order whose outcome is unknown is at least this old
+	silentLong   = 30 * time.Minute // warn if an undelivered event is at least this old
+	uncopiedLong = 15 * time.Minute // warn if a result has waited this long to be copied
 )
 
 // concern is a warning to the operator.
@@ -31,7 +31,7 @@ type concern struct {
 // concerns is the list of warnings.
 type concerns []concern
 
-// add adds a warning if its condition holds.
+// add adds a warning if holds is true.
 func (c *concerns) add(holds, grave bool, format string, args ...any) {
 	if holds {
 		*c = append(*c, concern{Grave: grave, Text: fmt.Sprintf(format, args...)})
@@ -68,8 +68,9 @@ func graveFirst(a, b concern) int {
 	return 1
 }
 
-// addKeys adds a warning for each condition in which an API key is unhealthy. Occasional failed polls and a caller's
-// invalid API key are not grave.
+// addKeys adds one warning for each kind of problem that API keys have with the catalog. Warnings about occasional
+// failed polls and about a caller's invalid API key are not grave. addKeys also adds a warning if renders are polled
+// too rarely.
 func (c *concerns) addKeys(r *report) {
 	troubled := 0
 	for _, row := range []struct {
@@ -104,7 +105,7 @@ func count(keys int) string {
 	return fmt.Sprintf("%d API keys", keys)
 }
 
-// some returns the first five of the names.
+// some returns at most five of the names as a text. An ellipsis marks omitted names.
 func some(names []string) string {
 	const shown = 5
 	if len(names) > shown {

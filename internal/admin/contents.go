@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// ContentFetch names the result to copy again.
+// ContentFetch is the request to copy a result again.
 type ContentFetch struct {
 	Generation string `json:"generation"`
 }
 
-// FetchedContent is the state of a copy.
+// FetchedContent is the state of a result's copy.
 type FetchedContent struct {
 	State       string `json:"state"`
 	SizeBytes   int64  `json:"size_bytes"`
@@ -18,7 +18,7 @@ type FetchedContent struct {
 	Problem     string `json:"problem,omitempty"` // error of the last attempt
 }
 
-// fetchTime is the maximum time that an operator's request waits for a copy.
+// fetchTime is the maximum time that an operator's request waits until a result is copied.
 const fetchTime = 10 * time.Second
 
 // fetchContent serves POST /contents:fetch.

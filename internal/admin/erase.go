@@ -29,7 +29,7 @@ type Erased struct {
 	// Left maps each item that was not erased to the reason. An item is an order whose outcome is unknown, or the store of
 	// results if copies remain in it.
 	Left map[string]string `json:"left,omitempty"`
-	// Next is the position at which the next step starts; nil after the last step.
+	// Next is the position at which the next step starts. It is nil after the last step.
 	Next *ledger.Position `json:"next,omitempty"`
 }
 
@@ -52,7 +52,7 @@ func (o Orders) erase(ctx context.Context, asked Erasure) (Erased, error) {
 			done.Left[cmp.Or(one.Generation, one.ID)] = "its outcome is unknown: resolve it first"
 		}
 	}
-	audited := Erasure{Owner: asked.Owner, LabelName: asked.LabelName, Generation: asked.Generation} // the label's value may be content, so it is not audited
+	audited := Erasure{Owner: asked.Owner, LabelName: asked.LabelName, Generation: asked.Generation} // the audit log omits the label's value, because the value may be content
 	done.Erased, err = o.Ledger.EraseFor(ctx, &ledger.Act{By: byOf(ctx), Action: ledger.ActErase, Became: audited}, free...)
 	if err != nil {
 		return done, err
@@ -65,7 +65,7 @@ func (o Orders) erase(ctx context.Context, asked Erasure) (Erased, error) {
 	return done, nil
 }
 
-// deleteTime is the maximum time that an operator's request waits for the deletion of copies.
+// deleteTime is the maximum time that an operator's request waits until copies are deleted.
 const deleteTime = 10 * time.Second
 
 // forgetContents waits for at most [deleteTime] until the copies of erased results are deleted. If copies remain, it adds
@@ -88,7 +88,7 @@ func (o Orders) forgetContents(ctx context.Context, done *Erased) {
 	}
 }
 
-// chosen returns the selected orders of one step.
+// chosen returns the orders of one step that match the conditions.
 func (o Orders) chosen(ctx context.Context, asked Erasure) ([]ledger.Order, error) {
 	filter, after := ledger.Filter{AnyState: true, Generation: asked.Generation}, ledger.Position{}
 	if asked.Owner != "" {

@@ -38,7 +38,7 @@ func (c Config) forOperators(next http.HandlerFunc) http.HandlerFunc {
 var errNoOperators = status.Error(codes.PermissionDenied, "without a callers file only a client on this machine is an operator; "+
 	"connect over loopback, or name operators in EASEL_CALLERS_FILE")
 
-// anonymous is the name of every operator if there is no callers file.
+// anonymous is the name that every operator has if there is no callers file.
 const anonymous = "anonymous"
 
 // operator returns the operator that sent a request. Without a callers file, every client on this machine is an operator.
@@ -53,7 +53,7 @@ func (c Config) operator(r *http.Request) (by ledger.By, err error) {
 	return by, err
 }
 
-// isLocal reports whether a request comes from this machine and not through a proxy on this machine.
+// isLocal reports whether a request comes from this machine. It returns false if a proxy forwarded the request.
 func isLocal(r *http.Request) bool {
 	return crossorigin.IsLoopback(r.RemoteAddr) && r.Header.Get("X-Forwarded-For") == "" && r.Header.Get("Forwarded") == ""
 }
@@ -67,7 +67,7 @@ func authorization(r *http.Request) []string {
 	return r.Header.Values("Authorization")
 }
 
-// refuse writes the response for a request that is not from an operator, or that a web page of another origin sent.
+// refuse writes the response for a request that does not come from an operator, or that a web page of another origin sent.
 func refuse(w http.ResponseWriter, why error) {
 	st, code := status.Convert(why), http.StatusServiceUnavailable
 	switch {
@@ -90,7 +90,8 @@ func withBy(ctx context.Context, by ledger.By) context.Context {
 	return context.WithValue(ctx, byKey{}, by)
 }
 
-// byOf returns the operator in a context. Without an operator, it returns the zero value, and the ledger rejects the action.
+// byOf returns the operator in a context. If there is no operator, it returns the zero value, with which the ledger rejects
+// every action.
 func byOf(ctx context.Context) ledger.By {
 	by, _ := ctx.Value(byKey{}).(ledger.By)
 	return by

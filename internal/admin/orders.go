@@ -53,11 +53,11 @@ type Order struct {
 	ExpireTime *time.Time `json:"expire_time,omitempty"`
 	// SentAgainUntil is the time until which an order whose outcome is unknown is resent; nil if the order is not resent.
 	SentAgainUntil *time.Time `json:"sent_again_until,omitempty"`
-	// Held reports whether the order was open when the ledger was copied or restored.
+	// Held reports whether the outcome of the order was unknown when the ledger was copied or restored.
 	Held bool `json:"held,omitempty"`
 	// Resolved reports whether an operator has set the outcome.
 	Resolved bool `json:"resolved,omitempty"`
-	// Movements contains the order's entries in the ledger's journal of money. It is set only if the query has a name.
+	// Movements contains the order's entries in the ledger's journal of money. It is set only if the query has a Name.
 	Movements []Movement `json:"movements,omitempty"`
 }
 
@@ -92,7 +92,7 @@ func (o Orders) order(from ledger.Order) Order {
 	return one
 }
 
-// stateOf returns the state of the order's generation. If the order has no generation, it returns the state of the order.
+// stateOf returns the state of the order's generation or, if the order has no generation, the state of the order.
 func stateOf(o ledger.Order) string {
 	switch {
 	case o.IsDeleted():
@@ -127,7 +127,7 @@ type OrderQuery struct {
 // OrderStates contains the values of [OrderQuery.State].
 var OrderStates = []string{"unknown", "refused", "placed", "queued", "running", "succeeded", "failed", "refunded", "deleted"}
 
-// check returns a problem if a member of the query is invalid.
+// check returns a problem if a condition of the query is invalid.
 func (q OrderQuery) check() error {
 	switch {
 	case q.State != "" && !slices.Contains(OrderStates, q.State):
@@ -138,8 +138,8 @@ func (q OrderQuery) check() error {
 	return nil
 }
 
-// list serves GET /orders. It returns the orders that a query selects. If the query has a name, it returns the orders with
-// that name and their movements.
+// list serves GET /orders. It returns the orders that a query selects. If the query has a Name, the orders include their
+// movements.
 func (o Orders) list(ctx context.Context, asked OrderQuery) (map[string][]Order, error) {
 	if err := asked.check(); err != nil {
 		return nil, err
@@ -177,11 +177,11 @@ func (q OrderQuery) filter() ledger.Filter {
 	return f
 }
 
-// maxNamed is the maximum number of orders in a response to a query with a name. It is small, because each order is returned
-// with its movements.
+// maxNamed is the maximum number of orders in a response to a query with a Name. It is small, because each of these orders
+// includes its movements.
 const maxNamed = 20
 
-// named returns the orders with the name in the query, and their movements.
+// named returns the orders that have the query's Name, with their movements.
 func (o Orders) named(ctx context.Context, asked OrderQuery) ([]Order, error) {
 	found, err := o.Ledger.Find(ctx, asked.Name, maxNamed)
 	all := []Order{}

@@ -19,7 +19,7 @@ type Resolution struct {
 	// Placed is the generation that the order placed. If it is empty, Refused must be true.
 	Placed  string `json:"placed,omitempty"`
 	Refused bool   `json:"refused,omitempty"`
-	// Force records the generation without checking it in the catalog.
+	// Force records the generation without checking that it exists in the catalog.
 	Force bool `json:"force,omitempty"`
 }
 
@@ -48,7 +48,8 @@ func (o Orders) resolve(ctx context.Context, asked Resolution) (Resolution, erro
 	return asked, err
 }
 
-// only finds the order with the given name. It returns a problem if no order or more than one order has this name.
+// only returns the order that has the given name. It returns a problem if there is no such order, or if the name is
+// ambiguous.
 func (o Orders) only(ctx context.Context, name string) (order ledger.Order, err error) {
 	found, err := o.Ledger.Find(ctx, name, maxNamed)
 	if err != nil {
@@ -70,8 +71,8 @@ func (o Orders) only(ctx context.Context, name string) (order ledger.Order, err 
 	return order, conflict("%s identifies several orders; use the ID of one order: %s", name, strings.Join(names, ", "))
 }
 
-// check returns a problem if the catalog shows that the order can't have placed the generation, or if the catalog can't be
-// queried.
+// check returns a problem if the catalog shows that the order can't have placed the generation, or if the generation can't
+// be checked in the catalog.
 func (o Orders) check(ctx context.Context, order ledger.Order, asked Resolution) error {
 	switch {
 	case !catalog.CanBeNamed(asked.Placed):
@@ -93,7 +94,8 @@ func (o Orders) check(ctx context.Context, order ledger.Order, asked Resolution)
 	return nil
 }
 
-// isImpossible returns the problem for an order whose outcome an operator can't set. Its text contains the reason.
+// isImpossible returns the problem for an order whose outcome an operator can't set. The problem's text explains the
+// reason.
 func isImpossible(order ledger.Order) error {
 	switch {
 	case order.Generation != "":

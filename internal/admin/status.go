@@ -22,7 +22,7 @@ type Status struct {
 	Ledger            func() ledger.Reading
 	Copies            bool                       // whether results are copied into a store
 	Serving           func(context.Context) bool // whether the server should receive calls
-	Problems          func() map[string][]error  // errors of the last reload, by setting; errors from reading issuers' keys are under [Issuers]
+	Problems          func() map[string][]error  // errors of the last reload, by setting; the key [Issuers] contains errors from reading issuers' keys
 }
 
 // Issuers is the key in [Status.Problems] for errors from reading issuers' keys.
@@ -56,14 +56,14 @@ type report struct {
 	Watching    watch.Stats              `json:"watching"`
 	Limiters    limiters                 `json:"limiters"`
 	Ledger      ledger.Reading           `json:"ledger"`
-	LedgerMeans string                   `json:"ledgerMeans"` // kind of the ledger in words, for display
+	LedgerMeans string                   `json:"ledgerMeans"` // description of the ledger's kind, for display
 	Copies      bool                     `json:"copies"`      // whether results are copied into a store
-	Keys        []watch.PolledCredential `json:"keys"`        // at most 100, unhealthy API keys first
-	Generations []watch.PolledGeneration `json:"generations"` // at most 100, longest time since the last response first
+	Keys        []watch.PolledCredential `json:"keys"`        // at most 100; unhealthy API keys come first
+	Generations []watch.PolledGeneration `json:"generations"` // at most 100; the longest time since the last response comes first
 }
 
-// limiters contains, by fingerprint of the API key, the limiters that reject or delay requests, and the limiters with
-// waiting requests.
+// limiters contains the limiters that reject or delay requests, or in which requests wait. The keys are fingerprints of
+// API keys.
 type limiters map[string]limiter.State
 
 // report returns the current report.
