@@ -17,12 +17,12 @@ import (
 type Deny func(w http.ResponseWriter, r *http.Request, why error)
 
 // Hosts contains the hosts that a listener accepts in Host headers, in addition to localhost and loopback addresses. It
-// protects against DNS rebinding: a web page can make its own domain name resolve to the address of this server. The
-// browser then treats the server as part of the page's origin. The Host header still contains the page's domain name,
-// so the server can reject the request.
+// protects against DNS rebinding, in which a web page makes its own domain name resolve to the address of this server.
+// The browser then treats the server as part of the page's origin. But the Host header still contains the page's domain
+// name, so the server can reject the request.
 type Hosts struct {
 	any       bool     // whether to accept every host
-	addresses bool     // whether to accept every IP address; DNS rebinding needs a domain name
+	addresses bool     // whether to accept every IP address; safe, because DNS rebinding needs a domain name
 	names     []string // accepted host names
 }
 
@@ -33,8 +33,8 @@ func PublicHosts(allowed []string, addr string) Hosts {
 }
 
 // AdminHosts returns the hosts that the admin listener accepts. The admin listener never accepts every host, because
-// some of its routes need no credential. Unless addr, the bound address, is a loopback address, it also accepts the
-// host of the configured address, and all IP addresses. Probes and Prometheus use IP addresses.
+// some of its routes need no credential. If addr, the bound address, is not a loopback address, the listener also
+// accepts the host of the configured address, and all IP addresses, which probes and Prometheus use.
 func AdminHosts(allowed []string, configured, addr string) Hosts {
 	if IsLoopback(addr) {
 		return Hosts{names: allowed}
@@ -42,7 +42,7 @@ func AdminHosts(allowed []string, configured, addr string) Hosts {
 	return Hosts{addresses: true, names: append(slices.Clone(allowed), withoutPort(configured))}
 }
 
-// RefuseOthers returns a handler that denies each request whose Host header names a host outside h.
+// RefuseOthers returns a handler that denies each request whose Host header contains a host that h does not accept.
 func (h Hosts) RefuseOthers(next http.Handler, deny Deny) http.Handler {
 	if h.any {
 		return next

@@ -7,7 +7,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// RefuseWrites prevents other websites from sending writes, such as orders, through a caller's browser.
+// RefuseWrites denies writes, such as orders, that other websites send through a caller's browser.
 func RefuseWrites(next http.Handler, deny Deny) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(denied(deny))
@@ -20,7 +20,7 @@ func RefuseReads(next http.Handler, deny Deny) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asWrite := *r
-		asWrite.Method = http.MethodPost // the library checks only methods that write, such as POST
+		asWrite.Method = http.MethodPost // the library checks only requests with methods that write, such as POST
 		link := r.Method == http.MethodGet && r.URL.Path == "/" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 		if !link && protection.Check(&asWrite) != nil {
 			denied(deny).ServeHTTP(w, r)
