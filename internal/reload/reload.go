@@ -14,7 +14,8 @@ import (
 // Interval is the minimum time between two reads of the files.
 const Interval = time.Second
 
-// Value is a value that is parsed from files. If the files can't be read or parsed, it keeps the previous value.
+// Value is a value that is parsed from files. If a reload can't read or parse the files, the Value keeps its previous
+// value.
 type Value[T any] struct {
 	what   string // name of the value in log messages
 	files  []string
@@ -30,12 +31,12 @@ type Value[T any] struct {
 	sums    string    // digests of the current contents
 	checked time.Time // start time of the last read
 	reading bool      // whether a read is running
-	problem error     // error of the last read, which was logged
+	problem error     // error of the last read, which has already been logged
 }
 
-// Open reads the files and parses their contents. Later reads log each change, and each new error once. The log lines
-// contain what, the name of the value. Logs and errors do not contain the contents, unless the errors of parse contain
-// them.
+// Open reads the files and parses their contents. Later reads log each change, and each new error once. In the log
+// lines, what is the name of the value. Logs and errors do not contain the contents, unless the errors of parse
+// contain them.
 func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte) (T, error), files ...string) (*Value[T], error) {
 	v := &Value[T]{what: what, files: files, parse: parse, logger: logger, checked: time.Now()}
 	var err error
@@ -57,7 +58,8 @@ func (v *Value[T]) Known() T {
 	return v.value
 }
 
-// Reload reads the files immediately, even if Interval has not passed. It does nothing if another read is running.
+// Reload reads the files immediately, even if Interval has not passed since the last read. It does nothing if another
+// read is running.
 func (v *Value[T]) Reload() { v.readAfter(0) }
 
 // Problem returns the error of the last read or parse, or nil.
@@ -79,7 +81,8 @@ func (v *Value[T]) readAfter(interval time.Duration) {
 	}
 }
 
-// begin reports whether the caller must read the files. It also returns the digests of the current contents.
+// begin reports whether the caller must read the files. It also returns the digests of the contents that were read
+// last.
 func (v *Value[T]) begin(interval time.Duration) (current string, mine bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -93,7 +96,7 @@ func (v *Value[T]) begin(interval time.Duration) (current string, mine bool) {
 func (v *Value[T]) read(current string) (value T, sums string, err error) {
 	contents := make([][]byte, len(v.files))
 	for i, file := range v.files {
-		if contents[i], err = os.ReadFile(file); err != nil { //nolint:gosec // the operator names the files
+		if contents[i], err = os.ReadFile(file); err != nil { //nolint:gosec // the operator has chosen the files
 			return value, "", err
 		}
 		sum := sha256.Sum256(contents[i])
