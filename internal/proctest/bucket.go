@@ -37,8 +37,8 @@ func StartBucket(t *testing.T) *Bucket {
 	return RunBucket(t, nil, "server", "-filer", "-s3", "-s3.config="+users, "-volume.max=30", "-master.volumeSizeLimitMB=64")
 }
 
-// RunBucket starts an S3 server with the given arguments and environment. The server uses free ports and a temporary
-// directory.
+// RunBucket starts an S3 server with the given arguments and environment. The server listens on free ports and uses
+// a temporary directory.
 func RunBucket(t *testing.T, env []string, words ...string) *Bucket {
 	t.Helper()
 	weed := FromRoot(t, ".build", "s3", "bin", "weed")
@@ -70,7 +70,7 @@ func RunBucket(t *testing.T, env []string, words ...string) *Bucket {
 // Start starts the server, and waits until it responds.
 func (b *Bucket) Start(t *testing.T) {
 	t.Helper()
-	b.command = exec.Command(b.args[0], b.args[1:]...) //nolint:gosec,noctx // the arguments come from this file; Kill kills the process
+	b.command = exec.Command(b.args[0], b.args[1:]...) //nolint:gosec,noctx // the arguments are fixed in this file; Kill kills the process
 	log, err := os.OpenFile(filepath.Join(b.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
 		b.command.Stdout, b.command.Stderr, b.command.Dir = log, log, b.dir
@@ -94,7 +94,7 @@ func (b *Bucket) Start(t *testing.T) {
 // Kill kills the server if it is running.
 func (b *Bucket) Kill() {
 	if b.command != nil {
-		_ = b.command.Process.Kill() // it may have exited
+		_ = b.command.Process.Kill() // the process may have exited
 		_ = b.command.Wait()
 		b.command = nil
 	}

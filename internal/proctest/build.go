@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// built contains the programs that this test run has built, by package.
+// built contains the programs that this test run has built, by the path of the command.
 var built struct {
 	mu       sync.Mutex
 	dir      string
 	programs map[string]string
 }
 
-// Build builds a command of this module, and returns the program's path. All tests share one build, which is static and
-// without the race detector, as in the Makefile. The path of the command is relative to [Root].
+// Build builds a command of this module, and returns the program's path. All tests share one program, which is static
+// and without the race detector, as in the Makefile. The path of the command is relative to [Root].
 func Build(t testing.TB, path string) string {
 	t.Helper()
 	built.mu.Lock()

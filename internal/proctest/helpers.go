@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Eventually waits until a condition is true, but at most for the time limit. In the failure message, the argument what
-// describes the condition, and the results of said follow.
+// Eventually waits until is() returns true. After the time limit, it fails the test. The failure message
+// contains what, which describes the condition, and the results of the functions said.
 func Eventually(t testing.TB, limit time.Duration, what string, is func() bool, said ...func() string) {
 	t.Helper()
 	for end := time.Now().Add(limit); !is(); time.Sleep(20 * time.Millisecond) {
@@ -43,7 +43,7 @@ func File(t testing.TB, text string) (path string) {
 	return path
 }
 
-// FromRoot returns the absolute path of a file. A relative path starts at [Root].
+// FromRoot returns the absolute path of a file. A relative path is resolved from [Root].
 func FromRoot(t testing.TB, path ...string) string {
 	t.Helper()
 	file := filepath.Join(path...)
@@ -57,7 +57,7 @@ func FromRoot(t testing.TB, path ...string) string {
 	return file
 }
 
-// Read returns the content of a file. A relative path starts at [Root].
+// Read returns the content of a file. A relative path is resolved from [Root].
 func Read(t testing.TB, path ...string) string {
 	t.Helper()
 	text, err := os.ReadFile(FromRoot(t, path...))
@@ -87,7 +87,7 @@ func Request(t testing.TB, method, url, text string, header ...string) (answer *
 	for n := 0; n < len(header); n += 2 {
 		r.Header.Set(header[n], header[n+1])
 	}
-	r.Host = r.Header.Get("Host") // without a Host header, the host in the URL is sent
+	r.Host = r.Header.Get("Host") // if header has no Host, this is empty, and the host in the URL is sent
 	if answer, err = http.DefaultClient.Do(r); err == nil {
 		defer answer.Body.Close()
 		body, err = io.ReadAll(answer.Body)

@@ -25,7 +25,7 @@ func (p *Pipe) Accept() (net.Conn, error) {
 	return pipeConn{conn}, nil
 }
 
-// deadlines is locked while a pipeConn sets a deadline.
+// deadlines is locked while any pipeConn sets a deadline.
 var deadlines sync.Mutex
 
 type pipeConn struct{ net.Conn }

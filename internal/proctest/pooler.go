@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// poolerSettings is the configuration of PgBouncer in transaction mode, in which each transaction may use a different
-// server connection. So a client loses its session settings, and receives no notifications through the pooler.
+// poolerSettings is the configuration of PgBouncer in transaction mode. In this mode, each transaction may use a
+// different server connection. So a client loses its session settings, and receives no notifications through the
+// pooler.
 const poolerSettings = `[databases]
 * = host=%s port=%s user=postgres
 [pgbouncer]
@@ -29,8 +30,8 @@ server_idle_timeout = 5
 ignore_startup_parameters = lock_timeout,statement_timeout,idle_in_transaction_session_timeout,tcp_user_timeout,default_transaction_isolation,extra_float_digits
 `
 
-// Pool starts PgBouncer in transaction mode in front of the server. It returns a URL of the database through PgBouncer.
-// PgBouncer stops together with the server.
+// Pool starts PgBouncer in transaction mode as a proxy of the server. It returns the URL of the database through
+// PgBouncer. PgBouncer stops together with the server.
 func (p *Postgres) Pool(t testing.TB, database string) (url string) {
 	t.Helper()
 	if err := p.startPooler(); errors.Is(err, exec.ErrNotFound) {
@@ -48,7 +49,8 @@ func (p *Postgres) pooled(database string) string {
 	return "postgres://postgres@" + p.pooler + "/" + database + "?sslmode=disable&default_query_exec_mode=exec"
 }
 
-// startPooler starts PgBouncer in front of the server. If PgBouncer is not installed, the error is [exec.ErrNotFound].
+// startPooler starts PgBouncer as a proxy of the server. If PgBouncer is not installed, the error is
+// [exec.ErrNotFound].
 func (p *Postgres) startPooler() error {
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
@@ -63,7 +65,7 @@ func (p *Postgres) startPooler() error {
 	}
 	host, behind, _ := net.SplitHostPort(p.address)
 	settings := filepath.Join(p.dir, "pooler.ini")
-	if err := os.WriteFile(settings, fmt.Appendf(nil, poolerSettings, host, behind, port), 0o644); err != nil { //nolint:gosec // not a secret; PgBouncer may run as another user
+	if err := os.WriteFile(settings, fmt.Appendf(nil, poolerSettings, host, behind, port), 0o644); err != nil { //nolint:gosec // the file contains no secret, and PgBouncer may run as another user
 		return err
 	}
 	pooler := p.command(program, "-q", settings)

@@ -44,10 +44,10 @@ var variants = strings.Split(os.Getenv(postgresSwitch), ",")
 
 // Variants of the PostgreSQL server that the tests share.
 const (
-	collated     = "icu"          // sorts strings by language rules instead of bytes
-	serializable = "serializable" // serializable isolation by default
-	synced       = "fsync"        // waits until commits are written to disk
-	pooled       = "pooled"       // behind PgBouncer in transaction mode
+	collated     = "icu"          // strings are sorted by language rules instead of bytes
+	serializable = "serializable" // transactions are serializable by default
+	synced       = "fsync"        // commits wait until they are written to disk
+	pooled       = "pooled"       // clients connect through PgBouncer in transaction mode
 )
 
 func isVariant(name string) bool { return slices.Contains(variants, name) }
@@ -120,7 +120,7 @@ func (p *Postgres) Database(t testing.TB) string {
 	return url
 }
 
-// Create creates an empty database and returns its URL, like [Postgres.Database], but without a test.
+// Create creates an empty database and returns its URL. Unlike [Postgres.Database], it can be called without a test.
 func (p *Postgres) Create(ctx context.Context) (url string, err error) {
 	name := fmt.Sprintf("test%d", databaseCount.Add(1))
 	db, err := sql.Open("pgx", p.url("postgres"))
@@ -156,8 +156,8 @@ func (p *Postgres) url(database string) string {
 	return "postgres://postgres@" + p.address + "/" + database + "?sslmode=disable"
 }
 
-// newForgetful starts a server for the enabled variants. Usually fsync is off, because test data only has to survive
-// killed processes, not a crash of the machine.
+// newForgetful starts a server for the enabled variants. Unless the variant synced is enabled, fsync is off, because
+// test data only has to survive killed processes, not a crash of the machine.
 func newForgetful() (*Postgres, error) {
 	settings := []string{"max_connections=200", "autovacuum=off"} // autovacuum would distort measurements
 	if !isVariant(synced) {
@@ -271,7 +271,7 @@ func startUntilKilled(program *exec.Cmd) (ended chan struct{}, err error) {
 		err := program.Start()
 		started <- err
 		if err == nil {
-			_ = program.Wait() // the program is usually killed
+			_ = program.Wait() // usually an error, because the program is killed
 		}
 	}()
 	return ended, <-started
@@ -294,7 +294,7 @@ func (p *Postgres) Kill() { p.end(syscall.SIGKILL) }
 
 func (p *Postgres) end(signal syscall.Signal) {
 	if p.runs() {
-		_ = p.server.Process.Signal(signal) // it may have exited
+		_ = p.server.Process.Signal(signal) // the process may have exited
 		<-p.ended
 	}
 }
@@ -329,9 +329,8 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// unprivileged returns the credential with which PostgreSQL runs, because PostgreSQL refuses to run as root. If this
-// process runs as root, unprivileged chooses another user and makes that user the owner of dir. Otherwise it returns
-// nil.
+// unprivileged returns the credential with which PostgreSQL must run. If this process runs as root, it chooses another
+// user, because PostgreSQL refuses to run as root, and makes that user the owner of dir. Otherwise it returns nil.
 func unprivileged(dir string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

@@ -20,8 +20,8 @@ import (
 // directory of the processes.
 var Root = filepath.Join("..", "..")
 
-// startLimit is the maximum time until a process is ready, and also the maximum time until a process has exited after a
-// signal.
+// startLimit is the maximum time until a process is ready. It is also the maximum time until a process has exited after
+// a signal.
 const startLimit = 30 * time.Second
 
 // Process is a process that a test has started.
@@ -49,7 +49,7 @@ func Start(t testing.TB, env []string, words ...string) *Process {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = p.command.Wait() // ProcessState contains the result
+		_ = p.command.Wait() // the result is in ProcessState
 		close(p.exited)
 	}()
 	t.Cleanup(func() { p.Kill() })
@@ -81,7 +81,7 @@ func (p *Process) Ready(t testing.TB, ready func(stdout, stderr string) bool) {
 }
 
 // Await waits until the output after the byte offset mark matches a pattern. It returns the text that matches the last
-// group of the pattern.
+// group of the pattern. It returns an error if the process exits first, or if the time limit passes.
 func (p *Process) Await(mark int, pattern string, limit time.Duration) (string, error) {
 	expression, late := regexp.MustCompile(pattern), time.After(limit)
 	for {
@@ -124,7 +124,7 @@ func (p *Process) Signal(signal os.Signal) error { return p.command.Process.Sign
 // Stop sends SIGTERM, waits until the process has exited, and returns the exit code. If the process does not exit in
 // time, Stop kills it and returns -1.
 func (p *Process) Stop() int {
-	_ = p.Signal(syscall.SIGTERM) // it may have exited
+	_ = p.Signal(syscall.SIGTERM) // the process may have exited
 	code, err := p.Wait(startLimit)
 	if err != nil {
 		p.Kill()
@@ -136,7 +136,7 @@ func (p *Process) Stop() int {
 // Kill sends SIGKILL and waits until the process has exited. It reports whether this was the first call.
 func (p *Process) Kill() bool {
 	first := !p.killed.Swap(true)
-	_ = p.command.Process.Kill() // it may have exited
+	_ = p.command.Process.Kill() // the process may have exited
 	<-p.exited
 	return first
 }

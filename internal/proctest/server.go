@@ -101,7 +101,7 @@ func Dial(t testing.TB, address string, options ...grpc.DialOption) *grpc.Client
 	return conn
 }
 
-// Bearing returns a context whose calls have a token, unless it is empty.
+// Bearing returns a context for calls that send the token. If token is empty, the calls send no token.
 func Bearing(ctx context.Context, token string) context.Context {
 	if token == "" {
 		return ctx

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Stack is a sandbox, which is the catalog, and an Easel server. Each is a process:
+// Stack consists of an Easel server and a sandbox, which is its catalog. Each of the two is a process:
 //
 //	s := proctest.NewStack(t, "--speed", "20").WithKeys(2).With(settings).Serve()
 type Stack struct {
@@ -52,7 +52,7 @@ func (s *Stack) With(settings Settings) *Stack {
 // Settings returns the settings of the next server.
 func (s *Stack) Settings() Settings { return s.settings }
 
-// Sharing adds the settings of a server that shares the first API key with the callers in a file. Such a server needs a
+// Sharing adds settings with which a server shares the first API key with the callers in a file. Such a server needs a
 // ledger.
 func (s *Stack) Sharing(callers, ledger string) *Stack {
 	s.Helper()
@@ -66,7 +66,7 @@ func (s *Stack) Replica() *Stack {
 	return replica.With(freePorts)
 }
 
-// Serve starts the server on free ports. If it is started again, it uses the same addresses.
+// Serve starts the server on free ports. When the server is started again, it uses the same ports.
 func (s *Stack) Serve() *Stack {
 	s.Helper()
 	s.Server = Serve(s.T, s.settings)
@@ -110,7 +110,7 @@ func (s *Stack) Status() string {
 	return s.Page("/status.json")
 }
 
-// Measured returns the sum of a metric's Prometheus series whose labels contain all parts.
+// Measured returns the sum of those Prometheus series of a metric whose labels contain all parts.
 func (s *Stack) Measured(name string, parts ...string) (sum float64) {
 	s.Helper()
 	pattern := regexp.MustCompile(`(?m)^` + name + `(\{.*\})? (\S+)$`)
