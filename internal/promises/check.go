@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Broken describes how a run has broken a promise.
+// Broken describes a violation of a promise in a run.
 type Broken struct {
 	Promise    string
 	At         time.Duration

@@ -22,8 +22,8 @@ type Arrival struct {
 	Percent                         int64  // threshold of a budget event, in percent
 }
 
-// NewArrival parses an event that a team has received. It sets Fault if the event belongs to another team, or if its
-// Standard Webhooks signature is invalid for the secret.
+// NewArrival parses an event that a team has received. It sets Fault if the document is invalid, if the event
+// belongs to another team, or if the secret does not match its Standard Webhooks signature.
 func NewArrival(team, secret string, header http.Header, body []byte) Arrival {
 	var document struct {
 		ID, Type, Subject, Source string
@@ -47,7 +47,7 @@ func NewArrival(team, secret string, header http.Header, body []byte) Arrival {
 	return a
 }
 
-// requiredEvent is an event that a team's receiver must get because of a change.
+// requiredEvent is an event that a team's receiver must receive because of a change in the ledger.
 type requiredEvent struct {
 	team, kind, subject string
 	percent             int64
@@ -58,7 +58,7 @@ var terminalEvents = map[lifecycle.Status]string{
 	lifecycle.Failed: ledger.EventFailed, lifecycle.Succeeded: ledger.EventSucceeded, lifecycle.Refunded: ledger.EventRefunded,
 }
 
-// requiredEvents returns the events that the changes in the ledger require, with the times of the changes.
+// requiredEvents returns the events that are required by the changes in the ledger, with the times of the changes.
 func (r *Run) requiredEvents() map[requiredEvent]time.Duration {
 	all, before := map[requiredEvent]time.Duration{}, map[string]Version{}
 	add := func(e requiredEvent, at time.Duration) {

@@ -58,8 +58,8 @@ func everyCentHasAnOwner(r *Run, say Say) {
 	}
 }
 
-// compareOrder compares a generation with its order. known means that the ledger contains the generation. owned means
-// that the ledger may contain the generation's order.
+// compareOrder compares a generation with its order. known reports whether the ledger contains the generation. owned
+// reports whether the ledger may contain the generation's order.
 func (r *Run) compareOrder(g sandbox.AuditedGeneration, v Version, known, owned bool, refund int64, say Say) {
 	at := Event{Actor: v.Owner, Generation: g.ID}
 	switch {
@@ -85,7 +85,7 @@ func budgetsHold(r *Run, say Say) {
 			return
 		}
 	}
-	orders := map[string]Version{} // a version of each order by key: the latest with a generation, otherwise the first
+	orders := map[string]Version{} // one version of each order, by idempotency key: the latest with a generation, otherwise the first
 	for _, v := range r.Versions {
 		if _, ok := orders[v.Key]; !ok || v.Generation != "" {
 			orders[v.Key] = v

@@ -13,7 +13,7 @@ func chargedOnce(r *Run, say Say) {
 			say(Event{Actor: name}, "%v", err)
 		}
 	}
-	ids := map[string]string{} // generation IDs by key
+	ids := map[string]string{} // generation IDs by idempotency key
 	ordered := map[string]bool{}
 	for _, e := range r.Events {
 		key := r.UpstreamKey(e, e.Text)
@@ -28,7 +28,7 @@ func chargedOnce(r *Run, say Say) {
 		}
 		ids[key] = e.Generation
 	}
-	charged := map[string]string{} // charged generations by key
+	charged := map[string]string{} // IDs of charged generations by idempotency key
 	for _, account := range r.Accounts {
 		for _, g := range account.Generations {
 			id, placed := ids[g.IdempotencyKey]
@@ -53,7 +53,7 @@ func chargedOnce(r *Run, say Say) {
 
 // rejectedIsNotCharged checks that no order was charged if its last response was a definite rejection.
 func rejectedIsNotCharged(r *Run, say Say) {
-	last := map[string]Event{} // latest event by key
+	last := map[string]Event{} // latest event by idempotency key
 	for _, e := range r.Events {
 		if e.Kind == Ordered || e.Kind == Placed || e.Kind == Rejected {
 			last[r.UpstreamKey(e, e.Text)] = e
@@ -71,7 +71,7 @@ func rejectedIsNotCharged(r *Run, say Say) {
 // unplacedIsNotCharged checks the orders for which every call so far has returned that it did not place the order. Such
 // an order must not be charged until its idempotency key is used again.
 func unplacedIsNotCharged(r *Run, say Say) {
-	born := map[string]time.Duration{} // times of charges by key
+	born := map[string]time.Duration{} // times of charges by idempotency key
 	for _, account := range r.Accounts {
 		for _, g := range account.Generations {
 			born[g.IdempotencyKey] = g.CreatedAt.Sub(r.Begin)
@@ -80,7 +80,7 @@ func unplacedIsNotCharged(r *Run, say Say) {
 	type use struct {
 		calls   int // calls in progress
 		isMaybe bool
-		told    Event // latest response, if no call may have placed the order
+		told    Event // latest response; unset if a call may have placed the order
 	}
 	uses := map[string]use{}
 	check := func(key string, u use, until time.Duration) {

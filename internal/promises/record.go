@@ -53,7 +53,7 @@ const (
 	Exceeded   = "over"    // a value exceeded its limit
 )
 
-// Order outcomes in errors. All other outcomes are unknown.
+// Order outcomes in errors. Any other outcome is treated as unknown.
 const (
 	NotPlacedByThisCall = "not_placed_by_this_call"
 	NotPlaced           = "not_placed"
@@ -71,7 +71,7 @@ type Event struct {
 	Process    string // name of the process that responded
 	Text       string // code and reason of an error, idempotency key of an order, or digest of a result
 
-	Order   string        // idempotency key of the order that ended with the error
+	Order   string        // idempotency key of the order that failed with this error
 	Outcome string        // outcome of the order in that error
 	Since   time.Duration // time when the order was sent
 	Lasts   time.Duration // time from sending an order to its deadline
@@ -84,7 +84,7 @@ type Event struct {
 	Heartbeat time.Duration // requested heartbeat interval
 
 	Named []string         // generation IDs in the request of an opened stream
-	Known map[string]Known // states that the request of an opened stream declares as known, by generation
+	Known map[string]Known // states that the request of an opened stream declares as known, by generation ID
 	Model string           // model filter of an opened stream; in an update, the model of the generation
 }
 

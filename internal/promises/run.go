@@ -25,7 +25,7 @@ type Run struct {
 
 	Events      []Event
 	Accounts    map[string]sandbox.Audit // catalog accounts by name
-	Truth       map[string]Truth         // final states by generation
+	Truth       map[string]Truth         // final states by generation ID
 	Versions    []Version                // versions of the orders in the ledger, oldest first; at least the final versions
 	Budgets     []BudgetVersion          // versions of the budgets, oldest first; at least the final versions
 	Limits      map[string]ledger.Limits // budgets by team
@@ -54,7 +54,7 @@ type Truth struct {
 	Digest    string // SHA-256 of the result
 }
 
-// Version is one version of an order in the ledger. All times except Time are relative to the start of the record.
+// Version is one version of an order in the ledger. All times, except Time, are relative to the start of the record.
 type Version struct {
 	At                                    time.Duration
 	ID, Owner, Caller, Key, APIKey        string // Key is the catalog's idempotency key
@@ -173,7 +173,7 @@ func (r *Run) AddAccount(name string, a sandbox.Audit) {
 	}
 }
 
-// statuses maps the status in an account to the final state.
+// statuses maps a generation's status in an account to its final state.
 var statuses = map[string]catalog.State{
 	"succeeded": catalog.StateSucceeded, "failed": catalog.StateFailed, "refunded": catalog.StateRefunded,
 }
@@ -192,8 +192,8 @@ func (r *Run) Orders() (all []Version) {
 	return all
 }
 
-// Excess returns, by budget, the amounts in cents by which orders cost more than they had first reserved. It also
-// returns the number of these orders.
+// Excess returns the amounts in cents by which orders cost more than they had first reserved. The keys of the map are
+// the budgets to which the orders count. Excess also returns the number of these orders.
 func (r *Run) Excess() (by map[Budget]int64, orders int64) {
 	by = map[Budget]int64{}
 	first := map[string]Version{}

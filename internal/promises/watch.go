@@ -51,12 +51,12 @@ func statesGoForwards(r *Run, say Say) {
 		v := view{e.Actor, e.Generation}
 		before, known := seen[v]
 		if known && e.Observed < before.Observed && e.Process != before.Process {
-			continue // another replica responded, which did not have the newer state yet
+			continue // a different replica responded, and it did not have the newer state yet
 		}
 		if known && e.Stream != before.Stream && (e.Process != before.Process || e.At-before.At > 20*time.Second) && r.mayLie(e.At) {
 			continue // no process remembers the catalog's earlier response
 		}
-		if e.Kind == Read && r.mayLie(e.At) { // the state of an unwatched generation is not remembered between calls
+		if e.Kind == Read && r.mayLie(e.At) { // between calls, no process remembers the state of an unwatched generation
 			if before = delivered.watches(e); before.Kind == "" {
 				continue
 			}
@@ -73,7 +73,7 @@ func statesGoForwards(r *Run, say Say) {
 
 // deliveries holds the events that processes have delivered to watches.
 type deliveries struct {
-	last map[[2]string]Event // latest update by process and generation
+	last map[[2]string]Event // latest update by process and generation ID
 	over map[string]bool     // streams that have ended
 }
 
@@ -96,12 +96,12 @@ func (d deliveries) watches(e Event) Event {
 	return delivered
 }
 
-// noneTwice checks that a watch does not receive the same state twice in a row. This includes a state from an earlier
-// stream, because the request for a new stream contains the known etag.
+// noneTwice checks that a watch does not receive the same state twice in a row. The state may also come from an earlier
+// stream, because the request for a new stream contains the etag of that state.
 func noneTwice(r *Run, say Say) {
 	type view struct {
 		actor, generation string
-		stream            int // set only for streams whose requests cannot send the known etags
+		stream            int // set only for streams whose requests do not contain the known etags
 	}
 	delivered := map[view]string{}
 	single := map[string]bool{} // whether a stream watches a single generation, by actor and stream
