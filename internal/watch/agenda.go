@@ -38,7 +38,7 @@ type agenda struct {
 }
 
 func newAgenda(cfg *Config, durations *history.Durations, cred catalog.Credential, now time.Time) *agenda {
-	cred.Owner = "" // a poll serves the watchers of all owners
+	cred.Owner = "" // polls are made for the watchers of all owners
 	return &agenda{
 		cfg: cfg, history: durations, cred: cred, generations: map[string]*generation{}, pruneAt: now, queue: newQueue(now),
 		health: health{least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
@@ -73,7 +73,7 @@ func (a *agenda) ensure(id string, now time.Time) *generation {
 	return e
 }
 
-// markIdle records that a generation has had no watchers since now.
+// markIdle records that a generation has no watchers from the given time on.
 func (a *agenda) markIdle(e *generation, now time.Time) {
 	e.idleSince = now
 	a.pollAt(e, e.polling.due)
@@ -121,7 +121,7 @@ func (a *agenda) keeps(e *generation, now time.Time) bool {
 	return e.kept && now.Sub(e.created) < keepTime && !e.reached(Settled, now, a.cfg.RefundWindow)
 }
 
-// wanted reports whether a watcher or an order waits for a poll of a generation.
+// wanted reports whether a generation must be polled, for a watcher or for an order of this process.
 func (a *agenda) wanted(e *generation, now time.Time) bool {
 	if a.keeps(e, now) {
 		return true

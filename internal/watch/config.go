@@ -18,10 +18,10 @@ type Config struct {
 	MinInterval  time.Duration  // minimum interval between two polls of a generation; zero means 1 s
 	MaxInterval  time.Duration  // maximum interval between two polls of a generation; zero means 10 s or MinInterval, whichever is longer
 	Rate         float64        // maximum polls per second for each credential, over all replicas; zero means 5
-	RefundWindow time.Duration  // time after a failure during which a refund may follow; zero means 10 min
+	RefundWindow time.Duration  // time within which a failed generation may be refunded; zero means 10 min
 	Seed         uint64         // seed of the jitter; zero means a random seed
 	Ledger       *ledger.Ledger // counts the replicas that share Rate; nil if there is only one replica
-	Logger       *slog.Logger   // nil discards all messages
+	Logger       *slog.Logger   // receives the log messages; nil means that they are discarded
 	Tracer       Tracer         // may be nil
 	Recorder     Recorder       // records each new state before subscribers are notified; may be nil
 }

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// handoff is the time for which a delivery may block before another worker continues with the queue. Go's scheduler treats a
-// processor whose thread blocks in the same way. If several deliveries block in succession, each of them halves this time, down
-// to leastHandoff. So even many blocked deliveries delay the others only briefly.
+// handoff is the time for which a delivery may block before another worker continues with the queue. If several deliveries
+// block in succession, each of them halves this time, down to leastHandoff. So even many blocked deliveries delay the others
+// only briefly. Go's scheduler uses a similar handoff for blocked threads.
 const (
 	handoff      = 5 * time.Millisecond
 	leastHandoff = handoff / 32
@@ -90,8 +90,8 @@ func (d *dispatcher) take(w *worker) *delivery {
 	return nil
 }
 
-// inspect replaces a worker that has been in the same delivery since the last inspection. It also sets a time limit for that
-// delivery.
+// inspect replaces a worker that is still busy with the same delivery as at the last inspection. It also sets a time limit for
+// that delivery.
 func (d *dispatcher) inspect(w *worker) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -123,7 +123,7 @@ func (d *dispatcher) releaseEnded() {
 	d.ended = nil
 }
 
-// maxEventsPerTurn is the maximum number of events of one watch in a turn.
+// maxEventsPerTurn is the maximum number of events that one watch may deliver in a turn.
 const maxEventsPerTurn = 64
 
 // delivery delivers the events of one watch to its caller. It runs in turns, each on a worker of the dispatcher. The

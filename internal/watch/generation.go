@@ -12,9 +12,9 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// linger is the time for which a generation without watchers is kept, but not polled. A watcher that reconnects within this
-// time continues from the kept state, so it never receives an older state. lingerUnknown applies to a generation without a
-// known state. It is shorter, because callers can send arbitrary IDs.
+// linger is the time for which a generation without watchers is kept in memory. During this time, it is not polled. A watcher
+// that reconnects within this time continues from the kept state, so it never receives an older state. lingerUnknown applies to
+// a generation without a known state. It is shorter, because callers can send arbitrary IDs.
 const (
 	linger        = 30 * time.Second
 	lingerUnknown = time.Second
@@ -27,18 +27,17 @@ type pollResult struct {
 	changed []*generation // generations whose new states must be recorded and published
 }
 
-// generation is the latest state of a generation in the catalog, and the schedule of its polls. The mutex of its agenda guards
-// it.
+// generation contains the latest known state of a catalog generation, and its poll schedule. The mutex of its agenda guards it.
 type generation struct {
 	id          string
 	subscribers []subscriber
 
 	state         catalog.Generation // latest state; zero if no state is known
-	etag          string             // etag of the record as received, before fillIn
+	etag          string             // etag of the record as received, before fillIn added missing values
 	status        lifecycle.Status   // most advanced status so far; deleted and unrecognized states do not change it
-	missing       bool               // the catalog has never returned it
-	deleted       bool               // a call to Easel deleted it; no response restores it
-	ordered       bool               // an order exists for it, even if this process has never seen its state
+	missing       bool               // the catalog has never returned this generation
+	deleted       bool               // a call to Easel deleted the generation, so no response restores it
+	ordered       bool               // the generation has an order, even if this process has never seen its state
 	absence       lifecycle.Absence  // tracks the reads that did not find the generation
 	fresh         bool               // the state is recent enough to be delivered; otherwise it must be read first
 	sharedUpdates [2]*Update         // cached updates with the latest state: at 0 for a change, at 1 for the start of a watch; each is nil until it is needed
@@ -46,10 +45,10 @@ type generation struct {
 	modelID   string        // model of the order, if this process placed it
 	created   time.Time     // time when this process placed the order
 	kept      bool          // whether it may be polled without a watcher, because this process placed its order under a shared API key; see [agenda.keeps]
-	firstSeen time.Time     // time when this process started to track it
-	ended     time.Time     // time when this process first saw it in a terminal state
+	firstSeen time.Time     // time when this process started to track the generation
+	ended     time.Time     // time when this process first saw the generation in a terminal state
 	observed  bool          // this process saw a state before the terminal one
-	learned   bool          // its duration was added to the history
+	learned   bool          // the duration was added to the history of the model
 	dropped   catalog.State // last dropped state that was logged; a state is dropped if it is not allowed to follow the current state
 	orderRef  TraceRef      // trace of the call that placed its order; nil if another process placed it
 	foundBy   TraceRef      // trace of the poll or call that found the latest state
@@ -65,10 +64,10 @@ type polling struct {
 	due        time.Time     // time of the next poll
 	gap        time.Duration // interval from the last poll to the next, without jitter; zero if there was no poll
 	queueIndex int32         // index in the queue's heap, or notQueued
-	inFlight   bool          // a poll of it is in flight
+	inFlight   bool          // a poll of the generation is in flight
 	failures   int           // number of consecutive failures
 	lastErr    string
-	random     schedule.Source // source of its jitter
+	random     schedule.Source // random source for the jitter of its polls
 }
 
 // notQueued is the queueIndex of a generation that is not in the queue.
@@ -77,7 +76,7 @@ const notQueued = -1
 // listing is the information about a generation from the catalog's list.
 type listing struct {
 	seenAt          time.Time           // time when a list last contained it, or when this process placed its order, whichever is later; zero if neither has happened
-	etag            string              // etag of its last record in the list
+	etag            string              // etag of the generation's last record in the list
 	state           catalog.State       // state in that record; zero if unknown
 	hint            *catalog.Generation // record from the list that no read has confirmed yet, or nil
 	readSinglyUntil time.Time           // until this time, it is read individually and not by sweeps
@@ -94,7 +93,7 @@ func (e *generation) version() catalog.Version {
 	return catalog.Version{Generation: e.state, Etag: e.etag}
 }
 
-// isBehind reports whether the ledger has recorded a later state than the state of e.
+// isBehind reports whether the ledger has recorded a later state than the current state of e.
 func (e *generation) isBehind(recorded ledger.State) bool {
 	switch status := StatusOf(e.state.State); {
 	case e.state.State == catalog.StateDeleted:
@@ -115,7 +114,7 @@ func (e *generation) sight(result *pollResult) {
 	result.changed = append(result.changed, e)
 }
 
-// update returns the latest state as an update.
+// update returns the latest state as an Update.
 func (e *generation) update() Update {
 	return Update{Version: e.version(), Missing: e.missing}
 }
@@ -128,8 +127,8 @@ func (e *generation) keptUntil() time.Time {
 	return e.idleSince.Add(linger)
 }
 
-// sharedUpdate returns the latest state as an update that all watchers share. It is created once for each state, and is never
-// modified.
+// sharedUpdate returns the latest state as an Update that all watchers share. The Update is created once for each state, and is
+// never modified.
 func (e *generation) sharedUpdate(initial bool) *Update {
 	at := 0
 	if initial {
@@ -143,8 +142,8 @@ func (e *generation) sharedUpdate(initial bool) *Update {
 	return e.sharedUpdates[at]
 }
 
-// advance applies a record from the catalog. etag is the etag of the record as received. changed means that watchers can see a
-// difference. regressed means that the record was dropped, because its state may not follow the current one.
+// advance applies a record from the catalog. etag is the etag of the record as received. changed reports whether watchers can
+// see a difference. regressed reports whether the record was dropped, because its state may not follow the current one.
 func (e *generation) advance(g catalog.Generation, etag string) (changed, regressed bool) {
 	if e.state.State != 0 && g.ObserveTime.Before(e.state.ObserveTime) {
 		return false, false // a newer response was applied first
@@ -167,7 +166,7 @@ func (e *generation) advance(g catalog.Generation, etag string) (changed, regres
 	return changed, false
 }
 
-// invalidate drops the shared updates, because the state has changed.
+// invalidate drops the shared updates after a change of the state.
 func (e *generation) invalidate() { e.sharedUpdates = [2]*Update{} }
 
 // confirm records that the catalog returned the same state again.

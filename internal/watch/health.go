@@ -37,7 +37,7 @@ func (h *health) succeeded(now time.Time) {
 // failed records a failed poll. It pauses polling during an outage, or while a shared API key is rejected.
 func (h *health) failed(err error, shared bool, now time.Time) {
 	if catalog.KindOf(err) == catalog.KindBusy {
-		return // no request was sent
+		return // the request was not sent
 	}
 	h.failures++
 	h.condition, h.lastErr = ConditionUnreachable, err.Error()

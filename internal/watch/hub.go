@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// Hub polls the catalog for all watches, and delivers state changes to them. It is safe for concurrent use.
+// Hub polls the catalog for all watches, and delivers state changes to the watchers. It is safe for concurrent use.
 type Hub struct {
 	cfg     Config
 	ctx     context.Context // context of all polls; polls never use a caller's context
@@ -24,7 +24,7 @@ type Hub struct {
 	work    sync.WaitGroup
 	history history.Durations
 
-	dispatchers  []dispatcher  // one for each processor
+	dispatchers  []dispatcher  // one dispatcher for each processor
 	assigned     atomic.Uint32 // number of watches started so far; selects the dispatcher of the next watch
 	drained      atomic.Bool
 	watches      atomic.Int64  // number of open watches
@@ -35,7 +35,7 @@ type Hub struct {
 	mu      sync.Mutex
 	closed  bool
 	tenants map[catalog.Tenant]*tenant
-	ended   Stats // sums over the tenants that were removed
+	ended   Stats // summed statistics of the tenants that were removed
 }
 
 // New returns a hub. It starts no goroutine and sends no request.
@@ -64,7 +64,7 @@ func (h *Hub) Snapshot() Snapshot {
 	return s
 }
 
-// snapshot collects the state of all tenants. If listed is true, it also lists the generations.
+// snapshot collects the state of all tenants. If listed is true, the snapshot also lists the generations.
 func (h *Hub) snapshot(listed bool) Snapshot {
 	now := time.Now()
 	h.mu.Lock()
@@ -210,7 +210,7 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 			e.recording.etag = answered.Etag
 		}
 		t.observe(e, answered, result, now)
-		if e.state.State != catalog.StateQueued && len(result.changed) == 0 { // a poll saw a later state before the ledger had the order
+		if e.state.State != catalog.StateQueued && len(result.changed) == 0 { // a poll saw a later state before the ledger had the order, so that state is not recorded yet
 			e.recording.etag = ""
 			e.sight(result)
 		}
@@ -270,8 +270,8 @@ func (h *Hub) PresumedDeleted(ctx context.Context, cred catalog.Credential, id s
 	})
 }
 
-// Called records an error if it shows that the catalog throttles requests or is unavailable. A call has received the error in
-// response to its own request. While requests pause, heartbeats contain the error.
+// Called records the error of a request that a call has sent to the catalog. It ignores the error unless the catalog throttles
+// requests or is unavailable. While requests pause, heartbeats contain the error.
 func (h *Hub) Called(cred catalog.Credential, err error) {
 	if outcome := catalog.ResultOf(err).Outcome; outcome != limiter.Throttled && outcome != limiter.Unavailable {
 		return

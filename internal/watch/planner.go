@@ -27,9 +27,9 @@ type situation struct {
 type candidate struct {
 	e       *generation
 	urgency float64 // priority of its read; see [poller.urgency]
-	hinted  bool    // the list shows a change that no individual read has confirmed
-	swept   bool    // a sweep can replace its read
-	first   bool    // it has not been read since a watcher subscribed
+	hinted  bool    // the list shows a change that no individual read has confirmed yet
+	swept   bool    // a sweep can replace the read of this generation
+	first   bool    // the generation has not been read since a watcher subscribed
 }
 
 // plan describes the next requests.

@@ -316,7 +316,7 @@ func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult
 		t.merge(j.generations, list, result, now)
 		return
 	}
-	// These retries are individual reads, which show whether only list requests fail.
+	// The generations are then read individually, which shows whether only list requests fail.
 	p.failed(err, now)
 	t.list.failed(err, len(j.generations), t.cfg.MinInterval, p.random.Draw(), now)
 	t.beginWithoutList(now)

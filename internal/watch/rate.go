@@ -8,7 +8,7 @@ import (
 
 const (
 	attendInterval = 10 * time.Second
-	attendTimeout  = 5 * time.Second // timeout of one renewal
+	attendTimeout  = 5 * time.Second // timeout for renewing this replica's row
 )
 
 // DivideRate runs until ctx is done. It divides the poll rate among the replicas that have pollers. While this replica has

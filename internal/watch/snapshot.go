@@ -19,13 +19,13 @@ type Snapshot struct {
 	Generations []PolledGeneration // at most 100 of the generations that Stats.Active counts, longest wait for a response first
 }
 
-// PolledCredential is a credential with a poller. Its JSON is part of a server's status.
+// PolledCredential describes a credential that has a poller. As JSON, it is part of a server's status.
 type PolledCredential struct {
 	Tenant    catalog.Tenant `json:"key"`
 	IsShared  bool           `json:"shared"` // see [catalog.Credential.IsShared]
 	Condition Condition      `json:"condition"`
 	Failures  int            `json:"failures"`  // number of consecutive failed polls
-	LastError string         `json:"lastError"` // empty when healthy
+	LastError string         `json:"lastError"` // empty if Condition is healthy
 	Answered  time.Time      `json:"answered,omitzero"`
 	Rate      float64        `json:"rate"`                // current rate of the limiter, in polls per second
 	Limit     float64        `json:"limit"`               // configured maximum for all replicas, in polls per second
@@ -36,7 +36,7 @@ type PolledCredential struct {
 	Swept     time.Time      `json:"swept,omitzero"` // start of the last list request; zero before the first
 }
 
-// PolledGeneration is a generation that is polled. Its JSON is part of a server's status.
+// PolledGeneration describes a generation that is polled. As JSON, it is part of a server's status.
 type PolledGeneration struct {
 	Tenant    catalog.Tenant `json:"key"`
 	ID        string         `json:"id"`

@@ -25,7 +25,7 @@ type tenant struct {
 	accountRead accountRead
 
 	recordAt       time.Time // time of the next attempt to record states; zero if none is scheduled
-	recordFailures int       // number of consecutive failed attempts
+	recordFailures int       // number of consecutive failed attempts to record states
 }
 
 // begin subscribes a watcher to the generations in its request. It is called before the first read, so that no change is
@@ -157,7 +157,7 @@ func (t *tenant) lasts(e *generation, now time.Time) bool {
 }
 
 // notePresumedDeleted marks a generation as deleted because reads do not find it, and adds the deletion to result. lasting is
-// false if the generation was never known to exist. The ledger does not record its deletion then.
+// false if the generation was never known to exist. In this case, the ledger does not record the deletion.
 func (t *tenant) notePresumedDeleted(e *generation, result *pollResult, now time.Time, lasting bool) {
 	before := e.state
 	e.absence.Lasting = lasting
@@ -324,7 +324,7 @@ func (t *tenant) recheck(e *generation, now time.Time) {
 	t.pollAt(e, now)
 }
 
-// applyHints applies all complete hints, if the records in the list are known to be complete.
+// applyHints applies all complete records that were stored as hints, if the list is known to have complete records.
 func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	if !t.list.fullRecords {
 		return

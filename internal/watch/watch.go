@@ -18,7 +18,7 @@
 //	tenant      applies the responses for one credential, and publishes the changes
 //	record      writes new states to the ledger before they are published, and retries after a failure
 //	unrecorded  the states of a generation that are not in the ledger yet
-//	watcher     the subscriptions of one stream, and its next event
+//	watcher     the subscriptions of one watch, and its next event
 //	agenda      the generations to poll with one credential
 //	queue       the generations in the order of their next polls
 //	list        whether the catalog's list can replace single reads
@@ -155,7 +155,7 @@ type Heartbeat struct {
 	NextPoll         time.Time // zero if no poll is planned
 	Condition        Condition
 	Failures         int    // number of consecutive failed polls
-	LastError        string // empty when healthy
+	LastError        string // empty if Condition is healthy
 	Own              bool   // whether LastError is from a poll of the watched generation itself, not of another one under the API key
 	TypicalRemaining time.Duration
 	HasTypical       bool // whether there is enough history for TypicalRemaining
@@ -172,7 +172,7 @@ type Stats struct {
 	Paused     int                                  `json:"-"`        // number of pollers whose polls are paused
 	Replicas   int                                  `json:"replicas"` // number of replicas that share the poll rate
 	Ready      float64                              `json:"-"`        // number of polls that may be sent immediately, for the poller with the fewest
-	Rate       float64                              `json:"-"`        // lowest poll rate of any poller, in polls per second
+	Rate       float64                              `json:"-"`        // lowest poll rate of all pollers, in polls per second
 	Stalest    time.Duration                        `json:"stalest"`  // longest time since the last response for an active generation
 
 	Reads       int64 `json:"reads"`     // number of polls of one generation

@@ -29,9 +29,9 @@ type watcher struct {
 	goal       Goal
 	orders     Orders // selects the watched orders; nil if there is no selection
 	everything bool   // the watch also covers generations that are found later
-	named      bool   // its request has generation IDs, etags or orders, so a listed generation may already have a subscription
+	named      bool   // the request contains generation IDs, etags or orders, so a listed generation may already have a subscription
 
-	initialKnown bool // the initial set of generations is known: the first list has arrived
+	initialKnown bool // the initial set of generations is known; a watch of everything first waits for a list
 	caughtUp     bool
 
 	subscriptions []subscription
@@ -72,8 +72,8 @@ type subscription struct {
 type flags uint8
 
 const (
-	dirty   flags = 1 << iota // its index is in watcher.dirty
-	pending                   // its first state has not been delivered
+	dirty   flags = 1 << iota // the subscription's index is in watcher.dirty
+	pending                   // the first state has not been delivered yet
 	hasEtag                   // deliveredEtag is set
 )
 
@@ -217,7 +217,7 @@ func (w *watcher) remove(at int32, now time.Time) {
 		w.pending--
 	}
 	sub.flags &= dirty
-	if sub.flags&dirty == 0 { // otherwise its index is still in w.dirty
+	if sub.flags&dirty == 0 { // otherwise the index is still in w.dirty and must not be reused
 		w.free = append(w.free, at)
 	}
 	if len(e.subscribers) == 0 {
