@@ -125,7 +125,7 @@ func (c *Content) whole(end int64) bool {
 		return end == c.Info.GetSizeBytes()
 	}
 	n, err := fill(c.Body, make([]byte, 1))
-	return n == 0 && err == io.EOF //nolint:errorlint // as in Copy
+	return n == 0 && err == io.EOF //nolint:errorlint // a wrapped io.EOF means that the body was cut off
 }
 
 // fill reads until data is full or the body ends.

@@ -19,7 +19,7 @@ type EventData struct {
 	Catalog string
 	// Results is the base URL of this server's REST API, for links to results. Empty means that events contain no links.
 	Results string
-	// Texts reports whether text results can also be downloaded, because Easel keeps copies of them.
+	// Texts reports whether results that are texts can also be downloaded, because Easel keeps copies of them.
 	Texts bool
 }
 

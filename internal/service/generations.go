@@ -231,8 +231,9 @@ func (s *generations) deleteInCatalog(ctx context.Context, id string) error {
 	return nil
 }
 
-// finished returns an error if a generation is not finished or may still be refunded. Easel could not see a refund after
-// the deletion. The state is read from the catalog and not taken from a watch, because a deletion can't be undone.
+// finished returns an error if a generation is not finished or may still be refunded, because Easel can't see the refund
+// of a deleted generation. The state is read from the catalog and not taken from a watch, because a deletion can't be
+// undone.
 func (s *generations) finished(ctx context.Context, id string) error {
 	update, err := s.read(ctx, id, order{ordered: true})
 	if err != nil {

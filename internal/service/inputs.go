@@ -113,7 +113,7 @@ func (p *position) String() string {
 	return p.outer.String() + p.name
 }
 
-// refuse returns the error for an invalid value.
+// refuse returns the error for an invalid value. why is the reason.
 func (p *position) refuse(why string) error {
 	return InvalidRequest(Violation{Field: p.String(), Description: why})
 }

@@ -34,7 +34,7 @@ type order struct {
 	ordered bool // whether an order exists; also true if the ledger is unavailable
 }
 
-// exists reports whether an order may exist whose generation has not been recorded as deleted.
+// exists reports whether there may be an order, and its generation is not recorded as deleted.
 func (o order) exists() bool { return o.ordered && !o.Deleted }
 
 // lacks reports whether the ledger may not have recorded version v of the generation yet.
@@ -89,8 +89,8 @@ func (s *Service) auditDeletion(ctx context.Context, id string) error {
 	return s.cfg.Orders.Ledger.Audit(ctx, act)
 }
 
-// hides reports whether a call may see only the generations that the ledger lists for owner. A nil owner means all
-// owners.
+// hides reports whether the ledger must hide the generations of other owners from a call. If owner is nil, the call
+// may see the generations of all owners.
 func hides(ctx context.Context, owner *string) bool { return owner != nil && auth.Of(ctx).IsIsolated() }
 
 // AddressKey is the context key of the caller's network address. The value is a string.

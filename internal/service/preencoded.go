@@ -37,8 +37,8 @@ type encodings struct {
 
 	mu      sync.Mutex
 	all     []encoding
-	whose   ledger.Attribution // result of the last query
-	askedAt time.Time          // start of the last query
+	whose   ledger.Attribution // result of the last successful query
+	askedAt time.Time          // start of the last successful query
 }
 
 // attribution returns the attribution of the update's generation. It calls ask, which queries the ledger. Each result

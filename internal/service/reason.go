@@ -90,7 +90,7 @@ var libraryReasons = map[codes.Code]easelv1.ErrorReason{
 	codes.Canceled:          easelv1.ErrorReason_CANCELLED,
 	codes.InvalidArgument:   easelv1.ErrorReason_INVALID_ARGUMENT,
 	codes.DeadlineExceeded:  easelv1.ErrorReason_DEADLINE_EXCEEDED,
-	codes.NotFound:          easelv1.ErrorReason_NOT_FOUND, // health check of an unknown service
+	codes.NotFound:          easelv1.ErrorReason_NOT_FOUND, // returned for a health check of an unknown service
 	codes.ResourceExhausted: easelv1.ErrorReason_RESOURCE_EXHAUSTED,
 	codes.Unimplemented:     easelv1.ErrorReason_UNIMPLEMENTED,
 	codes.Internal:          easelv1.ErrorReason_INTERNAL,

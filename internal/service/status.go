@@ -169,7 +169,8 @@ func notAuthenticated(denied *auth.Error) *status.Status {
 	return NewStatus(denied.Reason, denied.Text, nil, &errdetails.RetryInfo{RetryDelay: durationpb.New(denied.Delay)})
 }
 
-// fromLedger returns the status of a ledger error, or nil. The database's own message is only logged.
+// fromLedger returns the status of a ledger error, or nil for any other error. The database's own message is only
+// logged.
 func fromLedger(err error) *status.Status {
 	if full, ok := errors.AsType[*ledger.BudgetError](err); ok {
 		return budgetExceeded(full)
@@ -229,7 +230,7 @@ func budgetExceeded(e *ledger.BudgetError) *status.Status {
 	}}})
 }
 
-// ownStatus is an error that has a gRPC status.
+// ownStatus is an error that already has a gRPC status.
 type ownStatus interface {
 	error
 	GRPCStatus() *status.Status
@@ -389,7 +390,7 @@ func aboutModel(err error, id string) error {
 	return &aboutError{err, easelv1.ErrorReason_MODEL_NOT_FOUND, "model not found" + listModels, "easel.v1.Model", id}
 }
 
-// noGeneration returns the error for a generation that the catalog does not have, or that the caller may not see.
+// noGeneration returns the error for a generation that does not exist in the catalog, or that the caller may not see.
 func noGeneration(id string) error {
 	return aboutGeneration(&catalog.Error{Kind: catalog.KindNotFound, Op: "watch"}, id)
 }

@@ -58,7 +58,7 @@ func (r *room) values(path string, texts ...catalog.Value) (values []*structpb.V
 	return values
 }
 
-// value converts the JSON value of a field. It returns nil if there is no value, or if the value does not fit.
+// value converts the JSON value of a field. If there is no value, or if it does not fit, value returns nil.
 func (r *room) value(path string, text catalog.Value) *structpb.Value {
 	if values := r.values(path, text); len(values) > 0 {
 		return values[0]
@@ -66,7 +66,7 @@ func (r *room) value(path string, text catalog.Value) *structpb.Value {
 	return nil
 }
 
-// object converts the JSON object of a field. It returns nil if there is no object, or if the object does not fit.
+// object converts the JSON object of a field. If there is no object, or if it does not fit, object returns nil.
 func (r *room) object(path string, text catalog.Value) *structpb.Struct {
 	return r.value(path, text).GetStructValue()
 }

@@ -80,7 +80,7 @@ func checkEventTypes(types []string) error {
 	return InvalidRequest(unknown...)
 }
 
-// watchOfEvents sends the events of one owner.
+// watchOfEvents sends the events of one owner or of all owners.
 type watchOfEvents struct {
 	service   *generations
 	out       deadlineSender
