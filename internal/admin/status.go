@@ -62,7 +62,7 @@ type report struct {
 	Generations []watch.PolledGeneration `json:"generations"` // at most 100; the longest time since the last response comes first
 }
 
-// limiters contains the limiters that reject or delay requests, or in which requests wait. The keys are fingerprints of
+// limiters contains the limiters that reject or delay requests or have waiting requests. The keys are fingerprints of
 // API keys.
 type limiters map[string]limiter.State
 

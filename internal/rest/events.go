@@ -58,7 +58,7 @@ func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _
 			read := func() error { return query(r, req) }
 			if r.Method == http.MethodPost {
 				read = func() error {
-					defer func() { r.Body = http.NoBody }() // frees the body, which can be large, during the stream
+					defer func() { r.Body = http.NoBody }() // the body can be large, so it must not stay in memory during the stream
 					return decodeBody(r, req)
 				}
 			}
@@ -153,7 +153,7 @@ func newEventWriter(w http.ResponseWriter, r *http.Request) *eventWriter {
 	return &eventWriter{w: w, flush: http.NewResponseController(w).Flush, sse: accepts(r, "text/event-stream")}
 }
 
-// during the stream, the request must not keep the body, which can be large
+// accepts reports whether the Accept header of a request contains a media type. Wildcards do not count.
 func accepts(r *http.Request, want string) bool {
 	for _, value := range r.Header.Values("Accept") {
 		for part := range strings.SplitSeq(value, ",") {

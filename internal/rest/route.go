@@ -102,7 +102,7 @@ func traceRequests(next http.Handler) http.Handler {
 // matched carries the route of a request from the gateway to the handlers around it.
 type matched struct {
 	request *http.Request // request that OpenTelemetry's handler reads
-	probe   bool          // whether this is a probe, which only checks for a route
+	probe   bool          // whether the request is a probe, which only checks whether a route exists
 	found   bool          // result of a probe: whether the route exists
 }
 

@@ -55,7 +55,7 @@ type closable struct {
 // ServerHandshake implements credentials.TransportCredentials.
 func (h handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := h.TransportCredentials.ServerHandshake(raw)
-	if err != nil && !errors.Is(err, io.EOF) && h.chain.refusals.Allow() { // port probes cause EOF, which is not logged
+	if err != nil && !errors.Is(err, io.EOF) && h.chain.refusals.Allow() { // EOF is not logged, because port probes cause it
 		h.chain.logger.Warn("TLS handshake failed", slog.String("peer", raw.RemoteAddr().String()), slog.Any("error", err))
 	}
 	if encrypted, ok := info.(credentials.TLSInfo); ok {

@@ -44,7 +44,7 @@ func (s signal) exported() bool {
 	case exporter == "":
 		return endpoint != ""
 	}
-	return s != metricSignal || exporter != "prometheus" // this setting exports nothing, because Prometheus metrics are always served
+	return s != metricSignal || exporter != "prometheus" // the exporter "prometheus" exports nothing, because Prometheus metrics are always served
 }
 
 // Exported returns the signals whose export the environment enables.
