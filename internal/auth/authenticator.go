@@ -18,7 +18,7 @@ const (
 	maxToken  = 8 << 10 // maximum size of a token in bytes; larger, because a JWT may contain claims for other services
 )
 
-// visibleForm matches a credential, which must consist of visible ASCII characters without spaces.
+// visibleForm matches a credential. A credential must consist of visible ASCII characters without spaces.
 var visibleForm = regexp.MustCompile(`^[!-~]+$`)
 
 // Config is the configuration of an [Authenticator].

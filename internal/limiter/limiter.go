@@ -183,7 +183,7 @@ func (l *Limiter) review(now time.Time) {
 	}
 }
 
-// abandon removes a request with a done context from the queue, unless the request was granted or rejected at the same time.
+// abandon removes a request whose context is done from the queue, unless it was granted or rejected at the same time.
 func (l *Limiter) abandon(ctx context.Context, w *Permit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

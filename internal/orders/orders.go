@@ -17,7 +17,8 @@ type Config struct {
 	Catalog   *catalog.Client // required
 	Hub       *watch.Hub      // required; uses the same recorder
 	// Ordered is called after each series of attempts to send an order, even if no caller waits for the order any longer. ctx
-	// has the values of the call that started the series. If err is nil, g is the paid generation. Ordered may be nil.
+	// has the values of the call that started the series. If err is nil, g is the paid generation. If Ordered is nil, it is
+	// not called.
 	Ordered func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error)
 	// KeyFirst means that the catalog checks the idempotency key before the rest of an order. If such a catalog rejects a resend,
 	// no earlier attempt was accepted.

@@ -28,7 +28,8 @@ type Request struct {
 	// the order's identity: if a request is repeated, the expire time of the first request applies.
 	ExpireTime time.Time
 	// Terms returns the current terms of the caller, or an error if the caller may no longer order. It is called before the
-	// order is quoted, and again in the transaction that writes the order. It must not block. Nil allows everything.
+	// order is quoted, and again in the transaction that writes the order. It must not block. If Terms is nil, every order is
+	// allowed.
 	Terms func() (Terms, error)
 	// OrderID receives the order's ID, if the ledger has the order. It may be nil.
 	OrderID *string
@@ -42,7 +43,7 @@ type Terms struct {
 	Refused bool                     // whether the model is not allowed
 }
 
-// terms returns the current terms. If r.Terms is nil, it returns empty terms, which allow everything.
+// terms returns the current terms. If r.Terms is nil, the result is empty, which allows every order.
 func (r Request) terms() (Terms, error) {
 	if r.Terms == nil {
 		return Terms{}, nil

@@ -24,7 +24,7 @@ const (
 // Recorder records observed states of generations in the ledger. Recording a state again has no effect.
 type Recorder struct {
 	Ledger *ledger.Ledger
-	Logger *slog.Logger // logs contradictions and charges above the quote
+	Logger *slog.Logger // logs contradictions, and charges that exceed the quote
 }
 
 // observation converts a state to an observation for the ledger. If notFound is true, the state is a deletion that the
@@ -109,7 +109,7 @@ func (r *Recorder) observe(ctx context.Context, id string, seen ledger.Observati
 	return effects[id], err
 }
 
-// observeAll records states in one transaction. It logs and counts charges above the quote.
+// observeAll records states in one transaction. It logs and counts charges that exceed the quote.
 func (r *Recorder) observeAll(ctx context.Context, seen map[string]ledger.Observation) (effects map[string]ledger.Effect, err error) {
 	if effects, err = r.Ledger.ObserveAll(ctx, seen); err != nil {
 		if ledger.IsFault(err) {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	submitTime    = time.Minute                           // maximum duration of the attempts if the caller has no deadline, and maximum duration after the last caller leaves
+	submitTime    = time.Minute                           // maximum duration of the attempts if the caller has no deadline, or after the last caller has left
 	submitBackoff = 200 * time.Millisecond                // delay before the second attempt; doubles before each further attempt
 	submitPause   = 5 * time.Second                       // maximum delay before an attempt, unless the catalog requests a longer one
 	refusalPause  = 10 * time.Second                      // minimum delay after a rejection before an order that may exist is resent
@@ -28,7 +28,7 @@ type submission struct {
 	orders  *Orders
 	cred    catalog.Credential // credential for every attempt
 	order   ledger.Order       // includes the inputs; includes the labels only if this submission's call wrote the order
-	placed  time.Time          // time when the order was written
+	placed  time.Time          // time when the order was written to the ledger
 	leaveBy time.Time          // time by which an attempt under the lease must be sent
 	expires time.Time          // expire time of the order, by the clock of this process; zero means no limit
 
@@ -41,13 +41,13 @@ type submission struct {
 	wake       context.CancelCauseFunc // cancels the current wait; nil while an attempt is in flight
 	waiting    int                     // number of waiting callers
 	withdrawAt time.Time               // time at which an unsent order is withdrawn; early enough to record the withdrawal
-	until      time.Time               // latest deadline of its callers, including disconnected callers
+	until      time.Time               // latest deadline of all callers, including callers that have disconnected
 	last       error                   // error of the last attempt; nil while an attempt is in flight
 
 	// The following fields are set before ended is closed.
 	ended      chan struct{}
 	generation catalog.Generation
-	refused    bool // whether the ledger has recorded a rejection, so that the idempotency key is free again
+	refused    bool // whether the ledger has recorded a rejection, which makes the idempotency key free again
 	lost       bool // whether another process has acquired the lease
 	err        error
 }

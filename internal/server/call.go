@@ -99,8 +99,8 @@ func (c *call) fail(cause error) error {
 // errPanicked is the error of a call that panicked. It omits the panic value, which may contain a secret.
 var errPanicked = service.Fail(easelv1.ErrorReason_INTERNAL, "internal error")
 
-// errUndecodable is recorded for a request that the gRPC library can't decode. It replaces the library's INTERNAL error, which
-// alerts would count as a failure of the server.
+// errUndecodable is recorded for a request that the gRPC library can't decode. It replaces the library's INTERNAL error, because
+// alerts would count that error as a failure of the server.
 var errUndecodable = service.InvalidRequest(service.Violation{Description: "the request can't be decoded"})
 
 // recovered logs a panic and converts it to an error. Call it with defer.
@@ -135,7 +135,7 @@ func (c *call) log(err error) {
 		if cause != errPanicked { //nolint:errorlint // the panic was logged already
 			attrs = append(attrs, slog.String("error", cause.Error()))
 		}
-	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // not logged at INFO, because they can be frequent
+	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // logged at DEBUG, because these calls can be frequent
 		level = slog.LevelDebug
 	}
 	c.logger.LogAttrs(c.ctx, level, "call", attrs...)

@@ -32,7 +32,7 @@ func public(method string) bool {
 	return strings.HasPrefix(method, "/grpc.health.v1.Health/") || strings.HasPrefix(method, "/grpc.reflection.")
 }
 
-// chain processes every call of both gRPC servers. Its steps, the outermost first:
+// chain processes every call of both gRPC servers. The steps are listed from the outermost to the innermost:
 //
 //	stats handler   creates the span, the measurements and the log line
 //	status          converts an error to a status
@@ -46,7 +46,7 @@ type chain struct {
 	rules                   rules
 	tracing                 *tracing
 	certificates            *reload.Value[*tls.Config] // current certificates; nil without TLS
-	calls, streams, watched *counts                    // watched limits the renders named by open watches
+	calls, streams, watched *counts                    // watched limits the number of renders that open watches name
 	probes                  *counts                    // health and reflection streams, counted by connection
 	maxMessage              int                        // maximum size of a request in bytes
 	methods                 map[string]grpc.MethodInfo // methods of the gRPC servers, by full name
@@ -165,7 +165,7 @@ func (c *call) check(req any) error {
 // checkedStream validates the requests of a stream and counts the messages that it sends.
 type checkedStream struct {
 	grpc.ServerStream
-	ctx  context.Context //nolint:containedctx // carries the caller for the handler
+	ctx  context.Context //nolint:containedctx // context for the handler; contains the caller
 	call *call
 }
 

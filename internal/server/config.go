@@ -44,8 +44,8 @@ type Config struct {
 	TLS         TLS       // configuration of the gRPC and HTTP listeners
 	Service     Service
 	Logger      *slog.Logger // nil means no logging
-	// REST and Admin create the handlers of the HTTP listener and the admin listener, after the addresses are bound. Metrics creates
-	// the handler of the fourth listener. It is required if MetricsAddr is set.
+	// REST and Admin create the handlers of the HTTP listener and the admin listener, after the addresses are bound. Metrics
+	// creates the handler of the fourth listener. Metrics is required if MetricsAddr is set.
 	REST           func(*Server, *Local) (http.Handler, error)
 	Admin, Metrics func(*Server) http.Handler
 	// DrainTimeout is the time that a shutdown waits for calls to end before it aborts them. Zero means 10 s.
@@ -66,8 +66,8 @@ type Limits struct {
 	// CallerCalls and Calls are the maximum numbers of other concurrent calls for one caller and for all callers together. Zero
 	// means 320 and 480.
 	CallerCalls, Calls int
-	// Conns is the maximum number of connections for each of the gRPC and HTTP listeners. Further connections wait.
-	// Zero means 10,000.
+	// Conns is the maximum number of connections for the gRPC listener, and also for the HTTP listener. Further connections
+	// wait. Zero means 10,000.
 	Conns int
 	// MaxInputs is the maximum size of a request's inputs, in bytes. Zero means [service.DefaultMaxInputs].
 	MaxInputs int

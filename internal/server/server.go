@@ -8,8 +8,8 @@
 //	                                                     ├─▶ chain ─▶ service
 //	HTTP client ── TLS ──▶ rest ──▶ in-memory gRPC server ┘
 //
-// During a shutdown, open watches and waits end first. Other calls can continue until the drain timeout, when calls that are still
-// open are aborted.
+// During a shutdown, open watches and waits end first. Other calls can continue until the drain timeout. After that, open calls
+// are aborted.
 package server
 
 import (

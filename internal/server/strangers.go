@@ -20,8 +20,8 @@ const refusalLines = 100
 
 var errUnknownMethod = service.Fail(easelv1.ErrorReason_UNIMPLEMENTED, "unknown method; the server is older than the caller's stubs, or the name is wrong")
 
-// tap rejects a call before its message is read if its credential is missing or cannot be valid. It must be fast, because it
-// blocks all calls on the connection.
+// tap rejects a call if its credential is missing or cannot be valid. It runs before the call's message is read. It must be
+// fast, because it blocks all calls on the connection.
 func (c *chain) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if _, known := c.methods[info.FullMethodName]; !known {
 		return nil, service.Status(errUnknownMethod).Err()

@@ -108,8 +108,8 @@ func endOf(chain []*x509.Certificate) time.Time {
 	return slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
 }
 
-// stillVerified reports whether a new handshake would still accept a client's certificate. It would if the certificate has a
-// chain that has not expired and whose CA is still configured. For a client without a certificate, stillVerified returns true.
+// stillVerified reports whether a new handshake would still accept a client's certificate. The certificate must have a chain
+// that has not expired and whose CA is still configured. For a client without a certificate, stillVerified returns true.
 func (c *chain) stillVerified(state *tls.ConnectionState) bool {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return true
