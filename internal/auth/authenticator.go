@@ -50,7 +50,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Text }
 
-// ErrUncertified rejects a call over a connection whose client certificate is no longer valid.
+// ErrUncertified is the error for a call over a connection whose client certificate is no longer valid.
 var ErrUncertified error = unknown("the client certificate of this connection is no longer valid; reconnect with a valid one")
 
 var (

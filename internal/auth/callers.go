@@ -33,7 +33,7 @@ type Team struct {
 	Events *Events
 }
 
-// Budget limits spending in a UTC day and month, in cents. Nil means no limit.
+// Budget contains limits on spending for each UTC day and each UTC month, in cents. If a field is nil, there is no limit.
 type Budget struct {
 	DailyCents   *int64 `yaml:"daily_cents"`
 	MonthlyCents *int64 `yaml:"monthly_cents"`
@@ -87,7 +87,7 @@ type Subject struct{ Issuer, Name string }
 
 // List contains the entries of a callers file.
 type List struct {
-	// Callers is in file order. Issuers and Teams are keyed by name.
+	// Callers has the order of the file. Issuers and Teams are keyed by name.
 	Callers []*Caller
 	Issuers map[string]*Issuer
 	Teams   map[string]Team

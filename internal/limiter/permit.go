@@ -35,9 +35,9 @@ type Permit struct {
 	Request
 	limiter   *Limiter
 	owner     *owner
-	deadline  time.Time     // zero if the request has no deadline
+	deadline  time.Time     // deadline of the request; zero if it has none
 	decided   chan struct{} // closed when the permit is granted or rejected; nil if the request did not wait
-	err       error         // reason for a rejection
+	err       error         // reason for a rejection; nil if the permit was not rejected
 	granted   time.Time     // time of the grant; zero until the permit is granted
 	probesCap bool          // the request is an order that probes whether the daily cap still applies
 	pauses    int           // number of pauses before the permit was granted

@@ -63,7 +63,7 @@ func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[stri
 type fileAnswer struct {
 	open    openContent
 	request *http.Request
-	content *service.Content // nil before it is opened
+	content *service.Content // nil before the result is opened
 
 	code   int
 	part   byteRange // part of the file if code is 206
@@ -126,7 +126,7 @@ func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRe
 func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerationRequest, want byteRange) (planned bool, err error) {
 	ifRange := a.request.Header.Get("If-Range")
 	part := proto.CloneOf(req)
-	if !want.suffix { // the start of a suffix is not known before the size
+	if !want.suffix { // the start of a suffix is known only after the size
 		part.ReadOffset = want.first
 	}
 	err = a.reopen(ctx, part)

@@ -116,7 +116,7 @@ func statusJSON(st *status.Status) []byte {
 	if err != nil {
 		body, err = protojson.Marshal(status.New(st.Code(), st.Message()).Proto())
 	}
-	if err != nil { // the message is not valid UTF-8
+	if err != nil { // the status message is not valid UTF-8
 		body = fmt.Appendf(nil, `{"code":%d,"message":"the error can't be written"}`, st.Code())
 	}
 	return body

@@ -71,9 +71,9 @@ func (s signal) setting(of string) (name, value string) {
 	return name, value
 }
 
-// endpointFault returns an error for an endpoint that the standard client would silently replace with another address. For
-// gRPC, any gRPC target is valid. A gRPC target without a scheme is used with TLS. The error omits the endpoint, which may
-// contain a password.
+// endpointFault returns an error if the standard client would silently replace the endpoint with another address. For gRPC,
+// any gRPC target is valid. If a gRPC target has no scheme, the client uses TLS. The error omits the endpoint, because the
+// endpoint may contain a password.
 func (s signal) endpointFault() error {
 	if exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER"); !s.exported() || exporter != "" && exporter != "otlp" {
 		return nil
@@ -115,8 +115,8 @@ func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.Tr
 // series are merged into one series with the label otel_metric_overflow.
 const maxSeries = 2000
 
-// newMeterProvider returns a provider of metrics. It exports to a registry and, if the environment enables the export, to an
-// exporter.
+// newMeterProvider returns a provider that exports metrics to a registry and, if the environment enables the export, also to
+// an exporter.
 func newMeterProvider(ctx context.Context, about *resource.Resource, build string, registry prometheus.Registerer) (*metric.MeterProvider, error) {
 	reader, err := promexporter.New(promexporter.WithRegisterer(registry), promexporter.WithoutScopeInfo())
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// newLogger returns a logger that adds trace IDs to lines.
+// newLogger returns a logger that adds the trace ID and the span ID in the context to each line.
 func newLogger(config Config) (*slog.Logger, error) {
 	output, options := cmp.Or[io.Writer](config.LogOutput, os.Stderr), &slog.HandlerOptions{Level: config.LogLevel}
 	var handler slog.Handler
@@ -58,7 +58,7 @@ func (h tracedHandler) WithGroup(name string) slog.Handler {
 
 // Limits on lines about repeated failures.
 const (
-	limitedInterval = 10 * time.Second // at most one line per interval, on average
+	limitedInterval = 10 * time.Second // on average, at most one line is logged in each interval
 	limitedBurst    = 10               // maximum number of lines in a burst
 )
 

@@ -8,7 +8,7 @@ const (
 	Counter   Kind = "counter"   // value that only increases; Prometheus adds _total to the name
 	UpDown    Kind = "updown"    // number that events increase and decrease
 	Gauge     Kind = "gauge"     // current value, read at each collection
-	Histogram Kind = "histogram" // distribution; Prometheus has the suffixes _bucket, _sum and _count
+	Histogram Kind = "histogram" // distribution; Prometheus adds _bucket, _sum and _count to the name
 )
 
 // Metric is one row of the table of metrics.
