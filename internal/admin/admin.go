@@ -5,7 +5,7 @@ package admin
 import (
 	"context"
 	"net/http"
-	_ "net/http/pprof" //nolint:gosec // forOperators protects its handlers
+	_ "net/http/pprof" //nolint:gosec // only operators can reach its handlers
 
 	"github.com/easel-grpc/easel/internal/crossorigin"
 	"github.com/easel-grpc/easel/internal/service"

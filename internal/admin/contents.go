@@ -21,7 +21,7 @@ type FetchedContent struct {
 // fetchTime is the maximum time that an operator's request waits until a result is copied.
 const fetchTime = 10 * time.Second
 
-// fetchContent serves POST /contents:fetch.
+// fetchContent serves POST /contents:fetch, which copies a result again.
 func (o Orders) fetchContent(ctx context.Context, asked ContentFetch) (FetchedContent, error) {
 	if asked.Generation == "" {
 		return FetchedContent{}, invalid(`send {"generation": GENERATION}`)
