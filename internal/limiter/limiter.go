@@ -235,7 +235,7 @@ func (l *Limiter) pollDelay(n int, now time.Time) time.Duration {
 	return max(0, time.Duration(missing/float64(l.polls.Limit())*float64(time.Second)))
 }
 
-// start grants a permit.
+// start grants a permit and records that the request has started.
 func (l *Limiter) start(w *Permit, now time.Time) {
 	w.granted, w.pauses = now, l.pause.count
 	if l.pause.closed {

@@ -11,7 +11,7 @@ const (
 	meanOf   = 64 // number of requests over which the time in flight is averaged
 	maxPrice = 64 // maximum price of a request, as a multiple of the mean time in flight
 
-	keptOwners = 256 // if there are this many owners, owners without requests are deleted
+	keptOwners = 256 // if there are at least this many owners, owners without requests are deleted
 )
 
 // queue is a start-time fair queue. The next request belongs to the owner with the lowest tag. Each request raises its owner's

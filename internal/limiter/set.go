@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	keptLimiters = 64          // minimum number of limiters in a set before it removes idle limiters
+	keptLimiters = 64          // a set with fewer limiters than this does not remove idle limiters
 	keptTime     = time.Minute // time without use after which an idle limiter may be removed
 )
 
@@ -15,7 +15,7 @@ const (
 type Set struct {
 	mu       sync.Mutex
 	limiters map[string]*Limiter
-	pruneAt  int // if there are this many limiters, idle limiters are removed
+	pruneAt  int // Of removes idle limiters if there are at least this many limiters
 }
 
 // NewSet returns an empty set.

@@ -135,7 +135,7 @@ func (c *call) log(err error) {
 		if cause != errPanicked { //nolint:errorlint // the panic was logged already
 			attrs = append(attrs, slog.String("error", cause.Error()))
 		}
-	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // logged at DEBUG, because these calls can be frequent
+	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // logged at DEBUG, because such calls can be frequent
 		level = slog.LevelDebug
 	}
 	c.logger.LogAttrs(c.ctx, level, "call", attrs...)

@@ -123,7 +123,7 @@ func (c *call) run(ctx context.Context, handle func(context.Context) error) erro
 func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 	switch {
 	case ctx.Err() != nil:
-		return nil, ctx.Err() // the call is canceled, so do not spend time on it
+		return nil, ctx.Err() // the call is already canceled, so it needs no authentication
 	case public(c.method):
 		return ctx, nil
 	case !c.stillVerified(c.origin.tls):

@@ -97,7 +97,8 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 				return err
 			}
 		}
-		// The bytes before an error are sent too, because next_offset in the error is the position after them.
+		// If an error occurs, the bytes before it are still sent, because next_offset in the error is the position
+		// after these bytes.
 		if len(data) > 0 || chunk.Info != nil || chunk.Summary != nil {
 			if err := sink(chunk); err != nil {
 				return err

@@ -181,7 +181,7 @@ func listKind(name string, owner *string, query proto.Message) string {
 	if owner != nil {
 		digest.Write(strconv.AppendQuote(nil, *owner))
 	}
-	text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(query) // cannot fail, because the message was valid on the wire
+	text, _ := proto.MarshalOptions{Deterministic: true}.Marshal(query) // cannot fail, because the message was decoded from a valid request
 	digest.Write(text)
 	return name + " " + hex.EncodeToString(digest.Sum(nil)[:8])
 }

@@ -44,7 +44,7 @@ func page[T any, M proto.Message](all []T, chosen func(T) bool, id func(T) strin
 	return items, "", nil
 }
 
-// everything selects all elements. It is for lists without a filter.
+// everything returns true for each element. It is used for lists without a filter.
 func everything[T any](T) bool { return true }
 
 // errForeignToken is the error for a page token that belongs to another list or query.

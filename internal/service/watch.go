@@ -152,8 +152,8 @@ func updateMessage(u *watch.Update, whose ledger.Attribution) *easelv1.Generatio
 	return &easelv1.GenerationUpdate{Generation: attributed(generationMessage(u.Generation, u.Etag), whose), Initial: u.Initial}
 }
 
-// closingMessage returns the last message of a stream that the server closes early with err. If err has any other
-// reason, closingMessage returns nil.
+// closingMessage returns the last message of a stream if err means that the server closes the stream early. Otherwise it
+// returns nil.
 func closingMessage(err error) *easelv1.StreamClosing {
 	end, ok := errors.AsType[*closing](err)
 	if !ok {

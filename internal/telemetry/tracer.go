@@ -148,7 +148,7 @@ var pollOutcomes = map[catalog.Kind]string{
 	catalog.KindCredentialRejected: "credential_rejected",
 }
 
-// pollOutcome returns the name of a poll's outcome. There is a fixed set of names.
+// pollOutcome returns the name of a poll's outcome. The set of possible names is fixed.
 func pollOutcome(err error) string {
 	if err == nil {
 		return "ok"
@@ -208,7 +208,7 @@ func (t *Tracer) Ordered(ctx context.Context, by, modelID string, g catalog.Gene
 	}
 }
 
-// orderOutcome returns the name of an order's outcome. There is a fixed set of names.
+// orderOutcome returns the name of an order's outcome. The set of possible names is fixed.
 func orderOutcome(g catalog.Generation, err error) string {
 	name := strings.ReplaceAll(catalog.KindOf(err).String(), " ", "_")
 	switch {

@@ -56,7 +56,7 @@ type generation struct {
 	polling   polling
 	listing   listing
 	recording recording
-	idleSince time.Time // start of the current period without watchers
+	idleSince time.Time // time since which the generation has had no watchers
 }
 
 // polling is the poll schedule of a generation.

@@ -55,7 +55,7 @@ func (q *queue) due(now time.Time, keep func(*generation) bool) (ready []*genera
 			continue
 		}
 		e := q.heap[at]
-		if e.polling.due.After(now) { // all its descendants in the heap are due even later
+		if e.polling.due.After(now) { // no descendant of e in the heap is due earlier than e
 			next = earliest(next, e.polling.due)
 			continue
 		}

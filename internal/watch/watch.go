@@ -97,8 +97,8 @@ var (
 	ErrStalled  = errors.New("watcher too slow: delivery timed out")
 )
 
-// ErrSkipped may be returned by the deliver function of [Hub.Watch] if it has sent nothing. The watch then continues, and the
-// next heartbeat is not postponed.
+// ErrSkipped means that the deliver function of [Hub.Watch] has sent nothing. The watch then continues, and the next heartbeat
+// is not postponed.
 var ErrSkipped = errors.New("nothing was sent")
 
 // Event is one message to a watcher: exactly one of Update, Heartbeat and CaughtUp is set.

@@ -161,8 +161,8 @@ func (w *watcher) subscribeListed(now time.Time) {
 	w.notify()
 }
 
-// listed returns the listed generations that a watcher of everything covers. For a watcher of orders it visits only the IDs in
-// ifListed, so that other owners' generations cost no time.
+// listed returns the listed generations that a watcher of everything covers. For a watcher of orders, it visits only the IDs in
+// ifListed, so that it spends no time on other owners' generations.
 func (w *watcher) listed(now time.Time) (all []*generation) {
 	a := w.agenda
 	if w.orders == nil {
