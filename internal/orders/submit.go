@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	submitTime    = time.Minute                           // maximum duration of the attempts if the caller has no deadline, or after the last caller has disconnected
+	submitTime    = time.Minute                           // maximum duration of attempts for a caller without a deadline, and of attempts after the last caller has disconnected
 	submitBackoff = 200 * time.Millisecond                // delay before the second attempt; doubles before each further attempt
 	submitPause   = 5 * time.Second                       // maximum delay before an attempt, unless the catalog requests a longer one
 	refusalPause  = 10 * time.Second                      // minimum delay after a rejection before an order that may exist is resent

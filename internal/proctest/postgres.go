@@ -308,7 +308,7 @@ func (p *Postgres) Remove() {
 	_ = os.RemoveAll(p.dir)
 }
 
-// postgresBin returns the directory with PostgreSQL's programs, which is not in PATH on Debian.
+// postgresBin returns the directory with PostgreSQL's programs. On Debian, this directory is not in PATH.
 func postgresBin() (string, error) {
 	if path, err := exec.LookPath("postgres"); err == nil {
 		return filepath.Dir(path), nil

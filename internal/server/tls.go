@@ -30,7 +30,7 @@ type ClientAuth string
 const (
 	// RequireClientCert rejects a connection without a certificate.
 	RequireClientCert ClientAuth = "require"
-	// VerifyClientCertIfGiven accepts a connection without a certificate.
+	// VerifyClientCertIfGiven accepts a connection without a certificate, but verifies a certificate if the client sends one.
 	VerifyClientCertIfGiven ClientAuth = "verify_if_given"
 )
 

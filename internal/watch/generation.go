@@ -176,9 +176,9 @@ func (e *generation) confirm(at time.Time) {
 	e.invalidate()
 }
 
-// knownOtherwise reports whether a new watcher already has an etag that differs from the etag of the list's record. The list's
-// record may only have fewer details than the read from which the watcher has its etag. So another read must decide whether the
-// state has changed.
+// knownOtherwise reports whether a new watcher already has an etag that differs from the etag of the list's record. The reason
+// may be that the list's record has fewer details than the read that returned the watcher's etag. So another read must decide
+// whether the state has changed.
 func (e *generation) knownOtherwise(listed string) bool {
 	return slices.ContainsFunc(e.subscribers, func(s subscriber) bool {
 		sub := &s.subscriptions[s.at]

@@ -156,7 +156,7 @@ type Heartbeat struct {
 	Condition        Condition
 	Failures         int    // number of consecutive failed polls
 	LastError        string // empty if Condition is healthy
-	Own              bool   // whether LastError is from a poll of the watched generation itself, not of another one under the API key
+	Own              bool   // whether LastError is from a poll of the watched generation itself, not of another generation with the same API key
 	TypicalRemaining time.Duration
 	HasTypical       bool // whether there is enough history for TypicalRemaining
 }

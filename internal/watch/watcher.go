@@ -43,7 +43,7 @@ type watcher struct {
 	modelID       string                        // model of the watched generations; empty means any model
 	ordered       map[string]bool               // IDs of generations that have an order; nil after the initial subscriptions
 	offered       map[string]ledger.Attribution // orders in the last call to [Hub.Placed]; shared by all watchers
-	ifListed      []string                      // generations that are watched if the first list contains them; see [Request.Listed]
+	ifListed      []string                      // IDs of generations that are watched only if the first list contains them; see [Request.Listed]
 }
 
 // subscriber is a watcher of a generation, and the index of its subscription.
