@@ -170,7 +170,7 @@ func (d *delivery) ready() {
 	d.dispatcher.enqueue(d)
 }
 
-// run delivers up to maxEventsPerTurn pending events of the watch. It returns earlier if the watch has ended or if another
+// run delivers pending events of the watch, up to the limit of a turn. It returns earlier if the watch has ended or if another
 // worker has replaced w, because a replaced worker is no longer inspected.
 func (d *delivery) run(w *worker) {
 	defer d.recover()
