@@ -57,8 +57,8 @@ func (o *Orders) settle(ctx context.Context, shared catalog.Credential) error {
 type look struct {
 	orders    *Orders
 	shared    catalog.Credential
-	witnessed bool // whether the catalog has responded to a request with the shared API key during this run
-	failures  int  // number of consecutive orders with a state that could not be recorded
+	witnessed bool // whether the catalog has responded to a request with this API key during this run of the job
+	failures  int  // number of consecutive orders whose state could not be recorded
 }
 
 // list requests the catalog's list once and records the states in it. It returns the generations that need an individual read,
@@ -145,8 +145,8 @@ func (l *look) proceed(err error) error {
 	return err
 }
 
-// witness reports whether the catalog has responded to a request with the shared API key during this run. If it has not
-// responded yet, witness first reads the account.
+// witness reports whether the catalog has responded to a request with this API key during this run. If it has not responded
+// yet, witness first requests the account.
 func (l *look) witness(ctx context.Context) bool {
 	if !l.witnessed {
 		_, err := l.orders.Catalog.Polls().Account(ctx, l.shared)
