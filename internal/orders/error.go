@@ -9,26 +9,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
-
-// Outcome is the outcome of an order that [Orders.Place] returns with an error.
-type Outcome string
-
-// The outcomes.
-const (
-	// Unknown means that the order may exist. To find out, send the order again with the same idempotency key.
-	Unknown Outcome = "unknown"
-	// NotPlacedByThisCall means that this call has placed no order. Either nothing was sent to the catalog, or the call's first
-	// attempt was definitely rejected. Another process may have placed an order under the same idempotency key.
-	NotPlacedByThisCall Outcome = "not_placed_by_this_call"
-	// NotPlaced means that no order exists under the idempotency key, according to a durable ledger. It is never returned if
-	// callers forward their own API keys, because such keys may also be used without Easel.
-	NotPlaced Outcome = "not_placed"
-)
-
-// outcomes maps the ledger's answers that contain no generation to the outcomes that callers receive.
-var outcomes = map[lifecycle.Answer]Outcome{lifecycle.NotPlaced: NotPlaced, lifecycle.Unknown: Unknown}
 
 // Error is an error from [Orders.Place]. It contains the outcome of the order, and the reason why Place returned no generation.
 type Error struct {
