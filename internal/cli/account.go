@@ -10,7 +10,7 @@ import (
 
 type accountCmd struct{ callFlags }
 
-// Run shows the balance, and the budgets of the caller's team.
+// Run prints the account's balance, and the budgets of the caller's team.
 func (c *accountCmd) Run(ctx context.Context, s *session) error {
 	account, err := s.Account(ctx)
 	if err != nil {
@@ -31,7 +31,8 @@ func (c *accountCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// budgetText formats the used amount, the limit and the reset time of a budget. The color depends on the used share.
+// budgetText formats a budget: the amount spent or reserved, the limit and the reset time. The amounts are red if
+// the whole limit is used, yellow if 80 % of it are used, and green otherwise.
 func budgetText(b *easelv1.Budget, currency string, look terminal.Style) string {
 	used, share, colour := b.SpentCents+b.ReservedCents, 1.0, terminal.Green
 	if b.LimitCents > 0 {

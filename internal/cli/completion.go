@@ -13,8 +13,8 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// completionScripts contains an sh function that all scripts share, and then a script for each shell. A line with the
-// shell's name precedes each script.
+// completionScripts contains a shell function that every completion script includes, followed by one script for each
+// shell. Before each script is a line that consists of "### " and the shell's name.
 //
 //go:embed completion.txt
 var completionScripts string
@@ -30,9 +30,9 @@ func (c *completionCmd) Run(p *Program, app *kong.Application) error {
 	return err
 }
 
-// completions returns, for a command and its subcommands, shell patterns for their names, and shell cases that print
-// the words that may follow. The case of a flag without listed values prints nothing, so that the shell completes file
-// names.
+// completions generates shell code for a command. paths contains the command's subcommands, quoted for use as
+// patterns. cases contains branches of a case statement, which print the words that can follow a command or a flag.
+// For a flag without listed values, the branch prints no words, so that the shell completes file names.
 func completions(node *kong.Node, at string) (paths []string, cases string) {
 	var flags, commands []string
 	for _, flag := range node.Flags {

@@ -28,13 +28,13 @@ type downloadCmd struct {
 	Wait  time.Duration `placeholder:"TIME" help:"Maximum time to wait for a render that is not finished, up to 10m."`
 }
 
-// Faults returns the problems with the flags.
+// Faults returns a message for each invalid flag or combination of flags.
 func (c *downloadCmd) Faults() []string { return c.faultsOfOut(c.Out) }
 
 // Run writes the result to a file.
 func (c *downloadCmd) Run(ctx context.Context, s *session) error {
 	file, err := s.download(ctx, c.ID, c.Out, easel.FetchOptions{Wait: cmp.Or(c.Wait, -1), Keep: !c.Force})
-	if errors.As(err, new(*easel.NoContentError)) { // this error is also returned for a text result, which is part of the render
+	if errors.As(err, new(*easel.NoContentError)) { // Fetch also fails with this error if the result is a text, which is part of the generation itself
 		request := &easelv1.GetGenerationRequest{GenerationId: c.ID, MaxStaleness: &durationpb.Duration{}}
 		if response, failure := s.Generations.GetGeneration(ctx, request); failure != nil {
 			err = failure
@@ -91,8 +91,8 @@ func (s *session) result(ctx context.Context, g *easelv1.Generation, out string,
 	return writeText(out, force, g)
 }
 
-// download downloads a file to out. For standard output, it first downloads the bytes to a temporary file and verifies them,
-// so that a reader never gets corrupt bytes.
+// download downloads a generation's file to out. For standard output, it first downloads to a temporary file and verifies
+// its checksum, so that a reader never gets corrupt bytes.
 func (s *session) download(ctx context.Context, id, out string, options easel.FetchOptions) (saved, error) {
 	if out != standardOutput {
 		return s.fetch(ctx, id, out, options)
@@ -114,9 +114,9 @@ func (s *session) download(ctx context.Context, id, out string, options easel.Fe
 	return result, s.Copy(file)
 }
 
-// fetch downloads a file to a path or into a directory, and shows its progress.
+// fetch downloads a generation's file to path, which may be a directory, and shows the progress.
 func (s *session) fetch(ctx context.Context, id, path string, options easel.FetchOptions) (saved, error) {
-	if options.Keep && path != "" && !isDir(path) { // in a directory, the file name is not known yet
+	if options.Keep && path != "" && !isDir(path) { // if path is a directory, the server chooses the file's name, which is not known yet
 		if _, err := os.Lstat(path); err == nil {
 			return saved{}, exists(path)
 		}
@@ -132,7 +132,7 @@ func (s *session) fetch(ctx context.Context, id, path string, options easel.Fetc
 	defer s.ShowLive("")
 	content, err := s.Fetch(ctx, id, path, options)
 	if there := (&fs.PathError{Path: path}); errors.Is(err, fs.ErrExist) {
-		_ = errors.As(err, &there) // gets the path of the existing file
+		_ = errors.As(err, &there) // err contains the path of the existing file
 		return saved{}, exists(there.Path)
 	}
 	if err != nil {
@@ -151,8 +151,8 @@ func exists(path string) error {
 	return badUsage(path+" exists", "--force overwrites it.")
 }
 
-// mayReceive returns an error if a result could not be written to out. It is called before the order is placed. It tries to
-// create a temporary file, because permissions are not the only possible obstacle.
+// mayReceive returns an error if a result could not be written to out. It is called before the order is placed. It creates a
+// temporary file and removes it again, because a check of permissions would not detect, for example, a read-only file system.
 func mayReceive(out string, force bool) error {
 	dir := out
 	if !isDir(out) {
@@ -175,7 +175,7 @@ func mayReceive(out string, force bool) error {
 	return badUsage("--out "+out+": no file can be created there: "+reasonOf(err), cure)
 }
 
-// reasonOf returns the cause of a file error, without the file's name.
+// reasonOf returns the message of a file error, without the operation and the file's name.
 func reasonOf(err error) string {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err.Error()
@@ -183,7 +183,8 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// writeText writes a text model's result to a file. If force is true, it replaces an existing file. It does not follow links.
+// writeText writes a text model's result to a file. It replaces an existing file only if force is true. It does not follow
+// symbolic links.
 func writeText(out string, force bool, g *easelv1.Generation) (saved, error) {
 	path, text := out, endedLine(g.GetText().Text)
 	if out == "" || isDir(out) {
@@ -201,7 +202,7 @@ func writeText(out string, force bool, g *easelv1.Generation) (saved, error) {
 	return saved{path, "text/plain; charset=utf-8", int64(len(text)), hex.EncodeToString(sum[:]), ""}, err
 }
 
-// endedLine appends a line break to a text that does not end with one.
+// endedLine returns a text with a line break at its end. An empty text stays empty.
 func endedLine(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text

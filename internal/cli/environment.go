@@ -14,15 +14,15 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// environment sets flags from environment variables. The parser's own support is not used, because it reads only the variables
-// of the process and stops at the first invalid value.
+// environment sets flags from environment variables. The parser's own support for variables is not used, because it reads only
+// the variables of the process and stops at the first invalid value.
 type environment struct {
 	*Program
 	names  map[*kong.Value]string // variables by flag
-	faults []string               // messages about variables whose value the flag does not accept
+	faults []string               // messages about variables with invalid values
 }
 
-// collect records the variable of each flag, and hides it from the parser.
+// collect records the environment variable of each flag, and hides the variable from the parser.
 func (e *environment) collect(k *kong.Kong) error {
 	e.names = map[*kong.Value]string{}
 	return kong.Visit(k.Model.Node, func(node kong.Visitable, next kong.Next) error {
@@ -36,8 +36,8 @@ func (e *environment) collect(k *kong.Kong) error {
 // Validate implements kong.Resolver.
 func (e *environment) Validate(*kong.Application) error { return nil }
 
-// Resolve returns the value of the environment variable of a flag that is not on the command line. An empty variable counts as
-// unset.
+// Resolve returns the value of a flag's environment variable. The parser calls it only for flags that are not on the command
+// line. An empty variable counts as unset.
 func (e *environment) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	name := e.names[flag.Value]
 	text := e.env(name)
@@ -63,12 +63,12 @@ func misfit(v *kong.Value, text string) string {
 	return ""
 }
 
-// namedValues returns the values that a flag accepts, without the empty value.
+// namedValues returns the values that a flag lists as allowed, except the empty value.
 func namedValues(v *kong.Value) []string {
 	return slices.DeleteFunc(v.EnumSlice(), func(value string) bool { return value == "" })
 }
 
-// describe returns a flag's help, with its variable and its default.
+// describe returns a flag's help text, followed by its environment variable and its default value.
 func (e *environment) describe(v *kong.Value) string {
 	facts := []string{}
 	if name := e.names[v]; name != "" {
@@ -83,11 +83,12 @@ func (e *environment) describe(v *kong.Value) string {
 	return v.Help + " (" + strings.Join(facts, ", ") + ")"
 }
 
-// apiKeyVariable is the variable with the API key. There is no flag for the API key, because other processes can see flags.
+// apiKeyVariable is the environment variable that contains the API key. There is no flag for the API key, because other
+// processes can see flags.
 const apiKeyVariable = "EASEL_API_KEY"
 
-// unknown returns the names of variables that have the prefix of a setting but that no command reads, most likely because
-// they are misspelled. It does not return their values, which may be secret.
+// unknown returns the names of environment variables that begin with EASEL_ but that no command reads, most likely because they
+// are misspelled. It does not return their values, which may be secret.
 func (e *environment) unknown() (names []string) {
 	if e.Environ == nil {
 		return nil
@@ -109,8 +110,8 @@ var kubernetes = regexp.MustCompile(`^EASEL_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\
 // ignored returns a warning about an unknown variable.
 func ignored(name string) string { return name + " is an unknown setting and is ignored" }
 
-// warn warns about unknown variables. If the command has a logger, the command logs them later. Otherwise warn prints a line for
-// each variable.
+// warn reports unknown environment variables. If the command has a logger, the command logs them later. Otherwise warn prints a
+// line for each variable.
 func (p *Program) warn(line *kong.Context, unknown []string) {
 	if c, ok := commandOf(line).(interface{ LogLater(unknown []string) }); ok {
 		c.LogLater(unknown)
@@ -128,17 +129,17 @@ func (p *Program) warn(line *kong.Context, unknown []string) {
 // FaultList collects problems with settings and flags, so that all of them are reported together.
 type FaultList []string
 
-// Add adds a problem, as a sentence.
+// Add adds a problem, which text describes.
 func (l *FaultList) Add(text string) { *l = append(*l, terminal.OneLine(text)) }
 
-// AddError adds an error in a setting. A nil error is ignored.
+// AddError adds an error in the setting or flag with this name. A nil error is ignored.
 func (l *FaultList) AddError(name string, err error) {
 	if err != nil {
 		l.Add(fmt.Sprintf("%s: %v", name, err))
 	}
 }
 
-// Require adds a problem, as a sentence, unless ok is true.
+// Require adds a problem, which text describes, unless ok is true.
 func (l *FaultList) Require(ok bool, text string) {
 	if !ok {
 		l.Add(text)

@@ -17,7 +17,7 @@ type FollowEvents struct {
 	Owner       string   `placeholder:"OWNER" help:"Only events of this owner. Only for operators."`
 }
 
-// Run prints each event as it is written, until the command is interrupted.
+// Run prints events as they arrive, until the command is interrupted.
 func (c *FollowEvents) Run(ctx context.Context, s *session) error {
 	query := easel.EventQuery{ResumeToken: c.ResumeToken, Start: c.Since.start, Types: c.Type, Owner: c.Owner}
 	for event, err := range s.Events(ctx, query) {
@@ -32,7 +32,8 @@ func (c *FollowEvents) Run(ctx context.Context, s *session) error {
 	return s.Err()
 }
 
-// eventLine formats an event as one line: as the REST API's JSON, or as text.
+// eventLine formats an event as one line: as JSON, as text or, with --quiet, as only the ID of the render or
+// the window of the budget.
 func (s *session) eventLine(e *easel.Event) string {
 	subject := terminal.OneLine(e.Raw.GetGeneration().GetGenerationId())
 	if e.Budget != nil {

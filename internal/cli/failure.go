@@ -19,11 +19,11 @@ import (
 
 // failure is an error as it is printed: as text for people, or as JSON for programs.
 type failure struct {
-	Code              string            `json:"code,omitempty"`   // gRPC code; empty if no call returned the error
-	Reason            string            `json:"reason,omitempty"` // ErrorReason in the contract; empty if the server sent none
+	Code              string            `json:"code,omitempty"`   // gRPC code; empty if the error is not from a call
+	Reason            string            `json:"reason,omitempty"` // name of an ErrorReason in the contract; empty if the server sent no reason
 	Message           string            `json:"message"`
 	GenerationID      string            `json:"generationId,omitempty"`
-	Resource          string            `json:"resource,omitempty"` // missing render or model
+	Resource          string            `json:"resource,omitempty"` // ID of the render or model that was not found
 	Fields            []badField        `json:"fields,omitempty"`
 	RequestID         string            `json:"requestId,omitempty"` // ID of the request in the server's log
 	RetryDelaySeconds float64           `json:"retryDelaySeconds,omitempty"`
@@ -46,7 +46,7 @@ func explain(ctx context.Context, err error) failure {
 	e := baseOf(err)
 	f := detailsOf(e)
 	switch {
-	case errors.Is(ctx.Err(), context.Canceled): // the call's error shows only that it was canceled
+	case errors.Is(ctx.Err(), context.Canceled): // an interrupt canceled ctx, but err contains only the cancellation
 		return failure{ExitCode: ExitInterrupted, Message: "interrupted"}
 	case errors.Is(err, context.DeadlineExceeded) || e != nil && e.Code == codes.DeadlineExceeded:
 		f.Code, f.ExitCode, f.Message, f.Cure = codeName(codes.DeadlineExceeded), ExitRetry, "the command timed out", "Set a longer --timeout."
@@ -60,18 +60,19 @@ func explain(ctx context.Context, err error) failure {
 		f.ExitCode, f.Message, f.Cure = cmp.Or(byReason.exit, byCode.exit, ExitFailure), plainMessage(e.Message), byReason.cure
 		switch {
 		case e.Reason == "CREDENTIAL_MISSING":
-			f.Message = "no API key" // the server's message is for programs
-		case e.Reason == "BUDGET_EXCEEDED" && e.LabelName != "": // not in the account
+			f.Message = "no API key" // the server's message explains how to send a key in gRPC metadata
+		case e.Reason == "BUDGET_EXCEEDED" && e.LabelName != "": // easel account shows no budgets of labels
 			f.Cure = "easel usage --by " + terminal.ShellQuote("label="+e.LabelName) + " shows the amount spent for each value of the label."
 		}
-		if f.Cure == "" && (e.Reason == "" || e.Code != codes.Unavailable) { // a server that sends a reason can be reached, so the code's hint does not apply
+		if f.Cure == "" && (e.Reason == "" || e.Code != codes.Unavailable) { // a server that sends a reason is reachable, so the hint for UNAVAILABLE does not apply
 			f.Cure = byCode.cure
 		}
 	}
 	return f
 }
 
-// explain converts a problem to a failure. The problem's own exit code, text, hint and render replace those of its cause.
+// explain converts a problem to a failure. The cause's exit code, message and render apply only if the problem has none of its
+// own. The cause's hint is dropped, unless keepCure is true.
 func (p *Problem) explain(ctx context.Context) (f failure) {
 	cure := ""
 	if p.Err != nil {
@@ -85,22 +86,22 @@ func (p *Problem) explain(ctx context.Context) (f failure) {
 	return f
 }
 
-// baseOf returns the server's error in err, or nil if the server did not send one.
+// baseOf returns the error of the failed call that err wraps, or nil if err is not from a call.
 func baseOf(err error) *easel.Error {
 	e := (*easel.Error)(nil)
 	errors.As(err, &e)
 	return e
 }
 
-// detailsOf returns the details of the server's error, without its message. The outcome of an order is the outcome over all
-// attempts.
+// detailsOf returns the details of a call's error as a failure without a message. The failure contains the outcome of an order
+// over all attempts of the call.
 func detailsOf(e *easel.Error) (f failure) {
 	if e == nil {
 		return f
 	}
 	f.Code, f.Reason, f.Resource, f.RequestID, f.Metadata = codeName(e.Code), e.Reason, e.Resource, e.RequestID, e.Metadata
 	f.RetryDelaySeconds = e.RetryAfter.Seconds()
-	if e.OrderOutcome != "" { // the last response has the outcome of its own attempt only
+	if e.OrderOutcome != "" { // the outcome in e.Metadata is only that of the last attempt
 		f.Metadata = maps.Clone(e.Metadata)
 		if f.Metadata == nil {
 			f.Metadata = map[string]string{}
@@ -124,7 +125,7 @@ func plainMessage(text string) string {
 	return text
 }
 
-// messageOf returns an error's message, in one line.
+// messageOf returns an error's message as one line.
 func messageOf(err error) string {
 	text := err.Error()
 	if e := baseOf(err); e != nil {
@@ -133,7 +134,7 @@ func messageOf(err error) string {
 	return terminal.OneLine(plainMessage(text))
 }
 
-// write prints the failure for a person: one line for the failure and one for the hint.
+// write prints the failure as text: the error on one line, and the hint, if there is one, on another.
 func (f failure) write(w io.Writer) {
 	text := "easel: " + f.line() + "\n"
 	if f.Cure != "" {
@@ -142,14 +143,14 @@ func (f failure) write(w io.Writer) {
 	_, _ = io.WriteString(w, terminal.Sanitize(text)) // a failure to write an error can't be reported
 }
 
-// line returns the failure in one line.
+// line returns the failure as one line, without the hint.
 func (f failure) line() string {
 	line := f.Message
 	if !strings.Contains(line, f.Resource) {
 		line = strings.TrimSuffix(line, ".") + ": " + f.Resource
 	}
 	for _, field := range f.Fields {
-		if !strings.Contains(f.Message, field.Description) { // the message about a single field often contains the description
+		if !strings.Contains(f.Message, field.Description) { // a message about only one field often contains the field's description
 			line += "; " + field.Field + ": " + field.Description
 		}
 	}
@@ -188,15 +189,15 @@ func (exitCodesCmd) Run(p *Program) error {
 	return err
 }
 
-// Problem is an error of this program itself, or another error with an added hint.
+// Problem is an error that the program itself detects, or a wrapper that adds a hint to another error.
 type Problem struct {
 	Exit int    // exit code; zero means the exit code of the cause
 	Text string // message; empty means the message of the cause
 	Cure string // hint; empty if the remedy is obvious
 	Err  error  // the cause, or nil
 
-	keepCure     bool   // whether the hint of the cause is appended
-	generationID string // related render; empty unless there is exactly one
+	keepCure     bool   // whether the hint of the cause is appended to Cure
+	generationID string // ID of the affected render; empty unless there is exactly one
 }
 
 // Error returns the problem's text, or its cause's message if the text is empty.
@@ -215,8 +216,8 @@ func badUsage(text, cure string) error {
 	return &Problem{Exit: ExitUsage, Text: text, Cure: cure}
 }
 
-// remedies maps reasons and gRPC codes of failed calls to exit codes and hints. A reason whose exit code is zero uses the exit
-// code of its gRPC code.
+// remedies contains the exit codes and hints for failed calls, by the error's reason or gRPC code. If the exit code of a
+// reason is zero, the exit code of the gRPC code applies.
 var remedies = map[string]struct {
 	exit int
 	cure string

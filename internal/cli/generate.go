@@ -27,11 +27,11 @@ type generateCmd struct {
 	Force          bool              `help:"Let --out overwrite an existing file."`
 }
 
-// expiry is the time after which an order is not sent.
+// expiry is the value of --expire: the time after which the order is not sent to the catalog.
 type expiry struct{ time.Time }
 
-// Decode parses a duration from now or an RFC 3339 time, which must be in the future. It also accepts a value that begins with -,
-// which the parser would otherwise treat as a flag, so that the error for a negative duration explains the value.
+// Decode parses a duration, which counts from now, or an RFC 3339 time. The result must be in the future. The parser would take a
+// negative duration for a flag, so Decode reads the value itself and returns an error that explains it.
 func (e *expiry) Decode(line *kong.DecodeContext) (err error) {
 	token := line.Scan.Pop()
 	if token.IsEOL() {
@@ -49,7 +49,7 @@ func (e *expiry) Decode(line *kong.DecodeContext) (err error) {
 	return nil
 }
 
-// Faults returns the problems with the flags.
+// Faults returns a message for each invalid flag or combination of flags.
 func (c *generateCmd) Faults() []string { return c.faultsOfOut(c.Out) }
 
 // Run orders a render, and watches it if --watch or --out is set.
@@ -75,7 +75,7 @@ func (c *generateCmd) Run(ctx context.Context, s *session) error {
 // waitingAfter is the time after which the command prints that the server has not responded to the order yet.
 const waitingAfter = 5 * time.Second
 
-// order places the order. Its idempotency key is printed before anything is sent.
+// order places the order. If it generates the idempotency key, it prints the key before it sends the order.
 func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generation, error) {
 	inputs, err := c.prepare(ctx, s)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 	return placed.Raw, nil
 }
 
-// prepare returns the inputs. It returns an error if the result could not be written to --out.
+// prepare returns the order's inputs as JSON. It returns an error if the result could not be written to --out.
 func (c *generateCmd) prepare(ctx context.Context, s *session) (inputs string, err error) {
 	if c.Out != "" && c.Out != standardOutput {
 		if err := mayReceive(c.Out, c.Force); err != nil {
@@ -118,12 +118,13 @@ const (
 	nothingSent    = "Nothing was sent now. An earlier order under this --idempotency-key may exist."
 )
 
-// expiredUnderKey returns the hint for an expired order that this call did not place.
+// expiredUnderKey returns the hint for an expired order that this call did not place, but an earlier call with the same key may
+// have placed.
 func expiredUnderKey(key string) string {
 	return nothingSent + " Run the command again with --idempotency-key " + terminal.ShellQuote(key) + " and a later --expire."
 }
 
-// neverResent returns the hint for an order that may exist and is no longer sent.
+// neverResent returns the hint for an order that may exist and that Easel will not send again.
 func neverResent(key string) string {
 	return "The order with the idempotency key " + terminal.ShellQuote(key) + " may exist and may be charged. An operator can find it with 'easel orders list --unknown', and settle it with 'easel orders resolve'. Do not order again under a different key."
 }
@@ -133,8 +134,8 @@ func mayBeOrdered(key string) string {
 	return "The order may exist. Send it again with --idempotency-key " + terminal.ShellQuote(key) + " and the same API key, within 12 hours, so that it is not charged twice."
 }
 
-// advised adds a hint about an order's outcome to the order's error. It keeps the error's own hint only if there is no order.
-// Otherwise, that hint could lead to a second order.
+// advised adds a hint about the outcome of an order to its error. If an order may exist, it drops the error's own hint, because a
+// user who follows that hint could place a second order.
 func (c *generateCmd) advised(err error, key string, outcome easel.Outcome) error {
 	unknown := (*easel.OutcomeUnknownError)(nil)
 	isExpired := errors.As(err, new(*easel.OrderExpiredError))
@@ -151,8 +152,8 @@ func (c *generateCmd) advised(err error, key string, outcome easel.Outcome) erro
 	return &Problem{Err: err, Cure: mayBeOrdered(key)}
 }
 
-// follow watches the render until it is finished, and delivers its result. It prints the states to standard error, so that
-// standard output contains only the result.
+// follow watches the render until it is finished, and then prints its result or writes it to --out. It prints the state changes
+// to standard error, so that standard output contains only the result.
 func (c *generateCmd) follow(ctx context.Context, s *session, g *easelv1.Generation) error {
 	v := newWatchView(s, s.ErrStyle, s.Note)
 	if s.json || s.quiet {
@@ -192,7 +193,8 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 	return nil
 }
 
-// paid adds a hint to an error: the command that fetches the result. A new order would cost money again.
+// paid adds a hint to an error that occurs after the order was placed, if --out is set. The hint is the command that downloads
+// the result, because a new order would cost money again.
 func (c *generateCmd) paid(s *session, err error, g *easelv1.Generation) error {
 	if err == nil || c.Out == "" {
 		return err

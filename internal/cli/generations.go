@@ -33,9 +33,10 @@ func (c *getCmd) Run(ctx context.Context, s *session) error {
 	return nil
 }
 
-// printGeneration prints a generation: all its fields or, with --quiet, only the text in brief.
+// printGeneration prints a generation in the format that the flags select. With --quiet, it prints only
+// brief.
 func (s *session) printGeneration(g *easelv1.Generation, brief string) {
-	_ = s.answer(g, brief, func() { // session.Err returns a write error
+	_ = s.answer(g, brief, func() { // session.Err returns this error later
 		s.Fields(generationFields(g, s.OutStyle))
 		if g.GetText() != nil {
 			s.PrintText("\n" + terminal.SanitizeText(g.GetText().Text))

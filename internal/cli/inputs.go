@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// inputFlags contains the arguments with the model and the inputs of a quote or an order.
+// inputFlags contains the arguments of 'easel quote' and 'easel generate' that specify the model and its inputs.
 type inputFlags struct {
 	Model      string   `arg:"" help:"The model to order, as listed by 'easel models'."`
 	Inputs     []string `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs of the model, as 'easel model' lists them. key=@FILE reads the value from a file. key=@@text is a value that begins with @."`
@@ -24,7 +24,7 @@ type inputFlags struct {
 	NoCheck    bool     `help:"Do not check key=value against the model's description. A value is sent as JSON if it is valid JSON, otherwise as text."`
 }
 
-// text returns the inputs as one JSON object. If it fails, nothing has been ordered.
+// text returns the inputs as one JSON object. It may read the model from the server, but orders nothing.
 func (f inputFlags) text(ctx context.Context, s *session) (string, error) {
 	switch {
 	case f.InputsJSON != "" && len(f.Inputs) > 0:
@@ -124,8 +124,9 @@ func inputNames(model *easelv1.Model) (names []string) {
 	return names
 }
 
-// kinds maps input types to a description and a check of values. A value whose type is not in the map is sent as a string. A
-// value of unspecified type is sent as JSON if it is valid JSON, otherwise as a string.
+// kinds contains, for each input type, a description and a function that reports whether a value has the type. A value whose
+// type is not in the map is sent as a string. A value of unspecified type is sent as JSON if it is valid JSON, otherwise as a
+// string.
 var kinds = map[easelv1.InputFieldType]struct {
 	phrase string
 	is     func(value string) bool
@@ -140,7 +141,7 @@ var kinds = map[easelv1.InputFieldType]struct {
 
 func isJSON(text string) bool { return json.Valid([]byte(text)) }
 
-// isNumber reports whether a text is a JSON number, which has no plus sign and no leading zero.
+// isNumber reports whether a text is a number in JSON, such as -1.5, but not +1 or 01.
 func isNumber(text string) bool {
 	return text != "" && (text[0] == '-' || text[0] >= '0' && text[0] <= '9') && isJSON(text)
 }
@@ -154,8 +155,8 @@ func jsonString(text string) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// fileInput returns an argument's value. It replaces "@FILE" with the file's content, without a final line break, and
-// "@@text" with "@text".
+// fileInput returns the value that an argument specifies. For "@FILE", that is the file's content without a final line break.
+// For "@@text", it is "@text".
 func fileInput(name, value string) (string, error) {
 	path, isFile := strings.CutPrefix(value, "@")
 	if !isFile || strings.HasPrefix(path, "@") {

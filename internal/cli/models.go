@@ -81,7 +81,7 @@ func typeText(f *easelv1.InputField) string {
 	return joinNonEmpty(kind, required)
 }
 
-// valueText formats a value in the form that the command line accepts.
+// valueText formats the value of an input in the form in which a user can type it on the command line.
 func valueText(v *structpb.Value) string {
 	if v == nil {
 		return ""
@@ -104,7 +104,7 @@ func allowedText(f *easelv1.InputField) string {
 	if f.Minimum != nil {
 		values = append(values, fmt.Sprintf("from %v", f.GetMinimum()))
 	}
-	if f.Maximum != nil && f.GetMaximum() < 1<<53 { // a larger maximum is not informative
+	if f.Maximum != nil && f.GetMaximum() < 1<<53 { // a maximum of 2^53 or more is no limit in practice
 		values = append(values, fmt.Sprintf("to %v", f.GetMaximum()))
 	}
 	return strings.Join(values, " ")

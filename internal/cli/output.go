@@ -20,27 +20,27 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// compactJSON formats a message as one line of the contract's JSON, including false and empty fields.
+// compactJSON formats a message as one line of protobuf JSON, including fields with default values.
 func compactJSON(m proto.Message) string {
 	text, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
 	if err != nil {
 		text = fmt.Appendf(nil, `{"error":{"message":%q}}`, err)
 	}
 	var line bytes.Buffer
-	_ = json.Compact(&line, text) // protojson's spaces vary; compacting valid JSON cannot fail
+	_ = json.Compact(&line, text) // protojson inserts random spaces; compacting valid JSON cannot fail
 	return terminal.Sanitize(line.String())
 }
 
 // jsonLine formats a value as one line of JSON.
 func jsonLine(v any) string {
-	text, _ := json.Marshal(v) // cannot fail for the types of this program
+	text, _ := json.Marshal(v) // cannot fail for the types that are passed here
 	return terminal.Sanitize(string(text))
 }
 
 // JSONText formats a value as indented JSON.
 func JSONText(v any) string { return indented(jsonLine(v)) }
 
-// printJSON prints a message as the result of a command.
+// printJSON prints a message as indented JSON.
 func (s *session) printJSON(m proto.Message) { s.PrintText(indented(compactJSON(m))) }
 
 func indented(line string) string {
@@ -71,7 +71,8 @@ func Money(cents int64, currency string) string {
 	return fmt.Sprintf("%s%d.%02d %s", sign, whole/100, whole%100, cmp.Or(terminal.OneLine(currency), "EUR"))
 }
 
-// Amount is an amount of money on the command line. Its text has a unit, because 50 could be cents or euros.
+// Amount is an amount of money on the command line. It must be typed with decimals or with a unit, because 50 could be cents
+// or euros.
 type Amount struct{ Cents *int64 }
 
 // UnmarshalText parses 0.50 (euros, always with two decimals) or 50c (cents).
@@ -85,7 +86,8 @@ func (a *Amount) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// amountForm matches 0.50 and 50c.
+// amountForm matches amounts such as 0.50 and 50c. Its groups are the euros and the cents of the first form, and the cents of
+// the second form.
 var amountForm = regexp.MustCompile(`^(?:(\d+)\.(\d\d)|(\d+)c)$`)
 
 // formatBytes formats a number of bytes for display.
@@ -117,10 +119,10 @@ var stateColours = map[easelv1.State]string{
 	easelv1.State_STATE_REFUNDED: terminal.Yellow,
 }
 
-// stateColour returns the color of a state.
 func stateColour(s easelv1.State) string { return cmp.Or(stateColours[s], terminal.Blue) }
 
-// timeTaken returns the time from a generation's creation to its end, or to now if it is not finished.
+// timeTaken returns the time from a generation's creation until it finished, or until now if it is not finished. It returns
+// zero if the time of creation is unknown.
 func timeTaken(g *easelv1.Generation, now time.Time) time.Duration {
 	if g.CreateTime == nil {
 		return 0
@@ -131,7 +133,7 @@ func timeTaken(g *easelv1.Generation, now time.Time) time.Duration {
 	return max(now.Sub(g.CreateTime.AsTime()), 0)
 }
 
-// afterText returns a text with the duration of a finished generation, or "" if the duration is unknown.
+// afterText returns a text such as "after 12s" for a finished generation, or "" if the duration is unknown.
 func afterText(g *easelv1.Generation) string {
 	if g.TerminalTime == nil || g.CreateTime == nil {
 		return ""
@@ -152,11 +154,10 @@ func joinNonEmpty(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")
 }
 
-// oldAfter is the minimum age at which a state is printed with its age. While the catalog is available, states are never this
-// old.
+// oldAfter is the age of a state above which the age is printed. States are never this old while the catalog is available.
 const oldAfter = 30 * time.Second
 
-// ageText returns a text with the age of an old state that may still change. It returns "" for all other states.
+// ageText returns a remark about the age of a generation's state, or "" if the state is final, recent or of unknown age.
 func ageText(g *easelv1.Generation, now time.Time) string {
 	if g.Terminal || g.ObserveTime == nil || now.Sub(g.ObserveTime.AsTime()) < oldAfter {
 		return ""
@@ -164,7 +165,7 @@ func ageText(g *easelv1.Generation, now time.Time) string {
 	return "as of " + formatDuration(now.Sub(g.ObserveTime.AsTime())) + " ago: the catalog has not answered since"
 }
 
-// resultSummary returns a short description of a generation's result.
+// resultSummary returns a short description of a generation's result, or the failure message if there is no result.
 func resultSummary(g *easelv1.Generation) string {
 	kind := terminal.OneLine(g.GetFile().GetContentType())
 	switch {

@@ -1,8 +1,8 @@
-// Package cli implements the command line: the client commands, and the handling of flags, variables, errors and exit
+// Package cli implements the command line: the client commands, and the handling of flags, environment variables, errors and exit
 // codes for all commands.
 //
-// Each command is a struct whose fields are its flags and whose Run method does the work. A [Program] has its own streams
-// and environment, so that a test can run the real program in the test's process.
+// Each command is a struct whose fields are its flags and whose Run method does the work. A [Program] has its own streams and
+// environment, so that a test can run commands inside its own process.
 package cli
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// Program is one run of the program.
+// Program describes one run of the program: its streams, its environment and its commands.
 type Program struct {
 	Name           string // path of the program; empty if unknown
 	Stdin          io.Reader
@@ -32,7 +32,7 @@ type Program struct {
 	// Environ returns the environment variables as name=value. If it is nil, unknown variables are not reported.
 	Environ func() []string
 
-	// Dial connects client commands to a server. Nil means the real network.
+	// Dial connects client commands to a server. If it is nil, they connect over the network.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 
 	Grammar Grammar
@@ -40,11 +40,11 @@ type Program struct {
 
 	JSONErrors bool // whether errors are printed as JSON, like the output
 
-	line            string // command line as typed, quoted for a shell
-	connectionFlags string // connection flags as typed
+	line            string // command line, quoted for a shell
+	connectionFlags string // connection flags on the command line, quoted for a shell
 }
 
-// Grammar is the syntax of a command line.
+// Grammar defines the commands and flags that a command line may contain.
 type Grammar struct {
 	Commands func() any    // returns a new struct whose fields are the commands
 	Options  []kong.Option // additional parser options
@@ -70,20 +70,21 @@ type Commands struct {
 	ExitCodes  exitCodesCmd  `cmd:"" group:"more" help:"Show the meanings of the exit codes."`
 }
 
-// Console returns a console on the program's streams.
+// Console returns a console that writes to the program's standard output and standard error.
 func (p *Program) Console() *terminal.Console { return terminal.NewConsole(p.Stdout, p.Stderr, p.env) }
 
-// env returns a variable, or "" if it is unset.
+// env returns the value of an environment variable, or "" if it is unset.
 func (p *Program) env(name string) string {
 	text, _ := p.Lookup(name)
 	return text
 }
 
-// Self returns the name with which the program was started, quoted for a shell. A relative name is valid only in the same
-// directory.
+// Self returns the path with which the program was started, quoted for a shell. A relative path works only in the directory where
+// the program was started.
 func (p *Program) Self() string { return terminal.ShellQuote(cmp.Or(p.Name, "easel")) }
 
-// Run runs a command line and returns the exit code. Only Run prints errors.
+// Run runs a command line and returns the exit code. It prints the error of a failed command; commands do not print their errors
+// themselves.
 func Run(ctx context.Context, args []string, p *Program) int {
 	err := p.do(ctx, args)
 	if err == nil {
@@ -133,15 +134,15 @@ func (p *Program) parser(env *environment, helped *bool) (*kong.Kong, error) {
 		kong.Name("easel"), kong.Writers(p.Stdout, p.Stderr),
 		kong.Vars{"addr": easel.DefaultAddress},
 		kong.Bind(p),
-		kong.Exit(func(int) { *helped = true }), // the parser exits only after --help
+		kong.Exit(func(int) { *helped = true }), // the parser calls this only after --help
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}), kong.Help(printHelp), kong.ValueFormatter(env.describe),
 		kong.Resolvers(env), kong.PostBuild(env.collect),
 	}, p.Grammar.Options...)...)
 }
 
-// commandFirst converts "easel help generate" to "easel generate --help", "easel --version" to "easel version", and
-// "easel --addr X account" to "easel account --addr X". It tries each word as the command, until the parser accepts the
-// command line.
+// commandFirst converts "easel help generate" to "easel generate --help", "easel --version" to "easel version", and "easel --addr
+// X account" to "easel account --addr X". In the last form, the command is the first word for which the parser accepts the
+// converted command line.
 func commandFirst(k *kong.Kong, args []string) []string {
 	switch {
 	case len(args) == 0:
@@ -192,9 +193,9 @@ func (p *Program) run(ctx context.Context, line *kong.Context) (err error) {
 	return s.Err()
 }
 
-// faultsOf returns the problems with variables, flags and arguments. A flag with an empty value is a problem, because the
-// likely cause is an unset shell variable. For example, an empty --idempotency-key must not create a new key. A flag that also
-// has an environment variable may be empty.
+// faultsOf returns the problems with variables, flags and arguments. An empty flag is a problem, because its most likely cause is
+// an unset shell variable: an empty --idempotency-key, for example, must not create a new key. Flags that can also be set by an
+// environment variable may be empty.
 func faultsOf(line *kong.Context, env *environment) []string {
 	faults := env.faults
 	for _, path := range line.Path {
@@ -223,15 +224,15 @@ func usage(line *kong.Context, err error) error {
 	if flag, got, _ := strings.Cut(text, ": expected "); strings.HasSuffix(got, `got "EOL" (<EOL>)`) {
 		text = flag + " needs a value"
 	}
-	text = strings.Replace(text, `one of "",`, "one of ", 1) // hides the empty value, which only means the default
+	text = strings.Replace(text, `one of "",`, "one of ", 1) // omits the empty value, which means the default
 	return badUsage(text, "See "+path+" --help.")
 }
 
 //go:embed help.txt
 var longHelp string
 
-// LongHelp adds detailed help to commands, from the client commands' help file and from text. In both, each section starts with a
-// line that consists of "# " and the command.
+// LongHelp adds detailed help to commands. It takes the help of client commands from help.txt, and the help of other commands
+// from text. In both, each section starts with a line that consists of "# " and the command.
 func LongHelp(text string) kong.Option {
 	sections := map[string]string{}
 	for section := range strings.SplitSeq("\n"+longHelp+"\n"+text, "\n# ") {
@@ -248,7 +249,7 @@ func LongHelp(text string) kong.Option {
 	})
 }
 
-// printHelp prints a command's help. Below the program's help, it also prints the exit codes.
+// printHelp prints the help of a command or of the whole program. The help of the program ends with the exit codes.
 func printHelp(options kong.HelpOptions, line *kong.Context) error {
 	err := kong.DefaultHelpPrinter(options, line)
 	if err == nil && line.Selected() == nil {
@@ -257,7 +258,7 @@ func printHelp(options kong.HelpOptions, line *kong.Context) error {
 	return err
 }
 
-// Build is the version of the program.
+// Build describes the build of the program.
 type Build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`

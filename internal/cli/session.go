@@ -20,7 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// KeyFlags contains the flags that select the API key for a server.
+// KeyFlags contains the flags about the API key that a command sends to a server.
 type KeyFlags struct {
 	APIKeyFile     string `group:"connection" name:"api-key-file" env:"EASEL_API_KEY_FILE" placeholder:"FILE" help:"File with the API key. Default: the key in $$EASEL_API_KEY. There is no flag for the key itself, because other processes can see flags."`
 	AllowPlaintext bool   `group:"connection" env:"EASEL_ALLOW_PLAINTEXT" help:"Allow the key to be sent without TLS to another machine. Use this flag only if something else encrypts the connection."`
@@ -39,13 +39,13 @@ type callFlags struct {
 	Quiet       bool          `group:"output" short:"q" help:"Print only the result: the ID, the text or the path."`
 }
 
-// AfterApply selects JSON for errors if the output is JSON.
+// AfterApply selects JSON as the format of errors if it is the format of the output.
 func (c *callFlags) AfterApply(p *Program) error { //nolint:unparam // the parser requires this signature
 	p.JSONErrors = c.Output == "json"
 	return nil
 }
 
-// Faults returns the problems with the flags.
+// Faults returns a message for each invalid flag or combination of flags.
 func (c *callFlags) Faults() []string {
 	var faults FaultList
 	faults.Require(c.Timeout >= 0, "--timeout must not be negative")
@@ -68,14 +68,14 @@ type session struct {
 	json, quiet bool
 	stdin       io.Reader
 	line        string                       // command line as typed
-	commandLine func(words ...string) string // returns a command line with the same connection flags
+	commandLine func(words ...string) string // returns a command line that consists of words and this command's connection flags
 	message     func(easel.Message)          // called with each message of a watch
 
-	lost string // message of the last failed attempt; empty after a response
+	lost string // message of the last failed attempt; empty if the server has responded since
 }
 
-// open creates the client, which sends nothing before the first call. The client retries a read only if the server requests a
-// retry. Otherwise, a user who mistyped the address would have to wait.
+// open creates the command's session. The session's client sends nothing before the first call. It retries a read only if the
+// server requests a retry, so that a mistyped address is reported without delay.
 func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	s := &session{
 		Console: p.Console(), json: c.Output == "json", quiet: c.Quiet, stdin: p.Stdin, message: func(easel.Message) {}, line: p.line,
@@ -107,7 +107,7 @@ func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	return s, nil
 }
 
-// retried prints the reason for a retry, unless it printed the same reason before.
+// retried prints the reason for a retry, unless the previous retry had the same reason.
 func (s *session) retried(r easel.Retry) {
 	if why := messageOf(r.Err); s.lost != why {
 		s.lost = why
@@ -151,7 +151,8 @@ func (s *session) remark(name, value, text string) {
 	s.Note(jsonLine(note))
 }
 
-// Key returns the API key. It returns "" if there is no key, which is valid for a server with a shared API key.
+// Key returns the API key from --api-key-file or, without this flag, from the environment. It returns "" if there is no key,
+// which is valid for a server with a shared API key.
 func (c KeyFlags) Key(p *Program) (string, error) {
 	key, source := p.APIKey(), apiKeyVariable
 	if c.APIKeyFile != "" {
@@ -198,7 +199,7 @@ func (c *callFlags) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// ShellLine returns a command line of this program, quoted for a shell.
+// ShellLine returns a command line that runs easel with these arguments, quoted for a shell.
 func ShellLine(words []string) string {
 	line := "easel"
 	for _, word := range words {
@@ -207,8 +208,8 @@ func ShellLine(words []string) string {
 	return line
 }
 
-// connectionFlags returns the connection flags on the command line. It omits settings from the environment, because the next
-// command reads them too.
+// connectionFlags returns the connection flags on the command line, for commands that are suggested to the user. It omits
+// --timeout, and settings from the environment, which the suggested command reads too.
 func connectionFlags(line *kong.Context) (flags string) {
 	for _, at := range line.Path {
 		if at.Flag == nil || at.Resolved || at.Flag.Group == nil || at.Flag.Group.Key != "connection" || at.Flag.Name == "timeout" {

@@ -21,7 +21,7 @@ type usageCmd struct {
 	CSV   bool    `name:"csv" group:"output" help:"Print comma-separated values with a header, and amounts in cents."`
 }
 
-// Faults returns the problems with the flags.
+// Faults returns a message for each invalid flag or combination of flags.
 func (c *usageCmd) Faults() []string {
 	faults := FaultList(c.callFlags.Faults())
 	faults.Require(!c.CSV || c.Output != "json" && !c.Quiet, "--csv can't be used together with -o json or -q")
@@ -52,14 +52,14 @@ func (c *usageCmd) Run(ctx context.Context, s *session) error {
 	return s.answer(&easelv1.ListUsageResponse{Rows: rows}, Money(total[3]-total[4], ""), func() { c.print(s, rows, total) }) // cost minus refunds
 }
 
-// counts contains the names of the counts in the contract.
+// counts contains the contract's names for the numbers in a usage row.
 var counts = []string{"order_count", "failed_count", "unknown_count", "cost_cents", "refunded_cents", "reserved_cents", "unconfirmed_cents"}
 
 func countsOf(row *easelv1.UsageRow) []int64 {
 	return []int64{row.OrderCount, row.FailedCount, row.UnknownCount, row.CostCents, row.RefundedCents, row.ReservedCents, row.UnconfirmedCents}
 }
 
-// print prints the rows as a table. If there are several rows, the total is below them.
+// print prints the usage as a table. If there are several rows, a row with the totals follows.
 func (c *usageCmd) print(s *session, rows []*easelv1.UsageRow, total []int64) {
 	if len(rows) == 0 {
 		s.Note("Nothing was ordered in this period.")
@@ -81,7 +81,8 @@ func (c *usageCmd) print(s *session, rows []*easelv1.UsageRow, total []int64) {
 	s.Table(append(heads, "ORDERS", "FAILED", "UNKNOWN", "COST", "REFUNDED", "RESERVED", "UNCONFIRMED"), table)
 }
 
-// amounts formats counts for a table. Zeros are omitted, except for orders and cost.
+// amounts formats the numbers of a usage row for a table. A zero becomes an empty cell, except in the columns for orders and
+// cost.
 func amounts(numbers []int64) (texts []string) {
 	for i, n := range numbers {
 		switch {
@@ -122,13 +123,13 @@ func noFormulas(texts []string) []string {
 	return texts
 }
 
-// usageBy contains the dimensions by which usage is grouped, and the label name if one dimension is a label.
+// usageBy is the value of --by: the dimensions by which usage is grouped, and the label's name if one of them is a label.
 type usageBy struct {
 	dimensions []easel.Dimension
 	label      string
 }
 
-// UnmarshalText parses words separated by commas.
+// UnmarshalText parses dimensions separated by commas, such as "day,label=project".
 func (b *usageBy) UnmarshalText(text []byte) error {
 	for word := range strings.SplitSeq(string(text), ",") {
 		name, label, labelled := strings.Cut(word, "=")
@@ -144,7 +145,7 @@ func (b *usageBy) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// columns returns the names of the dimensions in the contract, and the name of the label.
+// columns returns a name for each dimension: its name in the contract or, for a label, the label's name.
 func (b *usageBy) columns() (names []string) {
 	for _, d := range b.dimensions {
 		names = append(names, map[easel.Dimension]string{easel.ByDay: "day", easel.ByOwner: "owner", easel.ByCaller: "caller", easel.ByModel: "model_id", easel.ByLabel: b.label}[d])
@@ -152,7 +153,7 @@ func (b *usageBy) columns() (names []string) {
 	return names
 }
 
-// values returns the dimensions of a row.
+// values returns the value of a row in each dimension.
 func (b *usageBy) values(row *easelv1.UsageRow) (values []string) {
 	for _, d := range b.dimensions {
 		values = append(values, terminal.OneLine(map[easel.Dimension]string{
@@ -165,7 +166,7 @@ func (b *usageBy) values(row *easelv1.UsageRow) (values []string) {
 // moment is a UTC day or a point in time. For a point in time, start and end are equal.
 type moment struct{ start, end time.Time }
 
-// UnmarshalText parses 2026-11-01 or an RFC 3339 time.
+// UnmarshalText parses a day such as 2026-11-01, or an RFC 3339 time.
 func (m *moment) UnmarshalText(text []byte) error {
 	if day, err := time.Parse(time.DateOnly, string(text)); err == nil {
 		m.start, m.end = day, day.AddDate(0, 0, 1)

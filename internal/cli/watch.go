@@ -16,7 +16,7 @@ type watchCmd struct {
 	IDs []string `arg:"" optional:"" sep:"none" name:"id" help:"The renders. Default: all renders of the API key, including new ones, until interrupted."`
 }
 
-// Run prints each change until all named generations have reached the goal.
+// Run prints each state change until all generations on the command line have reached the state in --until.
 func (c *watchCmd) Run(ctx context.Context, s *session) error {
 	v := newWatchView(s, s.OutStyle, s.Print)
 	v.raw = s.json
@@ -30,12 +30,12 @@ func (c *watchCmd) Run(ctx context.Context, s *session) error {
 	return v.worst()
 }
 
-// goalFlags contains the flag that sets the goal of a watch or wait.
+// goalFlags contains the flag for the state at which a watch or wait stops.
 type goalFlags struct {
 	Until string `enum:"terminal,settled" default:"terminal" placeholder:"GOAL" help:"State at which to stop: terminal (finished), or settled (finished, and no refund can follow)."`
 }
 
-// options returns the call options in more, and the option for this goal if it is not the default.
+// options returns the options in more. With --until settled, it adds the option that waits for settled generations.
 func (g goalFlags) options(more ...easel.CallOption) []easel.CallOption {
 	if g.Until == "settled" {
 		return append(more, easel.UntilSettled())
@@ -49,7 +49,8 @@ type waitCmd struct {
 	ID string `arg:"" name:"id" help:"The render."`
 }
 
-// Run waits for a generation, and prints only its last state. It uses a watch, because a watch survives lost connections.
+// Run waits until a generation has reached the state in --until, and prints only its last state. It uses a watch, because a
+// watch reconnects after a lost connection.
 func (c *waitCmd) Run(ctx context.Context, s *session) error {
 	v := newWatchView(s, s.OutStyle, func(string) {})
 	err := v.follow(s.Watch(ctx, c.ID, c.options()...))
@@ -63,8 +64,8 @@ func (c *waitCmd) Run(ctx context.Context, s *session) error {
 	return verdict(last)
 }
 
-// stillGoing adds a hint to the error of a command that was interrupted or timed out. The hint states that the renders continue,
-// and ends with the command line in again, which follows them.
+// stillGoing replaces the error of a command that was interrupted or timed out. The new error has a hint that the renders
+// continue, with the command line in again to follow them. Other errors are returned unchanged.
 func (s *session) stillGoing(ctx context.Context, err error, again string, ids ...string) error {
 	if ctx.Err() == nil {
 		return err
@@ -80,7 +81,7 @@ func (s *session) stillGoing(ctx context.Context, err error, again string, ids .
 	return p
 }
 
-// verdict returns an error if a render ended without a result, and nil otherwise.
+// verdict returns an error if a render failed, was refunded or was deleted, and nil otherwise.
 func verdict(g *easelv1.Generation) error {
 	p := &Problem{Exit: ExitGenerationFailed, Text: "the render " + terminal.OneLine(g.GetGenerationId()) + " ", generationID: g.GetGenerationId()}
 	switch g.GetState() {

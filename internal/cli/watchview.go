@@ -14,7 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// watchView prints a watch: a line for each change and, on a terminal, a live line that each message updates.
+// watchView prints the progress of a watch: a line for each state change and, on a terminal, a live line that is updated by
+// each message.
 type watchView struct {
 	*session
 	tell func(string)   // prints a line of the result
@@ -29,7 +30,7 @@ func newWatchView(s *session, look terminal.Style, tell func(string)) *watchView
 	return &watchView{session: s, tell: tell, look: look, generations: map[string]*easelv1.Generation{}}
 }
 
-// follow prints a watch until it ends.
+// follow prints the state changes of a watch until the watch finishes.
 func (v *watchView) follow(renders iter.Seq2[*easel.Render, error]) error {
 	v.message = v.received
 	defer v.ShowLive("")
@@ -64,7 +65,7 @@ func (v *watchView) received(m easel.Message) {
 	}
 }
 
-// worst returns an error if any generation ended without a result.
+// worst returns an error if any generation failed, was refunded or was deleted.
 func (v *watchView) worst() error {
 	for _, id := range slices.Sorted(maps.Keys(v.generations)) {
 		if err := verdict(v.generations[id]); err != nil {
@@ -104,8 +105,8 @@ func (v *watchView) applyHeartbeat(h *easelv1.Heartbeat) {
 	v.showProgress(h.TypicalRemaining.AsDuration())
 }
 
-// showProgress shows the state of a single render, or counts of several renders. left is the estimated remaining time; zero
-// means that it is unknown.
+// showProgress shows the state of a single render, or the numbers of active and finished renders. left is the estimated
+// remaining time; zero means that it is unknown.
 func (v *watchView) showProgress(left time.Duration) {
 	line, active := "", 0
 	for _, g := range v.generations {
