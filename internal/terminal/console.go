@@ -1,5 +1,5 @@
-// Package terminal writes output for people: results and remarks, a live line, tables and colors. It escapes untrusted text,
-// so that the text can't control a terminal.
+// Package terminal writes a command's output for people: results, remarks, tables, colors, and a line that shows the current
+// progress. It escapes untrusted text, so that the text can't control a terminal.
 package terminal
 
 import (
@@ -12,19 +12,20 @@ import (
 	"golang.org/x/term"
 )
 
-// Console writes results to one stream and remarks to another, and shows a live line at the bottom of a terminal. Its methods
-// may be called concurrently.
+// Console writes results to one stream and remarks to another. On a terminal, it also shows a live line at the bottom. Its
+// methods may be called concurrently.
 type Console struct {
 	mu       sync.Mutex
 	out, err io.Writer
 	live     string // live line; empty if none is shown
-	failed   error  // first failure to write a line of the result
+	failed   error  // first error of a write to out
 
 	OutStyle, ErrStyle Style
 	Columns            func() int // returns the width of the terminal that err writes to, in columns
 }
 
-// NewConsole creates a console on two streams. env reads the environment, which describes the terminal.
+// NewConsole creates a console that writes results to out and remarks to err. env returns the value of an environment
+// variable; TERM and NO_COLOR determine the styles.
 func NewConsole(out, err io.Writer, env func(name string) string) *Console {
 	return &Console{out: out, err: err, OutStyle: StyleOf(out, env), ErrStyle: StyleOf(err, env), Columns: func() int {
 		if file, ok := err.(*os.File); ok {
@@ -36,10 +37,10 @@ func NewConsole(out, err io.Writer, env func(name string) string) *Console {
 	}}
 }
 
-// Print writes a line of the result.
+// Print writes one line to the stream for results.
 func (c *Console) Print(line string) { c.print(c.out, c.OutStyle, line) }
 
-// PrintText writes lines of the result.
+// PrintText writes a text of one or more lines to the stream for results.
 func (c *Console) PrintText(text string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		c.Print(line)
@@ -62,7 +63,7 @@ func (c *Console) print(w io.Writer, style Style, line string) {
 	}
 }
 
-// Err returns the first error that occurred while writing the result, such as a full disk or a closed pipe.
+// Err returns the first error that Print or PrintText encountered, such as a full disk or a closed pipe.
 func (c *Console) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,7 +84,6 @@ func (c *Console) ShowLive(line string) {
 	_, _ = io.WriteString(c.err, colourCodes.Replace(c.ErrStyle.Paint(Dim, line)))
 }
 
-// erase removes the live line.
 func (c *Console) erase() {
 	if c.live != "" {
 		_, _ = io.WriteString(c.err, "\r\x1b[J")
@@ -91,7 +91,7 @@ func (c *Console) erase() {
 	}
 }
 
-// Copy writes bytes of the result. If the output is a terminal, it sanitizes them.
+// Copy copies bytes to the stream for results. If that stream is a terminal, it sanitizes them.
 func (c *Console) Copy(from io.Reader) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// All output of this program passes through Style.visible or Sanitize. They write each character that would control a terminal as
-// a JSON escape, such as \u001b, so that JSON output stays equivalent.
+// Untrusted text reaches a terminal only through Style.visible or Sanitize. They write each character that could control a terminal
+// as a JSON escape, such as \u001b, so that JSON output keeps its meaning.
 
-// The colors are Unicode noncharacters, which are reserved for use inside a program. A console replaces them with
-// terminal codes.
+// Each color is represented by a Unicode noncharacter, which Unicode reserves for use inside a program. A console replaces it
+// with the terminal's escape sequence.
 const (
 	uncoloured = "\uFDD0"
 	Dim        = "\uFDD1"
@@ -39,10 +39,10 @@ func Sanitize(text string) string {
 	return escaped(text, func(r rune) bool { return isColour(r) || isControl(r) && r != '\n' && r != '\t' })
 }
 
-// OneLine sanitizes a text and joins its lines.
+// OneLine sanitizes a text, and replaces line breaks and repeated spaces by single spaces.
 func OneLine(text string) string { return Sanitize(strings.Join(strings.Fields(text), " ")) }
 
-// SanitizeText sanitizes a text that may have Windows line endings.
+// SanitizeText replaces Windows line endings in a text by \n, and sanitizes the text.
 func SanitizeText(text string) string { return Sanitize(strings.ReplaceAll(text, "\r\n", "\n")) }
 
 // copySanitized copies a text and sanitizes it. It does not keep a complete line in memory, so lines can have any length.
@@ -62,7 +62,7 @@ func copySanitized(w io.Writer, from io.Reader) error {
 	}
 }
 
-// escaped replaces each character for which kind returns true by a JSON escape. It also replaces invalid UTF-8.
+// escaped replaces each character for which kind returns true by a JSON escape, and invalid UTF-8 by U+FFFD.
 func escaped(text string, kind func(rune) bool) string {
 	if !strings.ContainsFunc(text, kind) {
 		return strings.ToValidUTF8(text, "\uFFFD")

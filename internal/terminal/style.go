@@ -7,13 +7,15 @@ import (
 	"golang.org/x/term"
 )
 
-// Style describes the capabilities of a stream. The zero value means plain lines.
+// Style describes the capabilities of a stream. The zero value means that the stream supports neither a live line
+// nor colors.
 type Style struct {
 	Terminal bool // whether the stream is a terminal that can show a live line
 	Colour   bool
 }
 
-// StyleOf returns the style of a stream. env reads the environment.
+// StyleOf returns the style of a stream. env returns the value of an environment variable; TERM and NO_COLOR affect
+// the style.
 func StyleOf(w io.Writer, env func(name string) string) Style {
 	if !isTerminal(w) || env("TERM") == "dumb" {
 		return Style{}
@@ -34,7 +36,8 @@ func (s Style) Paint(colour, text string) string {
 	return colour + text + uncoloured
 }
 
-// visible escapes the characters of a line that a terminal would interpret, except colors that the stream supports.
+// visible escapes the characters of a line that a terminal would interpret. It leaves colors in place if the stream
+// supports them.
 func (s Style) visible(line string) string {
 	return escaped(line, func(r rune) bool { return isControl(r) && r != '\t' || isColour(r) && !s.Colour })
 }

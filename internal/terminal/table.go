@@ -8,7 +8,8 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// columns measures the width of text. Its zero value ignores the locale. In some locales, more characters would count as wide.
+// columns measures the width of text. Its zero value is used because it ignores the locale; in some locales, more characters
+// would count as wide.
 var columns runewidth.Condition
 
 // Width returns the number of terminal columns that a text without colors occupies.
