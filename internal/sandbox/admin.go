@@ -72,7 +72,7 @@ func (s *Sandbox) administer(w http.ResponseWriter, r *http.Request, route admin
 	}
 	if err != nil {
 		e := s.apiError(err)
-		_, text = Dialect{}.failure(e) // people read this error, so it is in the default dialect
+		_, text = Dialect{}.failure(e) // an administrator reads this error, so it does not use the sandbox's dialect
 		status = e.status
 	}
 	send(w, status, "application/json", append(text, '\n'))
@@ -139,7 +139,7 @@ func (s *Sandbox) audited(ctx context.Context, key string) (int, any, error) {
 	}{a, faults}, nil
 }
 
-// readAdmin reads a JSON body. It rejects unknown members.
+// readAdmin decodes the JSON body of a request. It rejects unknown members.
 func readAdmin[T any](r *http.Request) (into T, err error) {
 	dec := json.NewDecoder(io.LimitReader(r.Body, maxBody))
 	dec.DisallowUnknownFields()

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Entry is one line of the ledger. Cents are positive for top-ups and refunds, and negative for charges.
+// Entry is an entry of an account's ledger. Cents is positive for a top-up or refund, and negative for a charge.
 type Entry struct {
 	Kind         string    `json:"kind"` // top_up, charge or refund
 	Cents        int64     `json:"cents"`
@@ -18,8 +18,8 @@ type Entry struct {
 	Time         time.Time `json:"time"`
 }
 
-// AuditedGeneration is the history of a generation, which may have been deleted. Whatever the sandbox's dialect, the generation
-// is queued until FinishedAt, and has succeeded or failed after that. RefundedAt is the time of its refund. Times are in UTC. A
+// AuditedGeneration is the history of a generation, even of a deleted one. Status does not depend on the sandbox's dialect: it
+// is queued until FinishedAt, and then succeeded, failed or refunded. RefundedAt is the time of the refund. Times are in UTC. A
 // time is zero if its event has not happened.
 type AuditedGeneration struct {
 	ID             string    `json:"id"`
@@ -35,15 +35,16 @@ type AuditedGeneration struct {
 	Deleted        bool      `json:"deleted,omitempty"`
 }
 
-// Audit contains the ledger entries and the generations of one account, and their sums.
+// Audit contains an account's ledger entries and generations, and the sums of the entries.
 type Audit struct {
 	Entries      []Entry             `json:"entries"` // oldest first
 	Generations  []AuditedGeneration `json:"generations"`
 	TopUpCents   int64               `json:"topUpCents"`
 	ChargeCents  int64               `json:"chargeCents"` // sum of all charges, as a positive number
 	RefundCents  int64               `json:"refundCents"`
-	BalanceCents int64               `json:"balanceCents"` // as in GET /me
-	// ChargesByIdempotencyKey counts charges by Idempotency-Key. It omits the keys of rejected orders.
+	BalanceCents int64               `json:"balanceCents"` // balance that GET /me returns
+	// ChargesByIdempotencyKey is the number of charges for each Idempotency-Key. It omits keys that were only used in rejected
+	// orders.
 	ChargesByIdempotencyKey map[string]int `json:"chargesByIdempotencyKey"`
 }
 
@@ -113,7 +114,7 @@ func moment(nanos int64) time.Time {
 	return time.Unix(0, nanos).UTC()
 }
 
-// Check returns an error that joins all violations of these rules, or nil:
+// Check checks the following rules. It returns an error that joins all violations, or nil if there are no violations.
 //
 //   - The balance is top-ups − charges + refunds, and is not negative after any entry.
 //   - Each generation and each Idempotency-Key has exactly one charge.

@@ -12,11 +12,12 @@ import (
 	"time"
 )
 
-// partSize is the size of a stored file's parts in bytes. The last part may be smaller. A download keeps one part in memory.
+// partSize is the number of bytes in each part of a stored file, except that the last part may be smaller. A download keeps
+// one part in memory.
 const partSize = 256 << 10
 
-// storeContent stores a file in parts, and returns its size and ETag. It first deletes parts that a killed process may have
-// stored.
+// storeContent stores the file that write produces, divided into parts. It returns the file's size and ETag. It first
+// deletes the parts that an earlier process may have stored before it was killed.
 func (s *Sandbox) storeContent(generation int64, write func(io.Writer) error) (size int64, etag string, err error) {
 	if err := s.dropContent(generation); err != nil {
 		return 0, "", err
@@ -91,7 +92,7 @@ func (s *Sandbox) content(c *call) ([]byte, error) {
 	head := c.w.Header()
 	head.Set("Content-Type", g.contentType)
 	head.Set("ETag", g.contentEtag)
-	if strings.Contains(c.r.Header.Get("Range"), ",") { // a request for several ranges gets the complete file
+	if strings.Contains(c.r.Header.Get("Range"), ",") { // send the complete file, because several ranges are not supported
 		c.r.Header.Del("Range")
 	}
 	if !s.cfg.Dialect.NoRange {
@@ -101,7 +102,7 @@ func (s *Sandbox) content(c *call) ([]byte, error) {
 	head.Set("Accept-Ranges", "none")
 	head.Set("Content-Length", strconv.FormatInt(g.contentSize, 10))
 	if _, err := io.Copy(c.w, file); err != nil {
-		panic(http.ErrAbortHandler) // the status was sent, so only an aborted connection shows the client that bytes are missing
+		panic(http.ErrAbortHandler) // the status was sent, so the client can detect the missing bytes only if the connection is aborted
 	}
 	return nil, nil
 }

@@ -8,11 +8,12 @@ import (
 // Dialect contains a choice for each point that the specification leaves open. The zero value is the default dialect. [Dialects]
 // returns the named dialects.
 type Dialect struct {
-	// Name identifies the dialect in [Dialects]. It has no effect.
+	// Name identifies the dialect in [Dialects]. It does not affect responses.
 	Name string
-	// Words maps the default names of members and statuses to other spellings. All other names keep their spelling.
+	// Words maps default names of JSON members and statuses to the dialect's names. Names that are not in the map are unchanged.
 	Words map[string]string
-	// List is the shape of GET /generations and GET /models. Record is the shape of one account, model or generation.
+	// List is the shape of the lists of generations and models. Record is the shape of a response with one account, model or
+	// generation, and of a quote in the shape PriceCents.
 	List, Record Shape
 	// Errors is the shape of error bodies.
 	Errors ErrorShape
@@ -22,20 +23,20 @@ type Dialect struct {
 	Times TimeShape
 	// Refund determines how a failed generation is refunded. The money is refunded exactly once in every case.
 	Refund Refund
-	// Keyed encodes the list of models as an object keyed by ID, and the list of input fields as an object keyed by name. Each
-	// allowed value becomes an object with the value and a label.
+	// Keyed changes the list of models to an object keyed by model ID, and the list of input fields to an object keyed by field
+	// name. It also changes each allowed value to an object with the value and a label.
 	Keyed bool
 	// NumericIDs makes generation IDs JSON numbers of 16 digits.
 	NumericIDs bool
-	// ExtraMembers adds members of many types that clients do not know.
+	// ExtraMembers adds unspecified members with values of many types to responses.
 	ExtraMembers bool
-	// ShowRunning shows the status "running" after a fifth of the duration.
+	// ShowRunning changes the status from "queued" to "running" after a fifth of a generation's duration.
 	ShowRunning bool
-	// NoRange ignores ranges and sends the complete file for every download.
+	// NoRange makes downloads ignore the Range header, and send the complete file.
 	NoRange bool
-	// SparseList omits inputs, cost and results from list items.
+	// SparseList omits inputs, costs, results and failure reasons from the list of generations.
 	SparseList bool
-	// ListLimit is the number of generations in a list. Zero means 100.
+	// ListLimit is the maximum number of generations in a list. Zero means 100.
 	ListLimit int
 }
 
@@ -97,8 +98,8 @@ const (
 	RefundSilent
 )
 
-// Dialects returns the named dialects, with the default dialect first. Together they use every option of [Dialect], and every
-// table in the catalog client's reading rules.
+// Dialects returns the named dialects, with the default dialect first. Together they use every option of [Dialect]. They also
+// cover every table in package catalog's rules for reading responses.
 func Dialects() []Dialect {
 	return []Dialect{
 		{Name: "default"},

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// record is a JSON object whose members have their default names. A dialect may rename them.
+// record is a JSON object. Its members have their default names until a dialect renames them.
 type record map[string]any
 
 // account returns the body of GET /me.
@@ -136,7 +136,7 @@ func (d Dialect) members(g generation, base string) record {
 	out := record{
 		"modelId": g.model, "inputs": json.RawMessage(g.inputs), "costCents": g.cost, "id": g.publicID, "status": d.status(g),
 	}
-	if d.NumericIDs && strings.Trim(g.publicID, "0123456789") == "" { // an earlier run may have used another dialect
+	if d.NumericIDs && strings.Trim(g.publicID, "0123456789") == "" { // a generation that was created in another dialect has no numeric ID
 		out["id"] = json.Number(g.publicID)
 	}
 	if d.Times != TimeAbsent {
@@ -242,8 +242,8 @@ func (d Dialect) failure(e *apiError) (contentType string, body []byte) {
 	return "application/json", encode(out)
 }
 
-// encode encodes a value as JSON. It cannot fail: records contain only strings, numbers and inputs that were JSON in the
-// request.
+// encode encodes a value as JSON. It cannot fail, because its callers pass only types that can be encoded, and inputs
+// that were valid JSON in the request.
 func encode(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -252,5 +252,5 @@ func encode(v any) []byte {
 	return text
 }
 
-// listLimit returns the number of generations in a list.
+// listLimit returns the maximum number of generations in a list.
 func (d Dialect) listLimit() int { return cmp.Or(d.ListLimit, 100) }

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Fault is a scripted failure. Route, Key, Skip, Count and Probability select requests. The members below them define the
-// effect, and a fault needs at least one member with the tag effect. If several faults match a request, only the fault that was
-// injected first affects it.
+// Fault is a scripted failure. Route, Key, Skip, Count and Probability select the affected requests. The members below them define
+// the effect. A fault needs at least one of the members that are tagged with effect. If several faults match a request, only the
+// fault that was injected first affects it.
 //
 // A fault first waits for Delay. If Hang, Reset, Redirect, Oversize, Status or Body is set, the first of them in this order then
-// replaces the response, and the handler runs only if AfterCommit is set. Otherwise, the handler runs, and the client receives
-// the handler's response, altered by Set, ContentLengthDelta, Drip and Cut.
+// replaces the response. In this case, the handler runs only if AfterCommit is set. Otherwise, the handler runs, and the client
+// receives the handler's response, altered by Set, ContentLengthDelta, Drip and Cut.
 //
-// The delay continues even if the client disconnects, so the request is still served after it. If AfterCommit and Reset are set,
-// an order is charged, but its response is lost.
+// The delay continues even if the client disconnects, and the request is served after it. If AfterCommit and Reset are set, an
+// order is charged, but its response is lost.
 type Fault struct {
 	Name string `json:"name,omitempty" means:"Name of the fault in the list of faults. It has no effect."`
 
@@ -46,7 +46,8 @@ type Fault struct {
 	CutAfter           int64          `json:"cutAfter,omitempty" means:"Number of bytes that are sent before the cut."`
 }
 
-// ExampleFault rejects the next two requests that place an order, like an overloaded catalog. Easel resends an order, so both may belong to one order.
+// ExampleFault responds with status 503 to the next two requests that place an order, like an overloaded catalog. Easel resends a
+// rejected order, so both requests may belong to the same order.
 const ExampleFault = `{"route":"POST /generations","status":503,"count":2}`
 
 // FaultField describes one member of a [Fault] in JSON.
@@ -84,7 +85,7 @@ func (d *Delay) UnmarshalText(text []byte) error {
 	return err
 }
 
-// FaultStatus is an active fault.
+// FaultStatus is an active fault, with the number of requests that it has matched and affected.
 type FaultStatus struct {
 	Fault Fault `json:"fault"`
 	Seen  int   `json:"seen"`  // number of matching requests
@@ -156,7 +157,7 @@ func (s *Sandbox) Inject(f Fault) *Injected {
 	return i
 }
 
-// ClearFaults deactivates all faults. It has no effect on requests that a fault already affects.
+// ClearFaults deactivates all faults. It does not change how a fault affects requests that are in progress.
 func (s *Sandbox) ClearFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +175,7 @@ func (s *Sandbox) Faults() []FaultStatus {
 	return list
 }
 
-// fault counts a request and returns the fault that affects it, or nil.
+// fault counts a request to a route, and returns the fault that affects the request, or nil.
 func (s *Sandbox) fault(template, key string) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()

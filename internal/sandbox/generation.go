@@ -15,8 +15,8 @@ const (
 	stateRefunded  = "refunded"
 )
 
-// generation is a row of the database. Times are in Unix nanoseconds. Zero means that an event has not happened, or is not
-// scheduled.
+// generation is a row of the table generations. Times are in Unix nanoseconds. A time is zero if its event has neither happened
+// nor been scheduled.
 type generation struct {
 	id, account              int64
 	publicID                 string
@@ -48,7 +48,8 @@ func scanGeneration(row interface{ Scan(...any) error }) (g generation, err erro
 
 var errNoGeneration = &apiError{status: http.StatusNotFound, code: "GENERATION_NOT_FOUND", message: "There is no such generation."}
 
-// findGeneration returns a generation of an account. For a generation of another account, it returns errNoGeneration.
+// findGeneration returns a generation of an account. If the generation belongs to another account, is deleted or does not exist,
+// it returns errNoGeneration.
 func findGeneration(from link, account int64, publicID string) (generation, error) {
 	g, err := scanGeneration(from.queryRow(selectGeneration+
 		`WHERE public_id = ? AND account = ? AND deleted_at IS NULL`, publicID, account))
@@ -58,8 +59,8 @@ func findGeneration(from link, account int64, publicID string) (generation, erro
 	return g, err
 }
 
-// create charges and queues a generation in one transaction. If the idempotency key was used before, it returns the generation
-// of the first order, or an error if the orders differ.
+// create charges an account for a generation, and queues the generation, in one transaction. If the idempotency key was used
+// before, it returns the generation of the first order, or an error if the two orders differ.
 func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generation, replayed bool, err error) {
 	scope := int64(0)
 	if s.cfg.Repeats.PerAPIKey {
@@ -95,7 +96,8 @@ func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generat
 	return g, false, nil
 }
 
-// forgetKeys releases old idempotency keys for new orders, by moving each old key to a scope of its own.
+// forgetKeys releases idempotency keys that are older than Repeats.Forget, so that new orders can use them. It moves each old key
+// to a scope that no new order uses.
 func (s *Sandbox) forgetKeys(tx link) error {
 	if s.cfg.Repeats.Forget == 0 {
 		return nil
@@ -159,8 +161,8 @@ func (s *Sandbox) recent(account int64) (list []generation, err error) {
 	return list, err
 }
 
-// delete hides a generation and deletes its file. An unfinished generation is not refunded. A failed generation whose refund is
-// pending is refunded immediately.
+// delete marks a generation as deleted, and deletes its file. An unfinished generation is not refunded. A failed generation whose
+// refund is pending is refunded immediately.
 func (s *Sandbox) delete(account int64, publicID string) error {
 	return s.db.tx(func(tx link) error {
 		g, err := findGeneration(tx, account, publicID)

@@ -21,12 +21,12 @@ func (s *Sandbox) applyFault(f *Fault, w http.ResponseWriter, r *http.Request, s
 		return
 	}
 	if f.AfterCommit {
-		serve(&buffer{head: http.Header{}}, r) // no client receives this response
+		serve(&buffer{head: http.Header{}}, r) // the client does not receive this response
 	}
 	s.respond(f, w, r)
 }
 
-// respond sends the response with which the fault replaces the handler's response.
+// respond sends the fault's response, which replaces the handler's response.
 func (s *Sandbox) respond(f *Fault, w http.ResponseWriter, r *http.Request) {
 	f.addHeader(w.Header())
 	switch {
@@ -67,8 +67,8 @@ func (letters) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// bufferBody reads the body of a request, so that the handler can use it even if the client disconnects. A server detects a
-// disconnected client only after it has read the body.
+// bufferBody reads the body of a request into memory, so that the handler can use it even if the client disconnects. It also
+// enables the server to detect a disconnected client, which is possible only after the body was read.
 func bufferBody(r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err == nil {
@@ -114,7 +114,7 @@ func (s *Sandbox) alterResponse(f *Fault, w http.ResponseWriter, r *http.Request
 	if w.Header().Get("Content-Length") != "" {
 		length := max(len(body)+int(f.ContentLengthDelta), 0)
 		w.Header().Set("Content-Length", strconv.Itoa(length))
-		body = body[:min(length, len(body))] // a server can't send more than its Content-Length
+		body = body[:min(length, len(body))] // the server can't send more bytes than the Content-Length header announces
 	}
 	w.WriteHeader(kept.status)
 	if cut := int(f.CutAfter); f.Cut && cut <= len(body) {
@@ -125,7 +125,7 @@ func (s *Sandbox) alterResponse(f *Fault, w http.ResponseWriter, r *http.Request
 	s.send(f, w, r, body)
 }
 
-// send sends a body, at the fault's rate if it has one.
+// send sends a body. If f.Drip is set, it sends that number of bytes per second.
 func (s *Sandbox) send(f *Fault, w http.ResponseWriter, r *http.Request, body []byte) {
 	if f.Drip == 0 {
 		write(w, body)
@@ -157,8 +157,8 @@ func (b *buffer) WriteHeader(status int) { b.status = status }
 // Write implements [http.ResponseWriter].
 func (b *buffer) Write(p []byte) (int, error) { return b.body.Write(p) }
 
-// changed sets members of a JSON object, or of each object in a JSON array. A nil value removes a member. Other bodies are
-// returned unchanged.
+// changed returns a body in which members of a JSON object, or of each object in a JSON array, are set to the values in
+// set. A nil value removes a member. Other bodies are returned unchanged.
 func changed(body []byte, set map[string]any) []byte {
 	var v any
 	if decode(body, &v) != nil {

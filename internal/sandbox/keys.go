@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// KeyPrefix is the prefix of every API key that the sandbox creates.
+// KeyPrefix is the prefix of every API key that the sandbox generates.
 const KeyPrefix = "sandbox_live_"
 
 var (
@@ -26,7 +26,7 @@ var (
 type KeyConfig struct {
 	// Name is the account's name in GET /me. Empty means "sandbox".
 	Name string `json:"name"`
-	// BalanceCents is the first top-up. Zero means an empty account.
+	// BalanceCents is the initial balance, which is booked as a top-up. Zero means an empty account.
 	BalanceCents int64 `json:"balanceCents"`
 	// DailyCapCents is the maximum sum of the charges in a UTC day. Zero means the default in [Config], and a negative value
 	// means no cap.
@@ -35,7 +35,7 @@ type KeyConfig struct {
 	Key string `json:"key"`
 }
 
-// account is the account of an API key.
+// account is an API key and its account.
 type account struct {
 	id       int64
 	key      int64 // ID of the API key's row
@@ -130,7 +130,7 @@ func findAccount(from link, key string) (account, error) {
 	return who, err
 }
 
-// authenticate returns the account of a request. Missing, wrong and revoked API keys get the same error.
+// authenticate returns the account of a request. It returns the same error for missing, wrong and revoked API keys.
 func (s *Sandbox) authenticate(r *http.Request) (account, error) {
 	who, err := findAccount(s.db.link, bearer(r))
 	if errors.Is(err, ErrUnknownKey) || err == nil && who.revoked {
@@ -144,7 +144,7 @@ func (s *Sandbox) authenticate(r *http.Request) (account, error) {
 	return who, nil
 }
 
-// bearer returns the credential of a request, or an empty string.
+// bearer returns the bearer token in a request's Authorization header, or "" if there is no bearer token.
 func bearer(r *http.Request) string {
 	scheme, key, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {

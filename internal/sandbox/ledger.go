@@ -42,7 +42,8 @@ func (s *Sandbox) spentToday(a accountState) int64 {
 	return a.dayCharges
 }
 
-// charge deducts the price of a new generation from the balance. It returns an error if the balance or the daily cap is too low.
+// charge deducts the price of a new generation from the balance. It returns an error if the price exceeds the balance or the
+// unused part of the daily cap.
 func (s *Sandbox) charge(tx link, who account, g generation) error {
 	if err := s.checkCharge(tx, who, g.cost); err != nil {
 		return err

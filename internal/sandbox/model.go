@@ -13,7 +13,7 @@ type model struct {
 	id, name, description string
 	kind                  string // "image" or "text"
 	fields                []field
-	price                 func(paint.Values) int64 // cents, at least 1
+	price                 func(paint.Values) int64 // returns the price in cents, at least 1
 	pace                  durations
 	render                func(paint.Values) paint.Artifact
 }
@@ -26,8 +26,8 @@ type field struct {
 	def               any      // default value, or nil
 	allowed           []string // allowed strings; nil if every string is allowed
 	min, max          *float64 // limits of a number, or of the length of a string or array
-	items             *field   // item of an array
-	props             []field  // members of an object
+	items             *field   // items of an array; nil for other kinds
+	props             []field  // members of an object; nil for other kinds
 }
 
 func findModel(id string) (*model, bool) {
@@ -159,7 +159,8 @@ var catalog = []*model{
 	},
 }
 
-// imagePrice returns the price of a picture: a base price, and a part that grows with pixels, quality and effort.
+// imagePrice returns the price of a picture in cents: a base price, plus an amount that grows with pixels,
+// quality and effort.
 func imagePrice(v paint.Values, base int64, effort float64) int64 {
 	w, h := v.Size()
 	quality := map[string]float64{"draft": 0.5, "fine": 3}[v.Text("quality")]

@@ -74,7 +74,7 @@ func (s *Sandbox) newMux() *http.ServeMux {
 	return mux
 }
 
-// template returns the route template of a request, or unknownRoute.
+// template returns the route of a request, such as "GET /generations/{id}", or unknownRoute.
 func (s *Sandbox) template(r *http.Request) string {
 	_, pattern := s.mux.Handler(r)
 	if template := strings.Replace(pattern, BasePath, "", 1); template != "/" {
@@ -225,7 +225,7 @@ func (s *Sandbox) deleteGeneration(c *call) ([]byte, error) {
 	return nil, nil
 }
 
-// baseURL returns the base URL with the host that the client used.
+// baseURL returns the catalog's base URL, with the scheme and host of the request.
 func baseURL(r *http.Request) string {
 	scheme := "http"
 	if r.TLS != nil {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// BasePath is the path of the catalog's base address. [Sandbox.ServeHTTP] serves only paths below it.
+// BasePath is the path of the catalog's base URL. [Sandbox.ServeHTTP] serves only paths below it.
 const BasePath = "/api/v1/api/catalog"
 
 const (
@@ -28,17 +28,17 @@ const (
 
 // Config configures a sandbox. The zero value is a catalog in memory without limits or faults.
 type Config struct {
-	// Path is the SQLite file. Only one sandbox at a time can open it. Empty means a database in memory.
+	// Path is the path of the SQLite file. Only one sandbox at a time can open the file. Empty means a database in memory.
 	Path string
-	// Seed is the seed of IDs, API keys, durations and random failures. Zero means a random seed.
+	// Seed is the seed for random IDs, API keys, durations and failures. Zero means a random seed.
 	Seed uint64
 	// Speed divides the duration of every generation and the refund delay. Zero means 1.
 	Speed float64
 	// FailureRate is the share of generations that fail at random, from 0 to 1.
 	FailureRate float64
-	// DailyCapCents is the daily cap of API keys that are created without one. Zero means no cap.
+	// DailyCapCents is the daily cap of accounts that are created without a cap. Zero means no cap.
 	DailyCapCents int64
-	// RateLimit is the maximum number of requests per second with one API key. Zero means no limit.
+	// RateLimit is the maximum number of requests per second for each account. Zero means no limit.
 	RateLimit float64
 	// RateRoute is the only route that RateLimit applies to, such as "POST /generations". Empty means all routes, which share
 	// the limit.
@@ -54,12 +54,14 @@ type Config struct {
 }
 
 // Repeats determines how a repeated Idempotency-Key is handled. Real catalogs differ, because the specification only requires
-// that a repeat is not charged again. The zero value stores keys forever, by account, and checks them before the balance.
+// that a repeat is not charged again. With the zero value, the sandbox stores keys forever, separately for each account, and
+// checks the key before the balance.
 type Repeats struct {
-	// PerAPIKey stores idempotency keys by API key. A repeat under another API key of the same account is then a new order.
+	// PerAPIKey stores idempotency keys separately for each API key. A repeat with another API key of the same account is then a
+	// new order.
 	PerAPIKey bool
-	// MoneyFirst checks the balance and the daily cap before the idempotency key. A repeat is then rejected if the balance is too
-	// low after the first charge.
+	// MoneyFirst checks the balance and the daily cap before the idempotency key. A repeat is then rejected if the balance or the
+	// cap does not allow a second charge.
 	MoneyFirst bool
 	// Forget is the time after which a repeat is a new order. Zero means never.
 	Forget time.Duration
@@ -141,7 +143,8 @@ func (s *Sandbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// Server returns an HTTP server for the catalog. If admin is true, it also serves the administration API, to every client.
+// Server returns an HTTP server for the catalog. If admin is true, it also serves the administration API, which requires no
+// credential.
 func (s *Sandbox) Server(admin bool) *http.Server {
 	routes := http.NewServeMux()
 	routes.Handle(BasePath+"/", s)

@@ -20,9 +20,9 @@ type store struct {
 	db *sql.DB
 }
 
-// link runs statements on a database or in a transaction. Statements never use the context of a request, because a canceled
-// statement could close the only connection, and so delete a database in memory. A statement takes less than a millisecond. This
-// rule is the reason for the nolint comments below.
+// link runs statements on a database or in a transaction. A statement never uses the context of a request: if it were canceled,
+// the only connection could be closed, and a database in memory would be deleted. The functions below disable the linter
+// contextcheck for this reason. No statement needs to be canceled, because it takes less than a millisecond.
 type link struct{ on runner }
 
 // runner contains the methods of both a database and a transaction.
@@ -37,7 +37,7 @@ func (s link) exec(query string, args ...any) (sql.Result, error) {
 	return s.on.ExecContext(context.Background(), query, args...)
 }
 
-// update runs an update and reports whether it changed a row.
+// update runs a statement and reports whether it changed a row.
 func (s link) update(query string, args ...any) (changed bool, err error) {
 	res, err := s.exec(query, args...)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s link) queryRow(query string, args ...any) *sql.Row {
 	return s.on.QueryRowContext(context.Background(), query, args...)
 }
 
-// openStore opens a file, or a database in memory if path is empty.
+// openStore opens the database file at path, or a database in memory if path is empty.
 func openStore(path string) (*store, error) {
 	file, pragmas := ":memory:", []string{"foreign_keys(1)"}
 	if path != "" {
@@ -112,8 +112,8 @@ func (st *store) create() error {
 	return err
 }
 
-// tx runs fn in a transaction. It commits if fn returns nil, and rolls back otherwise. fn must use only the link that it gets,
-// because the database has only one connection.
+// tx runs fn in a transaction. It commits if fn returns nil, and rolls back otherwise. fn must use only the link that it
+// receives, because the database has only one connection.
 //
 //nolint:contextcheck // see link
 func (st *store) tx(fn func(link) error) error {

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox/paint"
 )
 
-// resumeSteps schedules the steps that an earlier process did not finish. It also creates the random source.
+// resumeSteps schedules the steps that an earlier process did not run. It also creates the random source.
 func (s *Sandbox) resumeSteps() error {
 	var generations, keys int64
 	if err := s.db.queryRow(`SELECT (SELECT COALESCE(MAX(id), 0) FROM generations),
@@ -31,7 +31,7 @@ func (s *Sandbox) schedule(generation, at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended() {
-		return // the next process resumes the step
+		return // the next process that opens the file schedules the step
 	}
 	wait := time.Until(time.Unix(0, at))
 	s.steps.Go(func() {
@@ -46,7 +46,7 @@ func (s *Sandbox) schedule(generation, at int64) {
 
 var errClosing = errors.New("sandbox: closing")
 
-// step runs the next step of a generation. If the database fails, it retries the step.
+// step runs the next step of a generation. If the step fails, it is repeated after a second.
 func (s *Sandbox) step(generation int64) {
 	g, err := scanGeneration(s.db.queryRow(selectGeneration+`WHERE id = ? AND deleted_at IS NULL`, generation))
 	switch {

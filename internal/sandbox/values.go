@@ -19,10 +19,10 @@ import (
 // order is a validated request to create or quote a generation.
 type order struct {
 	model  *model
-	inputs string // inputs as sent, but as compact JSON
+	inputs string // inputs as sent, without insignificant spaces
 	values paint.Values
 	price  int64
-	hash   []byte // hash of the canonical request, for comparison with a repeated order
+	hash   []byte // hash of the order's model and inputs, to detect a different order with the same idempotency key
 }
 
 func invalid(field, format string, args ...any) error {
@@ -71,7 +71,8 @@ func readOrder(body []byte) (order, error) {
 	return o, err
 }
 
-// decode parses exactly one JSON value. It decodes numbers as [json.Number] if into has no type for them.
+// decode parses exactly one JSON value. It decodes a number as [json.Number] if into does not specify its
+// type.
 func decode(body []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()

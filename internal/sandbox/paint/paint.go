@@ -1,5 +1,5 @@
-// Package paint renders the pictures and texts of the sandbox. Equal inputs produce equal bytes on the same kind of processor.
-// Other processors may round the last bit differently.
+// Package paint renders the sandbox's pictures and texts. The same inputs produce the same bytes on every processor of the same
+// architecture. Processors of other architectures may round the last bit of a number differently.
 package paint
 
 import (
@@ -18,7 +18,7 @@ type Artifact struct {
 	Write       func(io.Writer) error
 }
 
-// Values are validated inputs, including defaults. Numbers are int64 or float64.
+// Values contains a render's validated inputs by name, including defaults. Numbers are int64 or float64.
 type Values map[string]any
 
 // Text returns the string with the given name, or "".
@@ -32,7 +32,7 @@ func (v Values) Number(name string) float64 { n, _ := v[name].(float64); return 
 
 // Size returns the requested width and height of the picture, in pixels.
 func (v Values) Size() (w, h int) {
-	_, _ = fmt.Sscanf(v.Text("size"), "%dx%d", &w, &h) // the size was validated, or is missing
+	_, _ = fmt.Sscanf(v.Text("size"), "%dx%d", &w, &h) // the size was validated; w and h are 0 if there is no size
 	return w, h
 }
 
@@ -44,8 +44,8 @@ func (v Values) random() *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64()^uint64(v.Integer("seed"))*0x9e3779b97f4a7c15, 4))
 }
 
-// steer returns the name of the first choice for which the prompt contains a cue. If no choice matches, it returns the default in
-// otherwise. Each choice is a pair: a name and its cues.
+// steer returns the name of the first choice with a cue that the prompt contains. Each choice is a name and its cues, which are
+// separated by spaces. If the prompt contains no cue, steer returns the parameter otherwise.
 func steer(prompt string, choices [][2]string, otherwise string) string {
 	for _, choice := range choices {
 		if mentions(prompt, choice[1]) {
@@ -55,7 +55,8 @@ func steer(prompt string, choices [][2]string, otherwise string) string {
 	return otherwise
 }
 
-// mentions reports whether the text contains one of the cues as a word, which may have an additional s or y at its end.
+// mentions reports whether the text contains one of the cues as a word. The word may have an additional s or y at its end: the
+// cue wave matches waves.
 func mentions(text, cues string) bool {
 	return regexp.MustCompile(`(?i)\b(` + strings.ReplaceAll(cues, " ", "|") + `)[sy]?\b`).MatchString(text)
 }

@@ -15,12 +15,12 @@ import (
 // to the aspect ratio.
 type picture struct {
 	w, h    int
-	block   int // width and height of a block with one color, in pixels
-	samples int // samples per pixel in each direction
+	block   int // width and height, in pixels, of the blocks that have a single color
+	samples int // samples per block in each direction
 	paint   func(x, y float64) rgb
 }
 
-// file returns an artifact that paints the picture and encodes it in a format.
+// file returns an artifact that paints the picture and encodes it. format is png or jpeg.
 func (p *picture) file(format string, compression png.CompressionLevel) Artifact {
 	return Artifact{ContentType: "image/" + format, Write: func(w io.Writer) error {
 		img := image.NewRGBA(image.Rect(0, 0, p.w, p.h))
@@ -41,7 +41,8 @@ func (p *picture) file(format string, compression png.CompressionLevel) Artifact
 	}}
 }
 
-// pixel returns the mean of a pixel's samples, with a little noise that hides steps in gradients.
+// pixel returns the color of the block whose top left pixel is at x, y. The color is the mean of the block's samples, with a
+// little noise that hides steps in gradients.
 func (p *picture) pixel(x, y int) color.RGBA {
 	sum, number, grain := rgb{}, float64(p.samples*p.samples), (hash2(x, y, 77)-0.5)/255
 	for i := range p.samples * p.samples {
@@ -78,7 +79,7 @@ func gradient(of []rgb, t float64) rgb {
 	return of[n].mix(of[min(n+1, len(of)-1)], t-float64(n))
 }
 
-// hash2 returns a deterministic pseudorandom number from 0 to 1.
+// hash2 returns a pseudorandom number from 0 to 1 that depends only on x, y and seed.
 func hash2(x, y int, seed uint32) float64 {
 	h := uint32(x)*0x85ebca6b ^ uint32(y)*0xc2b2ae35 ^ seed*0x27d4eb2f
 	h = (h ^ h>>15) * 0x2c1b3c6d
@@ -86,7 +87,8 @@ func hash2(x, y int, seed uint32) float64 {
 	return float64((h^h>>15)>>8) / (1 << 24)
 }
 
-// noise returns smooth value noise from 0 to 1, with one bump per unit.
+// noise returns value noise from 0 to 1: a random number at each point with integer coordinates, and smooth transitions
+// between these points.
 func noise(x, y float64, seed uint32) float64 {
 	fx, fy := math.Floor(x), math.Floor(y)
 	ix, iy, u, v := int(fx), int(fy), smooth(x-fx), smooth(y-fy)
@@ -94,8 +96,8 @@ func noise(x, y float64, seed uint32) float64 {
 	return lerp(top, lerp(hash2(ix, iy+1, seed), hash2(ix+1, iy+1, seed), u), v)
 }
 
-// fractal adds octaves of noise, each twice as fine and half as strong. The result is about 0 to 1. Ridged noise has
-// sharp crests.
+// fractal returns the weighted mean of several octaves of noise, from 0 to 1. Each octave is twice as fine as the previous
+// octave, and has half its weight. Ridged noise has sharp crests.
 func fractal(x, y float64, octaves int, seed uint32, ridged bool) float64 {
 	sum, weight, total := float64(0), float64(1), float64(0)
 	for i := range octaves {
@@ -105,15 +107,15 @@ func fractal(x, y float64, octaves int, seed uint32, ridged bool) float64 {
 			n *= n
 		}
 		sum, total, weight = sum+weight*n, total+weight, weight/2
-		x, y = 1.6*x-1.2*y+17.3, 1.2*x+1.6*y-9.1 // rotated, so that the grids of two octaves do not align
+		x, y = 1.6*x-1.2*y+17.3, 1.2*x+1.6*y-9.1 // the rotation prevents the grids of two octaves from aligning
 	}
 	return sum / total
 }
 
 func lerp(a, b, t float64) float64 { return a + (b-a)*t }
 
-// smooth returns an ease curve from 0 to 1.
+// smooth maps t from 0 to 1 to a curve from 0 to 1 that is flat at both ends.
 func smooth(t float64) float64 { return t * t * (3 - 2*t) }
 
-// step rises smoothly from 0 at low to 1 at high. high may be less than low.
+// step rises smoothly from 0 to 1 while v goes from low to high. high may be less than low.
 func step(low, high, v float64) float64 { return smooth(min(max((v-low)/(high-low), 0), 1)) }

@@ -29,7 +29,7 @@ func PaperSize(paper string) (w, h int) {
 	return size[0], size[1]
 }
 
-// Print paints scenery as a poster with soft shapes, at a quarter of the paper's resolution.
+// Print paints the scenery that the prompt describes as a poster with soft shapes, at a quarter of the paper's resolution.
 func Print(v Values) Artifact {
 	p, frame := &picture{block: 4, samples: 1}, v["frame"].(Values)
 	p.w, p.h = PaperSize(v.Text("paper"))
@@ -44,7 +44,7 @@ func Print(v Values) Artifact {
 	return p.file("png", png.NoCompression)
 }
 
-// palettes are sets of matching colors. The first color of each is the background.
+// palettes contains sets of matching colors, separated by |. The first color of each set is the background.
 const palettes = "#f4efe6 #264653 #2a9d8f #e9c46a #f4a261 #e76f51|#0d1b2a #e0e1dd #778da9 #ffb703 #fb8500 #415a77|#fdf6ec #1d3557 #457b9d #a8dadc #e63946 #f1b5a0"
 
 // Abstract paints ink in water: noise that is distorted by noise and cut into bands.
@@ -65,11 +65,12 @@ func Abstract(v Values) Artifact {
 	return p.file(v.Text("format"), png.BestSpeed)
 }
 
-// light describes a scene at one time of day. The colors are, in this order: the sky from zenith to horizon, the sun or moon,
-// far and near land, mist, clouds in shade and in light, snow, sand, and water.
+// light describes the light of a scene at one time of day. colours contains, in this order: four colors of the sky from
+// zenith to horizon, and the colors of the sun or moon, far land, near land, mist, clouds in shade, clouds in light, snow,
+// sand and water.
 type light struct {
 	colours             string
-	height, stars, glow float64 // height is the y of the sun or moon
+	height, stars, glow float64 // height is the y coordinate of the sun or moon; stars and glow are strengths from 0 to 1
 }
 
 var (
@@ -105,8 +106,8 @@ var (
 // land describes the terrain of a place.
 type land struct {
 	far, near    float64 // heights of the farthest and the nearest layer
-	drop         float64 // vertical distance between the farthest and the nearest layer
-	rough, round float64 // roughness of the crests, and their smoothness
+	drop         float64 // distance from the farthest layer down to the nearest, as a share of the area below the horizon
+	rough, round float64 // amount of detail in the crests; roundness of the crests, from 0 to 1
 	trees        float64 // height of trees on the nearest layer
 	snow, sand   float64 // depth of the snow below the crests, and share of sand in the color
 }
@@ -117,7 +118,7 @@ type scene struct {
 	sky, cloud                              []rgb
 	sun, far, near, mist, snow, sand, water rgb
 	aspect, columns                         float64 // columns is the number of columns per unit of x
-	horizon, lightX, cover                  float64 // cover is the share of the sky that clouds cover
+	horizon, lightX, cover                  float64 // cover is the share of the sky that is covered by clouds
 	seed                                    uint32
 	detail                                  int // octaves of noise
 	wet, mirror                             bool
@@ -127,11 +128,11 @@ type scene struct {
 
 // layer is one line of mountains, dunes or woods.
 type layer struct {
-	crest       []float64 // y of each column
-	foot        float64   // y of the lowest point
+	crest       []float64 // y of the crest in each column
+	foot        float64   // y of the crest's lowest point
 	colour      rgb
 	mist, rough float64 // mist at the foot; roughness of the slopes
-	snow        float64 // extent of snow down from the crest
+	snow        float64 // depth of the snow below the crest
 }
 
 func newScene(v Values, p *picture, horizon float64, detail int) *scene {
@@ -193,7 +194,7 @@ func (s *scene) trees(x float64, row int) (top float64) {
 	return top
 }
 
-// at returns the color at a position. It darkens the corners of the picture.
+// at returns the color of the scene at a position. The corners of the picture are darker.
 func (s *scene) at(x, y float64) rgb {
 	c := s.land(x, y)
 	if s.wet && y > s.horizon {
@@ -203,7 +204,7 @@ func (s *scene) at(x, y float64) rgb {
 	return c.mix(rgb{}, 0.16*step(0.5, 2, u*u+v*v))
 }
 
-// land returns the color of the nearest layer at a position, or of the sky.
+// land returns the color of the nearest layer at a position, or of the sky if there is no layer.
 func (s *scene) land(x, y float64) rgb {
 	for i := len(s.layers) - 1; i >= 0; i-- {
 		if l := s.layers[i]; y >= l.crest[max(min(int(x*s.columns), len(l.crest)-1), 0)] {
@@ -236,14 +237,15 @@ func (s *scene) air(x, y float64) rgb {
 	bright := max(hash2(int(x*500), int(y*500), s.seed)-0.997, 0) / 0.003
 	c = c.add(rgb{1, 1, 0.93}, bright*bright*s.stars*step(s.horizon, s.horizon/2, y))
 	c = c.mix(s.sun, step(0.034, 0.034-1.5/s.columns, d)*min(s.glow*3, 1))
-	high := max(s.horizon-y, 0) // clouds are a sheet seen from below, whose pattern gets finer towards the horizon
+	high := max(s.horizon-y, 0) // the clouds are a flat sheet seen from below, so their pattern gets finer towards the horizon
 	u, v := (x-s.aspect/2)*0.45/(high+0.1)+31, 1.26/(high+0.1)
 	thick, edge := fractal(u, v, s.detail+1, s.seed+500, false), 0.66-0.34*s.cover
 	lit := 0.55 + 2.6*(thick-fractal(u+min(max(s.lightX-x, -0.5), 0.5)/2, v+0.2, s.detail, s.seed+500, false))
 	return c.mix(gradient(s.cloud, lit).mix(s.sun, 0.4*s.glow*math.Exp(-d*3)), 0.93*step(edge, edge+0.2, thick)*step(0, 0.1, high))
 }
 
-// lake returns the color of the water. It reflects the view above the horizon, distorted by waves, with a path of light.
+// lake returns the color of the water. The water reflects the view above the horizon, distorted by waves. It also has a path
+// of light below the sun or moon.
 func (s *scene) lake(x, y float64) rgb {
 	near, clear := y-s.horizon, 0.3
 	if s.mirror {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// themes are the subjects of a haiku. Each has words that select it if the prompt contains them, first lines with five syllables,
-// and nouns with two. The last theme is for all other prompts.
+// themes contains the subjects of a haiku. A theme has three lists: words that select the theme if the prompt contains one of
+// them, first lines of five syllables, and nouns of two syllables. The last theme is for prompts that select no other theme.
 var themes = [][3]string{
 	{"sea ocean beach wave water lake river boat", "where the water ends|salt upon the wind|on a slow low tide", "the tide|a gull|white foam|the boat"},
 	{"snow winter ice frost cold", "on the first white day|under heavy snow|in the frozen field", "fresh snow|a crow|the frost|one track"},
@@ -30,7 +30,7 @@ func Haiku(v Values) Artifact {
 	return Artifact{Text: deal(rnd, theme[1])() + "\n" + deal(rnd, theme[2])() + " " + deal(rnd, verbs)() + "\n" + deal(rnd, ends)()}
 }
 
-// In the sentences of an essay, # stands for the subject.
+// In titles and sentences of an essay, # is replaced by the subject.
 const (
 	titles    = "On #|In Praise of #|A Short Account of #|What # Leaves Behind|Notes on #|The Patience of #"
 	sentences = "Few things are as easy to overlook as #.|There are two ways to look at #, and most people know only the first.|" +
@@ -54,7 +54,8 @@ func Essay(v Values) Artifact {
 	return Artifact{Text: strings.ReplaceAll(strings.Join(parts, "\n\n"), "#", subject)}
 }
 
-// deal returns a function that returns the strings in random order, and repeats a string only after it has returned all.
+// deal returns a function that returns the strings in from, which are separated by |, in random order. The function repeats a
+// string only after it has returned all strings.
 func deal(rnd *rand.Rand, from string) (next func() string) {
 	all, n := strings.Split(from, "|"), 0
 	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
