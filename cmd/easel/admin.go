@@ -28,10 +28,10 @@ type listFlags struct {
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"Format of the output: table or json."`
 }
 
-// since is the value of --since.
+// since is the value of the flag --since: the time from which items are listed.
 type since struct{ time.Time }
 
-// UnmarshalText parses a time in RFC 3339, or a duration before now.
+// UnmarshalText parses an RFC 3339 time, or an age such as 48h, which it subtracts from the current time.
 func (s *since) UnmarshalText(text []byte) (err error) {
 	if ago, err := time.ParseDuration(string(text)); err == nil && ago >= 0 {
 		s.Time = time.Now().Add(-ago)
@@ -46,10 +46,9 @@ func (s *since) UnmarshalText(text []byte) (err error) {
 // adminTimeout is the timeout of a request to the admin address.
 const adminTimeout = 15 * time.Second
 
-// post sends a POST request to the admin address, with asked as its JSON body. It decodes the JSON response into
-// answer.
+// post sends asked as JSON in a POST request to the admin address, and decodes the JSON response into answer.
 func (f *adminFlags) post(ctx context.Context, p *cli.Program, path string, asked, answer any) error {
-	body, _ := json.Marshal(asked) // cannot fail for the types of package admin
+	body, _ := json.Marshal(asked) // cannot fail for the request types of package admin
 	text, err := f.ask(ctx, p, http.MethodPost, path, body)
 	if err != nil {
 		return err
@@ -63,7 +62,7 @@ func read[T any](ctx context.Context, p *cli.Program, f *adminFlags, path string
 	if err != nil {
 		return nil, "", err
 	}
-	var lists map[string][]T // the only member is the list, under its name
+	var lists map[string][]T // the response is an object whose only member is the list
 	err = json.Unmarshal(body, &lists)
 	for _, list := range lists {
 		items = append(items, list...)
@@ -153,7 +152,8 @@ func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path s
 	return request, nil
 }
 
-// refusedByAdmin converts an error response from the admin address to a problem. It returns nil for a success.
+// refusedByAdmin converts an error response from the admin address to a problem. It returns nil if the request
+// succeeded.
 func refusedByAdmin(code int, text string, request *http.Request) error {
 	problem := &cli.Problem{Exit: cli.ExitUsage, Text: text}
 	switch {

@@ -17,17 +17,17 @@ import (
 
 const (
 	accountTimeout = 2 * time.Second  // timeout of a request that reads an API key's account
-	accountPause   = 15 * time.Second // pause before the same API key is checked again
+	accountPause   = 15 * time.Second // pause between two checks of the same API key
 
 	firstAccountPause = 200 * time.Millisecond // pause after the first check at startup; each later pause is twice as long, up to accountPause
 )
 
-// errOtherAccount is returned for a shared API key that belongs to a different account than the ledger. The ledger's renders do
-// not exist in that account.
+// errOtherAccount means that the shared API key belongs to a different account than the renders in the ledger. With this key,
+// the catalog would not find the renders.
 var errOtherAccount = errors.New("the API key and the orders in this ledger belong to different accounts of the catalog; use one ledger for each account")
 
-// accountGuard checks that a shared API key belongs to the same account as the ledger. It accepts an API key if the catalog
-// returns no ID for the key's account.
+// accountGuard checks that a shared API key belongs to the same account as the ledger. If the catalog returns no account ID, the
+// guard accepts the API key.
 type accountGuard struct {
 	client *catalog.Client
 	ledger *ledger.Ledger
@@ -39,8 +39,8 @@ type accountGuard struct {
 	err   error
 }
 
-// accept returns an error if an API key belongs to a different account than the ledger, or if its account is not known yet. Only
-// the reload of the key file calls accept, so calls are never concurrent.
+// accept returns an error if an API key belongs to a different account than the ledger, or if the key's account could not be
+// read. Only the reload of the key file calls accept, so calls are never concurrent.
 func (g *accountGuard) accept(key catalog.Secret) error {
 	if g.key.Equal(key) && g.err != nil && time.Since(g.asked) < accountPause {
 		return g.err
@@ -69,7 +69,7 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	return err
 }
 
-// unanswered contains the kinds of errors after which the account is still unknown, and a later check may succeed.
+// unanswered contains the kinds of errors that leave the account unknown. A later check may succeed.
 var unanswered = map[catalog.Kind]bool{catalog.KindUnavailable: true, catalog.KindRateLimited: true, catalog.KindBusy: true, catalog.KindCredentialRejected: true}
 
 // begin checks the API key at startup. If the catalog or the ledger does not respond, begin returns a function that repeats the
@@ -85,7 +85,7 @@ func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret) (re
 }
 
 // repeat checks the API key until its account is known, or ctx is done. The first pauses are short, because orders wait for the
-// check. It returns an error, which stops the server, only if the account is not the ledger's.
+// check. It returns an error only if the API key belongs to a different account than the ledger. The error stops the server.
 func (g *accountGuard) repeat(ctx context.Context, key func() catalog.Secret) error {
 	for pause := firstAccountPause; ; pause = min(2*pause, accountPause) {
 		select {
@@ -104,7 +104,8 @@ func (g *accountGuard) repeat(ctx context.Context, key func() catalog.Secret) er
 	}
 }
 
-// openHeldKey reads the shared API key, and reloads it when its file changes. If accept is not nil, it can reject a changed key.
+// openHeldKey reads the shared API key, and reloads it when its file changes. If accept is not nil, it is called with each
+// changed key, and rejects the key by returning an error.
 func openHeldKey(path string, logger *slog.Logger, accept func(catalog.Secret) error) (*reload.Value[catalog.Secret], error) {
 	first := true
 	value, err := reload.Open("upstream key", logger, func(contents ...[]byte) (catalog.Secret, error) {

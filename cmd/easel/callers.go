@@ -52,7 +52,8 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 	return console.Err()
 }
 
-// optionalLabels returns a warning for each label that has a budget and that the team's orders may omit.
+// optionalLabels returns a warning for each label that has a budget but is not required. The budget does not limit the
+// team's orders without the label.
 func optionalLabels(list *auth.List) (warnings []string) {
 	for _, team := range slices.SortedFunc(maps.Values(list.Teams), func(a, b auth.Team) int { return strings.Compare(a.Name, b.Name) }) {
 		for _, name := range slices.Sorted(maps.Keys(team.Labels.Budgets)) {
@@ -75,8 +76,8 @@ func counted(n int, thing string) string {
 // budgetHint is the remedy for callers without a budget.
 const budgetHint = "set a budget for the caller, for its team or for all teams (total)"
 
-// unlimited lists the callers without a budget, except operators: the names of up to five, and the number of the others. It
-// returns "" if every caller has a budget.
+// unlimited returns the names of callers that no budget limits: up to five names, and the number of further callers. It
+// ignores operators. It returns "" if a budget limits every caller.
 func unlimited(list *auth.List) string {
 	var names []string
 	for _, caller := range list.Callers {

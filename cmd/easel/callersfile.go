@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// askLedger is the timeout of the ledger query that finds owners who are missing from a callers file.
+// askLedger is the timeout of the ledger query for the owners of unresolved orders.
 const askLedger = 2 * time.Second
 
 // loadCallers reads a callers file. It applies the file's teams to notifier now and after each change.
@@ -25,8 +25,8 @@ func loadCallers(ctx context.Context, path string, led *ledger.Ledger, notifier 
 	})
 }
 
-// fileProblems returns the problems with the files that a callers file names. These files are checked only at startup. Later,
-// a broken secret or key file must not block a change of the callers file, such as the removal of a token.
+// fileProblems returns the problems with the secret and key files that a callers file names. These files are checked only at
+// startup. Later, a broken file must not block a change of the callers file, such as the removal of a token.
 func fileProblems(list *auth.List) (problems []string) {
 	check := func(whose string, receiver *auth.Events) {
 		if receiver == nil {
@@ -90,7 +90,7 @@ func (n *notifier) eventConfig() *ledger.EventConfig {
 	return &ledger.EventConfig{Teams: n.teams.Known, Generation: n.data.Generation, Budget: n.data.Budget}
 }
 
-// take replaces the known teams with the teams in a callers file. A caller without a team counts as a team.
+// take replaces the known teams with the teams in a callers file. A caller without a team is treated as a team of its own.
 func (n *notifier) take(list *auth.List) {
 	teams := map[string]events.Team{}
 	for _, caller := range list.Callers {
@@ -103,8 +103,8 @@ func (n *notifier) take(list *auth.List) {
 	n.teams.Set(teams)
 }
 
-// team returns the configuration of an owner's events. For an owner with a receiver, it also adds 0 to the event counts, so that
-// the metric exists before the first event.
+// team returns the configuration of an owner's events. If the owner has an event receiver, team also adds 0 to the owner's event
+// counts, so that the metric exists before the first event.
 func (n *notifier) team(owner string, team auth.Team) events.Team {
 	one := events.Team{
 		Limits: service.LimitsOf(team.Budget), Thresholds: slices.Sorted(slices.Values(team.Thresholds)),

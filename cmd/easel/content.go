@@ -103,7 +103,7 @@ type contentVerifyCmd struct {
 	Bytes bool `help:"Read each copy, and compare its SHA-256."`
 }
 
-// Run compares the ledger and the store.
+// Run compares the ledger with the store of copies, and prints each difference.
 func (c *contentVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
 	console := p.Console()
 	compared, err := c.compare(ctx, func(line string) { console.PrintText(terminal.Sanitize(line + "\n")) }, func(copies int64) {

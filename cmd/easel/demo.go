@@ -18,7 +18,7 @@ type demoCmd struct {
 	Prompt string `default:"a calm sea at dusk, hills on the far shore" placeholder:"TEXT" help:"Description of the picture."`
 }
 
-// Run starts the complete stack on free ports, and runs example client commands against it.
+// Run starts a sandbox catalog and the facade on free ports, and runs example client commands against the facade.
 func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 	box := sandbox.Config{
 		Seed:    7, // each render takes the same time in every run

@@ -24,7 +24,7 @@ type devCmd struct {
 	tuningFlags
 }
 
-// Faults returns the invalid settings.
+// Faults returns a message for each invalid setting.
 func (c *devCmd) Faults() []string {
 	list := cli.FaultList(c.sandboxFlags.Faults())
 	if c.Callers != "" {
@@ -65,15 +65,15 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	})
 }
 
-// keptKey is the shared API key for a catalog that is kept in a file. It is the same in every run, because the ledger stores each
-// order with a digest of its API key. The key is worthless elsewhere.
+// keptKey is the default shared API key for a catalog whose data is kept in a file. It is the same in every run, because the
+// ledger stores each order with a digest of its API key. The key is worthless elsewhere.
 const keptKey = "sandbox_live_held_by_easel_dev"
 
 // ledgerSuffix is appended to the file name in --db to form the file name of the ledger.
 const ledgerSuffix = ".ledger"
 
-// keep configures the facade's ledger, which is durable only if the catalog's data is. If there is a callers file, keep also sets
-// the facade's callers file and shared API key.
+// keep configures the facade's ledger. The ledger is kept in a file only if the catalog's data is kept in a file. If there is a
+// callers file, keep also sets the facade's callers file and shared API key.
 func (c *devCmd) keep(facade *serveCmd, key shownKey) {
 	facade.LedgerURL, facade.catalogName = ledger.InMemory, "the catalog of easel dev"
 	if c.DB != "" {
@@ -122,7 +122,7 @@ func dialable(addr string) string {
 	return addr
 }
 
-// printBanner prints the addresses, and commands to copy.
+// printBanner prints the addresses of the servers, and example commands to copy.
 func (c *devCmd) printBanner(w io.Writer, s *server.Server, catalog, self string, key shownKey) error {
 	grpc, addr, keeping := dialable(s.GRPCAddr()), "", c.keeping()
 	if grpc != "localhost:50051" {

@@ -38,7 +38,7 @@ type facade struct {
 	notifier  *notifier
 	ledger    *ledger.Ledger
 	upstream  *catalog.Client
-	client    *catalog.Client // upstream, but each attempt is also reported to the hub and to telemetry
+	client    *catalog.Client // like upstream, but also reports each attempt to the hub and to telemetry
 	recorder  *orders.Recorder
 	hub       *watch.Hub
 	files     settingFiles
@@ -154,7 +154,7 @@ func (f *facade) openAPIKey(ctx context.Context) error {
 	known := func() catalog.Secret { return catalog.NewSecret(f.devKey) }
 	if f.UpstreamKeyFile != "" {
 		guard := &accountGuard{client: f.client, ledger: f.ledger, logger: f.logger}
-		key, err := openHeldKey(f.UpstreamKeyFile, f.logger, guard.accept) //nolint:contextcheck // later reads run in the background, not during a call
+		key, err := openHeldKey(f.UpstreamKeyFile, f.logger, guard.accept) //nolint:contextcheck // the key is reloaded in the background, not during a call
 		if err == nil {
 			f.account, err = guard.begin(ctx, key.Known)
 		}
@@ -199,7 +199,7 @@ func (f *facade) openOrders(ctx context.Context) error {
 	return nil
 }
 
-// openJobs starts the background jobs on the ledger.
+// openJobs starts the loop that runs the ledger's background jobs.
 func (f *facade) openJobs(ctx context.Context) error {
 	sender := events.New(events.Config{Ledger: f.ledger, Teams: &f.notifier.teams, Logger: f.logger, Count: f.notifier.count})
 	kinds := slices.Concat(sender.Kinds(), f.contents.Kinds(), []jobs.Kind{jobs.Prune(f.ledger), jobs.Retention(f.ledger)})
@@ -238,7 +238,7 @@ func (f *facade) openMetrics(ctx context.Context) error {
 	return err
 }
 
-// listen binds the addresses.
+// listen binds the server's addresses, and logs the configuration.
 func (f *facade) listen(context.Context) error {
 	if err := f.front.Listen(); err != nil { //nolint:contextcheck // binding an address does not wait
 		return wrongAddress(err)
@@ -253,10 +253,10 @@ func (f *tuningFlags) level() (level slog.Level) {
 	return level
 }
 
-// wrong returns the problem for an error in the command line, a setting or a file.
+// wrong converts an error in the command line, a setting or a file to a problem with the exit code ExitUsage.
 func wrong(err error) error { return &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err} }
 
-// wrongSetting returns the problem for an error in a setting.
+// wrongSetting is like wrong, but adds the name of the setting that has the error.
 func wrongSetting(name string, err error) error { return wrong(fmt.Errorf("%s: %w", name, err)) }
 
 // wrongAddress returns the problem for an address that can't be bound, with a remedy if the address is in use.

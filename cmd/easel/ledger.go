@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// ledgerFlags contains the flag with the ledger's location.
+// ledgerFlags contains the flag for the URL of the ledger.
 type ledgerFlags struct {
 	LedgerURL string `name:"ledger-url" group:"ledger" env:"EASEL_LEDGER_URL" default:"memory" placeholder:"URL" help:"Ledger of orders: memory, which is lost when the process stops; sqlite:FILE for one process; postgres://USER:PASSWORD@HOST/DATABASE for replicas. A callers file requires SQLite or PostgreSQL."`
 }
@@ -51,7 +51,7 @@ type ledgerCmd struct {
 
 type ledgerVerifyCmd struct{ ledgerFlags }
 
-// Run verifies a ledger.
+// Run compares a ledger with its journal, and prints each difference.
 func (c *ledgerVerifyCmd) Run(ctx context.Context, p *cli.Program) error {
 	console := p.Console()
 	looked, err := ledger.Verify(ctx, c.LedgerURL, printDifference(console))
@@ -64,7 +64,7 @@ func printDifference(console *terminal.Console) func(ledger.Difference) {
 }
 
 // printVerified prints the text in done, followed by the result of a verification. It returns an error if there are differences,
-// or if err shows that the verification could not be completed.
+// or if err is not nil.
 func printVerified(console *terminal.Console, done string, looked ledger.Verified, err error) error {
 	console.ShowLive("")
 	if err != nil {
@@ -82,7 +82,7 @@ type ledgerBackupCmd struct {
 	File string `arg:"" name:"file" help:"The new file."`
 }
 
-// Run writes a backup.
+// Run writes a copy of a SQLite ledger into a new file, and verifies the copy.
 func (c *ledgerBackupCmd) Run(ctx context.Context, p *cli.Program) error {
 	console := p.Console()
 	looked, err := ledger.Backup(ctx, c.LedgerURL, c.File, printDifference(console))
@@ -105,7 +105,7 @@ func (c *ledgerCopyCmd) Run(ctx context.Context, p *cli.Program) error {
 
 type ledgerRestoredCmd struct{ ledgerFlags }
 
-// Run marks a ledger as restored.
+// Run records that a ledger was restored from a snapshot, a file or a log.
 func (c *ledgerRestoredCmd) Run(ctx context.Context, p *cli.Program) error {
 	held, err := ledger.Restored(ctx, c.LedgerURL, thisUser())
 	return printHeld(p, "the ledger is marked as restored", held, err)
@@ -113,13 +113,14 @@ func (c *ledgerRestoredCmd) Run(ctx context.Context, p *cli.Program) error {
 
 type ledgerUnsealCmd struct{ ledgerFlags }
 
-// Run unseals a ledger.
+// Run allows servers to use a ledger again after it was copied.
 func (c *ledgerUnsealCmd) Run(ctx context.Context, p *cli.Program) error {
 	held, err := ledger.Unseal(ctx, c.LedgerURL, thisUser())
 	return printHeld(p, "the ledger is unsealed, and marked as restored", held, err)
 }
 
-// printHeld prints the result of a command that marks a ledger as restored. held is the number of held orders.
+// printHeld prints the result of a command that marks a ledger as restored. held is the number of orders that are held until
+// their callers send them again.
 func printHeld(p *cli.Program, done string, held int64, err error) error {
 	if err != nil {
 		return wrong(err)
@@ -139,7 +140,7 @@ func thisUser() ledger.By {
 
 type ledgerMigrateCmd struct{ ledgerFlags }
 
-// Run migrates a ledger.
+// Run updates a ledger's schema.
 func (c *ledgerMigrateCmd) Run(ctx context.Context, p *cli.Program) error {
 	version, applied, err := ledger.Migrate(ctx, c.LedgerURL, thisUser())
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command easel is the whole product in one binary: the facade (serve), test catalogs (sandbox, dev, demo), and client commands
-// for the gRPC API.
+// Command easel is the whole product in one binary: the facade (serve), test catalogs (sandbox, dev, demo), commands for
+// operators, and client commands for the gRPC API.
 //
 // This package defines the servers' flags and settings, and connects the other packages. Package cli contains the client
 // commands and parses all command lines.
@@ -17,8 +17,8 @@ import (
 )
 
 func main() {
-	// The standard library writes unexpected data from a catalog to this logger. The data may contain an API key. Easel
-	// itself does not use this logger.
+	// Package net/http logs unexpected data from a catalog with this logger. The data may contain an API key. Easel itself does
+	// not use this logger.
 	log.SetOutput(io.Discard)
 	os.Exit(untilSignalled())
 }

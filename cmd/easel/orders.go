@@ -156,7 +156,7 @@ type ordersResolveCmd struct {
 	Force   bool   `help:"Record the --placed generation without checking it in the catalog."`
 }
 
-// Run resolves an order.
+// Run records the outcome of an order.
 func (c *ordersResolveCmd) Run(ctx context.Context, p *cli.Program) error {
 	asked := admin.Resolution{ID: c.Name, Placed: c.Placed, Refused: c.Refused, Force: c.Force}
 	if err := c.post(ctx, p, "/orders:resolve", asked, &asked); err != nil {

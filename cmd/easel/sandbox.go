@@ -39,7 +39,7 @@ func dialectNames() []string {
 	return names
 }
 
-// Faults returns the invalid settings.
+// Faults returns a message for each invalid setting.
 func (f *sandboxFlags) Faults() []string {
 	var faults cli.FaultList
 	faults.Require(f.Speed > 0, "EASEL_SANDBOX_SPEED (--speed) must be above 0")
@@ -78,8 +78,8 @@ func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (shown
 	return shownKey{key, cli.Money(*f.Balance.Cents, "")}, err
 }
 
-// keeping returns sentences about whether data and API keys are kept. A kept API key is never shown again, because only its hash
-// is stored.
+// keeping returns a text that states whether data and API keys are kept after the command ends. A kept API key can't be shown
+// again, because only its hash is stored.
 func (f *sandboxFlags) keeping() string {
 	if f.DB == "" {
 		return "All data is lost then; --db FILE keeps it."
@@ -118,7 +118,7 @@ func (c *sandboxCmd) Run(ctx context.Context, p *cli.Program) error {
 	return catalog.wait(ctx)
 }
 
-// howTo returns instructions: the addresses, and commands to copy.
+// howTo returns a text that explains how to use the catalog: its address, its API key, and example commands.
 func (c *sandboxCmd) howTo(self string, catalog *catalogServer, key shownKey) string {
 	text := fmt.Sprintf(`The catalog is at
   %[1]s

@@ -42,12 +42,14 @@ type serveCmd struct {
 	TLSClientAuth   string `group:"tls" name:"tls-client-auth" env:"EASEL_TLS_CLIENT_AUTH" enum:",require,verify_if_given" default:"" placeholder:"HOW" help:"Treatment of clients without a certificate: require rejects them, verify_if_given accepts them. Default: require, if EASEL_TLS_CLIENT_CA_FILE is set."`
 	AllowPlaintext  bool   `group:"tls" env:"EASEL_ALLOW_PLAINTEXT" help:"Accept callers' tokens without TLS from other machines. Use this setting only if a service mesh or a private network protects the tokens."`
 
-	// Only 'easel dev' sets these fields: an API key without a file, and a name for a catalog with a random port.
+	// Only 'easel dev' sets these fields. devKey is a shared API key that is not in a file. catalogName identifies a catalog
+	// whose URL has a different port in each run.
 	devKey      string
 	catalogName string
 }
 
-// listenFlags contains the listen addresses, and the host names that the HTTP address accepts.
+// listenFlags contains the listen addresses, the host names that the HTTP address accepts, and the URL at which other services
+// reach it.
 type listenFlags struct {
 	GRPCAddr  string `name:"grpc-addr" group:"listen" env:"EASEL_GRPC_ADDR" default:":50051" placeholder:"HOST:PORT" help:"Address for gRPC."`
 	HTTPAddr  string `name:"http-addr" group:"listen" env:"EASEL_HTTP_ADDR" default:":8080" placeholder:"HOST:PORT" help:"Address for REST, event streams and OpenAPI."`
@@ -59,7 +61,7 @@ type listenFlags struct {
 	PublicURL        string   `name:"public-url" group:"listen" env:"EASEL_PUBLIC_URL" placeholder:"URL" help:"Base URL at which other services reach the HTTP address. Events about finished renders contain the URLs of the results, which begin with this base URL."`
 }
 
-// tuningFlags contains the settings that rarely need a change.
+// tuningFlags contains the settings that rarely need to be changed.
 type tuningFlags struct {
 	PollMinInterval time.Duration `group:"poll" env:"EASEL_POLL_MIN_INTERVAL" default:"1s" placeholder:"TIME" help:"Shortest time between two polls of a render."`
 	PollMaxInterval time.Duration `group:"poll" env:"EASEL_POLL_MAX_INTERVAL" default:"10s" placeholder:"TIME" help:"Longest time between two polls of a render."`
@@ -80,10 +82,10 @@ type tuningFlags struct {
 	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"debug, info, warn or error. Default: info, or warn for easel dev on a terminal."`
 	LogFormat string `group:"logs" env:"EASEL_LOG_FORMAT" enum:",json,text" default:"" placeholder:"FORMAT" help:"json or text. Default: json, or text for easel dev on a terminal."`
 
-	unknown []string // names of unknown variables; they are logged when the logger exists
+	unknown []string // names of unknown variables, which are logged as soon as there is a logger
 }
 
-// Faults returns one sentence for each invalid setting.
+// Faults returns a message for each invalid setting.
 func (c *serveCmd) Faults() []string {
 	list := &cli.FaultList{}
 	c.upstreamFaults(list)
@@ -143,13 +145,13 @@ func (c *serveCmd) addressFaults(list *cli.FaultList) {
 		"set EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE, or EASEL_GRPC_ADDR and EASEL_HTTP_ADDR to loopback addresses behind a proxy with TLS, or EASEL_ALLOW_PLAINTEXT=true if the network protects them")
 }
 
-// beyondLoopbackInClear reports whether other machines can call without TLS.
+// beyondLoopbackInClear reports whether callers on other machines can reach the server without TLS.
 func (c *serveCmd) beyondLoopbackInClear() bool {
 	return c.TLSCertFile == "" && slices.ContainsFunc(c.public(), func(a address) bool { return !crossorigin.IsLoopback(*a.addr) })
 }
 
 func (f *listenFlags) listenFaults(list *cli.FaultList) {
-	metrics := cmp.Or(f.MetricsAddr, ":0") // EASEL_METRICS_ADDR may be empty
+	metrics := cmp.Or(f.MetricsAddr, ":0") // EASEL_METRICS_ADDR may be empty; :0 is a valid address in its place
 	for _, a := range append(f.public(), address{"EASEL_ADMIN_ADDR", &f.AdminAddr}, address{"EASEL_METRICS_ADDR", &metrics}) {
 		_, _, err := net.SplitHostPort(*a.addr)
 		list.AddError(a.name, err)
@@ -174,7 +176,7 @@ type address struct {
 	addr *string
 }
 
-// public returns the addresses that serve calls.
+// public returns the addresses that callers use: the gRPC address and the HTTP address.
 func (f *listenFlags) public() []address {
 	return []address{{"EASEL_GRPC_ADDR", &f.GRPCAddr}, {"EASEL_HTTP_ADDR", &f.HTTPAddr}}
 }
@@ -184,8 +186,9 @@ func (c *serveCmd) unguarded() bool {
 	return c.UpstreamKeyFile != "" && c.CallersFile == "" && c.TLSClientCAFile == "" && !c.AllowAnonymous
 }
 
-// guard sets the host of an unguarded server's addresses to 127.0.0.1 if they have no host. Otherwise, other machines could reach
-// the server. The HTTP server uses the Host and Origin headers to reject requests from web pages in a local browser.
+// guard adds the host 127.0.0.1 to the gRPC and HTTP addresses of an unguarded server, if they have no host. Otherwise, other
+// machines could reach the server. Requests from web pages in a local browser are rejected by the HTTP server, which checks their
+// Host and Origin headers.
 func (c *serveCmd) guard() {
 	if !c.unguarded() {
 		return

@@ -42,7 +42,7 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 
 func (c *serveCmd) holdsKey() bool { return c.UpstreamKeyFile != "" || c.devKey != "" }
 
-// callersInForce returns the log's name for the method by which callers authenticate.
+// callersInForce returns the method by which callers authenticate, as it is named in the log.
 func (c *serveCmd) callersInForce() string {
 	switch {
 	case !c.holdsKey():
