@@ -19,8 +19,9 @@ const (
 	warmUp      = time.Second
 )
 
-// calls measures unary calls that read a generation from the catalog. Allocations are read from a heap profile, which
-// itself allocates as many objects as hundreds of calls. These allocations are measured first, and subtracted.
+// calls measures the CPU time, the allocations and the rate of unary calls that read a generation from the catalog.
+// The number of allocations is read from a heap profile. The profile itself allocates as many objects as hundreds of
+// calls, so its allocations are measured first and subtracted.
 var calls = &measurement{measure: func(ctx context.Context, s *scene) (figures, error) {
 	s.catalog.addActive(1)
 	call := func(ctx context.Context) error {
@@ -45,7 +46,7 @@ var calls = &measurement{measure: func(ctx context.Context, s *scene) (figures, 
 	return figures{"call-cpu": cpu * 1e6 / calls, "call-allocs": (allocations - reading) / calls, "call-rate": rate}, err
 }}
 
-// restCalls measures the same calls over REST.
+// restCalls measures the rate of the same calls over REST.
 var restCalls = &measurement{measure: func(ctx context.Context, s *scene) (figures, error) {
 	s.catalog.addActive(1)
 	web := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callerCount}}
@@ -60,7 +61,8 @@ var restCalls = &measurement{measure: func(ctx context.Context, s *scene) (figur
 	return figures{"rest-rate": rate}, err
 }}
 
-// callFor runs all callers for a duration. It returns the number of calls, and the number of calls per second.
+// callFor runs call repeatedly in concurrent callers, for the given length of time multiplied by the scale. It
+// returns the number of calls, and the number of calls per second.
 func (s *scene) callFor(ctx context.Context, length time.Duration, call func(context.Context) error) (calls, rate float64, err error) {
 	var done atomic.Int64
 	callers, ctx := errgroup.WithContext(ctx)

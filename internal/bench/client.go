@@ -15,13 +15,13 @@ import (
 // watchClient opens many watches on a few connections.
 type watchClient struct {
 	conns  []*h2conn
-	failed chan error // errors that ended connections
+	failed chan error // receives the error that ended a connection
 
 	mu    sync.Mutex
 	times []time.Time // arrival times of all watches' messages
 }
 
-// watchers opens the connections of a watch client. They stay open until the end of the scene.
+// watchers creates a watch client. Its connections stay open until the end of the scene.
 func (s *scene) watchers() (*watchClient, error) {
 	const conns = 10
 	c := &watchClient{failed: make(chan error, conns)}
@@ -37,8 +37,8 @@ func (s *scene) watchers() (*watchClient, error) {
 	return c, nil
 }
 
-// watch opens n watches, which share the given number of generations. It opens them in batches, and waits for the first
-// message of each watch. The first batch is a single watch.
+// watch opens n watches, distributed evenly over the given number of generations. It opens the watches in batches.
+// After each batch, it waits for the first message of each watch. The first batch is a single watch.
 func (c *watchClient) watch(ctx context.Context, n, generations int) error {
 	const batch = 500
 	for i, end := 0, 1; i < n; i, end = end, end+batch {

@@ -14,13 +14,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// h2conn is an HTTP/2 connection with many watches. It implements only the necessary parts: it sends calls and counts
-// messages. It never updates a flow-control window, because the load does not use up any window.
+// h2conn is an HTTP/2 connection with many watches. It implements only the necessary parts of the protocol: it sends
+// calls and counts messages. It does not update flow-control windows after the start, because the load does not use
+// up any window.
 type h2conn struct {
 	net.Conn
 	framer  *http2.Framer
 	message func(at time.Time)       // called for each message, on the reading goroutine
-	pending map[uint32]*bytes.Buffer // received part of a message, by stream
+	pending map[uint32]*bytes.Buffer // bytes of an incomplete message, by stream
 
 	mu      sync.Mutex // guards the fields below and all writes
 	out     *bufio.Writer
@@ -31,7 +32,7 @@ type h2conn struct {
 
 const widest = 1<<31 - 1 // maximum size of a flow-control window
 
-// dial opens a connection.
+// dial opens a connection with flow-control windows of the maximum size.
 func dial(addr string, message func(at time.Time)) (*h2conn, error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -53,7 +54,7 @@ func dial(addr string, message func(at time.Time)) (*h2conn, error) {
 	})
 }
 
-// write writes frames, and flushes the buffer.
+// write calls frames, which writes frames to a buffer, and flushes the buffer. Concurrent calls wait for each other.
 func (c *h2conn) write(frames func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +131,7 @@ func (c *h2conn) take(frame http2.Frame, at time.Time) error {
 	return nil
 }
 
-// data appends bytes to those received on a stream, and calls c.message for each complete message.
+// data appends bytes to the incomplete message of a stream, and calls c.message for each complete message.
 func (c *h2conn) data(id uint32, data []byte, at time.Time) {
 	in := c.pending[id]
 	if in == nil {

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// benchKey is the API key of all calls. It is as long as a sandbox key. The stub accepts every API key.
+// benchKey is the API key of all calls. The stub accepts every API key.
 const benchKey = "sandbox_live_0123456789abcdefghijklmnop"
 
 func main() {
@@ -27,7 +27,8 @@ func main() {
 	}
 }
 
-// run runs the benchmark. If the first argument is [peerRole], the benchmark has started this process, and run serves the peer.
+// run runs the benchmark. If the first argument is [peerRole], this process was started by the benchmark, and run serves the
+// peer.
 func run(args []string) error {
 	if len(args) > 0 && args[0] == peerRole {
 		return runPeer(args[1:])
@@ -70,15 +71,15 @@ func run(args []string) error {
 // bench is one run of the benchmark.
 type bench struct {
 	easel   string
-	peer    string // path of this program
-	version string // output of easel version
-	dir     string // directory of logs and programs
+	peer    string // path of this program, which is also the peer
+	version string // output of the command 'easel version'
+	dir     string // temporary directory for logs and copies of the programs
 	repeats int
 	scale   float64
 	counts  bool // whether to run the short form, which measures only counts
 }
 
-// identify reads the version of the program.
+// identify reads the version of easel.
 func (b *bench) identify() error {
 	version, err := exec.Command(b.easel, "version").Output()
 	if err != nil {
@@ -88,10 +89,10 @@ func (b *bench) identify() error {
 	return nil
 }
 
-// copyPrograms replaces both programs with copies whose files are written in the same way. Resident memory depends on this: the
-// kernel also maps pages that a program has not touched, and their number depends on how the file was written. A linker writes a
-// file differently each time. Without the copies, the peer's resident memory varied between 30 and 39 MB, and easel's between 52
-// and 63 MB.
+// copyPrograms copies both programs, so that both files are written in the same way, and replaces the programs' paths with the
+// paths of the copies. Resident memory depends on how a file was written: the kernel also maps pages that a program has not
+// touched, and their number differs. A linker writes a file differently each time. Without the copies, the peer's resident
+// memory varied between 30 and 39 MB, and easel's between 52 and 63 MB.
 func (b *bench) copyPrograms() (err error) {
 	if b.peer, err = os.Executable(); err != nil {
 		return err
@@ -120,7 +121,7 @@ func copyProgram(to, from string) (err error) {
 	return errors.Join(err, target.Close())
 }
 
-// load scales a number of streams, calls or bytes.
+// load multiplies a number of watches or orders by the scale. It returns at least 1.
 func (b *bench) load(n int) int { return max(1, int(float64(n)*b.scale)) }
 
 // duration multiplies the length of a measurement by the scale.

@@ -10,10 +10,11 @@ import (
 	"slices"
 )
 
-// measurement measures a facade in a new scene. measure returns the figures by row name.
+// measurement describes how facades are measured. measure measures one facade in a new scene, and returns the
+// figures by row name.
 type measurement struct {
 	measure func(ctx context.Context, s *scene) (figures, error)
-	repeats int                 // number of repeats; zero means the value of the -repeats flag
+	repeats int                 // maximum number of repeats; zero means that only the flag -repeats limits it
 	flags   map[facade][]string // additional command-line flags for each facade
 	sides   sides               // facades to compare; the zero value means the peer and easel
 }
@@ -34,7 +35,8 @@ const (
 	inPostgres facade = "easel, PostgreSQL"
 )
 
-// measure measures the rows, and prints the rows of each measurement when it is finished.
+// measure runs the measurements of the chosen rows. After each measurement, it prints the rows that it
+// measured. With -counts, it returns an error if a row misses its limit.
 func (b *bench) measure(ctx context.Context, out io.Writer, chosen []row) error {
 	write := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 	write("%s\n%s/%s, %d CPUs, %s; median, with minimum and maximum in parentheses\n\n%s", b.version, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), heading)

@@ -75,7 +75,7 @@ func (s *scene) ledger(f facade) (flags []string, err error) {
 		return nil, err
 	}
 	flags = []string{"--upstream-key-file", key}
-	token := sha256.Sum256([]byte(benchKey)) // the load sends the same secret as an API key and as a token
+	token := sha256.Sum256([]byte(benchKey)) // benchKey is both the shared API key and the caller's token
 	text := fmt.Appendf(nil, callersText, hex.EncodeToString(token[:]))
 	if err := os.WriteFile(callers, text, 0o600); err != nil {
 		return nil, err

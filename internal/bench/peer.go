@@ -16,9 +16,9 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// peer is the facade that every row compares with easel: one that a good engineer would write with standard libraries.
-// It has the features that the rows measure: reads, orders and watches. All calls are traced, measured, validated and
-// logged (peerserve.go). It has no ledger.
+// peer is the facade that easel is compared with. It is written as a good engineer would write it with standard
+// libraries. It has the features that the rows measure: reads, orders and watches. All calls are traced, measured,
+// validated and logged (peerserve.go). It has no ledger.
 type peer struct {
 	easelv1.UnimplementedGenerationServiceServer
 	polling context.Context // context of all pollers
@@ -29,10 +29,11 @@ type peer struct {
 	pollers map[pollerKey]*poller
 }
 
-// pollerKey separates the pollers of different API keys.
+// pollerKey identifies a poller. Callers with different API keys do not share a poller.
 type pollerKey struct{ authorization, id string }
 
-// authorization returns the caller's API key, which is forwarded to the catalog. The catalog rejects calls without one.
+// authorization returns a call's authorization header, which contains the caller's API key. The peer forwards the
+// header to the catalog, and does not check it.
 func authorization(ctx context.Context) string {
 	return strings.Join(metadata.ValueFromIncomingContext(ctx, "authorization"), ",")
 }
@@ -138,7 +139,7 @@ type poller struct {
 	now pollerState
 }
 
-// pollerState is the state of a poller.
+// pollerState is the latest state that a poller has read.
 type pollerState struct {
 	generation *easelv1.Generation // nil before the first response
 	err        error               // ends every watch

@@ -29,7 +29,7 @@ type peerCatalog struct {
 }
 
 const (
-	peerTimeout = 10 * time.Second // timeout of a read
+	peerTimeout = 10 * time.Second // timeout of all requests to the catalog for one call
 	peerLongest = 8 << 20          // maximum size of a response in bytes
 )
 
@@ -44,7 +44,7 @@ func (c *peerCatalog) generation(ctx context.Context, authorization, id string) 
 	return readGeneration(response)
 }
 
-// order requests the price of an order, and places it.
+// order requests the price of an order, and places the order if the price is within its limit.
 func (c *peerCatalog) order(ctx context.Context, authorization string, r *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
 	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
@@ -120,7 +120,8 @@ var peerCodes = map[int]codes.Code{
 	http.StatusNotFound: codes.NotFound, http.StatusGone: codes.NotFound, http.StatusTooManyRequests: codes.ResourceExhausted,
 }
 
-// generationOf converts a record. Members without a field in the contract are copied to upstream_fields.
+// generationOf converts a record from the catalog to a generation of the contract. Members without a field in the
+// contract are copied to upstream_fields.
 func generationOf(body []byte) (*easelv1.Generation, error) {
 	var fields map[string]any
 	if err := json.Unmarshal(body, &fields); err != nil {

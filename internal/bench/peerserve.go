@@ -36,7 +36,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// peerRole is the argument that makes this program the peer.
+// peerRole is the first argument if this program runs as the peer.
 const peerRole = "peer"
 
 // runPeer serves the peer until its standard input is closed, which happens when the program that started it exits.
@@ -52,7 +52,7 @@ func runPeer(args []string) error {
 		return err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 256, 256 // the default keeps only 2 idle connections for the next calls
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 256, 256 // the default keeps only 2 idle connections per host, so concurrent calls would keep opening new ones
 	facade := &peer{
 		polling: ctx, pollers: map[pollerKey]*poller{}, every: *every,
 		catalog: &peerCatalog{base: *upstream, client: &http.Client{Transport: otelhttp.NewTransport(transport)}},
@@ -96,8 +96,8 @@ func serveHTTP(name string, handler http.Handler) error {
 	return err
 }
 
-// startPeerTelemetry exports traces and metrics as OpenTelemetry's variables specify, and returns the handler of the
-// Prometheus metrics.
+// startPeerTelemetry exports traces and metrics as OpenTelemetry's environment variables specify, and returns the
+// handler of the Prometheus metrics.
 func startPeerTelemetry(ctx context.Context) (http.Handler, error) {
 	spans, err := autoexport.NewSpanExporter(ctx)
 	if err != nil {
@@ -166,7 +166,7 @@ func (l peerLog) call(ctx context.Context, method string, begin time.Time, err e
 		slog.String("peer", from.Addr.String()), slog.String("trace_id", span.TraceID().String()), slog.String("span_id", span.SpanID().String()))
 }
 
-// newPeerGateway creates the standard gateway in front of the gRPC server.
+// newPeerGateway creates a standard gRPC gateway, which converts HTTP requests to calls to the gRPC server at addr.
 func newPeerGateway(ctx context.Context, addr string) (http.Handler, error) {
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStatsHandler(otelgrpc.NewClientHandler()))
 	if err != nil {

@@ -15,8 +15,8 @@ const (
 	pollTime    = 15 * time.Second // not scaled, because there are few requests to count
 )
 
-// polls measures the number of requests per second to the catalog for many active generations, all of which are in the
-// list.
+// polls measures the number of requests per second that a facade sends to the catalog while many active generations are
+// watched. The catalog's list contains all these generations.
 var polls = &measurement{repeats: 1, measure: func(ctx context.Context, s *scene) (figures, error) {
 	s.catalog.addActive(activeCount)
 	w, err := s.watchers()

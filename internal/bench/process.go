@@ -23,7 +23,7 @@ import (
 type process struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer         // the peer exits when its standard input is closed
-	logs   string            // file with its standard error
+	logs   string            // path of the file with its standard error
 	addrs  map[string]string // addresses by listener name
 	exited chan struct{}
 }

@@ -16,12 +16,12 @@ type row struct {
 	atLeast  bool // whether the limit is a minimum instead of a maximum
 	absolute bool // whether the figure is easel's value instead of the ratio
 	excess   bool // whether the figure is the difference instead of the ratio
-	counted  bool // whether the figure is a count instead of a time; the short form has only these rows
+	counted  bool // whether the value is a count or a size instead of a time; the short form measures only these rows
 }
 
 var rows = []row{
 	{name: "call-cpu", from: calls, title: "CPU of the server for a unary call", unit: "µs", limit: 1.1},
-	// Easel also reads the owner of the generation from its ledger. The peer has no ledger.
+	// For this call, easel also reads the owner of the generation from its ledger. The peer has no ledger.
 	{name: "call-allocs", from: calls, title: "allocations for a unary call", unit: "allocations", limit: 1.42, counted: true},
 	{name: "call-rate", from: calls, title: "unary calls of 16 callers", unit: "calls/s", limit: 0.95, atLeast: true},
 	{name: "rest-rate", from: restCalls, title: "unary calls of 16 callers by REST", unit: "calls/s", limit: 0.95, atLeast: true},
@@ -31,7 +31,7 @@ var rows = []row{
 	{name: "idle-memory", from: idleServer, title: "resident memory of an idle server, with its ledger", unit: "MB", limit: 1.9, counted: true},
 	{name: "requests", from: polls, title: "requests for 1,000 active generations", unit: "requests/s", limit: 0.005, counted: true},
 
-	// The peer has no ledger.
+	// The peer places orders without a ledger.
 	{name: "sqlite-order", from: sqliteOrders, title: "an order through SQLite, p50", unit: "ms", limit: 3, excess: true},
 	{name: "sqlite-rate", from: sqliteOrders, title: "orders of 16 callers through SQLite", unit: "orders/s", limit: 300, atLeast: true, absolute: true},
 	{name: "postgres-order", from: postgresOrders, title: "an order through PostgreSQL, p50", unit: "ms", limit: 5, excess: true},

@@ -33,7 +33,7 @@ func (s *scene) start(ctx context.Context, f facade, flags []string) error {
 	if err != nil {
 		return err
 	}
-	program, args, err := s.command(f, "http://"+catalog+basePath) //nolint:contextcheck // the started parts live as long as the scene
+	program, args, err := s.command(f, "http://"+catalog+basePath) //nolint:contextcheck // a database server that it starts runs until the end of the scene
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (s *scene) start(ctx context.Context, f facade, flags []string) error {
 	return nil
 }
 
-// serve serves on a free local port until the end of the scene, and returns the address.
+// serve runs a server on a free local port until the end of the scene, and returns the server's address.
 func (s *scene) serve(run func(net.Listener) error, stop func()) (addr string, err error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *scene) serve(run func(net.Listener) error, stop func()) (addr string, e
 	return l.Addr().String(), nil
 }
 
-// command returns the program and the arguments of a facade.
+// command returns the program and the arguments that start a facade.
 func (s *scene) command(f facade, upstream string) (program string, args []string, err error) {
 	if f == thePeer {
 		return s.peer, []string{peerRole, "-upstream", upstream}, nil
@@ -84,7 +84,7 @@ func (s *scene) stop() {
 	}
 }
 
-// growth returns how much a reading grows while a function runs.
+// growth returns the difference between two readings, between which it runs a function.
 func growth(ctx context.Context, read func(context.Context) (float64, error), meanwhile func() error) (float64, error) {
 	before, err := read(ctx)
 	if err != nil {

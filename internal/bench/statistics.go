@@ -23,7 +23,7 @@ func short(v float64) string {
 
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
-// quantile returns a quantile of the values.
+// quantile returns the quantile for a share of the values. For example, 0.5 is the median.
 func quantile(values []float64, share float64) float64 {
 	return slices.Sorted(slices.Values(values))[int(share*float64(len(values)-1))]
 }

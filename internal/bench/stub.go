@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// basePath is the path of the catalog on its host.
+// basePath is the path of the catalog's base URL.
 const basePath = "/api/v1/api/catalog"
 
 // stub is a catalog with fixed responses. A measurement changes the responses with the stub's methods.
@@ -30,7 +30,7 @@ type stub struct {
 type generation struct {
 	id       string
 	created  time.Time
-	progress int       // member of the record; each change of the state increments it
+	progress int       // member of the record, which is incremented by each change
 	shown    time.Time // time when the current state was first sent
 }
 
@@ -50,7 +50,7 @@ func (s *stub) addActive(n int) {
 	}
 }
 
-// change changes the visible state of a generation.
+// change increments a generation's progress, so that its record changes.
 func (s *stub) change(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +126,7 @@ func (s *stub) get(id string) []byte {
 	return s.record(g)
 }
 
-// record returns the record of a generation, of about 400 bytes.
+// record returns the record of a generation as JSON, with about 400 bytes.
 func (s *stub) record(g *generation) []byte {
 	if g.shown.IsZero() && g.progress > 0 {
 		g.shown = time.Now()

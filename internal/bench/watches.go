@@ -40,8 +40,8 @@ const (
 	pushPause   = 300 * time.Millisecond // time for the facade to finish other work
 )
 
-// pushes measures changes of one generation with many watchers: the 99th percentile of the time from the catalog's
-// response to the arrival at a watcher, and the CPU time for each watcher.
+// pushes measures the cost of sending a change of one generation to many watchers: the 99th percentile of the time
+// from the catalog's response to the arrival at a watcher, and the facade's CPU time for each change and watcher.
 var pushes = &measurement{
 	flags: map[facade][]string{
 		thePeer:  {"-every", "200ms"},
