@@ -11,15 +11,15 @@ import (
 	"github.com/easel-grpc/easel/internal/tools/image"
 )
 
-// document builds the page, as Markdown.
+// document builds a page as Markdown.
 type document struct {
 	out   strings.Builder
 	files []protoreflect.FileDescriptor
-	// anchors contains the names that have a heading.
+	// anchors contains the names of calls, messages and enums that have a heading.
 	anchors map[string]bool
-	// home is the page with the headings in anchors. Empty means this page.
+	// home is the file name of the page with the headings in anchors. Empty means this page.
 	home string
-	// inCalls contains the messages that are described in the sections of their calls.
+	// inCalls contains the requests and responses, which are described in the sections of their calls.
 	inCalls map[protoreflect.FullName]bool
 }
 
@@ -154,13 +154,13 @@ func (d *document) typeOf(f protoreflect.FieldDescriptor) string {
 
 func (d *document) anchor(name string) string { return d.home + "#" + strings.ToLower(name) }
 
-// cell returns prose as one line, for a table.
+// cell formats prose as one line, for a cell of a table.
 func cell(prose string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(prose, "|", `\|`), "\n", " ")
 }
 
-// token matches text that is not plain English: marked code, names with underscores or dots, and names of calls,
-// messages and codes.
+// token matches the parts of a comment that need markup or an escape: code in backquotes, names with underscores or
+// dots, names of calls, messages and codes, and the characters < and *.
 var token = regexp.MustCompile("`[^`]*`|" + `\b[A-Za-z0-9]+(?:[_.][A-Za-z0-9]+)+\b|\b(?:[A-Z][a-z0-9]+){2,}\b|\b(?:OK|UNAUTHENTICATED|UNAVAILABLE|INTERNAL|ABORTED|UNIMPLEMENTED)\b|[<*]`)
 
 // prose returns a declaration's comment, with links to calls and messages.
@@ -168,7 +168,8 @@ func (d *document) prose(of protoreflect.Descriptor) string {
 	return d.marked(image.Comment(of), of.Name())
 }
 
-// marked adds links to calls and messages to a text, except links to the declaration that the text describes.
+// marked adds markup to a text. Names of calls, messages and enums become links, except the name of the declaration
+// that the text describes. Other names become code.
 func (d *document) marked(text string, about protoreflect.Name) string {
 	return token.ReplaceAllStringFunc(text, func(word string) string {
 		switch {

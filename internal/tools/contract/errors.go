@@ -12,11 +12,11 @@ import (
 	"github.com/easel-grpc/easel/internal/tools/image"
 )
 
-// reasons is the enum that has a separate page.
+// reasons is the name of the enum that has a separate page.
 const reasons = protoreflect.Name("ErrorReason")
 
-// A reason's comment contains its gRPC code, its HTTP status if that is not the code's usual status, its meaning, and whether a
-// retry may succeed.
+// The comment of a reason begins with its gRPC code, and with its HTTP status if that is not the code's usual status. Then it
+// describes the meaning of the reason. At its end, it states whether a retry may succeed.
 var (
 	firstSentence = regexp.MustCompile(`^([A-Z_]+)(?:, ((?:only )?over REST[^.;]*))?(; [^.]+)?\.\s+`)
 	retryable     = regexp.MustCompile(`(?:^|\s)(Not retryable|Possibly retryable|Retryable)[:.]\s*([^\0]*)$`)
@@ -29,7 +29,7 @@ type errorTable struct {
 	Reasons map[string]struct{ Class string }
 }
 
-// writeErrors writes the page of all reasons.
+// writeErrors writes the page that describes all reasons.
 func (d *document) writeErrors(table errorTable) error {
 	d.home = "contract.md"
 	e := d.enum(reasons)
@@ -49,7 +49,7 @@ func (d *document) writeErrors(table errorTable) error {
 	return nil
 }
 
-// ownClasses writes the classes of errors that a client creates itself.
+// ownClasses writes a table of the error classes that have no reason, because a client creates their errors itself.
 func (d *document) ownClasses(table errorTable) {
 	for _, reason := range table.Reasons {
 		delete(table.Classes, reason.Class)

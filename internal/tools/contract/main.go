@@ -67,7 +67,8 @@ func route(m protoreflect.MethodDescriptor) string {
 	return ""
 }
 
-// nature returns the properties of a call that are most important for a caller.
+// nature returns a short description of a call: whether it changes anything, whether it may be sent again, and whether it
+// returns a stream.
 func nature(m protoreflect.MethodDescriptor) string {
 	level := descriptorpb.MethodOptions_IDEMPOTENCY_UNKNOWN
 	if options, ok := m.Options().(*descriptorpb.MethodOptions); ok {

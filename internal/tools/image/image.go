@@ -1,4 +1,5 @@
-// Package image reads the declarations and comments of the contract from a descriptor image.
+// Package image reads the declarations and comments of the contract from an image, which is a file with
+// descriptors that buf writes.
 package image
 
 import (
@@ -16,7 +17,7 @@ import (
 	_ "google.golang.org/genproto/googleapis/api/annotations"                   // registers the options
 )
 
-// Read returns the contract's files in an image, sorted by path.
+// Read returns the descriptors of the contract's files in an image, sorted by path.
 func Read(path string) (files []protoreflect.FileDescriptor, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -38,7 +39,7 @@ func Read(path string) (files []protoreflect.FileDescriptor, err error) {
 	return files, nil
 }
 
-// All returns the declarations of a list, in the order of the .proto file.
+// All returns an iterator over a list of declarations, in the order of the .proto file.
 func All[T any](list interface {
 	Len() int
 	Get(n int) T

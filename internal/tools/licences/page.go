@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// script is the directory of the API page's package, which make generate installs.
+// script is the directory of the npm package with the API page's script, which make generate installs.
 var script = filepath.Join(".build", "tools", "page", "node_modules", "@scalar", "api-reference")
 
 // unmapped contains packages in the script that are missing in its source map, because they were part of prebuilt components.
@@ -75,7 +75,8 @@ func packages() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// addPackage adds the licence of an installed package. A package without a licence file must name its licence.
+// addPackage adds the licence of an installed package. If the package has no licence file, its package.json must name a
+// licence.
 func (t texts) addPackage(dir string) error {
 	var manifest struct {
 		Name, Version, License string

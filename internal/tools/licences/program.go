@@ -16,7 +16,7 @@ import (
 // systems contains the platforms for which .goreleaser.yaml builds releases.
 var systems = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}
 
-// linked is a package of the program, as the go command describes it.
+// linked is a Go package of the program, as go list describes it.
 type linked struct {
 	Dir    string
 	Module *struct {
@@ -45,8 +45,8 @@ func addProgram(found texts) error {
 	return err
 }
 
-// addLinked adds the licences of the packages that are linked into the program on a system. It skips directories that are already
-// in known.
+// addLinked adds the licences of the packages that are linked into the program for a platform. It skips directories that are
+// already in known.
 func (t texts) addLinked(system string, known map[string]bool) error {
 	goos, goarch, _ := strings.Cut(system, "/")
 	list := exec.Command("go", "list", "-deps", "-json=Dir,Module", "./cmd/easel")

@@ -12,7 +12,7 @@ import (
 // key.
 type texts map[string]*licence
 
-// licence is a text without copyright lines, and the modules or packages that have it.
+// licence is the text of a licence without copyright lines, and the names of the modules or packages that have this licence.
 type licence struct {
 	body  string
 	parts []string
@@ -42,7 +42,7 @@ func (t texts) add(part, text string) {
 	t[key].parts = append(t[key].parts, part)
 }
 
-// String returns each licence once, after the sorted names of its parts.
+// String returns all licences as one text. Before each licence, it lists the modules or packages that have this licence.
 func (t texts) String() string {
 	var out strings.Builder
 	for _, l := range t {

@@ -12,18 +12,18 @@ import (
 	"github.com/easel-grpc/easel/internal/tools/image"
 )
 
-// statusSchema is the schema of every error.
+// statusSchema refers to the schema of every error.
 const statusSchema = "#/components/schemas/Status"
 
-// answer is an HTTP status that errors can have.
+// answer is an HTTP status of error responses, and its description.
 type answer struct {
 	status int
 	text   string
-	// allows reports whether a method may return the status. Nil means every method.
+	// allows reports whether a method may return the status. Nil means that every method may return it.
 	allows func(method protoreflect.MethodDescriptor, verb string) bool
 }
 
-// answers is a table of error statuses. A test compares the document with the server's responses.
+// answers is a table of error statuses. A test compares the OpenAPI document with the server's responses.
 type answers []answer
 
 // particular lists each method's error statuses, except those that every method can return.
@@ -148,8 +148,8 @@ func events(operation *openapi3.Operation, method protoreflect.MethodDescriptor)
 	}
 }
 
-// bytes sets the content of a download, whose media type depends on the catalog. Code generators use the first media type.
-// Validators need the wildcard.
+// bytes sets the content of a download. The catalog determines its media type. The first media type is
+// application/octet-stream, which code generators use. Validators need the wildcard.
 func bytes(operation *openapi3.Operation) {
 	binary := openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema().WithFormat("binary"))
 	content := openapi3.Content{"application/octet-stream": binary, "*/*": binary}

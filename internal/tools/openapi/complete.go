@@ -36,7 +36,7 @@ func complete(doc *openapi3.T, c contract) error {
 	for _, path := range doc.Paths.InMatchingOrder() {
 		item := doc.Paths.Value(path)
 		for verb, operation := range item.Operations() {
-			name, further := strings.CutSuffix(operation.OperationID, "2") // the generator's suffix for a second binding
+			name, further := strings.CutSuffix(operation.OperationID, "2") // the generator adds 2 to the ID if a method has a second HTTP binding
 			method, ok := c.methods[name]
 			if !ok {
 				return fmt.Errorf("no method has the operation ID %s", operation.OperationID)
@@ -87,7 +87,7 @@ func completeOperation(doc *openapi3.T, operation *openapi3.Operation, method pr
 
 // fieldAt returns the field that a parameter sets, or nil.
 func fieldAt(message protoreflect.MessageDescriptor, parameter string) (field protoreflect.FieldDescriptor) {
-	name, _, _ := strings.Cut(parameter, "[") // removes the key of a map
+	name, _, _ := strings.Cut(parameter, "[") // removes the suffix [...] of a map parameter
 	for part := range strings.SplitSeq(name, ".") {
 		if field != nil {
 			message = field.Message()
@@ -107,7 +107,7 @@ func deepObject(p *openapi3.Parameter) {
 	p.Schema = openapi3.NewSchemaRef("", openapi3.NewObjectSchema().WithAdditionalProperties(openapi3.NewStringSchema()))
 }
 
-// headOf returns the operation that responds only with the headers of get.
+// headOf returns the HEAD operation that corresponds to a GET operation.
 func headOf(get *openapi3.Operation) *openapi3.Operation {
 	head := *get
 	head.OperationID = "headOf" + strings.ToUpper(get.OperationID[:1]) + get.OperationID[1:]
@@ -127,7 +127,7 @@ func headOf(get *openapi3.Operation) *openapi3.Operation {
 	return &head
 }
 
-// completeSchemas adds the rules of the messages to their schemas.
+// completeSchemas adds the validation rules of messages, and the members that responses always contain, to the schemas.
 func completeSchemas(doc *openapi3.T, c contract) {
 	for _, name := range slices.Sorted(maps.Keys(doc.Components.Schemas)) {
 		schema := doc.Components.Schemas[name].Value
@@ -153,16 +153,17 @@ func completeSchemas(doc *openapi3.T, c contract) {
 	}
 }
 
-// openStruct allows any members in an object. Otherwise generators treat it as empty.
+// openStruct allows any members in a field of type google.protobuf.Struct. Otherwise, code generators treat the object as
+// empty.
 func openStruct(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
 	if ref.Ref == "" && field != nil && field.Message() != nil && field.Message().FullName() == "google.protobuf.Struct" {
 		ref.Value.AdditionalProperties = openapi3.AdditionalProperties{Has: new(true)}
 	}
 }
 
-// alwaysThere reports whether a response always contains the field. The server always writes fields without presence, even if
-// they are 0 or empty. Of the other fields, it always sets the record in a response or an update, and the time in each message
-// of a stream.
+// alwaysThere reports whether a response always contains the field. The server always writes a field that does not track
+// presence, even if it is 0 or empty. Of the fields that track presence, it always sets the record in a response or an update,
+// and the time in each message of a stream.
 func alwaysThere(field protoreflect.FieldDescriptor) bool {
 	if !field.HasPresence() {
 		return true
@@ -173,7 +174,8 @@ func alwaysThere(field protoreflect.FieldDescriptor) bool {
 		(field.Name() == "emit_time" || record && (strings.HasSuffix(holder, "Response") || strings.HasSuffix(holder, "Update")))
 }
 
-// choose adds the required members of a request, and the alternatives in its oneof rules.
+// choose adds the required members of a request to its schema. It also adds the members in its oneof rules, of which a request
+// must contain exactly one.
 func choose(schema *openapi3.Schema, message protoreflect.MessageDescriptor) {
 	rules, _ := proto.GetExtension(message.Options(), validate.E_Message).(*validate.MessageRules)
 	for _, rule := range rules.GetOneof() {
@@ -187,7 +189,7 @@ func choose(schema *openapi3.Schema, message protoreflect.MessageDescriptor) {
 	}
 }
 
-// limit adds the rules of a field to its schema.
+// limit adds the validation rules of a field to its schema.
 func limit(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
 	if ref.Ref != "" || field == nil {
 		return
@@ -203,7 +205,8 @@ func limit(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
 	ref.Value.Pattern = textOf(field, rules.nonNegative)
 }
 
-// textOf returns the pattern for a field that is a string only in JSON, or "" for all other fields.
+// textOf returns the pattern for a field that is a number or a duration in protobuf, but a string in JSON. It returns "" for
+// all other fields.
 func textOf(field protoreflect.FieldDescriptor, nonNegative bool) string {
 	any, positive := "", ""
 	switch {

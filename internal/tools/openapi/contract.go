@@ -56,15 +56,15 @@ func (c contract) answer(message protoreflect.MessageDescriptor) {
 	}
 }
 
-// limits contains the rules of a field that JSON Schema can also express. The zero value of a member means that the field does not
-// have this rule.
+// limits contains the validation rules of a field that JSON Schema can also express. The zero value of a member means that the
+// field does not have this rule.
 type limits struct {
 	pattern     string
 	maxLength   uint64
 	maxItems    uint64
 	min         *float64
 	items       *limits
-	nonNegative bool // for a 64-bit number or a duration, which are strings in JSON
+	nonNegative bool // whether a 64-bit number or a duration must not be negative; both are strings in JSON
 }
 
 var (

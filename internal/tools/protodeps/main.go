@@ -1,8 +1,8 @@
-// Command protodeps writes the third-party .proto files that Easel's contract needs. Its argument is the directory in which
-// buf finds them.
+// Command protodeps writes the third-party .proto files that Easel's contract imports or that callers need. Its argument is
+// the directory in which buf looks for these files.
 //
-// It prints the files from descriptors in the Go modules that go.mod requires. Therefore, go.sum pins their versions, the
-// repository contains no copies, and no registry other than the module proxy is used.
+// It generates the files from descriptors in the Go modules that go.mod requires. Therefore, go.sum pins their versions,
+// the repository contains no copies, and no registry other than the module proxy is used.
 package main
 
 import (

@@ -27,7 +27,8 @@ func main() {
 	}
 }
 
-// run handles a request from buf, and writes generated files below the repository's root. Buf runs the plugin in internal/tools.
+// run handles a request from buf, and writes generated files below the repository's root. Buf starts the plugin in the directory
+// internal/tools.
 func run(in io.Reader, out io.Writer) error {
 	data, err := io.ReadAll(in)
 	if err != nil {
@@ -96,7 +97,7 @@ func finish(set *descriptorpb.FileDescriptorSet, root string) error {
 	return err
 }
 
-// contract returns Easel's own files, without their imports.
+// contract returns the descriptors of Easel's own .proto files, without their imports.
 func contract(set *descriptorpb.FileDescriptorSet) (ours []*descriptorpb.FileDescriptorProto) {
 	for _, file := range set.File {
 		if strings.HasPrefix(file.GetName(), "easel/") {
@@ -111,7 +112,7 @@ const generatedFrom = "Code generated from proto/easel/v1 by make generate. DO N
 
 const aboutConfig = "Automatic retries of a gRPC client: reads and orders on UNAVAILABLE, but no streams."
 
-// typescriptConfig exposes the retry policy to a client that does not use a gRPC library.
+// typescriptConfig declares the retry policy for clients that do not use a gRPC library.
 const typescriptConfig = `export declare const serviceConfig: {
   methodConfig: {
     name: { service: string; method: string }[];

@@ -14,7 +14,8 @@ import (
 // other comments, because the descriptor contains none.
 const printedFrom = "Printed by make generate from the descriptors in google.golang.org/genproto (Apache License 2.0). DO NOT EDIT.\n"
 
-// plainTree returns the .proto files of a set by path. It omits google/protobuf, which every compiler provides.
+// plainTree returns the text of the .proto files in a descriptor set, by path. It omits google/protobuf, which every
+// compiler provides.
 func plainTree(set *descriptorpb.FileDescriptorSet) (map[string]string, error) {
 	files, err := protodesc.NewFiles(set)
 	if err != nil {

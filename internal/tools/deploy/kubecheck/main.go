@@ -52,7 +52,7 @@ func run(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// check reads one document, and reports whether its kind is built into Kubernetes.
+// check decodes one document, and reports whether its kind is built into Kubernetes.
 func check(text []byte) (bool, error) {
 	var head struct {
 		APIVersion string `json:"apiVersion"`

@@ -1,5 +1,5 @@
-// Otelcol is the OpenTelemetry Collector with only the components that deploy/otel/collector.yaml uses. Tests build it, which
-// takes 90 seconds, so that they need no container image.
+// Otelcol is the OpenTelemetry Collector with only the components that deploy/otel/collector.yaml uses. Tests build this
+// program, which takes 90 seconds, and therefore need no container image.
 package main
 
 import (

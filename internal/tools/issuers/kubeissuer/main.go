@@ -99,7 +99,8 @@ func (i *issuer) token(ctx context.Context, number int, namespace, name, audienc
 	return generator.GenerateToken(ctx, public, private)
 }
 
-// keySet returns the API server's response to /openid/v1/jwks.
+// keySet returns the key set that the API server would serve at /openid/v1/jwks. It contains the public keys from the
+// given number to the latest.
 func (i *issuer) keySet(number int) (string, error) {
 	var public []any
 	for n := number; ; n++ {
