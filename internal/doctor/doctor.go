@@ -1,5 +1,5 @@
-// Package doctor examines a catalog with requests that cost nothing. It reports the parts of responses that the reading rules
-// can't read, and which tables of rules must be extended.
+// Package doctor examines a catalog with requests that cost nothing. It reports the parts of responses that package catalog can't
+// read, and the tables in package catalog that must be extended.
 package doctor
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// The routes whose requests cost nothing. The only POST request is for a quote, which returns a price and does not start a
-// render.
+// The routes to which requests are sent. None of the requests costs anything. The only POST request is for a quote, which returns
+// a price and does not start a render.
 const (
 	routeAccount     = "GET /me"
 	routeModels      = "GET /models"
@@ -57,7 +57,7 @@ type Check struct {
 	Kind     catalog.Kind      `json:"-"` // kind of the error in Error
 }
 
-// Text returns the report for display.
+// Text formats the report for display.
 func (r *Report) Text() string {
 	var text strings.Builder
 	fmt.Fprintln(&text, r.Upstream)
@@ -186,7 +186,7 @@ func sampleInputs(fields []catalog.InputField) json.RawMessage {
 	if len(fields) == 0 {
 		inputs["prompt"] = json.RawMessage(samples[catalog.FieldString])
 	}
-	text, _ := json.Marshal(inputs) // cannot fail for values that were JSON
+	text, _ := json.Marshal(inputs) // cannot fail, because all values are valid in JSON
 	return text
 }
 
@@ -199,7 +199,7 @@ var samples = map[catalog.FieldType]string{
 // readOnlyTransport rejects requests that could cost money or change data. It records the body of each 2xx response.
 type readOnlyTransport struct {
 	next http.RoundTripper
-	body *bytes.Buffer // the part of the last 2xx response's body that was read; nil after any other response
+	body *bytes.Buffer // bytes that were read from the body of the last response; nil if its status is not 2xx
 }
 
 // RoundTrip implements http.RoundTripper.
