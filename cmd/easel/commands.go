@@ -33,7 +33,7 @@ type commands struct {
 //go:embed help.txt
 var longHelp string // detailed help for the commands
 
-// grammar returns the syntax of the command line.
+// grammar returns the commands and flags of the program.
 func grammar() cli.Grammar {
 	return cli.Grammar{
 		Commands: func() any { return &commands{} },

@@ -73,7 +73,7 @@ type contentFetchCmd struct {
 	Generation string `arg:"" name:"generation" help:"The render."`
 }
 
-// Run copies a result again.
+// Run requests a new copy of a render's result.
 func (c *contentFetchCmd) Run(ctx context.Context, p *cli.Program) error {
 	var fetched admin.FetchedContent
 	if err := c.post(ctx, p, "/contents:fetch", admin.ContentFetch{Generation: c.Generation}, &fetched); err != nil {

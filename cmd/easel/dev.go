@@ -55,7 +55,7 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	}
 	facade := &serveCmd{UpstreamURL: catalog.baseURL(), listenFlags: c.listenFlags, tuningFlags: c.tuningFlags}
 	c.keep(facade, key)
-	if p.Console().ErrStyle.Terminal { // a person reads the log, and the banner already shows the addresses
+	if p.Console().ErrStyle.Terminal { // a person reads the log, and finds the addresses in the banner
 		facade.LogLevel, facade.LogFormat = cmp.Or(c.LogLevel, "warn"), cmp.Or(c.LogFormat, "text")
 	}
 	return together(ctx, catalog.wait, func(ctx context.Context) error {

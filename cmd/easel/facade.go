@@ -77,7 +77,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 			return err
 		}
 	}
-	debug.FreeOSMemory() // return the memory that only startup needs
+	debug.FreeOSMemory() // returns memory that only startup needed to the operating system
 	if ready != nil {
 		ready(f.front)
 	}
@@ -240,7 +240,7 @@ func (f *facade) openMetrics(ctx context.Context) error {
 
 // listen binds the server's addresses, and logs the configuration.
 func (f *facade) listen(context.Context) error {
-	if err := f.front.Listen(); err != nil { //nolint:contextcheck // binding an address does not wait
+	if err := f.front.Listen(); err != nil { //nolint:contextcheck // binding an address does not block
 		return wrongAddress(err)
 	}
 	f.logInForce(f.logger, f.known)

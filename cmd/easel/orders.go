@@ -45,7 +45,7 @@ func (c *ordersListCmd) Run(ctx context.Context, p *cli.Program) error {
 // show only the first columns.
 const orderHeads = "STATE\tRENDER\tKEY\tTIME\tOWNER\tRESERVED\tCOST\tPROBLEM\tUNTIL\tORDER\tCALLER\tMODEL\tLEASES"
 
-// orderRow returns the cells of an order, in the order of orderHeads.
+// orderRow returns an order's cells, one for each column in orderHeads.
 func orderRow(o admin.Order) []string {
 	reserved := ""
 	if o.ReservedCents != 0 {

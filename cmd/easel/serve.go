@@ -49,7 +49,7 @@ type serveCmd struct {
 }
 
 // listenFlags contains the listen addresses, the host names that the HTTP address accepts, and the URL at which other services
-// reach it.
+// reach the HTTP address.
 type listenFlags struct {
 	GRPCAddr  string `name:"grpc-addr" group:"listen" env:"EASEL_GRPC_ADDR" default:":50051" placeholder:"HOST:PORT" help:"Address for gRPC."`
 	HTTPAddr  string `name:"http-addr" group:"listen" env:"EASEL_HTTP_ADDR" default:":8080" placeholder:"HOST:PORT" help:"Address for REST, event streams and OpenAPI."`
