@@ -54,7 +54,7 @@ func dial(addr string, message func(at time.Time)) (*h2conn, error) {
 	})
 }
 
-// write calls frames, which writes frames to a buffer, and flushes the buffer. Concurrent calls wait for each other.
+// write calls frames, which writes to the buffer, and then flushes the buffer. Concurrent calls wait for each other.
 func (c *h2conn) write(frames func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

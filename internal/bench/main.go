@@ -90,9 +90,9 @@ func (b *bench) identify() error {
 }
 
 // copyPrograms copies both programs, so that both files are written in the same way, and replaces the programs' paths with the
-// paths of the copies. Resident memory depends on how a file was written: the kernel also maps pages that a program has not
-// touched, and their number differs. A linker writes a file differently each time. Without the copies, the peer's resident
-// memory varied between 30 and 39 MB, and easel's between 52 and 63 MB.
+// paths of the copies. Resident memory depends on how a file was written, because the kernel also maps pages that a program
+// has not touched. A linker writes a file differently each time. Without the copies, the peer's resident memory varied between
+// 30 and 39 MB, and easel's between 52 and 63 MB.
 func (b *bench) copyPrograms() (err error) {
 	if b.peer, err = os.Executable(); err != nil {
 		return err

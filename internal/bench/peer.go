@@ -142,7 +142,7 @@ type poller struct {
 // pollerState is the latest state that a poller has read.
 type pollerState struct {
 	generation *easelv1.Generation // nil before the first response
-	err        error               // ends every watch
+	err        error               // error that ends every watch, or nil
 	observed   time.Time
 	changed    chan struct{} // closed when a newer state or an error replaces this state
 }

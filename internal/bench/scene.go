@@ -33,7 +33,7 @@ func (s *scene) start(ctx context.Context, f facade, flags []string) error {
 	if err != nil {
 		return err
 	}
-	program, args, err := s.command(f, "http://"+catalog+basePath) //nolint:contextcheck // a database server that it starts runs until the end of the scene
+	program, args, err := s.command(f, "http://"+catalog+basePath) //nolint:contextcheck // command may start a database server, which runs until the end of the scene
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (s *scene) stop() {
 	}
 }
 
-// growth returns the difference between two readings, between which it runs a function.
+// growth runs a function, and returns the increase of a reading between the start and the end of the function.
 func growth(ctx context.Context, read func(context.Context) (float64, error), meanwhile func() error) (float64, error) {
 	before, err := read(ctx)
 	if err != nil {
