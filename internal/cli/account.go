@@ -32,7 +32,7 @@ func (c *accountCmd) Run(ctx context.Context, s *session) error {
 }
 
 // budgetText formats a budget: the amount spent or reserved, the limit and the reset time. The amounts are red if
-// the whole limit is used, yellow if 80 % of it are used, and green otherwise.
+// the whole limit is used, yellow from 80 % of the limit, and green otherwise.
 func budgetText(b *easelv1.Budget, currency string, look terminal.Style) string {
 	used, share, colour := b.SpentCents+b.ReservedCents, 1.0, terminal.Green
 	if b.LimitCents > 0 {

@@ -73,7 +73,7 @@ func (s *session) printSaved(result saved) {
 // standardOutput is the value of --out for standard output.
 const standardOutput = "-"
 
-// faultsOfOut returns the problems with the flags of a command that has --out.
+// faultsOfOut returns a message for each invalid flag or combination of flags of a command that has --out.
 func (c *callFlags) faultsOfOut(out string) []string {
 	faults := FaultList(c.Faults())
 	faults.Require(out != standardOutput || c.Output != "json", "--out - and --output json both need standard output")

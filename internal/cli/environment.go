@@ -18,7 +18,7 @@ import (
 // the variables of the process and stops at the first invalid value.
 type environment struct {
 	*Program
-	names  map[*kong.Value]string // variables by flag
+	names  map[*kong.Value]string // environment variable of each flag
 	faults []string               // messages about variables with invalid values
 }
 

@@ -154,7 +154,7 @@ func joinNonEmpty(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")
 }
 
-// oldAfter is the age of a state above which the age is printed. States are never this old while the catalog is available.
+// oldAfter is the minimum age of a state whose age is printed. States are never this old while the catalog is available.
 const oldAfter = 30 * time.Second
 
 // ageText returns a remark about the age of a generation's state, or "" if the state is final, recent or of unknown age.

@@ -27,7 +27,7 @@ type Program struct {
 	Name           string // path of the program; empty if unknown
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	Lookup         func(name string) (string, bool) // reads the environment
+	Lookup         func(name string) (string, bool) // returns the value of an environment variable
 
 	// Environ returns the environment variables as name=value. If it is nil, unknown variables are not reported.
 	Environ func() []string

@@ -20,7 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// KeyFlags contains the flags about the API key that a command sends to a server.
+// KeyFlags contains the flags for the API key that a command sends to a server.
 type KeyFlags struct {
 	APIKeyFile     string `group:"connection" name:"api-key-file" env:"EASEL_API_KEY_FILE" placeholder:"FILE" help:"File with the API key. Default: the key in $$EASEL_API_KEY. There is no flag for the key itself, because other processes can see flags."`
 	AllowPlaintext bool   `group:"connection" env:"EASEL_ALLOW_PLAINTEXT" help:"Allow the key to be sent without TLS to another machine. Use this flag only if something else encrypts the connection."`
@@ -67,7 +67,7 @@ type session struct {
 	*terminal.Console
 	json, quiet bool
 	stdin       io.Reader
-	line        string                       // command line as typed
+	line        string                       // command line, quoted for a shell
 	commandLine func(words ...string) string // returns a command line that consists of words and this command's connection flags
 	message     func(easel.Message)          // called with each message of a watch
 
