@@ -26,7 +26,7 @@ type Dialect struct {
 	// Keyed changes the list of models to an object keyed by model ID, and the list of input fields to an object keyed by field
 	// name. It also changes each allowed value to an object with the value and a label.
 	Keyed bool
-	// NumericIDs makes generation IDs JSON numbers of 16 digits.
+	// NumericIDs makes each generation ID a JSON number of 16 digits.
 	NumericIDs bool
 	// ExtraMembers adds unspecified members with values of many types to responses.
 	ExtraMembers bool

@@ -20,9 +20,9 @@ type store struct {
 	db *sql.DB
 }
 
-// link runs statements on a database or in a transaction. A statement never uses the context of a request: if it were canceled,
-// the only connection could be closed, and a database in memory would be deleted. The functions below disable the linter
-// contextcheck for this reason. No statement needs to be canceled, because it takes less than a millisecond.
+// link runs statements on a database or in a transaction. A statement never uses the context of a request: if the context were
+// canceled, the only connection could be closed, and a database in memory would be deleted. The functions below disable the linter
+// contextcheck for this reason. No statement needs to be canceled, because each takes less than a millisecond.
 type link struct{ on runner }
 
 // runner contains the methods of both a database and a transaction.

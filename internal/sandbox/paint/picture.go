@@ -72,7 +72,7 @@ func (c rgb) mix(d rgb, t float64) rgb {
 
 func (c rgb) add(d rgb, t float64) rgb { return rgb{c.r + d.r*t, c.g + d.g*t, c.b + d.b*t} }
 
-// gradient returns the color at a position from 0, the first color, to 1, the last.
+// gradient returns a color between the colors in of. It returns the first color if t is 0, and the last color if t is 1.
 func gradient(of []rgb, t float64) rgb {
 	t = min(max(t, 0), 1) * float64(len(of)-1)
 	n := max(min(int(t), len(of)-2), 0)
