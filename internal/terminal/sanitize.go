@@ -39,10 +39,10 @@ func Sanitize(text string) string {
 	return escaped(text, func(r rune) bool { return isColour(r) || isControl(r) && r != '\n' && r != '\t' })
 }
 
-// OneLine sanitizes a text, and replaces line breaks and repeated spaces by single spaces.
+// OneLine sanitizes a text, and replaces line breaks and repeated spaces with single spaces.
 func OneLine(text string) string { return Sanitize(strings.Join(strings.Fields(text), " ")) }
 
-// SanitizeText replaces Windows line endings in a text by \n, and sanitizes the text.
+// SanitizeText replaces Windows line endings in a text with \n, and sanitizes the text.
 func SanitizeText(text string) string { return Sanitize(strings.ReplaceAll(text, "\r\n", "\n")) }
 
 // copySanitized copies a text and sanitizes it. It does not keep a complete line in memory, so lines can have any length.
@@ -62,7 +62,7 @@ func copySanitized(w io.Writer, from io.Reader) error {
 	}
 }
 
-// escaped replaces each character for which kind returns true by a JSON escape, and invalid UTF-8 by U+FFFD.
+// escaped replaces each character for which kind returns true with a JSON escape, and invalid UTF-8 with U+FFFD.
 func escaped(text string, kind func(rune) bool) string {
 	if !strings.ContainsFunc(text, kind) {
 		return strings.ToValidUTF8(text, "\uFFFD")
