@@ -19,7 +19,7 @@ type document struct {
 	anchors map[string]bool
 	// home is the file name of the page with the headings in anchors. Empty means this page.
 	home string
-	// inCalls contains the requests and responses, which are described in the sections of their calls.
+	// inCalls contains the request and response messages, which are described in the sections of their calls.
 	inCalls map[protoreflect.FullName]bool
 }
 

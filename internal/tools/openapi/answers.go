@@ -148,8 +148,8 @@ func events(operation *openapi3.Operation, method protoreflect.MethodDescriptor)
 	}
 }
 
-// bytes sets the content of a download. The catalog determines its media type. The first media type is
-// application/octet-stream, which code generators use. Validators need the wildcard.
+// bytes sets the content of a download. The catalog determines its media type. Code generators use the first media
+// type, application/octet-stream. Validators need the wildcard.
 func bytes(operation *openapi3.Operation) {
 	binary := openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema().WithFormat("binary"))
 	content := openapi3.Content{"application/octet-stream": binary, "*/*": binary}
