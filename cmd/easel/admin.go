@@ -96,7 +96,7 @@ func printTable(console *terminal.Console, header string, rows [][]terminal.Cell
 	return console.Err()
 }
 
-// say prints a command's result.
+// say prints text as the result of a command.
 func say(p *cli.Program, text string) error {
 	console := p.Console()
 	console.PrintText(text)

@@ -17,7 +17,7 @@ import (
 // askLedger is the timeout of the ledger query for the owners of unresolved orders.
 const askLedger = 2 * time.Second
 
-// loadCallers reads a callers file. It applies the file's teams to notifier now and after each change.
+// loadCallers reads a callers file. It passes the teams in the file to notifier, now and after each change of the file.
 func loadCallers(ctx context.Context, path string, led *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
 	return auth.LoadCallers(path, logger, func(list *auth.List) {
 		notifier.take(list)
