@@ -20,7 +20,7 @@ import (
 type h2conn struct {
 	net.Conn
 	framer  *http2.Framer
-	message func(at time.Time)       // called for each message, on the reading goroutine
+	message func(at time.Time)       // called for each message, by the goroutine that runs read
 	pending map[uint32]*bytes.Buffer // bytes of an incomplete message, by stream
 
 	mu      sync.Mutex // guards the fields below and all writes
@@ -64,7 +64,7 @@ func (c *h2conn) write(frames func() error) error {
 	return c.out.Flush()
 }
 
-// call starts a call with one request message.
+// call starts a gRPC call, and sends its only request message.
 func (c *h2conn) call(method string, request proto.Message) error {
 	message, err := proto.Marshal(request)
 	if err != nil {

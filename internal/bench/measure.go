@@ -24,7 +24,7 @@ type sides struct{ peer, easel facade }
 
 type figures map[string]float64
 
-// facade names a measured program and its configuration.
+// facade is the name of a measured program and its configuration.
 type facade string
 
 const (

@@ -61,7 +61,7 @@ func (r row) isCalled(name string) bool {
 	return name == r.name || strings.HasPrefix(r.name, name+"-")
 }
 
-// result contains the figures of a row.
+// result contains a row and its measured values.
 type result struct {
 	row
 	peer, easel []float64 // one value for each repeat

@@ -74,7 +74,8 @@ var pushes = &measurement{
 	},
 }
 
-// push changes the generation, and returns the 99th percentile of the delays in milliseconds.
+// push changes the generation. It returns the 99th percentile of the delays, in milliseconds, after which the
+// watchers receive the change.
 func (s *scene) push(ctx context.Context, w *watchClient, n int) (float64, error) {
 	had := w.arrived()
 	s.catalog.change("g0")
