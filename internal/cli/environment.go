@@ -129,7 +129,7 @@ func (p *Program) warn(line *kong.Context, unknown []string) {
 // FaultList collects problems with settings and flags, so that all of them are reported together.
 type FaultList []string
 
-// Add adds a problem, which text describes.
+// Add adds the problem that text describes.
 func (l *FaultList) Add(text string) { *l = append(*l, terminal.OneLine(text)) }
 
 // AddError adds an error in the setting or flag with this name. A nil error is ignored.
@@ -139,7 +139,7 @@ func (l *FaultList) AddError(name string, err error) {
 	}
 }
 
-// Require adds a problem, which text describes, unless ok is true.
+// Require adds the problem that text describes, unless ok is true.
 func (l *FaultList) Require(ok bool, text string) {
 	if !ok {
 		l.Add(text)

@@ -117,7 +117,8 @@ func detailsOf(e *easel.Error) (f failure) {
 // codeName returns a code as the contract spells it: NOT_FOUND, not NotFound.
 func codeName(c codes.Code) string { return rpccode.Code(c).String() }
 
-// plainMessage removes the text that gRPC puts around the transport's message about a failed connection.
+// plainMessage returns the transport's message about a failed connection, without the text that gRPC adds around it. It
+// returns other messages unchanged.
 func plainMessage(text string) string {
 	if _, inner, found := strings.Cut(text, `desc = "`); found {
 		return strings.TrimPrefix(strings.TrimSuffix(inner, `"`), "transport: ")

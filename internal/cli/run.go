@@ -50,7 +50,7 @@ type Grammar struct {
 	Options  []kong.Option // additional parser options
 }
 
-// Commands contains the client commands, and the commands about the program itself.
+// Commands contains the client commands, and the commands about the program itself, such as version.
 type Commands struct {
 	Account  accountCmd  `cmd:"" group:"call" help:"Show the balance, and the budgets of your team."`
 	Usage    usageCmd    `cmd:"" group:"call" help:"Show the number of orders and their costs."`

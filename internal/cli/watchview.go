@@ -18,8 +18,8 @@ import (
 // each message.
 type watchView struct {
 	*session
-	tell func(string)   // prints a line of the result
-	look terminal.Style // style of the output stream
+	tell func(string)   // prints a line
+	look terminal.Style // style of the stream that the lines are printed to
 	raw  bool           // whether each message is printed as JSON
 
 	generations map[string]*easelv1.Generation
