@@ -81,13 +81,13 @@ func (t texts) addLinked(system string, known map[string]bool) error {
 
 var (
 	licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)`)
-	// recognised matches phrases in licences that allow the program to be shipped under Apache-2.0: MIT, ISC, BSD, Apache and
-	// MPL.
+	// recognised matches phrases from the MIT, ISC, BSD, Apache and MPL licences, which allow the program to be shipped under
+	// Apache-2.0.
 	recognised = regexp.MustCompile(`Permission is hereby granted, free of charge|Permission to use, copy, modify, and(/or)? distribute|` +
 		`Redistribution and use in source and binary forms|Apache License,? Version 2\.0|Mozilla Public License,? [Vv]ersion 2\.0`)
 )
 
-// addDirectory adds the licence files of a directory. It fails if none of them is recognised.
+// addDirectory adds the licence files of a directory. It fails if recognised matches none of them.
 func (t texts) addDirectory(name, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/tools/image"
 )
 
-// Patterns for values that protobuf's JSON format writes as strings.
+// Patterns for values that are strings only in protobuf's JSON format.
 const (
 	whole       = `^-?[0-9]+$`
 	natural     = `^[0-9]+$`
