@@ -130,7 +130,7 @@ func WithDialOptions(options ...grpc.DialOption) Option {
 // retries calls.
 const serviceConfig = `{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}`
 
-// maxMessage is the maximum size of a response in bytes. A server sends at most 4 MiB.
+// maxMessage is the maximum size of a response in bytes. The servers of this version send at most 4 MiB.
 const maxMessage = 16 << 20
 
 // New creates a client. It returns an error for an invalid address or API key. The client connects at the first call, and

@@ -161,8 +161,8 @@ func (l *Ledger) IsFree(ctx context.Context, r Request) (free bool, err error) {
 	return false, err
 }
 
-// errProbe rolls back an order that was written only as a test.
-var errProbe = errors.New("order written only as a test")
+// errProbe rolls back an order that was written only to find out whether the ledger accepts it.
+var errProbe = errors.New("test order rolled back")
 
 // newOrder returns the order for a request, before it is written.
 func newOrder(r Request) *Order {

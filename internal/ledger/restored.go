@@ -68,8 +68,8 @@ func (t *transaction) markRestored(by By, action Action) (held int64, err error)
 	}{held}})
 }
 
-// Restored marks a ledger as a copy after it was restored from a snapshot, a file or a log. No other process may use the
-// ledger. Restored returns the number of orders on hold.
+// Restored marks a ledger as a copy after it was restored from a snapshot, a file or a log. It returns an error if another
+// process uses the ledger, and otherwise the number of orders on hold.
 func Restored(ctx context.Context, url string, by By) (held int64, err error) {
 	err = changeUnused(ctx, url, func(tx *transaction) error {
 		held, err = tx.markRestored(by, ActRestored)
@@ -78,8 +78,8 @@ func Restored(ctx context.Context, url string, by By) (held int64, err error) {
 	return held, err
 }
 
-// Unseal allows servers to use a ledger again after it was copied. From then on, the ledger counts as a copy, because orders
-// may have been placed in the other ledger. Unseal returns the number of orders on hold.
+// Unseal allows servers to use a ledger again that was sealed when it was copied. It also marks the ledger as a copy, because
+// servers may already have placed orders in the ledger that was made from it. Unseal returns the number of orders on hold.
 func Unseal(ctx context.Context, url string, by By) (held int64, err error) {
 	err = changeUnused(ctx, url, func(tx *transaction) error {
 		rows, err := tx.exec(`DELETE FROM facts WHERE name = $1`, sealedFact)

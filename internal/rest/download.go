@@ -120,9 +120,8 @@ func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRe
 	return a.precondition()
 }
 
-// planRange opens the part that a Range header requests. It returns false if the complete file must be sent instead. This is the
-// case if the client has another version of the file, or if the size is unknown, because HTTP can't describe a part without the
-// size.
+// planRange opens the part that a Range header requests. It returns false if the complete file must be sent instead: if the
+// client has another version of the file, or if the size is unknown, because a range can't be checked without the size.
 func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerationRequest, want byteRange) (planned bool, err error) {
 	ifRange := a.request.Header.Get("If-Range")
 	part := proto.CloneOf(req)

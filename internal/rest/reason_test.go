@@ -17,7 +17,7 @@ func TestEachReasonHasTheHTTPStatusThatItsCommentSays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := regexp.MustCompile(`^ [A-Z_]+, (?:only )?over REST(?:,)? (\d+)\.`)
+	said := regexp.MustCompile(`^ [A-Z_]+ \((?:only over REST, )?HTTP (\d+)\)\.`)
 	found := 0
 	for _, m := range regexp.MustCompile(`(?m)((?:^  //.*\n)+)  ([A-Z_]+) = \d+;`).FindAllStringSubmatch(string(source), -1) {
 		reason, want := easelv1.ErrorReason(easelv1.ErrorReason_value[m[2]]), 0

@@ -48,7 +48,7 @@ func callerOf(dev *proctest.Process) map[string]string {
 	return map[string]string{"EASEL_ADDR": dev.GRPC, "EASEL_API_KEY": dev.Key}
 }
 
-// tool returns the path of a third-party program. If the program is missing, it skips the test.
+// tool returns the path of the first named program that is installed. If none is installed, it skips the test.
 func tool(t *testing.T, names ...string) string {
 	t.Helper()
 	for _, name := range names {

@@ -141,7 +141,7 @@ func register(reads map[Source]func(observe)) (stop func(), err error) {
 		return nil
 	}, all...)
 	if err != nil {
-		return nil, fmt.Errorf("register the metrics of a collection: %w", err)
+		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	return func() {
 		if err := registered.Unregister(); err != nil {

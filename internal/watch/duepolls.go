@@ -11,7 +11,7 @@ type situation struct {
 	limit        int         // maximum number of requests
 	ready        []candidate // due generations
 	nextDue      time.Time   // earliest time when another generation is due; zero if there is no other
-	preferHinted bool        // the last read preferred generations that have an unconfirmed record from the list; only every second read prefers them
+	preferHinted bool        // whether the last read preferred hinted generations; only every second read prefers them
 	listFailing  bool        // the last sweep failed, and no individual read has been answered since
 
 	sweeps     bool          // sweeps are useful: a watch of everything is open, or a sweep polls at least sweepFrom generations

@@ -357,7 +357,7 @@ func (w world) record(n int, also func(func(*world))) {
 	step := w.rows[r.row].Concluded(int(r.lease), w.outcome(r), id)
 	landed := func(w *world) { w.rows[r.row], w.fault = step.Order, w.fault || step.Action == Report }
 	also(func(w *world) { landed(w); w.say(&w.replicas[n], Unknown) }) // the commit is in doubt, but it succeeded
-	also(landed)                                                       // the commit is silent: it succeeded, and the outcome is recorded again
+	also(landed)                                                       // the commit succeeded but its response was lost, so the outcome is recorded again
 	also(func(w *world) {
 		if landed(w); r.called && step.Answer == NotPlaced {
 			w.replicas[n].at = returning

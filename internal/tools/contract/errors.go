@@ -18,7 +18,7 @@ const reasons = protoreflect.Name("ErrorReason")
 // The comment of a reason begins with its gRPC code, and with its HTTP status if that is not the code's usual status. Then it
 // describes the meaning of the reason. At its end, it states whether a retry may succeed.
 var (
-	firstSentence = regexp.MustCompile(`^([A-Z_]+)(?:, ((?:only )?over REST[^.;]*))?(; [^.]+)?\.\s+`)
+	firstSentence = regexp.MustCompile(`^([A-Z_]+)(?: \(((?:only over REST)?[^.;)]*)\))?(; [^.]+)?\.\s+`)
 	retryable     = regexp.MustCompile(`(?:^|\s)(Not retryable|Possibly retryable|Retryable)[:.]\s*([^\0]*)$`)
 	answers       = map[string]string{"Not retryable": "no", "Possibly retryable": "perhaps", "Retryable": "yes"}
 )
@@ -77,7 +77,7 @@ func (d *document) reason(value protoreflect.EnumValueDescriptor, class string) 
 		return fmt.Errorf("the comment of %s must begin with its code, and state at its end whether it is retryable: %s", value.Name(), text)
 	}
 	meaning := strings.TrimSuffix(strings.TrimPrefix(text, first[0]), tries[0])
-	rest := strings.NewReplacer("only over REST", "REST only", "over REST ", "").Replace(first[2])
+	rest := strings.Replace(first[2], "only over REST", "REST only", 1)
 	d.printf("| `%s` | `%s` | %s | %s | %s | %s | %s |\n", value.Name(), class, d.marked("`"+first[1]+"`"+first[3], value.Name()),
 		rest, cell(d.marked(meaning, value.Name())), answers[tries[1]], cell(d.marked(tries[2], value.Name())))
 	return nil

@@ -58,13 +58,13 @@ const (
 	// INVALID_ARGUMENT. The inputs are larger than the catalog accepts. BadRequest names them. Not
 	// retryable. Send smaller inputs.
 	ErrorReason_INPUTS_TOO_LARGE ErrorReason = 3
-	// RESOURCE_EXHAUSTED, only over REST, 413. The body exceeds EASEL_MAX_INPUTS plus 256 KiB (1.25
-	// MiB by default). Over gRPC, the library rejects such a message without a reason. Not retryable.
-	// Send smaller inputs, or ask the operator for a higher limit.
+	// RESOURCE_EXHAUSTED (only over REST, HTTP 413). The body exceeds EASEL_MAX_INPUTS plus 256 KiB
+	// (1.25 MiB by default). Over gRPC, the library rejects such a message without a reason. Not
+	// retryable. Send smaller inputs, or ask the operator for a higher limit.
 	ErrorReason_REQUEST_TOO_LARGE ErrorReason = 4
-	// DEADLINE_EXCEEDED, only over REST, 408. The body did not arrive within 10 seconds after the
-	// header. Nothing was sent to the catalog. Retryable. Use a faster connection, or send smaller
-	// inputs.
+	// DEADLINE_EXCEEDED (only over REST, HTTP 408). The body did not arrive within 10 seconds after
+	// the header. Nothing was sent to the catalog. Retryable. Use a faster connection, or send
+	// smaller inputs.
 	ErrorReason_REQUEST_BODY_TIMEOUT ErrorReason = 5
 	// UNAUTHENTICATED. The call has no API key, and this server forwards the API keys of its callers.
 	// Not retryable. Send the API key as "authorization: Bearer ...".
@@ -96,13 +96,13 @@ const (
 	// NOT_FOUND. The catalog has no such record, or the health service has no such service. Not
 	// retryable.
 	ErrorReason_NOT_FOUND ErrorReason = 22
-	// FAILED_PRECONDITION, over REST 402. The balance does not cover the price. PreconditionFailure
-	// has the details. Retryable. Top up the account first.
+	// FAILED_PRECONDITION (HTTP 402). The balance does not cover the price. PreconditionFailure has
+	// the details. Retryable. Top up the account first.
 	ErrorReason_INSUFFICIENT_BALANCE ErrorReason = 30
 	// FAILED_PRECONDITION. The price exceeds max_cost_cents. The metadata has both amounts:
 	// price_cents and max_cost_cents. Retryable. Set a higher max_cost_cents.
 	ErrorReason_PRICE_ABOVE_LIMIT ErrorReason = 31
-	// RESOURCE_EXHAUSTED, over REST 402. The price exceeds what remains of a budget. The metadata has
+	// RESOURCE_EXHAUSTED (HTTP 402). The price exceeds what remains of a budget. The metadata has
 	// window, reset_time, remaining_cents and price_cents, and for the budget of a label value also
 	// label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
 	ErrorReason_BUDGET_EXCEEDED ErrorReason = 32
@@ -131,15 +131,14 @@ const (
 	// FAILED_PRECONDITION. The render has no file and never will. The metadata has its state. Not
 	// retryable.
 	ErrorReason_NO_CONTENT ErrorReason = 41
-	// OUT_OF_RANGE, over REST 416. The read_offset or the range is past the end of the result. Not
+	// OUT_OF_RANGE (HTTP 416). The read_offset or the range is past the end of the result. Not
 	// retryable.
 	ErrorReason_READ_OFFSET_OUT_OF_RANGE ErrorReason = 42
 	// UNAVAILABLE. The download was interrupted. Retryable. Resume at next_offset, which is in the
 	// metadata.
 	ErrorReason_CONTENT_INTERRUPTED ErrorReason = 43
-	// DATA_LOSS, over REST 412. The etag of the result differs from the etag that the caller sent, or
-	// the result changed during the download. Retryable. Start again at the first byte, without an
-	// etag.
+	// DATA_LOSS (HTTP 412). The etag of the result differs from the etag that the caller sent, or the
+	// result changed during the download. Retryable. Start again at the first byte, without an etag.
 	ErrorReason_CONTENT_CHANGED ErrorReason = 44
 	// OUT_OF_RANGE. Events after the resume_token may have been deleted. The metadata has
 	// oldest_time, the time of the oldest remaining event. Retryable. Start again without a
@@ -177,22 +176,22 @@ const (
 	// UNAVAILABLE. The stream has reached the maximum age that the operator has set, or the caller's
 	// token has expired. Retryable. Wait for the delay in RetryInfo, and send a valid token.
 	ErrorReason_STREAM_MAX_AGE ErrorReason = 74
-	// NOT_FOUND, only over REST. There is no such path. Not retryable. Fix the path. /openapi.json
+	// NOT_FOUND (only over REST). There is no such path. Not retryable. Fix the path. /openapi.json
 	// lists all paths.
 	ErrorReason_ROUTE_NOT_FOUND ErrorReason = 80
-	// UNIMPLEMENTED, only over REST, 405. The path does not support this HTTP method. Not retryable.
-	// Use a method from the header Allow.
+	// UNIMPLEMENTED (only over REST, HTTP 405). The path does not support this HTTP method. Not
+	// retryable. Use a method from the header Allow.
 	ErrorReason_METHOD_NOT_ALLOWED ErrorReason = 81
-	// INVALID_ARGUMENT, only over REST, 415. The media type of the body is not supported. Not
+	// INVALID_ARGUMENT (only over REST, HTTP 415). The media type of the body is not supported. Not
 	// retryable. Send application/json.
 	ErrorReason_UNSUPPORTED_MEDIA_TYPE ErrorReason = 82
-	// FAILED_PRECONDITION, only over REST, 412. A condition in the request headers is not met. Not
-	// retryable. Change the headers.
+	// FAILED_PRECONDITION (only over REST, HTTP 412). A condition in the request headers is not met.
+	// Not retryable. Change the headers.
 	ErrorReason_PRECONDITION_FAILED ErrorReason = 83
-	// PERMISSION_DENIED, only over REST, 421. The server does not accept this Host. Not retryable.
-	// Ask the operator to add the host to EASEL_HTTP_ALLOWED_HOSTS.
+	// PERMISSION_DENIED (only over REST, HTTP 421). The server does not accept this Host. Not
+	// retryable. Ask the operator to add the host to EASEL_HTTP_ALLOWED_HOSTS.
 	ErrorReason_HOST_NOT_ALLOWED ErrorReason = 84
-	// PERMISSION_DENIED, only over REST. Web pages from other origins may not call the server. Not
+	// PERMISSION_DENIED (only over REST). Web pages from other origins may not call the server. Not
 	// retryable. Call the server from a backend.
 	ErrorReason_CROSS_ORIGIN_REQUEST ErrorReason = 85
 	// CANCELLED. The caller disconnected or canceled the call. Retryable. Repeat the call if the
@@ -208,10 +207,10 @@ const (
 	ErrorReason_UNIMPLEMENTED ErrorReason = 93
 	// INVALID_ARGUMENT. The reflection service can't read the request. Not retryable.
 	ErrorReason_INVALID_ARGUMENT ErrorReason = 94
-	// RESOURCE_EXHAUSTED, only over REST. The response is too large for REST. Not retryable. Request
+	// RESOURCE_EXHAUSTED (only over REST). The response is too large for REST. Not retryable. Request
 	// smaller pages.
 	ErrorReason_RESOURCE_EXHAUSTED ErrorReason = 95
-	// UNAVAILABLE, only over REST. The server is stopping, and the response is lost. Retryable.
+	// UNAVAILABLE (only over REST). The server is stopping, and the response is lost. Retryable.
 	ErrorReason_UNAVAILABLE ErrorReason = 96
 )
 

@@ -155,11 +155,11 @@ type Generation struct {
 	Caller string `protobuf:"bytes,17,opt,name=caller,proto3" json:"caller,omitempty"`
 	// Labels of the order. See CreateGenerationRequest.labels. Not part of the etag.
 	Labels map[string]string `protobuf:"bytes,18,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Names of fields that the server left empty, because the response would otherwise exceed 4 MiB,
-	// the default limit of gRPC clients. Not part of the etag.
+	// Names of fields that the server left empty. Not part of the etag.
 	//
-	// The server omits "upstream_fields" first, then "inputs", then "text". A list omits long fields
-	// even if the response is small; GetGeneration returns them.
+	// A response that would exceed 4 MiB, the default limit of gRPC clients, omits "upstream_fields"
+	// first, then "inputs", then "text". A list omits long fields even if the response is small;
+	// GetGeneration returns them.
 	OmittedFields []string `protobuf:"bytes,19,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	// ISO 4217 code of cost_cents, which currently is always "EUR". Empty if cost_cents is unset. Not
 	// part of the etag.

@@ -37,14 +37,14 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     retryable. Send smaller inputs.
     """
     REQUEST_TOO_LARGE: _ErrorReason.ValueType  # 4
-    """RESOURCE_EXHAUSTED, only over REST, 413. The body exceeds EASEL_MAX_INPUTS plus 256 KiB (1.25
-    MiB by default). Over gRPC, the library rejects such a message without a reason. Not retryable.
-    Send smaller inputs, or ask the operator for a higher limit.
+    """RESOURCE_EXHAUSTED (only over REST, HTTP 413). The body exceeds EASEL_MAX_INPUTS plus 256 KiB
+    (1.25 MiB by default). Over gRPC, the library rejects such a message without a reason. Not
+    retryable. Send smaller inputs, or ask the operator for a higher limit.
     """
     REQUEST_BODY_TIMEOUT: _ErrorReason.ValueType  # 5
-    """DEADLINE_EXCEEDED, only over REST, 408. The body did not arrive within 10 seconds after the
-    header. Nothing was sent to the catalog. Retryable. Use a faster connection, or send smaller
-    inputs.
+    """DEADLINE_EXCEEDED (only over REST, HTTP 408). The body did not arrive within 10 seconds after
+    the header. Nothing was sent to the catalog. Retryable. Use a faster connection, or send
+    smaller inputs.
     """
     CREDENTIAL_MISSING: _ErrorReason.ValueType  # 10
     """UNAUTHENTICATED. The call has no API key, and this server forwards the API keys of its callers.
@@ -86,15 +86,15 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     retryable.
     """
     INSUFFICIENT_BALANCE: _ErrorReason.ValueType  # 30
-    """FAILED_PRECONDITION, over REST 402. The balance does not cover the price. PreconditionFailure
-    has the details. Retryable. Top up the account first.
+    """FAILED_PRECONDITION (HTTP 402). The balance does not cover the price. PreconditionFailure has
+    the details. Retryable. Top up the account first.
     """
     PRICE_ABOVE_LIMIT: _ErrorReason.ValueType  # 31
     """FAILED_PRECONDITION. The price exceeds max_cost_cents. The metadata has both amounts:
     price_cents and max_cost_cents. Retryable. Set a higher max_cost_cents.
     """
     BUDGET_EXCEEDED: _ErrorReason.ValueType  # 32
-    """RESOURCE_EXHAUSTED, over REST 402. The price exceeds what remains of a budget. The metadata has
+    """RESOURCE_EXHAUSTED (HTTP 402). The price exceeds what remains of a budget. The metadata has
     window, reset_time, remaining_cents and price_cents, and for the budget of a label value also
     label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
     """
@@ -131,7 +131,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     retryable.
     """
     READ_OFFSET_OUT_OF_RANGE: _ErrorReason.ValueType  # 42
-    """OUT_OF_RANGE, over REST 416. The read_offset or the range is past the end of the result. Not
+    """OUT_OF_RANGE (HTTP 416). The read_offset or the range is past the end of the result. Not
     retryable.
     """
     CONTENT_INTERRUPTED: _ErrorReason.ValueType  # 43
@@ -139,9 +139,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     metadata.
     """
     CONTENT_CHANGED: _ErrorReason.ValueType  # 44
-    """DATA_LOSS, over REST 412. The etag of the result differs from the etag that the caller sent, or
-    the result changed during the download. Retryable. Start again at the first byte, without an
-    etag.
+    """DATA_LOSS (HTTP 412). The etag of the result differs from the etag that the caller sent, or the
+    result changed during the download. Retryable. Start again at the first byte, without an etag.
     """
     RESUME_TOKEN_EXPIRED: _ErrorReason.ValueType  # 45
     """OUT_OF_RANGE. Events after the resume_token may have been deleted. The metadata has
@@ -188,27 +187,27 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     token has expired. Retryable. Wait for the delay in RetryInfo, and send a valid token.
     """
     ROUTE_NOT_FOUND: _ErrorReason.ValueType  # 80
-    """NOT_FOUND, only over REST. There is no such path. Not retryable. Fix the path. /openapi.json
+    """NOT_FOUND (only over REST). There is no such path. Not retryable. Fix the path. /openapi.json
     lists all paths.
     """
     METHOD_NOT_ALLOWED: _ErrorReason.ValueType  # 81
-    """UNIMPLEMENTED, only over REST, 405. The path does not support this HTTP method. Not retryable.
-    Use a method from the header Allow.
+    """UNIMPLEMENTED (only over REST, HTTP 405). The path does not support this HTTP method. Not
+    retryable. Use a method from the header Allow.
     """
     UNSUPPORTED_MEDIA_TYPE: _ErrorReason.ValueType  # 82
-    """INVALID_ARGUMENT, only over REST, 415. The media type of the body is not supported. Not
+    """INVALID_ARGUMENT (only over REST, HTTP 415). The media type of the body is not supported. Not
     retryable. Send application/json.
     """
     PRECONDITION_FAILED: _ErrorReason.ValueType  # 83
-    """FAILED_PRECONDITION, only over REST, 412. A condition in the request headers is not met. Not
-    retryable. Change the headers.
+    """FAILED_PRECONDITION (only over REST, HTTP 412). A condition in the request headers is not met.
+    Not retryable. Change the headers.
     """
     HOST_NOT_ALLOWED: _ErrorReason.ValueType  # 84
-    """PERMISSION_DENIED, only over REST, 421. The server does not accept this Host. Not retryable.
-    Ask the operator to add the host to EASEL_HTTP_ALLOWED_HOSTS.
+    """PERMISSION_DENIED (only over REST, HTTP 421). The server does not accept this Host. Not
+    retryable. Ask the operator to add the host to EASEL_HTTP_ALLOWED_HOSTS.
     """
     CROSS_ORIGIN_REQUEST: _ErrorReason.ValueType  # 85
-    """PERMISSION_DENIED, only over REST. Web pages from other origins may not call the server. Not
+    """PERMISSION_DENIED (only over REST). Web pages from other origins may not call the server. Not
     retryable. Call the server from a backend.
     """
     CANCELLED: _ErrorReason.ValueType  # 90
@@ -228,11 +227,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     INVALID_ARGUMENT: _ErrorReason.ValueType  # 94
     """INVALID_ARGUMENT. The reflection service can't read the request. Not retryable."""
     RESOURCE_EXHAUSTED: _ErrorReason.ValueType  # 95
-    """RESOURCE_EXHAUSTED, only over REST. The response is too large for REST. Not retryable. Request
+    """RESOURCE_EXHAUSTED (only over REST). The response is too large for REST. Not retryable. Request
     smaller pages.
     """
     UNAVAILABLE: _ErrorReason.ValueType  # 96
-    """UNAVAILABLE, only over REST. The server is stopping, and the response is lost. Retryable."""
+    """UNAVAILABLE (only over REST). The server is stopping, and the response is lost. Retryable."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     """ErrorReason is the machine-readable reason for an error. Every error from Easel has
@@ -275,14 +274,14 @@ INPUTS_TOO_LARGE: ErrorReason.ValueType  # 3
 retryable. Send smaller inputs.
 """
 REQUEST_TOO_LARGE: ErrorReason.ValueType  # 4
-"""RESOURCE_EXHAUSTED, only over REST, 413. The body exceeds EASEL_MAX_INPUTS plus 256 KiB (1.25
-MiB by default). Over gRPC, the library rejects such a message without a reason. Not retryable.
-Send smaller inputs, or ask the operator for a higher limit.
+"""RESOURCE_EXHAUSTED (only over REST, HTTP 413). The body exceeds EASEL_MAX_INPUTS plus 256 KiB
+(1.25 MiB by default). Over gRPC, the library rejects such a message without a reason. Not
+retryable. Send smaller inputs, or ask the operator for a higher limit.
 """
 REQUEST_BODY_TIMEOUT: ErrorReason.ValueType  # 5
-"""DEADLINE_EXCEEDED, only over REST, 408. The body did not arrive within 10 seconds after the
-header. Nothing was sent to the catalog. Retryable. Use a faster connection, or send smaller
-inputs.
+"""DEADLINE_EXCEEDED (only over REST, HTTP 408). The body did not arrive within 10 seconds after
+the header. Nothing was sent to the catalog. Retryable. Use a faster connection, or send
+smaller inputs.
 """
 CREDENTIAL_MISSING: ErrorReason.ValueType  # 10
 """UNAUTHENTICATED. The call has no API key, and this server forwards the API keys of its callers.
@@ -324,15 +323,15 @@ NOT_FOUND: ErrorReason.ValueType  # 22
 retryable.
 """
 INSUFFICIENT_BALANCE: ErrorReason.ValueType  # 30
-"""FAILED_PRECONDITION, over REST 402. The balance does not cover the price. PreconditionFailure
-has the details. Retryable. Top up the account first.
+"""FAILED_PRECONDITION (HTTP 402). The balance does not cover the price. PreconditionFailure has
+the details. Retryable. Top up the account first.
 """
 PRICE_ABOVE_LIMIT: ErrorReason.ValueType  # 31
 """FAILED_PRECONDITION. The price exceeds max_cost_cents. The metadata has both amounts:
 price_cents and max_cost_cents. Retryable. Set a higher max_cost_cents.
 """
 BUDGET_EXCEEDED: ErrorReason.ValueType  # 32
-"""RESOURCE_EXHAUSTED, over REST 402. The price exceeds what remains of a budget. The metadata has
+"""RESOURCE_EXHAUSTED (HTTP 402). The price exceeds what remains of a budget. The metadata has
 window, reset_time, remaining_cents and price_cents, and for the budget of a label value also
 label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
 """
@@ -369,7 +368,7 @@ NO_CONTENT: ErrorReason.ValueType  # 41
 retryable.
 """
 READ_OFFSET_OUT_OF_RANGE: ErrorReason.ValueType  # 42
-"""OUT_OF_RANGE, over REST 416. The read_offset or the range is past the end of the result. Not
+"""OUT_OF_RANGE (HTTP 416). The read_offset or the range is past the end of the result. Not
 retryable.
 """
 CONTENT_INTERRUPTED: ErrorReason.ValueType  # 43
@@ -377,9 +376,8 @@ CONTENT_INTERRUPTED: ErrorReason.ValueType  # 43
 metadata.
 """
 CONTENT_CHANGED: ErrorReason.ValueType  # 44
-"""DATA_LOSS, over REST 412. The etag of the result differs from the etag that the caller sent, or
-the result changed during the download. Retryable. Start again at the first byte, without an
-etag.
+"""DATA_LOSS (HTTP 412). The etag of the result differs from the etag that the caller sent, or the
+result changed during the download. Retryable. Start again at the first byte, without an etag.
 """
 RESUME_TOKEN_EXPIRED: ErrorReason.ValueType  # 45
 """OUT_OF_RANGE. Events after the resume_token may have been deleted. The metadata has
@@ -426,27 +424,27 @@ STREAM_MAX_AGE: ErrorReason.ValueType  # 74
 token has expired. Retryable. Wait for the delay in RetryInfo, and send a valid token.
 """
 ROUTE_NOT_FOUND: ErrorReason.ValueType  # 80
-"""NOT_FOUND, only over REST. There is no such path. Not retryable. Fix the path. /openapi.json
+"""NOT_FOUND (only over REST). There is no such path. Not retryable. Fix the path. /openapi.json
 lists all paths.
 """
 METHOD_NOT_ALLOWED: ErrorReason.ValueType  # 81
-"""UNIMPLEMENTED, only over REST, 405. The path does not support this HTTP method. Not retryable.
-Use a method from the header Allow.
+"""UNIMPLEMENTED (only over REST, HTTP 405). The path does not support this HTTP method. Not
+retryable. Use a method from the header Allow.
 """
 UNSUPPORTED_MEDIA_TYPE: ErrorReason.ValueType  # 82
-"""INVALID_ARGUMENT, only over REST, 415. The media type of the body is not supported. Not
+"""INVALID_ARGUMENT (only over REST, HTTP 415). The media type of the body is not supported. Not
 retryable. Send application/json.
 """
 PRECONDITION_FAILED: ErrorReason.ValueType  # 83
-"""FAILED_PRECONDITION, only over REST, 412. A condition in the request headers is not met. Not
-retryable. Change the headers.
+"""FAILED_PRECONDITION (only over REST, HTTP 412). A condition in the request headers is not met.
+Not retryable. Change the headers.
 """
 HOST_NOT_ALLOWED: ErrorReason.ValueType  # 84
-"""PERMISSION_DENIED, only over REST, 421. The server does not accept this Host. Not retryable.
-Ask the operator to add the host to EASEL_HTTP_ALLOWED_HOSTS.
+"""PERMISSION_DENIED (only over REST, HTTP 421). The server does not accept this Host. Not
+retryable. Ask the operator to add the host to EASEL_HTTP_ALLOWED_HOSTS.
 """
 CROSS_ORIGIN_REQUEST: ErrorReason.ValueType  # 85
-"""PERMISSION_DENIED, only over REST. Web pages from other origins may not call the server. Not
+"""PERMISSION_DENIED (only over REST). Web pages from other origins may not call the server. Not
 retryable. Call the server from a backend.
 """
 CANCELLED: ErrorReason.ValueType  # 90
@@ -466,9 +464,9 @@ retryable. Update the server.
 INVALID_ARGUMENT: ErrorReason.ValueType  # 94
 """INVALID_ARGUMENT. The reflection service can't read the request. Not retryable."""
 RESOURCE_EXHAUSTED: ErrorReason.ValueType  # 95
-"""RESOURCE_EXHAUSTED, only over REST. The response is too large for REST. Not retryable. Request
+"""RESOURCE_EXHAUSTED (only over REST). The response is too large for REST. Not retryable. Request
 smaller pages.
 """
 UNAVAILABLE: ErrorReason.ValueType  # 96
-"""UNAVAILABLE, only over REST. The server is stopping, and the response is lost. Retryable."""
+"""UNAVAILABLE (only over REST). The server is stopping, and the response is lost. Retryable."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

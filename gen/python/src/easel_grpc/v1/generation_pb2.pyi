@@ -205,11 +205,11 @@ class Generation(_message.Message):
 
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of fields that the server left empty, because the response would otherwise exceed 4 MiB,
-        the default limit of gRPC clients. Not part of the etag.
+        """Names of fields that the server left empty. Not part of the etag.
 
-        The server omits "upstream_fields" first, then "inputs", then "text". A list omits long fields
-        even if the response is small; GetGeneration returns them.
+        A response that would exceed 4 MiB, the default limit of gRPC clients, omits "upstream_fields"
+        first, then "inputs", then "text". A list omits long fields even if the response is small;
+        GetGeneration returns them.
         """
 
     def __init__(

@@ -69,18 +69,18 @@ export enum ErrorReason {
   INPUTS_TOO_LARGE = 3,
 
   /**
-   * RESOURCE_EXHAUSTED, only over REST, 413. The body exceeds EASEL_MAX_INPUTS plus 256 KiB (1.25
-   * MiB by default). Over gRPC, the library rejects such a message without a reason. Not retryable.
-   * Send smaller inputs, or ask the operator for a higher limit.
+   * RESOURCE_EXHAUSTED (only over REST, HTTP 413). The body exceeds EASEL_MAX_INPUTS plus 256 KiB
+   * (1.25 MiB by default). Over gRPC, the library rejects such a message without a reason. Not
+   * retryable. Send smaller inputs, or ask the operator for a higher limit.
    *
    * @generated from enum value: REQUEST_TOO_LARGE = 4;
    */
   REQUEST_TOO_LARGE = 4,
 
   /**
-   * DEADLINE_EXCEEDED, only over REST, 408. The body did not arrive within 10 seconds after the
-   * header. Nothing was sent to the catalog. Retryable. Use a faster connection, or send smaller
-   * inputs.
+   * DEADLINE_EXCEEDED (only over REST, HTTP 408). The body did not arrive within 10 seconds after
+   * the header. Nothing was sent to the catalog. Retryable. Use a faster connection, or send
+   * smaller inputs.
    *
    * @generated from enum value: REQUEST_BODY_TIMEOUT = 5;
    */
@@ -162,8 +162,8 @@ export enum ErrorReason {
   NOT_FOUND = 22,
 
   /**
-   * FAILED_PRECONDITION, over REST 402. The balance does not cover the price. PreconditionFailure
-   * has the details. Retryable. Top up the account first.
+   * FAILED_PRECONDITION (HTTP 402). The balance does not cover the price. PreconditionFailure has
+   * the details. Retryable. Top up the account first.
    *
    * @generated from enum value: INSUFFICIENT_BALANCE = 30;
    */
@@ -178,7 +178,7 @@ export enum ErrorReason {
   PRICE_ABOVE_LIMIT = 31,
 
   /**
-   * RESOURCE_EXHAUSTED, over REST 402. The price exceeds what remains of a budget. The metadata has
+   * RESOURCE_EXHAUSTED (HTTP 402). The price exceeds what remains of a budget. The metadata has
    * window, reset_time, remaining_cents and price_cents, and for the budget of a label value also
    * label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
    *
@@ -252,7 +252,7 @@ export enum ErrorReason {
   NO_CONTENT = 41,
 
   /**
-   * OUT_OF_RANGE, over REST 416. The read_offset or the range is past the end of the result. Not
+   * OUT_OF_RANGE (HTTP 416). The read_offset or the range is past the end of the result. Not
    * retryable.
    *
    * @generated from enum value: READ_OFFSET_OUT_OF_RANGE = 42;
@@ -268,9 +268,8 @@ export enum ErrorReason {
   CONTENT_INTERRUPTED = 43,
 
   /**
-   * DATA_LOSS, over REST 412. The etag of the result differs from the etag that the caller sent, or
-   * the result changed during the download. Retryable. Start again at the first byte, without an
-   * etag.
+   * DATA_LOSS (HTTP 412). The etag of the result differs from the etag that the caller sent, or the
+   * result changed during the download. Retryable. Start again at the first byte, without an etag.
    *
    * @generated from enum value: CONTENT_CHANGED = 44;
    */
@@ -378,7 +377,7 @@ export enum ErrorReason {
   STREAM_MAX_AGE = 74,
 
   /**
-   * NOT_FOUND, only over REST. There is no such path. Not retryable. Fix the path. /openapi.json
+   * NOT_FOUND (only over REST). There is no such path. Not retryable. Fix the path. /openapi.json
    * lists all paths.
    *
    * @generated from enum value: ROUTE_NOT_FOUND = 80;
@@ -386,15 +385,15 @@ export enum ErrorReason {
   ROUTE_NOT_FOUND = 80,
 
   /**
-   * UNIMPLEMENTED, only over REST, 405. The path does not support this HTTP method. Not retryable.
-   * Use a method from the header Allow.
+   * UNIMPLEMENTED (only over REST, HTTP 405). The path does not support this HTTP method. Not
+   * retryable. Use a method from the header Allow.
    *
    * @generated from enum value: METHOD_NOT_ALLOWED = 81;
    */
   METHOD_NOT_ALLOWED = 81,
 
   /**
-   * INVALID_ARGUMENT, only over REST, 415. The media type of the body is not supported. Not
+   * INVALID_ARGUMENT (only over REST, HTTP 415). The media type of the body is not supported. Not
    * retryable. Send application/json.
    *
    * @generated from enum value: UNSUPPORTED_MEDIA_TYPE = 82;
@@ -402,23 +401,23 @@ export enum ErrorReason {
   UNSUPPORTED_MEDIA_TYPE = 82,
 
   /**
-   * FAILED_PRECONDITION, only over REST, 412. A condition in the request headers is not met. Not
-   * retryable. Change the headers.
+   * FAILED_PRECONDITION (only over REST, HTTP 412). A condition in the request headers is not met.
+   * Not retryable. Change the headers.
    *
    * @generated from enum value: PRECONDITION_FAILED = 83;
    */
   PRECONDITION_FAILED = 83,
 
   /**
-   * PERMISSION_DENIED, only over REST, 421. The server does not accept this Host. Not retryable.
-   * Ask the operator to add the host to EASEL_HTTP_ALLOWED_HOSTS.
+   * PERMISSION_DENIED (only over REST, HTTP 421). The server does not accept this Host. Not
+   * retryable. Ask the operator to add the host to EASEL_HTTP_ALLOWED_HOSTS.
    *
    * @generated from enum value: HOST_NOT_ALLOWED = 84;
    */
   HOST_NOT_ALLOWED = 84,
 
   /**
-   * PERMISSION_DENIED, only over REST. Web pages from other origins may not call the server. Not
+   * PERMISSION_DENIED (only over REST). Web pages from other origins may not call the server. Not
    * retryable. Call the server from a backend.
    *
    * @generated from enum value: CROSS_ORIGIN_REQUEST = 85;
@@ -464,7 +463,7 @@ export enum ErrorReason {
   INVALID_ARGUMENT = 94,
 
   /**
-   * RESOURCE_EXHAUSTED, only over REST. The response is too large for REST. Not retryable. Request
+   * RESOURCE_EXHAUSTED (only over REST). The response is too large for REST. Not retryable. Request
    * smaller pages.
    *
    * @generated from enum value: RESOURCE_EXHAUSTED = 95;
@@ -472,7 +471,7 @@ export enum ErrorReason {
   RESOURCE_EXHAUSTED = 95,
 
   /**
-   * UNAVAILABLE, only over REST. The server is stopping, and the response is lost. Retryable.
+   * UNAVAILABLE (only over REST). The server is stopping, and the response is lost. Retryable.
    *
    * @generated from enum value: UNAVAILABLE = 96;
    */

@@ -165,11 +165,11 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   labels: { [key: string]: string };
 
   /**
-   * Names of fields that the server left empty, because the response would otherwise exceed 4 MiB,
-   * the default limit of gRPC clients. Not part of the etag.
+   * Names of fields that the server left empty. Not part of the etag.
    *
-   * The server omits "upstream_fields" first, then "inputs", then "text". A list omits long fields
-   * even if the response is small; GetGeneration returns them.
+   * A response that would exceed 4 MiB, the default limit of gRPC clients, omits "upstream_fields"
+   * first, then "inputs", then "text". A list omits long fields even if the response is small;
+   * GetGeneration returns them.
    *
    * @generated from field: repeated string omitted_fields = 19;
    */
