@@ -52,26 +52,20 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 	holdContents(t, addr("admin"))
 	etag := whole.Header.Get("Etag")
 	for _, one := range []struct {
-		method string
 		header []string
 		status int
 		body   []byte
 	}{
-		{http.MethodGet, nil, http.StatusOK, want},
-		{http.MethodHead, nil, http.StatusOK, nil},
-		{http.MethodGet, []string{"Range", "bytes=10-19"}, http.StatusPartialContent, want[10:20]},
-		{http.MethodGet, []string{"Range", "bytes=-7"}, http.StatusPartialContent, want[len(want)-7:]},
-		{http.MethodGet, []string{"Range", "bytes=10-19", "If-Range", etag}, http.StatusPartialContent, want[10:20]},
-		{http.MethodGet, []string{"Range", "bytes=999999-"}, http.StatusRequestedRangeNotSatisfiable, nil},
-		{http.MethodGet, []string{"If-None-Match", etag}, http.StatusNotModified, nil},
-		{http.MethodGet, []string{"If-Match", `"other"`}, http.StatusPreconditionFailed, nil},
+		{nil, http.StatusOK, want},
+		{[]string{"Range", "bytes=10-19", "If-Range", etag}, http.StatusPartialContent, want[10:20]},
+		{[]string{"If-None-Match", etag}, http.StatusNotModified, nil},
 	} {
-		answer, body := proctest.Request(t, one.method, at(made.stdout), "", one.header...)
+		answer, body := proctest.Request(t, http.MethodGet, at(made.stdout), "", one.header...)
 		if answer.StatusCode != one.status || one.status < 300 && !bytes.Equal(body, one.body) {
-			t.Errorf("%s %q: %s, %d bytes", one.method, one.header, answer.Status, len(body))
+			t.Errorf("%q: %s, %d bytes", one.header, answer.Status, len(body))
 		}
 		if one.status < 300 && (answer.Header.Get("Etag") != etag || answer.Header.Get("Easel-Content-Source") != "copy" || answer.Header.Get("Content-Type") != "image/png") {
-			t.Errorf("%s %q: %v", one.method, one.header, answer.Header)
+			t.Errorf("%q: %v", one.header, answer.Header)
 		}
 	}
 	if answer, body := proctest.Request(t, http.MethodGet, at(text.stdout), ""); answer.StatusCode != http.StatusOK || answer.Header.Get("Content-Type") != "text/plain; charset=utf-8" || !strings.Contains(string(body), "\n") {

@@ -1,17 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"maps"
 	"net"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/easel-grpc/easel/internal/cli"
+	"github.com/easel-grpc/easel/internal/proctest"
 	"go.uber.org/goleak"
 )
 
@@ -59,7 +57,7 @@ func easel(ctx context.Context, dial func(context.Context, string) (net.Conn, er
 }
 
 func easelEnv(ctx context.Context, dial func(context.Context, string) (net.Conn, error), env map[string]string, args ...string) printed {
-	stdout, stderr := newBuffer(), newBuffer()
+	stdout, stderr := proctest.NewOutput(), proctest.NewOutput()
 	exit := cli.Run(ctx, args, &cli.Program{
 		Grammar: grammar(), Build: thisBuild(),
 		Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr, Dial: dial,
@@ -67,42 +65,7 @@ func easelEnv(ctx context.Context, dial func(context.Context, string) (net.Conn,
 			value, ok := env[name]
 			return value, ok
 		},
-		Environ: environOf(env),
+		Environ: func() []string { return proctest.Environ(env) },
 	})
 	return printed{exit, stdout.String(), stderr.String()}
-}
-
-// environOf returns a function that lists an environment like [os.Environ].
-func environOf(env map[string]string) func() []string {
-	return func() (all []string) {
-		for _, name := range slices.Sorted(maps.Keys(env)) {
-			all = append(all, name+"="+env[name])
-		}
-		return all
-	}
-}
-
-// buffer collects the output of a command. It can be read at any time, and signals each write to its reader.
-type buffer struct {
-	mu      sync.Mutex
-	text    bytes.Buffer
-	written chan struct{}
-}
-
-func newBuffer() *buffer { return &buffer{written: make(chan struct{}, 1)} }
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	select {
-	case b.written <- struct{}{}:
-	default:
-	}
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }

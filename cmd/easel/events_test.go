@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -67,11 +66,11 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	delivered := make(chan string, 2*events)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { delivered <- r.Header.Get("Webhook-Id") }))
 	defer receiver.Close()
-	box, file := startSandbox(t), filepath.Join(t.TempDir(), "ledger.db")
+	box := startSandbox(t)
 	env := box.shared().With(proctest.Settings{
 		"EASEL_CALLERS_FILE": proctest.File(t, fmt.Sprintf("teams: {studio: {events: {url: %q, secret_file: %q}}}\ncallers: [{name: poster, team: studio}, {name: ops, operator: true, tokens: [%q]}]\n",
 			receiver.URL, proctest.File(t, webhookSecret), auth.Hash("ops-token"))),
-		"EASEL_LEDGER_URL": "sqlite:" + file,
+		"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db"),
 	})
 	led, err := ledger.Open(t.Context(), ledger.Config{URL: env["EASEL_LEDGER_URL"], Catalog: box.catalog()}) // creates the schema
 	if err == nil {
@@ -80,7 +79,7 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fill(t, file, fmt.Sprintf(`WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < %d)
+	proctest.Exec(t, env["EASEL_LEDGER_URL"], fmt.Sprintf(`WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < %d)
 		INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) SELECT 'evt_' || n, 'studio', 'easel.generation.failed', 'gen_' || n, 1, 0, '{}', 1, %[2]d FROM s`,
 		events, time.Now().UnixMicro()))
 	operator := map[string]string{"EASEL_ADMIN_ADDR": startServe(t, env).addr("admin"), "EASEL_API_KEY": "ops-token"}
@@ -97,19 +96,6 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	audit := easelEnv(t.Context(), nil, operator, "audit", "-o", "json")
 	if steps := strings.Count(audit.stdout, "events.replay"); steps != 3 {
 		t.Errorf("the audit has %d steps\n%s", steps, audit.stdout)
-	}
-}
-
-// fill executes a statement in a SQLite file.
-func fill(t *testing.T, file, statement string) {
-	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	if _, err := db.ExecContext(t.Context(), statement); err != nil {
-		t.Fatal(err)
 	}
 }
 

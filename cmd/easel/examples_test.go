@@ -3,19 +3,11 @@ package main
 import (
 	"strings"
 	"testing"
-
-	"github.com/alecthomas/kong"
-	"github.com/easel-grpc/easel/internal/cli"
 )
 
 // TestEveryExampleOfTheHelpIsACommandLine parses the examples in the help texts without running them.
 func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
-	p := &cli.Program{Grammar: grammar(), Stdout: newBuffer(), Stderr: newBuffer(), Lookup: func(string) (string, bool) { return "", false }}
-	parser, err := kong.New(&commands{}, append(grammar().Options, kong.Vars{"addr": ""}, kong.Bind(p))...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	examples := 0
+	parser, examples := grammarParser(t), 0
 	for _, command := range parser.Model.Children {
 		for line := range strings.Lines(command.Detail) {
 			_, line, found := strings.Cut(line, "easel ")

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -62,34 +59,17 @@ var allowed = map[string][]string{
 	"internal/proctest":              {"github.com/jackc/pgx/v5/stdlib", "google.golang.org/grpc", "google.golang.org/grpc/"}, // only tests and the benchmarks import it
 }
 
+// goList returns the imports of each package in the module, without the imports of its tests.
 func goList(t *testing.T) map[string][]string {
 	t.Helper()
-	command := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", module+"/...")
-	command.Stderr = os.Stderr
-	out, err := command.StdoutPipe()
-	if err == nil {
-		err = command.Start()
-	}
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"/...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	imports := map[string][]string{}
-	for decoder := json.NewDecoder(out); ; {
-		var pkg struct {
-			ImportPath string
-			Imports    []string
-		}
-		err := decoder.Decode(&pkg)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		imports[strings.TrimPrefix(pkg.ImportPath, module+"/")] = pkg.Imports
-	}
-	if err := command.Wait(); err != nil {
-		t.Fatal(err)
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		imports[strings.TrimPrefix(words[0], module+"/")] = words[1:]
 	}
 	return imports
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"database/sql"
 	"fmt"
 	"io"
 	"maps"
@@ -159,23 +158,14 @@ func TestOneNameOfTwoOrdersIsResolvedByItsID(t *testing.T) {
 }
 
 func TestALedgerThatDoesNotAddUpEndsWithOne(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "book.db")
-	writeUnknown(t, ledger.Config{URL: "sqlite:" + file, Catalog: "https://catalog.example", ResendWindow: 12 * time.Hour}, "key")
-	db, err := sql.Open("sqlite", file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Exec("UPDATE budgets SET reserved_cents = 5 WHERE period = 'month'"); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
-	got := easel(t.Context(), nil, "ledger", "verify", "--ledger-url", "sqlite:"+file)
+	book := "sqlite:" + filepath.Join(t.TempDir(), "book.db")
+	writeUnknown(t, ledger.Config{URL: book, Catalog: "https://catalog.example", ResendWindow: 12 * time.Hour}, "key")
+	proctest.Exec(t, book, "UPDATE budgets SET reserved_cents = 5 WHERE period = 'month'")
+	got := easel(t.Context(), nil, "ledger", "verify", "--ledger-url", book)
 	if got.exit != exitFailure || !strings.Contains(got.stdout, " of studio: reserved amount is 5, but the journal has 22") || !strings.Contains(got.stdout, "1 difference") {
 		t.Errorf("exit %d, printed\n%s%s", got.exit, got.stdout, got.stderr)
 	}
-	for url, want := range map[string]string{"memory": "only visible to its own process", "sqlite:" + file + ".none": "can't be opened"} {
+	for url, want := range map[string]string{"memory": "only visible to its own process", book + ".none": "can't be opened"} {
 		if got := easel(t.Context(), nil, "ledger", "verify", "--ledger-url", url); got.exit != exitUsage || !strings.Contains(got.stderr, want) {
 			t.Errorf("%s: exit %d, printed\n%s%s", url, got.exit, got.stdout, got.stderr)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -22,7 +23,7 @@ var updatePages = flag.Bool("update", false, "write the generated parts of docs/
 func TestThePageOfSettingsIsThatOfServe(t *testing.T) {
 	settings := map[string]string{} // lines of the page, by the key of the help group
 	count := 0
-	for _, command := range grammarModel(t).Children {
+	for _, command := range grammarParser(t).Model.Children {
 		if command.Name != "serve" {
 			continue
 		}
@@ -60,7 +61,7 @@ func TestThePageOfTheCommandLineIsItsHelp(t *testing.T) {
 	help := easel(t.Context(), nil, "--help").stdout
 	_, help, _ = strings.Cut(help, "Show context-sensitive help.\n\n")
 	page := "\n```text\n" + strings.TrimSpace(help) + "\n```\n"
-	leaves := grammarModel(t).Leaves(true)
+	leaves := grammarParser(t).Model.Leaves(true)
 	for _, command := range leaves {
 		words := strings.Fields(command.Path())
 		got := easel(t.Context(), nil, append(words, "--help")...)
@@ -85,14 +86,15 @@ func ownHelp(help string) string {
 
 var helpFlag = regexp.MustCompile(`(?m)^  -h, --help .*\n+`)
 
-func grammarModel(t *testing.T) *kong.Application {
+// grammarParser returns the parser of the program's command lines.
+func grammarParser(t *testing.T) *kong.Kong {
 	t.Helper()
-	p := &cli.Program{Grammar: grammar(), Stdout: newBuffer(), Stderr: newBuffer(), Lookup: func(string) (string, bool) { return "", false }}
+	p := &cli.Program{Grammar: grammar(), Stdout: io.Discard, Stderr: io.Discard, Lookup: func(string) (string, bool) { return "", false }}
 	parser, err := kong.New(&commands{}, append(grammar().Options, kong.Name("easel"), kong.Vars{"addr": ""}, kong.Bind(p))...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return parser.Model
+	return parser
 }
 
 // wantGenerated compares the part of a page that follows the marker with want. With -update, it writes this part instead.

@@ -12,9 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	goclient "github.com/easel-grpc/easel/clients/go"
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
-	"google.golang.org/protobuf/types/known/structpb"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // newBackground creates background work with a drain timeout. It returns the work and its log.
@@ -100,38 +98,13 @@ func TestServerStopsInOrder(t *testing.T) {
 	served := startServe(t, map[string]string{
 		"EASEL_UPSTREAM_URL": box.catalog(), "EASEL_LOG_LEVEL": "debug", "EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db"),
 	})
-	client, err := goclient.New(t.Context(), goclient.WithAddress(served.addr("grpc")), goclient.WithAPIKey(box.key()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
-	inputs, err := structpb.NewStruct(map[string]any{"prompt": "rain"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	placed, err := client.Generations.CreateGeneration(t.Context(), &easelv1.CreateGenerationRequest{ModelId: "studio/haiku", IdempotencyKey: "one", Inputs: inputs})
-	if err != nil {
-		t.Fatal(err)
-	}
-	watch, err := client.Generations.WatchGeneration(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: placed.GetGeneration().GetGenerationId()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := watch.Recv(); err != nil {
-		t.Fatal(err)
-	}
-	stopped := make(chan int, 1)
-	go func() { stopped <- served.stop() }()
-	for closing := false; !closing; {
-		event, err := watch.Recv()
-		if err != nil {
-			t.Fatalf("the watch ended without a notice: %v", err)
-		}
-		closing = event.GetClosing() != nil
-	}
-	if exit := <-stopped; exit != exitOK {
+	env := map[string]string{"EASEL_ADDR": served.addr("grpc"), "EASEL_API_KEY": box.key()}
+	placed := easelEnv(t.Context(), nil, env, "generate", "studio/haiku", "prompt=rain", "-q")
+	watch := start(t, env, func(stdout, _ string) bool { return strings.Contains(stdout, `"update"`) }, "watch", strings.TrimSpace(placed.stdout), "-o", "json")
+	if exit := served.stop(); exit != exitOK {
 		t.Errorf("exit %d", exit)
 	}
+	proctest.Eventually(t, 20*time.Second, "notice", func() bool { return strings.Contains(watch.stdout.String(), `"closing"`) }, watch.stdout.String, watch.stderr.String)
 	var order []string
 	for line := range strings.Lines(served.stderr.String()) {
 		var entry struct{ Msg, Stage string }

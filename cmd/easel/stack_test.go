@@ -17,9 +17,8 @@ import (
 // running is a command that a test has started, usually a server.
 type running struct {
 	*testing.T
-	stdout, stderr *buffer
+	stdout, stderr *proctest.Output
 	stop           func() int
-	ended          chan struct{} // closed when the command has exited
 }
 
 // start starts a command and waits until ready accepts its output. The test fails if the command exits first or is not
@@ -27,15 +26,14 @@ type running struct {
 func start(t *testing.T, env map[string]string, ready func(stdout, stderr string) bool, args ...string) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &running{T: t, stdout: newBuffer(), stderr: newBuffer(), ended: make(chan struct{})}
+	r := &running{T: t, stdout: proctest.NewOutput(), stderr: proctest.NewOutput()}
 	exit := make(chan int, 1)
 	go func() {
-		defer close(r.ended)
 		exit <- cli.Run(ctx, args, &cli.Program{
 			Grammar: grammar(), Build: thisBuild(),
 			Stdin: strings.NewReader(""), Stdout: r.stdout, Stderr: r.stderr,
 			Lookup:  func(name string) (string, bool) { v, ok := env[name]; return v, ok },
-			Environ: environOf(env),
+			Environ: func() []string { return proctest.Environ(env) },
 		})
 	}()
 	r.stop = func() int {
@@ -45,18 +43,14 @@ func start(t *testing.T, env map[string]string, ready func(stdout, stderr string
 		return code
 	}
 	t.Cleanup(func() { r.stop() })
-	limit := time.After(20 * time.Second)
-	for !ready(r.stdout.String(), r.stderr.String()) {
-		select {
-		case <-r.stdout.written:
-		case <-r.stderr.written:
-		case code := <-exit:
-			exit <- code
-			t.Fatalf("exited with %d before it was ready\n%s%s", code, r.stdout, r.stderr)
-		case <-limit:
-			t.Fatalf("not ready\n%s%s", r.stdout, r.stderr)
+	proctest.Eventually(t, 20*time.Second, "start of the command", func() bool {
+		ended := len(exit) > 0
+		is := ready(r.stdout.String(), r.stderr.String())
+		if ended && !is {
+			t.Fatalf("exited before it was ready\n%s%s", r.stdout, r.stderr)
 		}
-	}
+		return is
+	}, r.stdout.String, r.stderr.String)
 	return r
 }
 
