@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 func TestFlagsMayStandBeforeTheirCommand(t *testing.T) {
@@ -46,7 +48,7 @@ func TestTheOtherShellsHaveScriptsToo(t *testing.T) {
 			t.Logf("%s is not installed, so its script is NOT checked", shell)
 			continue
 		}
-		if out, err := exec.CommandContext(t.Context(), path, "-n", write(t, got.stdout)).CombinedOutput(); err != nil { //nolint:gosec // path is a shell
+		if out, err := exec.CommandContext(t.Context(), path, "-n", proctest.File(t, got.stdout)).CombinedOutput(); err != nil { //nolint:gosec // path is a shell
 			t.Errorf("%s can't parse its script: %v\n%s", shell, err, out)
 		}
 	}

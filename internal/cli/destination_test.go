@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,14 +9,13 @@ import (
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 func TestAPlaceThatTakesNoFileIsToldBeforeAnythingIsOrdered(t *testing.T) {
 	dir := t.TempDir()
 	taken := filepath.Join(dir, "taken.png")
-	if err := os.WriteFile(taken, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proctest.Write(t, taken, "mine")
 	for name, out := range map[string]string{
 		"a file that is there":             taken,
 		"a directory that is not there":    filepath.Join(dir, "nowhere") + "/",

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 func TestEveryKindOfErrorHasItsExitCode(t *testing.T) {
@@ -114,20 +115,11 @@ func TestAForeignMessageStaysOnItsLine(t *testing.T) {
 	}
 }
 
-func TestAHostThatDoesNotResolveIsNamed(t *testing.T) {
-	host := strings.Repeat("x", 64) + ".invalid" // longer than DNS allows, so that no name server is queried
-	got := easelRun(t.Context(), nil, "account", "--addr", host+":50051")
-	want := "easel: " + host + " does not resolve (UNAVAILABLE)\n       Check --addr, and that the server is running there.\n"
-	if got.exit != ExitRetry || got.stderr != want {
-		t.Errorf("exit %d\n%s", got.exit, got.stderr)
-	}
-}
-
 func TestAnInvalidKeyNamesItsSource(t *testing.T) {
 	const fault = ": the API key contains spaces, line breaks or invalid characters\n"
 	for source, got := range map[string]printed{
 		"EASEL_API_KEY":  easelEnv(t.Context(), nil, map[string]string{"EASEL_API_KEY": "two words"}, "account"),
-		"--api-key-file": easelRun(t.Context(), nil, "account", "--api-key-file", write(t, "two\nlines\n")),
+		"--api-key-file": easelRun(t.Context(), nil, "account", "--api-key-file", proctest.File(t, "two\nlines\n")),
 	} {
 		if got.exit != ExitUsage || got.stderr != "easel: "+source+fault {
 			t.Errorf("%s: exit %d\n%s", source, got.exit, got.stderr)

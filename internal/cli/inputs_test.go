@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // described returns a model with an input of each type.
@@ -130,7 +131,7 @@ func TestInputsJSONIsPassedOnDigitForDigit(t *testing.T) {
 }
 
 func TestAnInputComesFromAFile(t *testing.T) {
-	path := write(t, "a calm sea\nat dusk\n")
+	path := proctest.File(t, "a calm sea\nat dusk\n")
 	got, err := TypedInputs(described(), []string{"prompt=@" + path})
 	if want := `{"prompt":"a calm sea\nat dusk"}`; err != nil || got != want {
 		t.Errorf("got %s, %v; want %s", got, err, want)

@@ -32,7 +32,6 @@ type scripted struct {
 	model    func(*easelv1.GetModelRequest) (*easelv1.Model, error)
 	quote    func(*easelv1.QuoteGenerationRequest) (*easelv1.Quote, error)
 	create   func(*easelv1.CreateGenerationRequest) (*easelv1.Generation, error)
-	getWith  func(context.Context) // called with the context of GetGeneration; may be nil
 	get      func(*easelv1.GetGenerationRequest) (*easelv1.Generation, error)
 	list     func(*easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse
 	remove   func(*easelv1.DeleteGenerationRequest) error
@@ -73,10 +72,7 @@ func (s *scripted) CreateGeneration(_ context.Context, r *easelv1.CreateGenerati
 	return &easelv1.CreateGenerationResponse{Generation: g}, err
 }
 
-func (s *scripted) GetGeneration(ctx context.Context, r *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
-	if s.getWith != nil {
-		s.getWith(ctx)
-	}
+func (s *scripted) GetGeneration(_ context.Context, r *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 	g, err := s.get(r)
 	return &easelv1.GetGenerationResponse{Generation: g}, err
 }
