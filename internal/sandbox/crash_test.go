@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -59,7 +60,7 @@ func TestTheAccountsAreRightAfterEveryKill(t *testing.T) { // fault S1
 	}
 	defer s.Close()
 	var a sandbox.Audit
-	eventually(t, func() bool {
+	proctest.Eventually(t, 20*time.Second, "end of all renders", func() bool {
 		if a, err = s.Audit(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +235,7 @@ func TestGenerationsOfAnEarlierProcessAreResumed(t *testing.T) {
 	}
 	defer s.Close()
 	b.s = s
-	eventually(t, func() bool { return b.status(due) == "succeeded" && b.status(failing) == "refunded" })
+	proctest.Eventually(t, 20*time.Second, "end of the renders that are due", func() bool { return b.status(due) == "succeeded" && b.status(failing) == "refunded" })
 	b.do("GET", "/generations/"+due+"/content", "").want(t, 200, "PNG")
 	if got := b.status(later); got != "queued" {
 		t.Errorf("a render that is not due yet is %s", got)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -87,7 +88,7 @@ func TestADelayedCreateIsCarriedOutThoughItsClientLeft(t *testing.T) {
 	sh := open(t, fast())
 	slow := sh.inject(sandbox.Fault{Route: "POST /generations", Count: 1, Delay: sandbox.Delay(100 * time.Millisecond)})
 	sh.leaveWhen(slow, 1, http.MethodPost, "/generations", "k")
-	eventually(t, func() bool { return sh.audit().ChargesByIdempotencyKey["k"] == 1 })
+	proctest.Eventually(t, 20*time.Second, "charge", func() bool { return sh.audit().ChargesByIdempotencyKey["k"] == 1 })
 	sh.do("POST", "/generations", haiku, "Idempotency-Key", "k").want(t, 200, "")
 }
 
@@ -112,7 +113,7 @@ func (sh *account) leaveWhen(fault *sandbox.Injected, fired int, method, path, i
 		}
 		ended <- err
 	}()
-	eventually(sh.t, func() bool { return fault.Fired() == fired })
+	proctest.Eventually(sh.t, 20*time.Second, "fault", func() bool { return fault.Fired() == fired })
 	leave()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		sh.t.Errorf("%s %s got a response: %v", method, path, err)
@@ -130,7 +131,7 @@ func TestClosingEndsWhatAFaultHolds(t *testing.T) {
 			ended <- err
 		}()
 	}
-	eventually(t, func() bool { return hang.Fired() == 1 && slow.Fired() == 1 })
+	proctest.Eventually(t, 20*time.Second, "faults", func() bool { return hang.Fired() == 1 && slow.Fired() == 1 })
 	if err := sh.s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -306,20 +307,8 @@ func TestAdministrationOverHTTP(t *testing.T) {
 	defer admin.Close()
 	send := func(method, path, body string) reply {
 		t.Helper()
-		req, err := http.NewRequest(method, admin.URL+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := sh.c.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		text, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return reply{res.StatusCode, res.Header, text}
+		answer, text := proctest.Request(t, method, admin.URL+path, body)
+		return reply{answer.StatusCode, answer.Header, text}
 	}
 	key := send("POST", "/_sandbox/keys", `{"name":"ada","balanceCents":5,"dailyCapCents":9}`).want(t, 201, "").record(t)["key"].(string)
 	if !strings.HasPrefix(key, sandbox.KeyPrefix) {

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -16,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -194,7 +194,7 @@ func (sh *account) status(id string) string {
 func (sh *account) await(id string, wanted ...string) map[string]any {
 	sh.t.Helper()
 	var last map[string]any
-	eventually(sh.t, func() bool {
+	proctest.Eventually(sh.t, 20*time.Second, "status of "+id, func() bool {
 		last = sh.do("GET", "/generations/"+id, "").want(sh.t, http.StatusOK, "").record(sh.t)
 		for _, status := range wanted {
 			if last["status"] == status {
@@ -206,25 +206,8 @@ func (sh *account) await(id string, wanted ...string) map[string]any {
 	return last
 }
 
-// eventually waits until a condition is true.
-func eventually(t *testing.T, is func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for pause := time.Millisecond; !is(); pause = min(2*pause, 50*time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the condition is not true after 20 s")
-		}
-		time.Sleep(pause)
-	}
-}
-
 const (
 	haiku  = `{"modelId":"studio/haiku","inputs":{"prompt":"the sea"}}`
 	doomed = `{"modelId":"studio/haiku","inputs":{"prompt":"[fail]"}}`
 	small  = `{"modelId":"studio/landscape","inputs":{"prompt":"a lake","size":"64x40"}}`
 )
-
-// scan parses a Content-Range header.
-func scan(header string, from, to, size *int) (int, error) {
-	return fmt.Sscanf(header, "bytes %d-%d/%d", from, to, size)
-}

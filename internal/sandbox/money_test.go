@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -31,8 +32,8 @@ func TestTheQuoteIsTheCharge(t *testing.T) {
 		`{"modelId":"studio/abstract","inputs":{"prompt":"x","size":"320x200","density":0.2}}`,
 		`{"modelId":"studio/print","inputs":{"prompt":"x"}}`,
 	} {
-		price := sh.do("POST", "/quote", body).want(t, 200, "").record(t)["priceCents"].(json.Number)
 		before := sh.audit().BalanceCents
+		price := sh.do("POST", "/quote", body).want(t, 200, "").record(t)["priceCents"].(json.Number)
 		record := sh.do("POST", "/generations", body).want(t, 201, "").record(t)
 		if record["costCents"] != price || fmt.Sprint(before-sh.audit().BalanceCents) != price.String() {
 			t.Errorf("%.60s: quoted %s, cost %v", body, price, record["costCents"])
@@ -45,14 +46,6 @@ func TestTheQuoteIsTheCharge(t *testing.T) {
 	me := sh.do("GET", "/me", "").record(t)
 	if got := fmt.Sprint(me["balanceCents"]); got != fmt.Sprint(sh.audit().BalanceCents) {
 		t.Errorf("GET /me returned %s", got)
-	}
-}
-
-func TestAQuoteMovesNoMoney(t *testing.T) {
-	sh := open(t, fast())
-	sh.do("POST", "/quote", haiku).want(t, 200, "")
-	if a := sh.audit(); a.BalanceCents != 1000 || len(a.Entries) != 1 || len(a.Generations) != 0 {
-		t.Errorf("the accounts: %+v", a)
 	}
 }
 
@@ -72,35 +65,21 @@ func TestConcurrentCreatesSpendTheBalanceAndNoMore(t *testing.T) { // fault S3
 	}
 }
 
-func TestOneIdempotencyKeyAtOnceIsOneCharge(t *testing.T) { // fault S4
-	sh := open(t, fast())
-	var ids [16]string
-	statuses := together(t, len(ids), func(i int) reply {
-		r := sh.do("POST", "/generations", haiku, "Idempotency-Key", "k")
-		ids[i] = r.record(t)["id"].(string)
-		return r
-	})
-	if statuses[201] != 1 || statuses[200] != len(ids)-1 {
-		t.Errorf("statuses are %v", statuses)
-	}
-	for _, id := range ids {
-		if id != ids[0] {
-			t.Errorf("ids differ: %v", ids)
-		}
-	}
-	if a := sh.audit(); a.ChargesByIdempotencyKey["k"] != 1 || a.ChargeCents != 1 {
-		t.Errorf("the accounts: %+v", a)
-	}
-}
-
 func TestOneIdempotencyKeyWithTwoBodiesAtOnceIsOneCharge(t *testing.T) { // fault S4
 	for _, path := range []string{"", filepath.Join(t.TempDir(), "catalog.db")} {
 		sh := open(t, sandbox.Config{Path: path, Speed: 0.001})
 		for round := range 10 {
 			key := fmt.Sprint("k", round)
-			statuses := together(t, 16, func(i int) reply {
-				return sh.do("POST", "/generations", []string{haiku, small}[i%2], "Idempotency-Key", key)
+			var ids [16]any
+			statuses := together(t, len(ids), func(i int) reply {
+				r := sh.do("POST", "/generations", []string{haiku, small}[i%2], "Idempotency-Key", key)
+				ids[i] = r.record(t)["id"] // nil for an error
+				return r
 			})
+			named := slices.DeleteFunc(ids[:], func(id any) bool { return id == nil })
+			if len(slices.Compact(named)) != 1 {
+				t.Errorf("ids differ: %v", named)
+			}
 			if statuses[201] != 1 || statuses[200] != 7 || statuses[422] != 8 {
 				t.Errorf("statuses are %v", statuses)
 			}
@@ -236,19 +215,6 @@ func TestACreateWhoseClientLeavesIsCommittedWholeOrNotAtAll(t *testing.T) {
 	}
 	if committed := len(sh.audit().Generations); int64(committed) < answered.Load() {
 		t.Errorf("%d creates got a response, %d are committed", answered.Load(), committed)
-	}
-}
-
-func TestInvalidAPIKeysAndTopUpsAreRefused(t *testing.T) {
-	sh := open(t, fast())
-	if err := sh.s.TopUp(t.Context(), sh.key, 0, ""); err == nil {
-		t.Error("a top-up of zero was recorded")
-	}
-	if err := sh.s.TopUp(t.Context(), "sandbox_live_unknown", 5, ""); err == nil {
-		t.Error("an unknown key was topped up")
-	}
-	if _, err := sh.s.CreateKey(t.Context(), sandbox.KeyConfig{Key: sh.key}); err == nil {
-		t.Error("a key was created twice")
 	}
 }
 
