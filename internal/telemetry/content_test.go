@@ -62,6 +62,10 @@ func collected(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 
 				points = data.DataPoints
 			case metricdata.Sum[float64]:
 				points = data.DataPoints
+			case metricdata.Sum[int64]:
+				for _, p := range data.DataPoints {
+					points = append(points, metricdata.DataPoint[float64]{Attributes: p.Attributes, Value: float64(p.Value)})
+				}
 			}
 			for _, p := range points {
 				values[m.Name+" "+p.Attributes.Encoded(attribute.DefaultEncoder())] = p.Value

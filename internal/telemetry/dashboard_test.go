@@ -253,9 +253,6 @@ func drawn(p panel, id int, at object) object {
 		steps = append(steps, object{"color": "red", "value": p.bad})
 	}
 	defaults := object{"unit": p.unit, "min": 0, "thresholds": object{"mode": "absolute", "steps": steps}}
-	if p.title == "Budget" {
-		delete(defaults, "min") // no minimum, because the value is negative if a budget is overdrawn
-	}
 	return object{
 		"type": p.kind, "title": p.title, "id": id, "gridPos": at, "datasource": source, "description": named(p.queries[0].metric).Text,
 		"fieldConfig": object{"defaults": defaults, "overrides": []any{}}, "targets": targets,

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -63,7 +64,10 @@ func TestOutageHasALimitedNumberOfLines(t *testing.T) {
 		for range 10 {
 			f.Called(t.Context(), catalog.Forwarded(catalog.NewSecret("one")), down)
 		}
-		if got := failureLines(t, out); len(got) != limitedBurst+1 || got[limitedBurst].Suppressed != 1000-limitedBurst {
+		time.Sleep(limitedInterval)
+		f.Handle(errors.New("no route to the collector"))
+		got := failureLines(t, out)
+		if len(got) != limitedBurst+2 || got[limitedBurst].Suppressed != 1000-limitedBurst || got[limitedBurst+1].Suppressed != 9 || got[limitedBurst+1].Msg != "OpenTelemetry reports an error" {
 			t.Errorf("logged %v", got)
 		}
 	})

@@ -68,11 +68,6 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.take(one)
 }
 
-func port(l net.Listener) string {
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
-}
-
 func TestAnEndpointThatTheStockClientWouldNotCallIsRefusedByItsName(t *testing.T) {
 	for _, test := range []struct {
 		settings []string
@@ -140,7 +135,7 @@ func TestTheSettingsOfOpenTelemetryHold(t *testing.T) {
 		"compression":          {[]string{"ENDPOINT=" + plain.URL + "/below", "COMPRESSION=gzip", "PROTOCOL=http/protobuf"}, received{path: "/below/v1/traces", encoding: "gzip"}},
 		"a certificate":        {[]string{"ENDPOINT=" + secure.URL, "CERTIFICATE=" + certificate, "HEADERS=key=secret"}, received{path: "/v1/traces", key: "secret"}},
 		"gRPC":                 {[]string{"ENDPOINT=http://" + l.Addr().String(), "PROTOCOL=grpc", "HEADERS=key=secret"}, received{key: "secret"}},
-		"gRPC, with no scheme": {[]string{"ENDPOINT=localhost:" + port(l), "PROTOCOL=grpc", "INSECURE=true"}, received{}},
+		"gRPC, with no scheme": {[]string{"ENDPOINT=localhost:" + strings.TrimPrefix(l.Addr().String(), "127.0.0.1:"), "PROTOCOL=grpc", "INSECURE=true"}, received{}},
 		"gRPC for traces":      {[]string{"TRACES_ENDPOINT=http://" + l.Addr().String(), "TRACES_PROTOCOL=grpc", "PROTOCOL=http/protobuf", "COMPRESSION=gzip"}, received{}},
 		"HTTP for traces only": {[]string{"TRACES_ENDPOINT=" + plain.URL, "PROTOCOL=grpc", "TRACES_PROTOCOL=http/protobuf"}, received{path: "/"}},
 	} {

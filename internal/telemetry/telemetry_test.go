@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -151,24 +150,6 @@ func TestAnUnknownExporterIsRefused(t *testing.T) {
 	}
 }
 
-func TestErrorsOfOpenTelemetryAreLoggedNowAndThen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var lines bytes.Buffer
-		handler := newLimitedLog(slog.New(slog.NewTextHandler(&lines, nil)))
-		for range 100 {
-			handler.Handle(errors.New("no route to the collector"))
-		}
-		if got := strings.Count(lines.String(), "\n"); got != limitedBurst {
-			t.Errorf("%d lines for a hundred errors at once", got)
-		}
-		time.Sleep(limitedInterval)
-		handler.Handle(errors.New("still none"))
-		if got := lines.String(); !strings.Contains(got, "still none") || !strings.Contains(got, "suppressed=90") {
-			t.Errorf("logged %s", got)
-		}
-	})
-}
-
 func TestWithoutAnExporterTheCallersDecisionIsPassedOn(t *testing.T) {
 	start(t, Config{LogOutput: io.Discard})
 	_, span := otel.Tracer("test").Start(t.Context(), "root")
@@ -184,8 +165,9 @@ func TestWithoutAnExporterTheCallersDecisionIsPassedOn(t *testing.T) {
 	}
 }
 
-func TestWithTheSDKDisabledFailuresAreStillLogged(t *testing.T) {
+func TestWithTheSDKDisabledOnlyFailuresAreLogged(t *testing.T) {
 	t.Setenv("OTEL_SDK_DISABLED", "true")
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector.invalid")
 	out := &bytes.Buffer{}
 	telemetry, _ := start(t, Config{LogOutput: out})
 	down := &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /me"}
@@ -194,12 +176,6 @@ func TestWithTheSDKDisabledFailuresAreStillLogged(t *testing.T) {
 	if lines := failureLines(t, out); len(lines) != 2 {
 		t.Errorf("logged %+v", lines)
 	}
-}
-
-func TestWithTheSDKDisabledNothingIsTracedOrMeasured(t *testing.T) {
-	t.Setenv("OTEL_SDK_DISABLED", "true")
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector.invalid")
-	telemetry, _ := start(t, Config{LogOutput: io.Discard})
 	telemetry.Tracer.Ordered(t.Context(), "", "m", catalog.Generation{}, nil)
 	_, span := otel.Tracer("test").Start(callerContext(t, trace.FlagsSampled), "work")
 	if span.IsRecording() || span.SpanContext().TraceID() != (trace.TraceID{1}) {
