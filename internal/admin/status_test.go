@@ -45,7 +45,23 @@ func in(hub *watch.Snapshot, k watch.PolledCredential) {
 	hub.Stats.Conditions[k.Condition]++
 }
 
+// reads changes the ledger of a status.
+func reads(l ledger.Reading) func(*watch.Snapshot, *Status) {
+	return func(_ *watch.Snapshot, s *Status) { s.Ledger = func() ledger.Reading { return l } }
+}
+
 func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
+	owning := func(b ledger.Budget) ledger.Reading {
+		return ledger.Reading{Up: true, Summary: ledger.Summary{Owners: []ledger.OwnerSummary{{Owner: "studio", Budgets: []ledger.Budget{b}}}}}
+	}
+	unknown := func(since time.Duration) ledger.Reading {
+		return ledger.Reading{Up: true, Summary: ledger.Summary{Unknown: 1, OldestUnknown: since}}
+	}
+	pending := func(since time.Duration) ledger.Reading {
+		l := owning(ledger.Budget{Period: "month", LimitCents: 100})
+		l.Events = []ledger.EventSummary{{Owner: "studio", Pending: 1, Oldest: since}}
+		return l
+	}
 	for name, test := range map[string]struct {
 		change func(*watch.Snapshot, *Status)
 		say    string
@@ -88,6 +104,17 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 			}
 		}, "can't be read: https://issuer.example: jwks_url", true},
 		"a drain": {func(_ *watch.Snapshot, s *Status) { s.Serving = func(context.Context) bool { return false } }, "accepts no calls", true},
+
+		"a budget with enough left":        {reads(owning(ledger.Budget{Period: "month", LimitCents: 100, SpentCents: 79})), "", false},
+		"an order on its way":              {reads(unknown(time.Minute)), "", false},
+		"an order of this moment":          {reads(unknown(0)), "", false},
+		"an order of the future":           {reads(unknown(-time.Hour)), "", false}, // possible after the database's clock was turned back
+		"an event of this moment":          {reads(pending(0)), "", false},
+		"an event that waits":              {reads(pending(31 * time.Minute)), "do not accept events (see easel events list): studio", false},
+		"an order that stays open":         {reads(unknown(11 * time.Minute)), "Orders whose outcome is unknown: 1, the oldest for 11m0s", false},
+		"a budget that is used up":         {reads(owning(ledger.Budget{Period: "day", LimitCents: 100, SpentCents: 70, ReservedCents: 10})), "a fifth of a budget left: studio.", false},
+		"a ledger that is away":            {reads(ledger.Reading{}), "does not answer", true},
+		"contradicting states of an order": {reads(ledger.Reading{Up: true, Faults: 2}), "since the start: 2", true},
 	} {
 		hub, source := quiet()
 		test.change(hub, &source)
