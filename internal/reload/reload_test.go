@@ -79,6 +79,13 @@ func TestAChangeIsTakenAfterASecond(t *testing.T) {
 		p.want(t, "within the second", "a+b")
 		time.Sleep(time.Nanosecond)
 		p.want(t, "after a second", "a+c")
+		for range 5 {
+			time.Sleep(Interval)
+			p.want(t, "while nothing changes", "a+c")
+		}
+		if p.parsed != 2 {
+			t.Errorf("the files were parsed %d times", p.parsed)
+		}
 		p.wantLogged(t, "pair has changed", 1)
 	})
 }
@@ -140,18 +147,6 @@ func TestManyCallersReadTheFilesOnceASecond(t *testing.T) {
 		}
 		if p.parsed != 6 {
 			t.Errorf("the files were parsed %d times, want 6", p.parsed)
-		}
-	})
-}
-
-func TestFilesInForceAreNotParsedAgain(t *testing.T) {
-	openPair(t, func(p *pair) {
-		for range 5 {
-			time.Sleep(Interval)
-			p.want(t, "while nothing changes", "a+b")
-		}
-		if p.parsed != 1 {
-			t.Errorf("the files were parsed %d times", p.parsed)
 		}
 	})
 }
