@@ -2,10 +2,8 @@ package main
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"maps"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -30,7 +28,7 @@ func TestTheTableHasEachAttributeOfTheLog(t *testing.T) {
 		}
 	}
 	used := map[string]bool{}
-	for _, file := range sources(t) {
+	for _, file := range sources(t, ofCalls) {
 		collectAttributes(file, used)
 	}
 	if len(used) < 30 {
@@ -46,28 +44,6 @@ func TestTheTableHasEachAttributeOfTheLog(t *testing.T) {
 			t.Errorf("the table has %s, but no log line has it", name)
 		}
 	}
-}
-
-// sources parses the source files of the packages in ofCalls.
-func sources(t *testing.T) (files []*ast.File) {
-	t.Helper()
-	for _, name := range ofCalls {
-		paths, err := filepath.Glob(filepath.Join("..", "..", "internal", name, "*.go"))
-		if err != nil || len(paths) == 0 {
-			t.Fatalf("%s has no files: %v", name, err)
-		}
-		for _, path := range paths {
-			if strings.HasSuffix(path, "_test.go") {
-				continue
-			}
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			files = append(files, file)
-		}
-	}
-	return files
 }
 
 var (

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"flag"
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -87,16 +85,11 @@ func blocksOf(t *testing.T, program string, orders int) map[string]int {
 
 func readBlocks(t *testing.T, path string) map[string]int {
 	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
 	blocks := map[string]int{}
-	for lines := bufio.NewScanner(file); lines.Scan(); {
+	for line := range strings.Lines(proctest.Read(t, path)) {
 		at, count := "", 0
 		statements := 0
-		if n, _ := fmt.Sscan(lines.Text(), &at, &statements, &count); n == 3 { // the first line is the coverage mode
+		if n, _ := fmt.Sscan(line, &at, &statements, &count); n == 3 { // the first line is the coverage mode
 			blocks[fmt.Sprint(at, " ", statements)] += count
 		}
 	}

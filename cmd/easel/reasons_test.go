@@ -14,35 +14,37 @@ import (
 // sending contains the packages that create errors for callers.
 var sending = []string{"auth", "service", "server", "rest", "crossorigin"}
 
-// inspectSending calls visit with each syntax node in the packages in sending, and with the parent of the node.
-func inspectSending(t *testing.T, visit func(path string, node, around ast.Node)) {
+// sources parses the source files of packages below internal. It returns the files by path.
+func sources(t *testing.T, packages []string) map[string]*ast.File {
 	t.Helper()
-	for _, name := range sending {
-		paths, err := filepath.Glob("../../internal/" + name + "/*.go")
+	files := map[string]*ast.File{}
+	for _, name := range packages {
+		paths, err := filepath.Glob(filepath.Join("..", "..", "internal", name, "*.go"))
 		if err != nil || len(paths) == 0 {
-			t.Fatalf("no sources of %s: %v", name, err)
+			t.Fatalf("%s has no files: %v", name, err)
 		}
 		for _, path := range paths {
 			if strings.HasSuffix(path, "_test.go") {
 				continue
 			}
-			file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
-			if err != nil {
+			if files[path], err = parser.ParseFile(token.NewFileSet(), path, nil, 0); err != nil {
 				t.Fatal(err)
 			}
-			var stack []ast.Node
-			ast.Inspect(file, func(node ast.Node) bool {
-				if node == nil {
-					stack = stack[:len(stack)-1]
-					return true
-				}
-				if len(stack) > 0 {
-					visit(path, node, stack[len(stack)-1])
-				}
-				stack = append(stack, node)
-				return true
-			})
 		}
+	}
+	return files
+}
+
+// inspectSending calls visit with each syntax node in the packages in sending, and with the parent of the node.
+func inspectSending(t *testing.T, visit func(path string, node, around ast.Node)) {
+	t.Helper()
+	for path, file := range sources(t, sending) {
+		ast.PreorderStack(file, nil, func(node ast.Node, stack []ast.Node) bool {
+			if len(stack) > 0 {
+				visit(path, node, stack[len(stack)-1])
+			}
+			return true
+		})
 	}
 }
 
