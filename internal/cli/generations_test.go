@@ -28,17 +28,12 @@ func TestADeleteThatAllowsAMissingRenderDoesNotClaimThatItWasThere(t *testing.T)
 	}
 }
 
-// shelf starts a scripted server with a number of renders. Its pages have 100 renders by default and at most
-// 1,000.
+// shelf starts a scripted server with a number of renders, in pages of 100.
 func shelf(t *testing.T, renders int) dialer {
 	return (&scripted{list: func(r *easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse {
 		at, _ := strconv.Atoi(r.PageToken) // without a token, Atoi returns zero, the offset of the first page
-		length := 100
-		if r.PageSize > 0 {
-			length = min(int(r.PageSize), 1000)
-		}
 		page := &easelv1.ListGenerationsResponse{}
-		for ; at < renders && len(page.Generations) < length; at++ {
+		for ; at < renders && len(page.Generations) < 100; at++ {
 			page.Generations = append(page.Generations, render(fmt.Sprint("gen_", at), succeeded))
 		}
 		if at < renders {
