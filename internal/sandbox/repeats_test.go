@@ -62,27 +62,6 @@ func TestACatalogMayKeepIdempotencyKeysByAPIKey(t *testing.T) {
 	sh.key = sh.newKey(0) // another key, whose account passes the audit at the end of the test
 }
 
-func TestACatalogMayCheckTheBalanceFirst(t *testing.T) {
-	for name, moneyFirst := range map[string]bool{"key first": false, "money first": true} {
-		cfg := fast()
-		cfg.Repeats.MoneyFirst = moneyFirst
-		sh := open(t, cfg)
-		sh.key = sh.newKey(1) // the price of one haiku in cents
-		first := sh.buy(sh.key, "k", http.StatusCreated)
-		status := http.StatusOK
-		if moneyFirst {
-			status = http.StatusPaymentRequired
-		}
-		sh.buy(sh.key, "k", status)
-		if err := sh.s.TopUp(t.Context(), sh.key, 100, "more"); err != nil {
-			t.Fatal(err)
-		}
-		if again := sh.buy(sh.key, "k", http.StatusOK); again != first {
-			t.Errorf("%s: after a top-up the idempotency key returned %s, want %s", name, again, first)
-		}
-	}
-}
-
 func TestCatalogMayForgetIdempotencyKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newAccount(t, sandbox.Config{Repeats: sandbox.Repeats{Forget: time.Hour}})
