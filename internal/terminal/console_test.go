@@ -54,14 +54,6 @@ func TestColourNeedsATerminal(t *testing.T) {
 	}
 }
 
-func TestWideCharactersTakeTwoColumns(t *testing.T) {
-	for line, want := range map[string]int{"": 0, "sea": 3, "日本語": 6, "é": 1, "e\u0301": 1, "👩‍🎨": 2} {
-		if got := Width(line); got != want {
-			t.Errorf("%q takes %d columns, want %d", line, got, want)
-		}
-	}
-}
-
 func TestTablesAlignWideTextAndOmitEmptyColumns(t *testing.T) {
 	console, screen := onTerminal(Style{Terminal: true})
 	console.Table([]string{"ORDER", "STATE", "COST", "PROBLEM"}, [][]Cell{
