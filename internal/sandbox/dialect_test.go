@@ -2,12 +2,178 @@ package sandbox_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"reflect"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
+
+// unspoken contains the tables of reading rules that dialects need not cover, each with its reason.
+var unspoken = map[string]string{
+	"timeLayouts":    "formats, and no words",
+	"secretNames":    "members that a reader drops",
+	"keyNames":       "members that a reader drops",
+	"keySecretNames": "members that a reader drops",
+}
+
+func TestDialectsCoverEachReadingRule(t *testing.T) {
+	spoken := map[string]bool{}
+	for _, d := range sandbox.Dialects() {
+		synctest.Test(t, func(t *testing.T) {
+			b := newAccount(t, sandbox.Config{Dialect: d})
+			for _, body := range b.everyBody(t, d) {
+				hear(spoken, b.parse(body))
+			}
+		})
+	}
+	rows := readingRules(t)
+	if len(rows) < 60 {
+		t.Fatalf("rules.go has only %d rows", len(rows))
+	}
+	for row, words := range rows {
+		if unspoken[row] == "" && !slices.ContainsFunc(words, func(word string) bool { return spoken[plain(word)] }) {
+			t.Errorf("no dialect speaks a word of %s: %q", row, words)
+		}
+	}
+}
+
+// everyBody returns one response of each kind.
+func (b *account) everyBody(t *testing.T, d sandbox.Dialect) (bodies []string) {
+	key := b.key
+	ask := func(method, path, body string, head ...string) string {
+		r := b.do(method, path, body, head...)
+		bodies = append(bodies, string(r.body))
+		return string(r.body)
+	}
+	ask("GET", "/me", "")
+	ask("GET", "/models", "")
+	for _, model := range []string{"landscape", "abstract", "print", "none"} {
+		ask("GET", "/models/detail?id=studio/"+model, "")
+	}
+	ask("POST", "/quote", small)
+	ask("POST", "/quote", `{"modelId":"studio/haiku","inputs":{"prompt":""}}`)
+	ask("POST", "/quote", `{"modelId":"studio/none","inputs":{}}`)
+	ask("POST", "/quote", `{"modelId":"studio/haiku"}`)
+	ask("POST", "/generations", haiku, "Idempotency-Key", " ")
+	for _, order := range []string{haiku, small, doomed} {
+		id := id(b.parse(ask("POST", "/generations", order)), d)
+		ask("GET", "/generations/"+id+"/content", "")
+		for range 25 {
+			time.Sleep(time.Second)
+			ask("GET", "/generations/"+id, "")
+		}
+		ask("GET", "/generations", "")
+		if order == haiku {
+			ask("GET", "/generations/"+id+"/content", "")
+		}
+	}
+	var err error
+	if b.key, err = b.s.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: 9, DailyCapCents: 1}); err != nil {
+		t.Fatal(err)
+	}
+	ask("POST", "/generations", small)
+	b.key = key
+	return bodies
+}
+
+// parse decodes a JSON body. If the body is not JSON, parse returns it unchanged.
+func (b *account) parse(body string) any {
+	var v any
+	dec := json.NewDecoder(strings.NewReader(body))
+	dec.UseNumber()
+	if dec.Decode(&v) != nil {
+		return body
+	}
+	return v
+}
+
+// hear adds the member names and strings in a value to spoken. If a name or string contains dots, hear also adds the
+// parts between them.
+func hear(spoken map[string]bool, v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			hear(spoken, name)
+			hear(spoken, value)
+		}
+	case []any:
+		for _, item := range v {
+			hear(spoken, item)
+		}
+	case string:
+		for part := range strings.SplitSeq(v, ".") {
+			spoken[plain(part)] = true
+		}
+	}
+}
+
+// plain converts a word to lower case and removes its separators.
+func plain(word string) string {
+	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(word))
+}
+
+// readingRules returns the words in each table in rules.go. If a table maps words to values, the words for each
+// value are a separate row.
+func readingRules(t *testing.T) map[string][]string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "../catalog/rules.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string][]string{}
+	add := func(row string, literal ast.Node) {
+		if l, ok := literal.(*ast.BasicLit); ok && l.Kind == token.STRING {
+			if word, err := strconv.Unquote(l.Value); err == nil {
+				rows[row] = append(rows[row], word)
+			}
+		}
+	}
+	for _, declaration := range file.Decls {
+		group, ok := declaration.(*ast.GenDecl)
+		if !ok || group.Tok != token.VAR {
+			continue
+		}
+		for _, spec := range group.Specs {
+			row := spec.(*ast.ValueSpec)
+			ast.Inspect(row, func(node ast.Node) bool {
+				if pair, ok := node.(*ast.KeyValueExpr); ok {
+					if value, ok := pair.Value.(*ast.Ident); ok {
+						add(row.Names[0].Name+" "+value.Name, pair.Key)
+						return false
+					}
+				}
+				add(row.Names[0].Name, node)
+				return true
+			})
+		}
+	}
+	return rows
+}
+
+// id returns the ID of a record in a dialect.
+func id(record any, d sandbox.Dialect) string { return fmt.Sprint(unwrap(record)[d.Word("id")]) }
+
+// unwrap returns the record inside an object that has only one member.
+func unwrap(v any) map[string]any {
+	record, _ := v.(map[string]any)
+	if len(record) == 1 {
+		for _, inner := range record {
+			if m, ok := inner.(map[string]any); ok {
+				return m
+			}
+		}
+	}
+	return record
+}
 
 func TestDialectsHaveNamesAndTheFirstIsTheDefault(t *testing.T) {
 	var names []string
