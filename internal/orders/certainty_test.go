@@ -3,6 +3,7 @@ package orders_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"testing"
@@ -38,12 +39,13 @@ var (
 	noDial     = step{err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
 )
 
-// script responds to each attempt with the next step, and repeats the last step. It records the API key and the
-// idempotency key of each attempt.
+// script responds to each attempt with the next step, and repeats the last step. It records the API key, the
+// idempotency key and the body of each attempt.
 type script struct {
 	steps   []step
 	apiKeys []string
 	keys    []string
+	bodies  []string
 	quote   step
 }
 
@@ -53,6 +55,11 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 		now = s.steps[min(len(s.apiKeys), len(s.steps)-1)]
 		s.apiKeys = append(s.apiKeys, r.Header.Get("Authorization"))
 		s.keys = append(s.keys, r.Header.Get("Idempotency-Key"))
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return nil, err
+		}
+		s.bodies = append(s.bodies, string(body))
 	}
 	if now.err != nil {
 		return nil, now.err
@@ -115,40 +122,6 @@ func TestARefusalIsWithheldWhileAnOrderMayExist(t *testing.T) { // fault A10
 	}
 }
 
-func TestOutcomeIsKnownOnlyOfAnOrderThatWasNotAccepted(t *testing.T) { // fault A10
-	dear, limit := plainOrder, int64(5)
-	dear.MaxCostCents = &limit
-	for name, row := range map[string]struct {
-		order order
-		steps []step
-		quote step
-		kind  catalog.Kind
-		known bool
-	}{
-		"refused, and others may have sent the key": {plainOrder, []step{refusedNow}, step{}, catalog.KindInsufficientFunds, true},
-		"busy with the key":                         {plainOrder, []step{{status: 409}}, step{}, catalog.KindInProgress, false},
-		"no connection":                             {plainOrder, []step{noDial}, step{}, catalog.KindUnavailable, true},
-		"no connection after a lost answer":         {plainOrder, []step{away, noDial}, step{}, catalog.KindOutcomeUnknown, false},
-		"a lost answer after no connection":         {plainOrder, []step{noDial, away}, step{}, catalog.KindOutcomeUnknown, false},
-		"refused after no connection":               {plainOrder, []step{noDial, refusedNow}, step{}, catalog.KindInsufficientFunds, true},
-		"above the limit":                           {dear, []step{placed}, step{status: 200, body: `{"priceCents":9}`}, catalog.KindPriceAboveLimit, true},
-		"no quote":                                  {dear, []step{placed}, step{status: 503}, catalog.KindUnavailable, true},
-		"no quote of these inputs":                  {dear, []step{placed}, step{status: 400}, catalog.KindInvalidInput, true},
-		"inputs that are no object":                 {order{ModelID: "a/b", Inputs: []byte(`[]`), IdempotencyKey: "k"}, []step{placed}, step{}, catalog.KindInvalidInput, true},
-		"no idempotency key":                        {order{ModelID: "a/b", Inputs: []byte(`{}`)}, []step{placed}, step{}, catalog.KindInvalidInput, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c := newTestClient(t, &script{steps: row.steps, quote: row.quote})
-				_, err := createWithin(t, c, testCredential, row.order, 2*time.Second)
-				if err == nil || catalog.KindOf(err) != row.kind || (err.Outcome == orders.NotPlacedByThisCall) != row.known {
-					t.Errorf("got %+v, want %v and a known outcome %t", err, row.kind, row.known)
-				}
-			})
-		})
-	}
-}
-
 func TestAnotherOrderUnderAnIdempotencyKeyIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		upstream := &script{steps: []step{away}}
@@ -164,7 +137,8 @@ func TestAnotherOrderUnderAnIdempotencyKeyIsNotSent(t *testing.T) {
 	})
 }
 
-func TestEveryAttemptOfASubmissionCarriesOneAPIKey(t *testing.T) { // fault A11
+func TestEveryAttemptHasTheSameKeysAndBytes(t *testing.T) { // fault A11
+	numbered := order{ModelID: "m/1", Inputs: []byte(`{"n": 9007199254740993}`), IdempotencyKey: "key-1"}
 	for name, steps := range map[string][]step{
 		"within a call":       {away, away, placed},
 		"no connection first": {noDial, away, placed},
@@ -179,16 +153,16 @@ func TestEveryAttemptOfASubmissionCarriesOneAPIKey(t *testing.T) { // fault A11
 					return catalog.NewSecret(string(rune('a' + rotations)))
 				})
 				for range 10 {
-					if _, err := createWithin(t, c, held, plainOrder, time.Second); err == nil {
+					if _, err := createWithin(t, c, held, numbered, time.Second); err == nil {
 						break
 					}
 				}
 				if len(upstream.apiKeys) != len(steps) || rotations < 1 {
 					t.Fatalf("%d attempts, want %d; the API key was read %d times", len(upstream.apiKeys), len(steps), rotations)
 				}
-				for _, key := range upstream.apiKeys {
-					if key != upstream.apiKeys[0] {
-						t.Errorf("the attempts had the API keys %q", upstream.apiKeys)
+				for n, body := range upstream.bodies {
+					if upstream.apiKeys[n] != upstream.apiKeys[0] || upstream.keys[n] != "key-1" || body != `{"modelId":"m/1","inputs":{"n": 9007199254740993}}` {
+						t.Errorf("attempt %d has the API key %q, the idempotency key %q and the body %s", n, upstream.apiKeys[n], upstream.keys[n], body)
 					}
 				}
 			})

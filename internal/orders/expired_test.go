@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,25 +70,7 @@ func TestAttemptsEndWithTheExpireTime(t *testing.T) { // fault M16
 // The catalog has requested a pause. The first request after the pause gets no response, and all orders wait for it.
 func TestAnOrderExpiresWhileItWaitsForAPermit(t *testing.T) { // fault M16
 	synctest.Test(t, func(t *testing.T) {
-		var requests, posts atomic.Int64
-		c := newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
-			if r.Header.Get("Idempotency-Key") != "" {
-				posts.Add(1)
-			}
-			if requests.Add(1) == 1 {
-				return reply(r, http.StatusTooManyRequests, nil, ""), nil
-			}
-			<-r.Context().Done()
-			return nil, r.Context().Err()
-		}))
-		quoting, stop := context.WithCancel(t.Context())
-		var quotes sync.WaitGroup
-		quotes.Go(func() {
-			for quoting.Err() == nil {
-				_, _ = c.Catalog.Quote(quoting, testCredential, "a/b", []byte(`{}`))
-			}
-		})
-		time.Sleep(5 * time.Second) // after this, the second quote still waits ten seconds for its response
+		c, q, resume := openQueue(t)
 		const left = 5 * time.Second
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -98,13 +78,12 @@ func TestAnOrderExpiresWhileItWaitsForAPermit(t *testing.T) { // fault M16
 		request := orders.Request{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k", UpstreamKey: "k", ExpireTime: began.Add(left)}
 		_, err := c.Place(ctx, testCredential, request)
 		wantExpired(t, err, orders.NotPlacedByThisCall)
-		if took := time.Since(began); took != left || posts.Load() != 0 {
-			t.Errorf("after %v, %d orders were sent", took, posts.Load())
+		if took := time.Since(began); took != left || q.posts.Load() != 0 {
+			t.Errorf("after %v, %d orders were sent", took, q.posts.Load())
 		}
 		_, err = c.Place(ctx, testCredential, request) // a repeated order returns the same error
 		wantExpired(t, err, orders.NotPlacedByThisCall)
-		stop()
-		quotes.Wait()
+		resume()
 		if err := c.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
@@ -120,32 +99,20 @@ func TestAnExpiredOrderStaysUnknownOnEveryReplica(t *testing.T) { // fault M16
 		if _, err := r.place("studio", "k", "a harbour", limited, expiring); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
 			s.Fatal(err)
 		}
-		if err := r.orders.Close(s.Context()); err != nil {
-			s.Error(err)
-		}
+		r.close()
 		s.reopen(nil) // simulates a restart of the process
 		other := s.replica()
-		other.befores(func(req *http.Request) error {
-			if isOrder(req) {
-				return errors.New("the connection is gone")
-			}
-			return nil
-		})
+		other.befores(broken("studio"))
 		other.recover(time.Minute)
-		posts := 0
-		other.befores(func(req *http.Request) error {
-			if isOrder(req) {
-				posts++
-			}
-			return nil
-		})
+		posts := s.posts()
+		other.befores(nil)
 		other.recover(10 * time.Minute)
 		for _, change := range []func(*orders.Request){expiring, expireIn(time.Hour), func(*orders.Request) {}} { // only the first request's expire time counts
 			_, err := other.place("studio", "k", "a harbour", limited, change)
 			wantExpired(s.T, err, orders.Unknown)
 		}
-		if posts != 0 {
-			s.Errorf("%d attempts were sent after the expire time", posts)
+		if n := s.posts(); n != posts {
+			s.Errorf("%d attempts were sent after the expire time", n-posts)
 		}
 		if moved, err := s.ledger.Expire(s.Context(), 10); moved != 1 || err != nil {
 			s.Errorf("the reservations of %d orders expire: %v", moved, err)
@@ -164,24 +131,16 @@ func TestAnOrderIsNotPlacedAfterItsExpireTime(t *testing.T) { // fault M16
 		r := s.replica()
 		_, err := r.place("studio", "past", "a harbour", expireIn(-time.Second))
 		wantExpired(s.T, err, orders.NotPlaced)
-		r.befores(func(req *http.Request) error {
-			if !isOrder(req) {
-				select { // the expire time passes during the quote
-				case <-time.After(10 * time.Second):
-				case <-req.Context().Done():
-				}
-			}
-			return nil
-		})
+		r.quotesSlowly() // the expire time passes during the quote
 		began := time.Now()
 		budget := int64(1000)
 		_, err = r.place("studio", "quoted", "a harbour", within(&budget), expireIn(time.Second))
 		wantExpired(s.T, err, orders.NotPlaced)
-		if waited := time.Since(began); waited > 2*time.Second {
+		if waited := time.Since(began); waited >= 2*time.Second {
 			s.Errorf("the call waited for %v", waited)
 		}
 		r.befores(nil)
-		if n := s.box.Requests()["POST /generations"]; n != 0 {
+		if n := s.posts(); n != 0 {
 			s.Errorf("%d orders were sent", n)
 		}
 		expiring := expireIn(time.Minute)
@@ -203,20 +162,15 @@ func TestAnOrderStaysOpenAfterADoubtfulRejection(t *testing.T) { // fault A10
 		r := s.replica()
 		s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusNotFound, Body: "<html>", AfterCommit: true, Count: 1})
 		expiring := expireIn(time.Minute)
-		_, err := r.place("studio", "k", "a harbour", expiring)
-		wantOutcome(s.T, err, orders.Unknown)
+		if _, err := r.place("studio", "k", "a harbour", expiring); outcomeOf(err) != orders.Unknown {
+			s.Errorf("the caller receives %v", err)
+		}
 		s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusPaymentRequired, Body: `{"code":"INSUFFICIENT_BALANCE"}`, Count: 1})
-		_, err = r.place("studio", "k", "a harbour", expiring)
-		wantOutcome(s.T, err, orders.Unknown)
+		if _, err := r.place("studio", "k", "a harbour", expiring); outcomeOf(err) != orders.Unknown {
+			s.Errorf("after a definite rejection the caller receives %v", err)
+		}
 		time.Sleep(time.Minute)
-		_, err = r.place("studio", "k", "a harbour", expiring)
+		_, err := r.place("studio", "k", "a harbour", expiring)
 		wantExpired(s.T, err, orders.Unknown)
 	})
-}
-
-func wantOutcome(t *testing.T, err error, want orders.Outcome) {
-	t.Helper()
-	if failed, ok := errors.AsType[*orders.Error](err); !ok || failed.Outcome != want {
-		t.Errorf("got %v, want the outcome %s", err, want)
-	}
 }

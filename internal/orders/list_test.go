@@ -8,7 +8,6 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
-	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -87,14 +86,7 @@ func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 
 func TestAnEndThatNobodyReadsIsRecordedAsListed(t *testing.T) {
 	for name, place := range map[string]func(*replica) (catalog.Credential, catalog.Generation){
-		"of a forwarded API key": func(r *replica) (catalog.Credential, catalog.Generation) {
-			mine := catalog.Forwarded(catalog.NewSecret(r.key))
-			placed, err := r.orders.Place(r.Context(), mine, orders.Request{ModelID: "studio/haiku", Inputs: []byte(`{"prompt":"a"}`), IdempotencyKey: "k", UpstreamKey: "k"})
-			if err != nil {
-				r.Fatal(err)
-			}
-			return mine, placed.Generation
-		},
+		"of a forwarded API key": placeForwarded,
 		"after all is settled": func(r *replica) (catalog.Credential, catalog.Generation) {
 			g := mustPlace(r.stack, r, "k", "a harbour")
 			for range 2 {

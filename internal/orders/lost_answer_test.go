@@ -50,7 +50,7 @@ func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // fault 
 		restarted := s.process(s.transport)
 		_, err := restarted.Create(t.Context(), s.cred, s.order("k"))
 		s.wantKind(err, catalog.KindInsufficientFunds)
-		if known, ok := errors.AsType[*orders.Error](err); !ok || known.Outcome != orders.NotPlacedByThisCall {
+		if outcomeOf(err) != orders.NotPlacedByThisCall {
 			t.Errorf("a process that does not know the order returns %+v", err) // the process cannot know whether an earlier call placed the order
 		}
 		if err := s.sandbox.TopUp(t.Context(), s.key, 1, "one more"); err != nil {
@@ -69,7 +69,7 @@ func TestNothingIsPostedForACallerThatHasLeftBefore(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 		defer cancel()
 		_, err := s.client.Create(ctx, s.cred, order)
-		if known, ok := errors.AsType[*orders.Error](err); !ok || known.Outcome != orders.NotPlacedByThisCall || !errors.Is(err, context.DeadlineExceeded) {
+		if outcomeOf(err) != orders.NotPlacedByThisCall || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v", err)
 		}
 		s.finish()

@@ -42,56 +42,35 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// isUnknown reports whether an error means that the order may exist.
-func isUnknown(err error) bool {
-	order, ok := errors.AsType[*orders.Error](err)
-	return ok && order.Outcome == orders.Unknown
-}
-
-// isNotPlaced reports whether an error means that the order does not exist.
-func isNotPlaced(err error) bool {
-	order, ok := errors.AsType[*orders.Error](err)
-	return ok && order.Outcome == orders.NotPlaced
-}
-
-func TestWhoIsRemovedDuringItsQuotePlacesNothing(t *testing.T) { // fault M1
-	inStack(t, 1000, func(s *stack) {
-		r := s.replica()
-		r.quotesSlowly()
-		removed, limit := errors.New("the caller was removed"), int64(100)
-		asked := 0
-		_, err := r.place("studio", "k", "a harbour", func(r *orders.Request) {
-			r.Terms = func() (orders.Terms, error) {
-				if asked++; asked > 1 {
-					return orders.Terms{}, removed
+func TestTermsThatChangeDuringAQuoteCount(t *testing.T) { // fault M1
+	removed := errors.New("the caller was removed")
+	for name, row := range map[string]struct {
+		terms orders.Terms
+		err   error
+	}{
+		"the caller is removed": {err: removed},
+		"its budget is lowered": {terms: orders.Terms{Limits: ledger.Limits{DailyCents: new(int64(0))}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inStack(t, 1000, func(s *stack) {
+				r := s.replica()
+				r.quotesSlowly()
+				asked := 0
+				_, err := r.place("studio", "k", "a harbour", func(r *orders.Request) {
+					r.Terms = func() (orders.Terms, error) {
+						if asked++; asked > 1 {
+							return row.terms, row.err
+						}
+						return orders.Terms{Limits: ledger.Limits{DailyCents: new(int64(100))}}, nil
+					}
+				})
+				_, budget := errors.AsType[*ledger.BudgetError](err)
+				if errors.Is(err, removed) != (row.err != nil) || budget != (row.err == nil) || outcomeOf(err) != orders.NotPlaced || s.audit() != 0 || len(s.list(ledger.Filter{})) != 0 {
+					s.Errorf("%v, %d charges", err, s.audit())
 				}
-				return orders.Terms{Limits: ledger.Limits{DailyCents: &limit}}, nil
-			}
+			})
 		})
-		if !errors.Is(err, removed) || !isNotPlaced(err) || s.audit() != 0 || len(s.list(ledger.Filter{})) != 0 {
-			s.Errorf("%v, %d charges", err, s.audit())
-		}
-	})
-}
-
-func TestABudgetThatIsLoweredDuringAQuoteCounts(t *testing.T) { // fault M1
-	inStack(t, 1000, func(s *stack) {
-		r := s.replica()
-		r.quotesSlowly()
-		asked := 0
-		_, err := r.place("studio", "k", "a harbour", func(r *orders.Request) {
-			r.Terms = func() (orders.Terms, error) {
-				limit := int64(100)
-				if asked++; asked > 1 {
-					limit = 0
-				}
-				return orders.Terms{Limits: ledger.Limits{DailyCents: &limit}}, nil
-			}
-		})
-		if _, ok := errors.AsType[*ledger.BudgetError](err); !ok || s.audit() != 0 {
-			s.Errorf("%v, %d charges", err, s.audit())
-		}
-	})
+	}
 }
 
 // While one call requests a price, another call places the order. The price is above the first call's limit, but its
@@ -118,7 +97,7 @@ func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // fault
 				if err != nil {
 					s.Fatalf("the order without a limit is rejected: %v", err)
 				}
-				if refused != nil && isNotPlaced(refused) && !same || refused == nil && slow.Generation.ID != placed.Generation.ID || s.audit() != 1 {
+				if refused != nil && outcomeOf(refused) == orders.NotPlaced && !same || refused == nil && slow.Generation.ID != placed.Generation.ID || s.audit() != 1 {
 					s.Errorf("the other caller received %+v, %v; there were %d charges", slow, refused, s.audit())
 				}
 			})
@@ -140,7 +119,7 @@ func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // fault 
 			inStack(t, 1000, func(s *stack) {
 				s.box.Inject(sandbox.Fault{Route: "POST /generations", Status: status, Body: body})
 				_, err := s.replica().place("studio", "k", "a harbour")
-				if all := s.list(ledger.Filter{}); !isUnknown(err) || len(all) != 0 {
+				if all := s.list(ledger.Filter{}); outcomeOf(err) != orders.Unknown || status == http.StatusConflict && catalog.KindOf(err) != catalog.KindKeyReused || len(all) != 0 {
 					s.Errorf("the caller receives %v", err)
 				}
 				if again, err := s.replica().place("studio", "k", "a lighthouse"); catalog.KindOf(err) != catalog.KindKeyReused {
@@ -192,7 +171,7 @@ func TestACatalogThatLooksAtTheKeyFirstRefusesForCertain(t *testing.T) { // faul
 					return nil
 				})
 				_, err := r.place("studio", "k", "a harbour")
-				if isNotPlaced(err) != keyFirst {
+				if (outcomeOf(err) == orders.NotPlaced) != keyFirst {
 					s.Errorf("the caller receives %v", err)
 				}
 				_, reserved := s.budget()
@@ -218,7 +197,7 @@ func TestOperatorsSeeWhatRefusesARepeat(t *testing.T) {
 			}
 			return nil
 		})
-		if _, err := r.place("studio", "k", "a harbour"); !isUnknown(err) {
+		if _, err := r.place("studio", "k", "a harbour"); outcomeOf(err) != orders.Unknown {
 			s.Fatalf("the caller receives %v", err)
 		}
 		r.recover(5 * time.Minute)
@@ -258,7 +237,7 @@ func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
 					}
 					return answer, nil
 				})
-				if _, err := r.place("studio", "k", "a harbour"); !isUnknown(err) {
+				if _, err := r.place("studio", "k", "a harbour"); outcomeOf(err) != orders.Unknown {
 					s.Errorf("the caller receives %v", err)
 				}
 				s.box.ClearFaults()
@@ -320,9 +299,7 @@ func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 				if n := s.audit(); err == nil || n != 0 {
 					s.Errorf("the caller receives %v, %d charges", err, n)
 				}
-				if err := r.orders.Close(s.Context()); err != nil {
-					s.Error(err)
-				}
+				r.close()
 				if n := s.audit(); n > 0 && stopped > window {
 					s.Errorf("the order was sent after the window: %d charges", n)
 				}
@@ -351,7 +328,7 @@ func TestARepeatWithOtherBytesIsNotSent(t *testing.T) {
 			posts++
 			return errors.New("the connection is gone")
 		})
-		if err := place(r, `{"prompt":"a"}`); !isUnknown(err) || posts == 0 {
+		if err := place(r, `{"prompt":"a"}`); outcomeOf(err) != orders.Unknown || posts == 0 {
 			s.Fatal(err)
 		}
 		time.Sleep(2 * ledger.OrderLease)

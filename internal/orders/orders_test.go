@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -85,10 +84,8 @@ func TestAnOrderWhoseAnswerIsLostIsKnownWithinAMinute(t *testing.T) { // fault T
 func TestTheProblemOfAnOrderIsRecordedWhileItsCallerWaits(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
-		r.answers(func(*http.Request, *http.Response) (*http.Response, error) {
-			recorder := httptest.NewRecorder()
-			recorder.WriteHeader(http.StatusBadGateway)
-			return recorder.Result(), nil
+		r.answers(func(req *http.Request, _ *http.Response) (*http.Response, error) {
+			return reply(req, http.StatusBadGateway, nil, ""), nil
 		})
 		var placing sync.WaitGroup
 		placing.Go(func() { _, _ = r.place("studio", "k", "a harbour") })
@@ -108,7 +105,7 @@ func TestARefusedOrderFreesItsKey(t *testing.T) {
 	inStack(t, 0, func(s *stack) {
 		r := s.replica()
 		_, err := r.place("studio", "k", "a harbour")
-		if catalog.KindOf(err) != catalog.KindInsufficientFunds || !isNotPlaced(err) {
+		if catalog.KindOf(err) != catalog.KindInsufficientFunds || outcomeOf(err) != orders.NotPlaced {
 			s.Fatalf("%v", err)
 		}
 		if err := s.box.TopUp(s.Context(), s.key, 1000, "top-up"); err != nil {
@@ -148,7 +145,7 @@ func TestARefusalAfterAnotherReplicasIsCertain(t *testing.T) {
 		inStack(t, 0, func(s *stack) {
 			limit := s.price()
 			err := s.afterWaiting(limit)
-			if !isNotPlaced(err) || catalog.KindOf(err) != catalog.KindInsufficientFunds {
+			if outcomeOf(err) != orders.NotPlaced || catalog.KindOf(err) != catalog.KindInsufficientFunds {
 				s.Errorf("%v", err)
 			}
 			if n := len(s.list(ledger.Filter{Unresolved: true})); n != 0 {
@@ -166,7 +163,7 @@ func TestARefusalAfterAnotherReplicasIsCertain(t *testing.T) {
 	t.Run("by a budget", func(t *testing.T) {
 		inStack(t, 0, func(s *stack) {
 			err := s.afterWaiting(s.price() - 1)
-			if _, budget := errors.AsType[*ledger.BudgetError](err); !budget || !isNotPlaced(err) || catalog.KindOf(err) != 0 {
+			if _, budget := errors.AsType[*ledger.BudgetError](err); !budget || outcomeOf(err) != orders.NotPlaced || catalog.KindOf(err) != 0 {
 				s.Errorf("%v", err)
 			}
 		})
@@ -207,12 +204,12 @@ func TestNothingIsSentAfterTheWindow(t *testing.T) { // fault T11
 		r.answers(lost)
 		_, _ = r.place("studio", "k", "a harbour")
 		time.Sleep(window)
-		posts := s.box.Requests()["POST /generations"]
+		posts := s.posts()
 		r.recover(10 * time.Minute)
 		if _, err := r.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown || !errors.Is(err, orders.ErrResendWindow) {
 			s.Errorf("%v", err)
 		}
-		if n := s.box.Requests()["POST /generations"]; n != posts {
+		if n := s.posts(); n != posts {
 			s.Errorf("%d further requests were sent", n-posts)
 		}
 	})
@@ -229,12 +226,12 @@ func TestNothingIsSentUnderAnotherAPIKey(t *testing.T) { // fault T10
 		}
 		other := s.replica()
 		other.key = next
-		posts := s.box.Requests()["POST /generations"]
+		posts := s.posts()
 		other.recover(10 * time.Minute)
 		if _, err := other.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
 			s.Errorf("%v", err)
 		}
-		if n := s.box.Requests()["POST /generations"]; n != posts {
+		if n := s.posts(); n != posts {
 			s.Errorf("%d further requests were sent", n-posts)
 		}
 	})
@@ -273,20 +270,16 @@ func TestAnOutcomeThatTheLedgerDoesNotHoldIsUnknown(t *testing.T) { // fault T4
 		t.Run(name, func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
-				r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
+				r.answers(func(req *http.Request, answer *http.Response) (*http.Response, error) {
 					if refusal {
-						recorder := httptest.NewRecorder()
-						recorder.WriteHeader(http.StatusForbidden)
-						answer = recorder.Result()
+						answer = reply(req, http.StatusForbidden, nil, "")
 					}
 					return answer, s.ledger.Close()
 				})
 				if _, err := r.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
 					s.Errorf("%v", err)
 				}
-				if err := r.orders.Close(s.Context()); err != nil {
-					s.Error(err)
-				}
+				r.close()
 				s.open()
 				s.replica().recover(time.Minute)
 				if n := len(s.list(ledger.Filter{Unresolved: true})); n != 0 || s.audit() != 1 {
@@ -300,20 +293,16 @@ func TestAnOutcomeThatTheLedgerDoesNotHoldIsUnknown(t *testing.T) { // fault T4
 func TestAStoppedReplicaOverwritesNothing(t *testing.T) { // fault T9
 	inStack(t, 1000, func(s *stack) {
 		stopped := s.replica()
-		stopped.answers(func(*http.Request, *http.Response) (*http.Response, error) {
+		stopped.answers(func(req *http.Request, _ *http.Response) (*http.Response, error) {
 			time.Sleep(2 * time.Minute)
-			recorder := httptest.NewRecorder()
-			recorder.WriteHeader(http.StatusPaymentRequired)
-			return recorder.Result(), nil
+			return reply(req, http.StatusPaymentRequired, nil, ""), nil
 		})
 		if _, err := stopped.place("studio", "k", "a harbour"); catalog.KindOf(err) != catalog.KindOutcomeUnknown {
 			s.Errorf("%v", err)
 		}
 		s.replica().recover(time.Minute)
 		before := s.list(ledger.Filter{})
-		if err := stopped.orders.Close(s.Context()); err != nil { // waits until the stopped replica has handled its late response
-			s.Error(err)
-		}
+		stopped.close() // waits until the stopped replica has handled its late response
 		if after := s.list(ledger.Filter{}); len(before) != 1 || len(after) != 1 || after[0].Generation != before[0].Generation || s.audit() != 1 {
 			s.Errorf("the ledger had %+v and has %+v, %d charges", before, after, s.audit())
 		}

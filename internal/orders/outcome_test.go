@@ -42,24 +42,39 @@ func inEachWay(t *testing.T, test func(t *testing.T, knowsAll bool, cred catalog
 	}
 }
 
-func TestOutcomeOfAFailedOrder(t *testing.T) { // fault A10
+func TestOutcomeOfAFailedOrder(t *testing.T) { // faults A10, U8, U9
 	definite, nothingLeft, open := orders.NotPlacedByThisCall, orders.NotPlacedByThisCall, orders.Unknown
+	dear, list, keyless := plainOrder, plainOrder, plainOrder
+	dear.MaxCostCents = new(int64(5))
+	list.Inputs = []byte(`[]`)
+	keyless.IdempotencyKey = ""
 	rows := map[string]struct {
+		order order // the zero value means plainOrder
+		quote step
 		steps []step
+		kind  catalog.Kind   // zero means any
 		want  orders.Outcome // expected outcome if knowsAll is false
 		open  bool           // whether the outcome is unknown with every API key and ledger
 	}{
 		"a cap in the catalog's form":      {steps: []step{{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}}, want: definite},
-		"no connection":                    {steps: []step{noDial}, want: nothingLeft},
-		"a refusal after no connection":    {steps: []step{noDial, refusedNow}, want: definite},
+		"no connection":                    {steps: []step{noDial}, want: nothingLeft, kind: catalog.KindUnavailable},
+		"a refusal after no connection":    {steps: []step{noDial, refusedNow}, want: definite, kind: catalog.KindInsufficientFunds},
+		"above the limit":                  {order: dear, quote: step{status: 200, body: `{"priceCents":9}`}, want: nothingLeft, kind: catalog.KindPriceAboveLimit},
+		"no quote":                         {order: dear, quote: step{status: 503}, want: nothingLeft, kind: catalog.KindUnavailable},
+		"no quote of these inputs":         {order: dear, quote: step{status: 400}, want: nothingLeft, kind: catalog.KindInvalidInput},
+		"inputs that are no object":        {order: list, want: nothingLeft, kind: catalog.KindInvalidInput},
+		"no idempotency key":               {order: keyless, want: nothingLeft, kind: catalog.KindInvalidInput},
 		"a refusal after a 429":            {steps: []step{{status: 429}, refusedNow}, want: open},
 		"a 429 until the deadline":         {steps: []step{{status: 429}}, want: open},
 		"a status that is not in the list": {steps: []step{{status: 418, body: `{"code":"TEAPOT"}`}}, open: true},
 		"a redirect":                       {steps: []step{{status: 307}}, open: true},
 		"a conflict":                       {steps: []step{{status: 409, body: `{"code":"CONFLICT"}`}}, open: true},
+		"busy with the key":                {steps: []step{{status: 409}}, open: true, kind: catalog.KindInProgress},
 		"a refusal of the idempotency key": {steps: []step{{status: 422, body: `{"code":"IDEMPOTENCY_KEY_REUSED"}`}}, open: true},
 		"a refusal after a lost answer":    {steps: []step{away, refusedNow}, open: true},
 		"no answer":                        {steps: []step{away}, open: true},
+		"no connection after no answer":    {steps: []step{away, noDial}, open: true, kind: catalog.KindOutcomeUnknown},
+		"no answer after no connection":    {steps: []step{noDial, away}, open: true, kind: catalog.KindOutcomeUnknown},
 	}
 	for _, status := range []int{400, 401, 402, 403, 404, 413, 422} {
 		row := rows["no answer"]
@@ -71,8 +86,12 @@ func TestOutcomeOfAFailedOrder(t *testing.T) { // fault A10
 	for name, row := range rows {
 		t.Run(name, func(t *testing.T) {
 			inEachWay(t, func(t *testing.T, knowsAll bool, cred catalog.Credential, at func(*ledger.Config)) {
-				c := newClient(t, catalog.Config{BaseURL: testURL, Transport: &script{steps: row.steps}}, at)
-				_, err := createWithin(t, c, cred, plainOrder, 5*time.Second)
+				upstream := &script{steps: row.steps, quote: row.quote}
+				c := newClient(t, catalog.Config{BaseURL: testURL, Transport: upstream}, at)
+				if row.order.ModelID == "" {
+					row.order = plainOrder
+				}
+				_, err := createWithin(t, c, cred, row.order, 5*time.Second)
 				want := row.want
 				switch {
 				case row.open:
@@ -80,28 +99,12 @@ func TestOutcomeOfAFailedOrder(t *testing.T) { // fault A10
 				case knowsAll:
 					want = orders.NotPlaced
 				}
-				if err == nil || err.Outcome != want {
-					t.Errorf("got %+v, want %s", err, want)
+				if err == nil || err.Outcome != want || row.kind != 0 && catalog.KindOf(err) != row.kind || (len(upstream.keys) == 0) != (row.steps == nil) {
+					t.Errorf("got %+v after %d attempts, want %s and the kind %v", err, len(upstream.keys), want, row.kind)
 				}
 			})
 		})
 	}
-}
-
-func TestOutcomeOfAnOrderThatIsTooDear(t *testing.T) { // fault A10
-	inEachWay(t, func(t *testing.T, knowsAll bool, cred catalog.Credential, at func(*ledger.Config)) {
-		upstream := &script{steps: []step{placed}, quote: step{status: 200, body: `{"priceCents":9}`}}
-		c := newClient(t, catalog.Config{BaseURL: testURL, Transport: upstream}, at)
-		dear := plainOrder
-		dear.MaxCostCents = new(int64(5))
-		want := orders.NotPlacedByThisCall
-		if knowsAll {
-			want = orders.NotPlaced
-		}
-		if _, err := createWithin(t, c, cred, dear, 5*time.Second); err == nil || err.Outcome != want || len(upstream.keys) != 0 {
-			t.Errorf("got %+v after %d attempts, want %s", err, len(upstream.keys), want)
-		}
-	})
 }
 
 func TestAGenerationOfAnotherOrderIsAFaultOfTheLedger(t *testing.T) { // fault M10

@@ -34,9 +34,7 @@ func TestOneTeamsFailingOrdersDelayNobodyElses(t *testing.T) { // fault M9
 		if _, err := r.place("print", "k", "a harbour"); err == nil {
 			s.Fatal("the order was placed")
 		}
-		if err := r.orders.Close(s.Context()); err != nil {
-			s.Error(err)
-		}
+		r.close()
 		again := s.replica()
 		again.befores(broken("studio"))
 		again.recover(ledger.OrderLease + 15*time.Second)
@@ -55,9 +53,7 @@ func TestEachLeaseOfTheRecoveryIsAnAttempt(t *testing.T) { // fault M9
 		if _, err := r.place("studio", "k", "a harbour"); err == nil {
 			s.Fatal("the order was placed")
 		}
-		if err := r.orders.Close(s.Context()); err != nil {
-			s.Error(err)
-		}
+		r.close()
 		again, posts := s.replica(), 0
 		again.befores(func(req *http.Request) error {
 			if isOrder(req) {

@@ -1,7 +1,6 @@
 package orders_test
 
 import (
-	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -27,7 +26,7 @@ func backupInFlight(s *stack, key string) (copied []byte) {
 	})
 	s.box.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE"}`})
 	_, err := r.place("studio", key, "a harbour")
-	if rejected, ok := errors.AsType[*orders.Error](err); !ok || rejected.Outcome != orders.NotPlaced {
+	if outcomeOf(err) != orders.NotPlaced {
 		s.Fatalf("the first order returns %v", err)
 	}
 	if copied, err = os.ReadFile(file); err != nil {
@@ -57,27 +56,6 @@ func TestRestoredLedgerResendsNoOrderByItself(t *testing.T) {
 	})
 }
 
-func TestRestoredLedgerResendsWhatItsCallerRepeats(t *testing.T) {
-	inStack(t, 1000, func(s *stack) {
-		s.restore(backupInFlight(s, "first"))
-		r := s.replica()
-		r.befores(func(req *http.Request) error {
-			if isOrder(req) {
-				return errors.New("the connection is refused")
-			}
-			return nil
-		})
-		time.Sleep(ledger.OrderLease) // in the backup, the process that sent the order still holds its lease
-		if _, err := r.place("studio", "first", "a harbour"); err == nil {
-			s.Fatal("the order was placed")
-		}
-		r.befores(nil)
-		if r.recover(time.Minute); s.audit() != 1 {
-			s.Errorf("after the caller repeated the order there are %d charges", s.audit())
-		}
-	})
-}
-
 func TestRestoredLedgerCallsNoKeyFree(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		s.restore(backupInFlight(s, "first"))
@@ -86,8 +64,8 @@ func TestRestoredLedgerCallsNoKeyFree(t *testing.T) {
 		s.box.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE"}`})
 		_, rejected := r.place("studio", "other", "a harbour")
 		for _, err := range []error{tooDear, rejected} {
-			if e, ok := errors.AsType[*orders.Error](err); !ok || e.Outcome != orders.NotPlacedByThisCall {
-				s.Errorf("the error %v reports the outcome as %+v", err, e)
+			if got := outcomeOf(err); got != orders.NotPlacedByThisCall {
+				s.Errorf("the error %v reports the outcome as %s", err, got)
 			}
 		}
 	})

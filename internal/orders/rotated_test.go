@@ -53,13 +53,6 @@ func TestAnAPIKeyThatIsRotatedWithinARecoveryBuysNothing(t *testing.T) { // faul
 	})
 }
 
-func outcomeOf(err error) orders.Outcome {
-	if e, ok := err.(*orders.Error); ok { //nolint:errorlint // Place returns exactly this type
-		return e.Outcome
-	}
-	return ""
-}
-
 func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing.T) { // fault A10
 	for name, row := range map[string]struct {
 		meanwhile func(*stack, ledger.Order)
@@ -125,26 +118,17 @@ func TestAnOrderIsPlacedWhenItIsWrittenDown(t *testing.T) {
 	})
 }
 
-// restartedAfterLostResponse places an order whose response is lost, and restarts the process. posts counts the orders
-// that the new process sends to the catalog.
-func (s *stack) restartedAfterLostResponse() (restarted *replica, posts *int) {
+// restartedAfterLostResponse places an order whose response is lost, and restarts the process. posts is the number of
+// orders that the old process has sent to the catalog.
+func (s *stack) restartedAfterLostResponse() (restarted *replica, posts int) {
 	s.Helper()
 	r := s.replica()
 	r.answers(lost)
 	if _, err := r.place("studio", "before", "a harbour"); err == nil {
 		s.Fatal("the order was placed")
 	}
-	if err := r.orders.Close(s.Context()); err != nil {
-		s.Error(err)
-	}
-	restarted, posts = s.replica(), new(int)
-	restarted.befores(func(req *http.Request) error {
-		if isOrder(req) {
-			*posts++
-		}
-		return nil
-	})
-	return restarted, posts
+	r.close()
+	return s.replica(), s.posts()
 }
 
 func TestNoOrderIsSentBeforeTheAccountIsKnown(t *testing.T) { // fault M4
@@ -155,12 +139,12 @@ func TestNoOrderIsSentBeforeTheAccountIsKnown(t *testing.T) { // fault M4
 		if outcomeOf(err) != orders.NotPlacedByThisCall || !errors.Is(err, orders.ErrAccountUnknown) {
 			s.Errorf("a new order returns %v", err)
 		}
-		if restarted.recover(time.Minute); *posts > 0 {
-			s.Errorf("%d orders are sent", *posts)
+		if restarted.recover(time.Minute); s.posts() > posts {
+			s.Errorf("%d orders are sent", s.posts()-posts)
 		}
 		s.ledger.AccountUnknown.Store(false)
-		if restarted.recover(time.Minute); *posts != 1 {
-			s.Errorf("after the account is known, %d orders are sent", *posts)
+		if restarted.recover(time.Minute); s.posts() != posts+1 {
+			s.Errorf("after the account is known, %d orders are sent", s.posts()-posts)
 		}
 	})
 }
@@ -172,15 +156,15 @@ func TestNoOrderIsResentUnderARejectedAPIKey(t *testing.T) {
 		if _, err := restarted.client.Account(s.Context(), restarted.held("")); catalog.KindOf(err) != catalog.KindCredentialRejected {
 			s.Fatal(err)
 		}
-		if restarted.recover(90 * time.Second); *posts > 0 {
-			s.Errorf("%d orders are sent under a rejected API key", *posts)
+		if restarted.recover(90 * time.Second); s.posts() > posts {
+			s.Errorf("%d orders are sent under a rejected API key", s.posts()-posts)
 		}
 		rejects.Remove()
 		if _, err := restarted.client.Account(s.Context(), restarted.held("")); err != nil {
 			s.Fatal(err)
 		}
-		if restarted.recover(time.Minute); *posts != 1 {
-			s.Errorf("after the API key was accepted, %d orders are sent", *posts)
+		if restarted.recover(time.Minute); s.posts() != posts+1 {
+			s.Errorf("after the API key was accepted, %d orders are sent", s.posts()-posts)
 		}
 	})
 }

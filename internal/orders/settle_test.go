@@ -15,7 +15,6 @@ import (
 	"github.com/easel-grpc/easel/internal/jobs"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
-	"github.com/easel-grpc/easel/internal/orders"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/watch"
 )
@@ -299,13 +298,9 @@ func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
 func TestWhatAnotherForwardedAPIKeySeesIsNotRecorded(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
-		mine := catalog.Forwarded(catalog.NewSecret(s.key))
-		receipt, err := r.orders.Place(s.Context(), mine, orders.Request{ModelID: "studio/haiku", Inputs: []byte(`{"prompt":"a"}`), IdempotencyKey: "k", UpstreamKey: "k"})
-		if err != nil {
-			s.Fatal(err)
-		}
+		mine, g := placeForwarded(r)
 		time.Sleep(time.Minute)
-		deleted := catalog.Generation{ID: receipt.Generation.ID, State: catalog.StateDeleted}.Version()
+		deleted := catalog.Generation{ID: g.ID, State: catalog.StateDeleted}.Version()
 		absent := []watch.Sighting{{Version: deleted, NotFound: true}}
 		r.orders.Record(s.Context(), catalog.Forwarded(catalog.NewSecret("another")), absent)
 		settles(5*time.Minute, r)

@@ -261,6 +261,25 @@ func (r *replica) recover(d time.Duration) {
 	r.orders.ResendAbandoned(ctx, r.held(""))
 }
 
+// posts returns the number of orders that the catalog has received.
+func (s *stack) posts() int { return s.box.Requests()["POST /generations"] }
+
+// close waits until no order of the replica is in flight.
+func (r *replica) close() {
+	r.Helper()
+	if err := r.orders.Close(r.Context()); err != nil {
+		r.Error(err)
+	}
+}
+
+// outcomeOf returns the outcome that a caller receives with an error.
+func outcomeOf(err error) orders.Outcome {
+	if e, ok := err.(*orders.Error); ok { //nolint:errorlint // Place returns exactly this type
+		return e.Outcome
+	}
+	return ""
+}
+
 // list returns the ledger's orders that match a filter.
 func (s *stack) list(f ledger.Filter) []ledger.Order {
 	s.Helper()

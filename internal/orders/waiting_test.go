@@ -147,7 +147,7 @@ func TestARepeatedReadIsNotRecordedAgain(t *testing.T) {
 func TestAFailureUnderAForwardedAPIKeySettlesAfterTheWindow(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
-		mine, g := placeForwarded(r, "a harbour")
+		mine, g := placeForwarded(r)
 		seen := ended(g, catalog.StateFailed, 7)
 		for range 30 { // one read per minute
 			own, err := r.orders.Owned(s.Context(), nil, g.ID)
@@ -164,11 +164,11 @@ func TestAFailureUnderAForwardedAPIKeySettlesAfterTheWindow(t *testing.T) {
 }
 
 // placeForwarded places an order for a caller that forwards its API key.
-func placeForwarded(r *replica, prompt string) (catalog.Credential, catalog.Generation) {
+func placeForwarded(r *replica) (catalog.Credential, catalog.Generation) {
 	r.Helper()
 	cred := catalog.Forwarded(catalog.NewSecret(r.key))
 	receipt, err := r.orders.Place(r.Context(), cred, orders.Request{
-		ModelID: "studio/haiku", Inputs: fmt.Appendf(nil, `{"prompt":%q}`, prompt), IdempotencyKey: "k", UpstreamKey: "k",
+		ModelID: "studio/haiku", Inputs: []byte(`{"prompt":"a harbour"}`), IdempotencyKey: "k", UpstreamKey: "k",
 	})
 	if err != nil {
 		r.Fatal(err)
