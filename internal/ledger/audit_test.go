@@ -51,9 +51,7 @@ func TestWhatOperatorsDoStandsInTheAuditOnce(t *testing.T) {
 		conclude(t, l, o, lifecycle.Uncertain, "")
 		stale(t, l)
 		for _, said := range []ledger.Resolution{{By: ada}, {By: ada, Generation: "g1", Forced: true}} {
-			if _, possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, said); !possible || err != nil {
-				t.Fatal(possible, err)
-			}
+			resolve(t, l, o, theAPIKey, said)
 		}
 		observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9)})
 		l.Exec(t, "UPDATE events SET state = 1")
@@ -155,13 +153,14 @@ func TestWhatCanNotBeAuditedIsNotDone(t *testing.T) {
 	})
 }
 
-func TestNothingOfTheAuditIsChangedOrDeleted(t *testing.T) {
+func TestNothingOfTheAuditOrTheJournalIsChangedOrDeleted(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
+		write(t, l, request("k"))
 		if err := l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActErase}); err != nil {
 			t.Fatal(err)
 		}
-		statements := []string{"UPDATE audit SET actor = 'bob'", "DELETE FROM audit"}
+		statements := []string{"UPDATE audit SET actor = 'bob'", "DELETE FROM audit", "UPDATE movements SET cents = 1", "DELETE FROM movements"}
 		if l.IsShared() {
 			statements = append(statements, "TRUNCATE audit")
 		} else {
@@ -212,9 +211,7 @@ func TestWhoeverMovesALedgerStandsInItsAudit(t *testing.T) {
 		if err := l.Audit(t.Context(), ledger.Act{By: ada, Action: ledger.ActErase}); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		shut(t, l)
 		to := proctest.Database(t)
 		copied, differences, err := copyLedger(t.Context(), from, to, ignore)
 		if err != nil || len(differences) > 0 {

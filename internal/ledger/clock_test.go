@@ -29,9 +29,7 @@ func TestTheDatabasesClockDecidesForEveryReplica(t *testing.T) { // fault T12
 		if full, ok := errors.AsType[*ledger.BudgetError](err); !ok || full.RemainingCents != 9 || full.Reset.Before(o.Time) {
 			t.Errorf("the second replica uses another month: %v", err)
 		}
-		if _, step := call(t, wrong, r); step.Action != lifecycle.Wait {
-			t.Errorf("the second replica does not see the first replica's lease: %+v", step)
-		}
+		wantAction(t, wrong, r, lifecycle.Wait, "the second replica does not see the first replica's lease")
 		for _, edge := range []struct {
 			later  string
 			resent bool
@@ -41,11 +39,7 @@ func TestTheDatabasesClockDecidesForEveryReplica(t *testing.T) { // fault T12
 				t.Errorf("%s later the order is resumed: %v, %v", edge.later, found, err)
 			}
 		}
-		if _, step := call(t, wrong, r); step.Answer != lifecycle.Unresolved {
-			t.Errorf("after the window the step for the caller is %+v", step)
-		}
+		wantAnswer(t, wrong, r, lifecycle.Unresolved, "after the window the step for the caller")
 	})
-	if _, step := call(t, right, r); step.Answer != lifecycle.Unresolved {
-		t.Errorf("after the window the step at the first replica is %+v", step)
-	}
+	wantAnswer(t, right, r, lifecycle.Unresolved, "after the window the step at the first replica")
 }

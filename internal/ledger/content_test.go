@@ -32,22 +32,13 @@ func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 					Generation: func(ledger.Order, *string) string { return "{}" }, Budget: func(ledger.Budget) string { return "{}" },
 				}})
 				for _, id := range []string{"deleted", "discarded"} {
-					o, _, err := l.Write(t.Context(), ledger.Request{Namespace: row.owner, Owner: row.owner, Caller: "a", IdempotencyKey: id, UpstreamKey: id, APIKey: "key", ModelID: "m", Inputs: "{}", Digest: id})
-					if err == nil {
-						_, err = l.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: id})
-					}
-					if err == nil {
-						_, err = l.Observe(t.Context(), id, ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Succeeded, Whole: true}})
-					}
-					if err != nil {
-						t.Fatal(err)
-					}
+					r := request(id)
+					r.Namespace, r.Owner = row.owner, row.owner
+					conclude(t, l, write(t, l, r), lifecycle.Named, id)
+					observe(t, l, id, lifecycle.Observation{Status: lifecycle.Succeeded, Whole: true})
 				}
-				_, err := l.Observe(t.Context(), "deleted", ledger.Observation{Observation: lifecycle.Observation{Deleted: true}})
-				if err == nil {
-					err = l.DiscardContent(t.Context(), nil, "discarded")
-				}
-				if err != nil {
+				observe(t, l, "deleted", lifecycle.Observation{Deleted: true})
+				if err := l.DiscardContent(t.Context(), nil, "discarded"); err != nil {
 					t.Fatal(err)
 				}
 				for _, id := range []string{"deleted", "discarded"} {
@@ -79,6 +70,14 @@ func takeOne(t *testing.T, l *ledger.Ledger, kind string) ledger.Job {
 		t.Fatalf("%d jobs are taken, %v", len(taken), err)
 	}
 	return taken[0]
+}
+
+// finish records the outcome of a job whose lease is still held.
+func finish(t *testing.T, l *ledger.Ledger, job ledger.Job, outcome ledger.Outcome) {
+	t.Helper()
+	if err := l.FinishJob(t.Context(), job, outcome); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func TestOnlyTheLatestHolderRecordsACopy(t *testing.T) {
@@ -131,9 +130,7 @@ func TestNewRequestAfterACopyHasAJob(t *testing.T) {
 func TestNewRequestDuringTheLastAttemptHasAnAttempt(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")
-		if err := l.FinishJob(t.Context(), takeOne(t, l, ledger.CopyJob), ledger.Outcome{Again: true, Problem: "not found"}); err != nil {
-			t.Fatal(err)
-		}
+		finish(t, l, takeOne(t, l, ledger.CopyJob), ledger.Outcome{Again: true, Problem: "not found"})
 		last := takeOne(t, l, ledger.CopyJob)
 		if has, err := l.FetchContent(t.Context(), ledger.By{Actor: "ops", Origin: "here"}, "g1"); !has || err != nil {
 			t.Fatal(has, err)
@@ -175,9 +172,7 @@ func TestCopiedLedgerHasTheJobsOfItsContents(t *testing.T) {
 		if _, err := l.Erase(t.Context(), own(t, l, "g2")); err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		shut(t, l)
 		to := "sqlite:" + filepath.Join(t.TempDir(), "copy.db")
 		if _, differences, err := copyLedger(t.Context(), from, to, ignore); err != nil || len(differences) > 0 {
 			t.Fatal(differences, err)
@@ -200,9 +195,7 @@ func TestFetchedResultIsCopiedAtOnce(t *testing.T) {
 		}
 		job := takeOne(t, l, ledger.CopyJob)
 		fetch() // requested while the copy is in progress
-		if err := l.FinishJob(t.Context(), job, ledger.Outcome{Again: true, After: time.Hour, Problem: "no space left"}); err != nil {
-			t.Errorf("the running job has lost its lease: %v", err)
-		}
+		finish(t, l, job, ledger.Outcome{Again: true, After: time.Hour, Problem: "no space left"})
 		if c, _, err := l.Content(t.Context(), "g1"); err != nil || c.Problem != "no space left" {
 			t.Errorf("the problem is %q, %v", c.Problem, err)
 		}
@@ -211,9 +204,7 @@ func TestFetchedResultIsCopiedAtOnce(t *testing.T) {
 		if job.Attempts != 0 || job.Age > time.Minute {
 			t.Errorf("the job is %+v", job)
 		}
-		if err := l.FinishJob(t.Context(), job, ledger.Outcome{Change: ledger.CopyAbandoned(job, "gone")}); err != nil {
-			t.Fatal(err)
-		}
+		finish(t, l, job, ledger.Outcome{Change: ledger.CopyAbandoned(job, "gone")})
 		if c, _, err := l.Content(t.Context(), "g1"); err != nil || c.State != ledger.ContentFailed || c.Problem != "gone" {
 			t.Errorf("the copy is %v: %s, %v", c.State, c.Problem, err)
 		}

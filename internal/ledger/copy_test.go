@@ -28,9 +28,7 @@ func lived(t *testing.T, url string, orders int) {
 	for n := range orders {
 		live(t, l, n, random)
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	shut(t, l)
 }
 
 func copyLedger(ctx context.Context, from, to string, done func(string, int64)) (copied ledger.Copied, differences []string, err error) {
@@ -61,9 +59,7 @@ func TestALedgerIsCopiedToTheOtherDatabaseAndBack(t *testing.T) {
 			t.Errorf("%+v: %q", looked, differences)
 		}
 		copied := "sqlite:" + filepath.Join(t.TempDir(), "copied.db")
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		shut(t, l)
 		if _, _, err := copyLedger(t.Context(), back, copied, ignore); err != nil {
 			t.Fatal(err)
 		}
@@ -76,9 +72,7 @@ func TestALedgerIsCopiedToTheOtherDatabaseAndBack(t *testing.T) {
 func TestCopiedLedgerDeliversPendingEventsInOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, from string) {
 		l := ended(t, from)
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		shut(t, l)
 		for _, to := range []string{proctest.Database(t), "sqlite:" + filepath.Join(t.TempDir(), "copy.db")} {
 			if _, differences, err := copyLedger(t.Context(), from, to, ignore); err != nil || len(differences) > 0 {
 				t.Fatal(differences, err)
@@ -202,9 +196,7 @@ func TestALedgerIsMigratedByAnotherUserThanTheOneThatServes(t *testing.T) {
 	if _, err := l.Attend(t.Context(), "replica", true); err != nil {
 		t.Error(err)
 	}
-	if _, differences := verify(t, serving); len(differences) > 0 {
-		t.Error(differences)
-	}
+	wantNoDifference(t, serving)
 	if _, _, err := ledger.Migrate(t.Context(), ledger.InMemory, ledger.By{}); err == nil || !strings.Contains(err.Error(), "only visible to its own process") {
 		t.Error(err)
 	}

@@ -139,13 +139,9 @@ func TestADatabaseThatCantBeUsedSaysWhy(t *testing.T) {
 
 func TestAnIncompatibleSchemaIsRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		if err := open(t, url).Close(); err != nil {
-			t.Fatal(err)
-		}
+		shut(t, open(t, url))
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'schema'")
-		if err := open(t, url).Close(); err != nil { // a ledger with a later schema can be opened if the schema is compatible
-			t.Fatal(err)
-		}
+		shut(t, open(t, url)) // a ledger with a later schema can be opened if the schema is compatible
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'needed_schema'")
 		wantRefusal(t, url, "changed by a later Easel")
 	})

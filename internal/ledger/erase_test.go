@@ -87,9 +87,7 @@ func TestWhatIsErasedIsInNoByteOfTheLedger(t *testing.T) {
 		o := prompted(t, l, "secret", "g1")
 		open := request("open")
 		unknown := write(t, l, open)
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		shut(t, l)
 		if !holds(t, url) {
 			t.Fatal("the ledger does not contain the prompt before the erasure")
 		}
@@ -107,24 +105,18 @@ func TestWhatIsErasedIsInNoByteOfTheLedger(t *testing.T) {
 		if !kept.Erased || kept.Record != "" || len(kept.Labels) > 0 || kept.CostCents == nil || kept.Status != lifecycle.Succeeded {
 			t.Errorf("the order is %+v", kept)
 		}
-		if _, step := call(t, l, request("secret")); step.Answer != lifecycle.Replay {
-			t.Errorf("a repeat of the erased order returns %v", step.Answer)
-		}
+		wantAnswer(t, l, request("secret"), lifecycle.Replay, "a repeat of the erased order")
 		if lines, err := l.Movements(t.Context(), o.ID); err != nil || len(lines) < 3 {
 			t.Errorf("the journal of the erased order is %v, %v", lines, err)
 		}
 		if again, found, err := l.Get(t.Context(), unknown.ID); err != nil || !found || again.Inputs == "" {
 			t.Errorf("an order that may be resent has lost its inputs: %v", err)
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		shut(t, l)
 		if holds(t, url) {
 			t.Error("the ledger still contains the prompt")
 		}
-		if _, differences := verify(t, url); len(differences) > 0 {
-			t.Error(differences)
-		}
+		wantNoDifference(t, url)
 	})
 }
 
@@ -177,15 +169,11 @@ func TestWhatIsErasedIsToldBefore(t *testing.T) {
 			if job.Line == "untold" {
 				end = ledger.Outcome{Again: true}
 			}
-			if err := l.FinishJob(t.Context(), job, end); err != nil {
-				t.Fatal(err)
-			}
+			finish(t, l, job, end)
 		}
 		before := []ledger.Order{own(t, l, "told"), own(t, l, "untold")}
 		for _, o := range before {
-			if _, err := l.Observe(t.Context(), o.Generation, ledger.Observation{Observation: lifecycle.Observation{Deleted: true}}); err != nil {
-				t.Fatal(err)
-			}
+			observe(t, l, o.Generation, lifecycle.Observation{Deleted: true})
 		}
 		if erased, err := l.Erase(t.Context(), before...); erased != 2 || err != nil {
 			t.Fatal(erased, err)
@@ -209,15 +197,18 @@ func TestOrdersAreErasedWhenTheirTeamWantsIt(t *testing.T) {
 			prompted(t, l, fmt.Sprint("old", n), fmt.Sprint("old", n))
 		}
 		conclude(t, l, write(t, l, request("moving")), lifecycle.Named, "moving")
-		unknown := write(t, l, request("unknown"))
+		unknown, resolved := write(t, l, request("unknown")), write(t, l, request("resolved"))
+		conclude(t, l, resolved, lifecycle.Uncertain, "")
 		l.Exec(t, "UPDATE orders SET order_time = order_time - 172800000000")
 		prompted(t, l, "new", "new")
-		pass := func() {
-			if _, err := l.Retain(t.Context()); err != nil {
-				t.Fatal(err)
+		pass := func(want int64) {
+			t.Helper()
+			if erased, err := l.Retain(t.Context()); erased != want || err != nil {
+				t.Fatalf("%d orders are erased, want %d, %v", erased, want, err)
 			}
 		}
-		pass()
+		pass(5)
+		pass(0)
 		for id, want := range map[string]bool{"old0": true, "old4": true, "moving": false, "new": false} {
 			if o := own(t, l, id); o.Erased != want || (len(o.Labels) == 0) != want {
 				t.Errorf("%s: erased %v, labels %v", id, o.Erased, o.Labels)
@@ -226,39 +217,12 @@ func TestOrdersAreErasedWhenTheirTeamWantsIt(t *testing.T) {
 		observe(t, l, "moving", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true})
 		conclude(t, l, unknown, lifecycle.Named, "unknown")
 		observe(t, l, "unknown", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true})
-		pass()
+		resolve(t, l, resolved, theAPIKey, ledger.Resolution{By: ada})
+		pass(3)
+		pass(0)
 		for _, id := range []string{"moving", "unknown"} {
 			if o := own(t, l, id); !o.Erased {
 				t.Errorf("%s was settled after the first run, but is not erased", id)
-			}
-		}
-	})
-}
-
-// Retention erases an order whose outcome is unknown only after an operator has resolved the order.
-func TestRetentionErasesEachOrderOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, url string) {
-		l := openTelling(t, url, saying(24*time.Hour))
-		unknown := write(t, l, request("unknown"))
-		conclude(t, l, unknown, lifecycle.Uncertain, "")
-		l.Exec(t, strings.ReplaceAll(ordersOf("'studio'", lifecycle.Placed, 24*time.Hour), "{numbers}", seriesOf(url, 250)))
-		stale(t, l)
-		l.Exec(t, "UPDATE orders SET order_time = order_time - 86400000000")
-		for _, run := range []struct {
-			name   string
-			erased int64
-			left   string
-		}{{"first", 250, "1"}, {"second", 0, "1"}, {"resolved", 1, "0"}, {"last", 0, "0"}} {
-			if run.name == "resolved" {
-				if _, possible, err := l.Resolve(t.Context(), unknown.ID, theAPIKey, ledger.Resolution{By: ada}); !possible || err != nil {
-					t.Fatal(possible, err)
-				}
-			}
-			if erased, err := l.Retain(t.Context()); erased != run.erased || err != nil {
-				t.Errorf("the %s run erases %d orders, %v", run.name, erased, err)
-			}
-			if left := l.Ask(t, `SELECT CAST(COUNT(*) AS TEXT) FROM orders WHERE erased = 0`); left != run.left {
-				t.Errorf("the %s run leaves %s orders", run.name, left)
 			}
 		}
 	})

@@ -183,9 +183,7 @@ func TestLaterEventFollowsAKeptOne(t *testing.T) { // fault M5
 			if e, _, err := l.Event(t.Context(), job.Ref); err != nil || e.Type != want {
 				t.Errorf("the next event is %s, want %s, %v", e.Type, want, err)
 			}
-			if err := l.FinishJob(t.Context(), job, ledger.Outcome{Change: ledger.Delivered(job.Ref, 1)}); err != nil {
-				t.Fatal(err)
-			}
+			finish(t, l, job, ledger.Outcome{Change: ledger.Delivered(job.Ref, 1)})
 		}
 	})
 }
@@ -206,9 +204,7 @@ func TestNothingIsWrittenWhereNobodyCanBeTold(t *testing.T) {
 			if got := events(t, l); len(got) > 0 || len(l.JobAdded()) > 0 {
 				t.Errorf("%s: the written events are %q", name, got)
 			}
-			if err := l.Close(); err != nil {
-				t.Error(err)
-			}
+			shut(t, l)
 		}
 	})
 }
@@ -318,9 +314,7 @@ func fail(t *testing.T, l *ledger.Ledger) (id string) {
 		if job.Line == "g1" {
 			id, end.Problem, end.After = job.Ref, "500", 10*time.Minute
 		}
-		if err := l.FinishJob(t.Context(), job, end); err != nil {
-			t.Fatal(err)
-		}
+		finish(t, l, job, end)
 	}
 	return id
 }
@@ -337,9 +331,7 @@ func TestEventsOfAGenerationAreDeliveredInOrder(t *testing.T) {
 			{func() { l.Exec(t, "UPDATE jobs SET run_time = run_time - 600000000 WHERE attempts > 0") }, []string{"g1 failed", "g2 succeeded"}},
 			{func() {
 				for _, job := range takeDeliveries(t, l, "studio") {
-					if err := l.FinishJob(t.Context(), job, ledger.Outcome{Change: ledger.Delivered(job.Ref, job.Attempts+1)}); err != nil {
-						t.Error(err)
-					}
+					finish(t, l, job, ledger.Outcome{Change: ledger.Delivered(job.Ref, job.Attempts+1)})
 				}
 			}, []string{"g1 refunded"}},
 		} {
@@ -386,9 +378,7 @@ func TestEventInFlightIsNotGivenUp(t *testing.T) {
 		if given, err := l.GiveUp(t.Context(), "studio"); given != 0 || err != nil {
 			t.Errorf("%d events are abandoned during a delivery, %v", given, err)
 		}
-		if err := l.FinishJob(t.Context(), job, ledger.Outcome{Change: ledger.Delivered(job.Ref, 1)}); err != nil {
-			t.Errorf("the delivery is not recorded: %v", err)
-		}
+		finish(t, l, job, ledger.Outcome{Change: ledger.Delivered(job.Ref, 1)})
 	})
 }
 

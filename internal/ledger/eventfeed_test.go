@@ -140,9 +140,7 @@ func TestARestoredLedgerHasAnotherFeed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		shut(t, l)
 		if _, err := ledger.Restored(t.Context(), url, ledger.By{Actor: "test"}); err != nil {
 			t.Fatal(err)
 		}

@@ -46,9 +46,7 @@ func TestExpiredOrderIsNotResent(t *testing.T) { // fault M16
 		if resumed, found, err := l.Resume(t.Context(), theAPIKey, ""); !found || err != nil || resumed.IdempotencyKey != unlimited.IdempotencyKey {
 			t.Errorf("resumed is %+v, %v, %v", resumed, found, err)
 		}
-		if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
-			t.Errorf("the expired order is resumed: %v", err)
-		}
+		wantNoResume(t, l, "the expired order is resumed")
 		r.ExpireTime = time.Time{} // only the first request's expire time counts
 		if again, step := call(t, l, r); step.Answer != lifecycle.Unresolved || !again.IsPastExpireTime() {
 			t.Errorf("its caller is told %+v", step)
@@ -59,9 +57,7 @@ func TestExpiredOrderIsNotResent(t *testing.T) { // fault M16
 		if read, _, err = l.Get(t.Context(), o.ID); err != nil || read.ReservedCents != 0 || read.UnconfirmedCents != r.PriceCents || read.Inputs != "" {
 			t.Errorf("it becomes %+v, %v", read, err)
 		}
-		if _, possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, ledger.Resolution{Generation: "g1", By: ada}); !possible || err != nil {
-			t.Errorf("an operator can't resolve it: %v", err)
-		}
+		resolve(t, l, o, theAPIKey, ledger.Resolution{Generation: "g1", By: ada})
 	})
 }
 
@@ -142,15 +138,9 @@ func TestTheDatabasesClockDecidesWhenAnOrderExpires(t *testing.T) { // fault M16
 	conclude(t, right, o, lifecycle.Uncertain, "")
 	synctest.Test(t, func(t *testing.T) {
 		wrong := open(t, url)
-		if _, step := call(t, wrong, request("k")); step.Action != lifecycle.Submit {
-			t.Errorf("before the expire time its caller is told %+v", step)
-		}
+		wantAction(t, wrong, request("k"), lifecycle.Submit, "before the expire time its caller is told")
 		change(t, url, "UPDATE orders SET leased_until = 0, retry_time = 0, expire_time = order_time")
-		if _, found, err := wrong.Resume(t.Context(), theAPIKey, ""); found || err != nil {
-			t.Errorf("after the expire time it is sent again: %v", err)
-		}
-		if _, step := call(t, wrong, request("k")); step.Answer != lifecycle.Unresolved {
-			t.Errorf("after the expire time its caller is told %+v", step)
-		}
+		wantNoResume(t, wrong, "after the expire time it is sent again")
+		wantAnswer(t, wrong, request("k"), lifecycle.Unresolved, "after the expire time its caller is told")
 	})
 }

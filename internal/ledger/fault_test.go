@@ -15,9 +15,7 @@ func TestALateGenerationIsRecordedUnderAReusedKey(t *testing.T) { // faults M2, 
 		l := open(t, url)
 		first := write(t, l, request("monday"))
 		l.Exec(t, `UPDATE orders SET leased_until = 0`)
-		if _, possible, err := l.Resolve(t.Context(), first.ID, "another API key", ledger.Resolution{By: ledger.By{Actor: "ops"}}); err != nil || !possible {
-			t.Fatal(possible, err)
-		}
+		resolve(t, l, first, "another API key", ledger.Resolution{By: ledger.By{Actor: "ops"}})
 		second := write(t, l, request("monday"))
 		step, err := l.Conclude(t.Context(), first.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "gen_1", CostCents: cents(11), Written: &first})
 		if err != nil || step.Action != lifecycle.Report || step.Answer != lifecycle.Replay {
@@ -32,9 +30,7 @@ func TestALateGenerationIsRecordedUnderAReusedKey(t *testing.T) { // faults M2, 
 		if answer := conclude(t, l, second, lifecycle.Named, "gen_2"); answer != lifecycle.Replay {
 			t.Errorf("concluding the second order returns %v", answer)
 		}
-		if _, differences := verify(t, url); len(differences) > 0 {
-			t.Error(differences)
-		}
+		wantNoDifference(t, url)
 	})
 }
 

@@ -1,12 +1,9 @@
 package ledger_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/easel-grpc/easel/internal/ledger"
@@ -31,30 +28,16 @@ func wantNoDifference(t *testing.T, url string) {
 
 func TestLabelBudgetIsNeverExceeded(t *testing.T) { // fault T5
 	onEach(t, func(t *testing.T, url string) {
-		replicas := []*ledger.Ledger{open(t, url)}
-		if strings.HasPrefix(url, "postgres") {
-			replicas = append(replicas, open(t, url), open(t, url))
+		placed, rejected := race(t, open(t, url), url, 40, func(n int) ledger.Request {
+			return labeled(fmt.Sprint("k", n), []string{"apollo", "gemini"}[n%2], 40)
+		})
+		if placed != 6 || len(rejected) != 34 {
+			t.Errorf("%d orders of 11 cents are placed for two projects with 40 cents each, and %d are rejected", placed, len(rejected))
 		}
-		var placed, rejected atomic.Int64
-		var all sync.WaitGroup
-		for n := range 40 {
-			all.Go(func() {
-				o, free, err := replicas[n%len(replicas)].Write(t.Context(), labeled(fmt.Sprint("k", n), []string{"apollo", "gemini"}[n%2], 40))
-				if full, ok := errors.AsType[*ledger.BudgetError](err); ok {
-					if full.Total || full.Period != "day" || full.PriceCents != 11 || full.RemainingCents != 7 || !slices.Contains([]string{"project=apollo", "project=gemini"}, full.Label) {
-						t.Errorf("the rejection is %+v", full)
-					}
-					rejected.Add(1)
-				} else if err != nil || !free {
-					t.Errorf("%s: free %v, %v", o.ID, free, err)
-				} else {
-					placed.Add(1)
-				}
-			})
-		}
-		all.Wait()
-		if placed.Load() != 6 || rejected.Load() != 34 {
-			t.Errorf("%d orders of 11 cents are placed for two projects with 40 cents each, and %d are rejected", placed.Load(), rejected.Load())
+		for _, full := range rejected {
+			if full.Total || full.Period != "day" || full.PriceCents != 11 || full.RemainingCents != 7 || !slices.Contains([]string{"project=apollo", "project=gemini"}, full.Label) {
+				t.Errorf("the rejection is %+v", full)
+			}
 		}
 		wantNoDifference(t, url)
 	})
@@ -71,9 +54,7 @@ func TestMoneyReturnsToTheLabelBudget(t *testing.T) {
 		},
 		"after an operator's decision": func(t *testing.T, l *ledger.Ledger, o ledger.Order) {
 			conclude(t, l, o, lifecycle.Uncertain, "")
-			if _, possible, err := l.Resolve(t.Context(), o.ID, "another API key", ledger.Resolution{By: ada}); !possible || err != nil {
-				t.Fatal(possible, err)
-			}
+			resolve(t, l, o, "another API key", ledger.Resolution{By: ada})
 		},
 		"after the order was erased": func(t *testing.T, l *ledger.Ledger, o ledger.Order) {
 			conclude(t, l, o, lifecycle.Named, "g1")

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -69,6 +68,38 @@ func call(t *testing.T, l *ledger.Ledger, r ledger.Request) (ledger.Order, lifec
 	return o, step
 }
 
+// wantAction sends a request, and checks the action of the ledger's step.
+func wantAction(t *testing.T, l *ledger.Ledger, r ledger.Request, want lifecycle.Action, what string) {
+	t.Helper()
+	if _, step := call(t, l, r); step.Action != want {
+		t.Errorf("%s: %+v", what, step)
+	}
+}
+
+// wantAnswer sends a request, and checks the answer of the ledger's step.
+func wantAnswer(t *testing.T, l *ledger.Ledger, r ledger.Request, want lifecycle.Answer, what string) {
+	t.Helper()
+	if _, step := call(t, l, r); step.Answer != want {
+		t.Errorf("%s: %+v", what, step)
+	}
+}
+
+// wantNoResume checks that the recovery resends no order.
+func wantNoResume(t *testing.T, l *ledger.Ledger, problem string) {
+	t.Helper()
+	if o, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
+		t.Errorf("%s: %+v, %v", problem, o, err)
+	}
+}
+
+// resolve records an operator's decision, which must be possible.
+func resolve(t *testing.T, l *ledger.Ledger, o ledger.Order, apiKey string, said ledger.Resolution) {
+	t.Helper()
+	if _, possible, err := l.Resolve(t.Context(), o.ID, apiKey, said); !possible || err != nil {
+		t.Fatalf("an operator can't resolve the order: %v, %v", possible, err)
+	}
+}
+
 func conclude(t *testing.T, l *ledger.Ledger, o ledger.Order, outcome lifecycle.Outcome, generation string) lifecycle.Answer {
 	t.Helper()
 	cost := int64(9)
@@ -92,27 +123,20 @@ func TestAnOrderThatWasPlacedIsReplayed(t *testing.T) {
 		}
 		other := request("k")
 		other.Digest = "other"
-		if _, step := call(t, l, other); step.Answer != lifecycle.Reused {
-			t.Errorf("another request with the same key returns %v", step.Answer)
-		}
+		wantAnswer(t, l, other, lifecycle.Reused, "another request with the same key")
 		moved := request("k")
 		moved.Namespace, moved.Owner = "print", "print"
-		if _, step := call(t, l, moved); step.Answer != lifecycle.Reused {
-			t.Errorf("the key of a caller that has changed teams returns %v", step.Answer)
-		}
+		wantAnswer(t, l, moved, lifecycle.Reused, "the key of a caller that has changed teams")
 		moved.Caller = "another"
-		if _, step := call(t, l, moved); step.Action != lifecycle.Write { // fault T1
-			t.Errorf("the key of another owner returns %+v", step)
-		}
+		wantAction(t, l, moved, lifecycle.Write, "the key of another owner") // fault T1
 	})
 }
 
 func TestACertainRefusalFreesTheKeyAndTheMoney(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
-		limit := int64(11)
 		r := request("k")
-		r.Limits.DailyCents = &limit
+		r.Limits.DailyCents = cents(11)
 		if got := conclude(t, l, write(t, l, r), lifecycle.TurnedAway, ""); got != lifecycle.NotPlaced {
 			t.Errorf("the conclusion returns %v", got)
 		}
@@ -127,9 +151,7 @@ func TestOneLeaseAtATime(t *testing.T) { // fault T9
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		first := write(t, l, request("k"))
-		if _, step := call(t, l, request("k")); step.Action != lifecycle.Wait {
-			t.Errorf("the step for a second call is %+v", step)
-		}
+		wantAction(t, l, request("k"), lifecycle.Wait, "the step for a second call")
 		if may, _, err := l.Renew(t.Context(), first.ID, 1, theAPIKey); !may || err != nil {
 			t.Errorf("the holder of the lease may not send the order: %v", err)
 		}
@@ -145,9 +167,7 @@ func TestARenewedLeaseEndsWithTheResendWindow(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		o := write(t, l, request("k"))
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		shut(t, l)
 		const rest = 5 * time.Second
 		change(t, url, fmt.Sprint("UPDATE orders SET order_time = order_time - ", (window-rest).Microseconds()))
 		if may, left, err := open(t, url).Renew(t.Context(), o.ID, 1, theAPIKey); !may || left <= 0 || left > rest || err != nil {
@@ -156,13 +176,19 @@ func TestARenewedLeaseEndsWithTheResendWindow(t *testing.T) {
 	})
 }
 
-// lapse closes a ledger and ends all its leases. The ledger must be closed first, because only one process at a time
-// can open a SQLite file.
-func lapse(t *testing.T, l *ledger.Ledger, url string) {
+// shut closes a ledger before the end of its test.
+func shut(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// lapse closes a ledger and ends all its leases. The ledger must be closed first, because only one process at a time
+// can open a SQLite file.
+func lapse(t *testing.T, l *ledger.Ledger, url string) {
+	t.Helper()
+	shut(t, l)
 	change(t, url, "UPDATE orders SET leased_until = 0")
 }
 
@@ -195,9 +221,7 @@ func TestAnOrderNobodyComesBackForIsResumed(t *testing.T) { // faults T3, T10
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		written := write(t, l, request("k"))
-		if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
-			t.Errorf("an order with a lease is resumed: %v", err)
-		}
+		wantNoResume(t, l, "an order with a lease is resumed")
 		lapse(t, l, url)
 		l = open(t, url)
 		if _, found, err := l.Resume(t.Context(), "another API key", ""); found || err != nil {
@@ -210,9 +234,7 @@ func TestAnOrderNobodyComesBackForIsResumed(t *testing.T) { // faults T3, T10
 		if got := conclude(t, l, o, lifecycle.TurnedAway, ""); got != lifecycle.Unknown {
 			t.Errorf("a rejection of a repeat returns %v", got)
 		}
-		if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
-			t.Errorf("the order is resumed again immediately: %v", err)
-		}
+		wantNoResume(t, l, "the order is resumed again immediately")
 	})
 }
 
@@ -223,20 +245,12 @@ func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // fault T11
 		if _, possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, ledger.Resolution{Generation: "g1", By: ledger.By{Actor: "ops"}}); possible || err != nil {
 			t.Errorf("an order with a lease is resolved: %v", err)
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		shut(t, l)
 		change(t, url, "UPDATE orders SET leased_until = 0, order_time = order_time - 43200000000")
 		l = open(t, url)
-		if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
-			t.Errorf("the order is resumed after the window: %v", err)
-		}
-		if _, step := call(t, l, request("k")); step.Answer != lifecycle.Unresolved {
-			t.Errorf("the step for its caller is %+v", step)
-		}
-		if _, possible, err := l.Resolve(t.Context(), o.ID, theAPIKey, ledger.Resolution{Generation: "g1", By: ledger.By{Actor: "ops"}}); !possible || err != nil {
-			t.Errorf("an operator can't resolve the order: %v", err)
-		}
+		wantNoResume(t, l, "the order is resumed after the window")
+		wantAnswer(t, l, request("k"), lifecycle.Unresolved, "the step for its caller")
+		resolve(t, l, o, theAPIKey, ledger.Resolution{Generation: "g1", By: ledger.By{Actor: "ops"}})
 		if again, step := call(t, l, request("k")); step.Answer != lifecycle.Replay || again.Generation != "g1" {
 			t.Errorf("after the resolution the step for its caller is %+v", step)
 		}
@@ -254,55 +268,65 @@ func TestAGenerationOfAnotherOrderIsNotStored(t *testing.T) {
 		if again, step := call(t, l, request("b")); step.Action != lifecycle.Submit || again.Generation != "" {
 			t.Errorf("the second order is now %+v, %+v", again, step)
 		}
-		if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
-			t.Errorf("the second order is resumed immediately: %v", err)
-		}
+		wantNoResume(t, l, "the second order is resumed immediately")
 	})
+}
+
+// race writes orders at the same time and places them, with PostgreSQL through three replicas. It returns the number of
+// placed orders, and the rejections by budgets.
+func race(t *testing.T, l *ledger.Ledger, url string, many int, request func(n int) ledger.Request) (placed int, rejected []*ledger.BudgetError) {
+	t.Helper()
+	replicas := []*ledger.Ledger{l}
+	if strings.HasPrefix(url, "postgres") {
+		replicas = append(replicas, open(t, url), open(t, url))
+	}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for n := range many {
+		all.Go(func() {
+			l := replicas[n%len(replicas)]
+			o, free, err := l.Write(t.Context(), request(n))
+			full, isFull := errors.AsType[*ledger.BudgetError](err)
+			if err == nil && free {
+				_, err = l.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g-" + o.ID, CostCents: &o.ReservedCents})
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case isFull:
+				rejected = append(rejected, full)
+			case err != nil || !free:
+				t.Errorf("the key is free: %v, %v", free, err)
+			default:
+				placed++
+			}
+		})
+	}
+	all.Wait()
+	return placed, rejected
 }
 
 func TestABudgetIsNeverPassed(t *testing.T) { // fault T5
 	onEach(t, func(t *testing.T, url string) {
-		replicas := []*ledger.Ledger{open(t, url)}
-		if strings.HasPrefix(url, "postgres") {
-			replicas = append(replicas, open(t, url), open(t, url))
+		placed, rejected := race(t, open(t, url), url, 100, func(n int) ledger.Request {
+			r := request(fmt.Sprint("k", n))
+			r.Limits.MonthlyCents = cents(100)
+			return r
+		})
+		if placed != 9 || len(rejected) != 91 {
+			t.Errorf("%d orders of 11 cents are placed within a budget of 100 cents, and %d are rejected", placed, len(rejected))
 		}
-		limit := int64(100)
-		var placed, refused atomic.Int64
-		var all sync.WaitGroup
-		for n := range 100 {
-			all.Go(func() {
-				l, r := replicas[n%len(replicas)], request("k"+string(rune('A'+n)))
-				r.Limits.MonthlyCents = &limit
-				o, free, err := l.Write(t.Context(), r)
-				if full, ok := errors.AsType[*ledger.BudgetError](err); ok {
-					if full.Period != "month" || full.PriceCents != 11 || full.RemainingCents >= 11 || !full.Reset.After(time.Now()) {
-						t.Errorf("the rejection is %+v", full)
-					}
-					refused.Add(1)
-					return
-				}
-				if err != nil || !free {
-					t.Errorf("the key is free: %v, %v", free, err)
-					return
-				}
-				placed.Add(1)
-				if _, err := l.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g-" + o.ID, CostCents: &o.ReservedCents}); err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		all.Wait()
-		if placed.Load() != 9 || refused.Load() != 91 {
-			t.Errorf("%d orders of 11 cents are placed within a budget of 100 cents, and %d are rejected", placed.Load(), refused.Load())
+		for _, full := range rejected {
+			if full.Period != "month" || full.PriceCents != 11 || full.RemainingCents >= 11 || !full.Reset.After(time.Now()) {
+				t.Errorf("the rejection is %+v", full)
+			}
 		}
 	})
 }
 
 func TestALedgerBelongsToOneCatalog(t *testing.T) { // fault T10
 	onEach(t, func(t *testing.T, url string) {
-		if err := open(t, url).Close(); err != nil {
-			t.Fatal(err)
-		}
+		shut(t, open(t, url))
 		_, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "https://other.example", ResendWindow: window})
 		if err == nil || !strings.Contains(err.Error(), "EASEL_LEDGER_URL") || !strings.Contains(err.Error(), theCatalog) {
 			t.Errorf("the error is %v", err)

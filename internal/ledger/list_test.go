@@ -32,9 +32,7 @@ func several(t *testing.T, l *ledger.Ledger) {
 		if n == 2 {
 			status = lifecycle.Refunded
 		}
-		if _, err := l.Observe(t.Context(), fmt.Sprint("g", n), ledger.Observation{Observation: lifecycle.Observation{Status: status, CostCents: cents(int64(10 + n))}}); err != nil {
-			t.Fatal(err)
-		}
+		observe(t, l, fmt.Sprint("g", n), lifecycle.Observation{Status: status, CostCents: cents(int64(10 + n))})
 	}
 }
 
@@ -63,9 +61,7 @@ func TestAListHasWhatItsFilterChooses(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		several(t, l)
-		if _, err := l.Observe(t.Context(), "g3", ledger.Observation{Observation: lifecycle.Observation{Deleted: true}}); err != nil {
-			t.Fatal(err)
-		}
+		observe(t, l, "g3", lifecycle.Observation{Deleted: true})
 		for name, row := range map[string]struct {
 			filter ledger.Filter
 			want   []string

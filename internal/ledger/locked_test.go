@@ -62,9 +62,7 @@ func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // fault M3
 	if o, found, err := l.Resume(t.Context(), theAPIKey, ""); !found || err != nil || o.IdempotencyKey != "free" {
 		t.Errorf("%q is resumed, %v, %v", o.IdempotencyKey, found, err)
 	}
-	if _, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
-		t.Errorf("a second order is resumed: %v", err)
-	}
+	wantNoResume(t, l, "a second order is resumed")
 	l.Exec(t, "UPDATE orders SET leased_until = 0, order_time = order_time - 43200000000 WHERE idempotency_key = 'free'")
 	if moved, err := l.Expire(t.Context(), 10); moved != 1 || err != nil {
 		t.Errorf("the reservations of %d orders expire, %v", moved, err)
@@ -218,8 +216,6 @@ func TestManyStatesAreRecordedAtOnceOrNone(t *testing.T) {
 				t.Errorf("%s is %+v", id, o.Observed)
 			}
 		}
-		if _, differences := verify(t, url); len(differences) > 0 {
-			t.Error(strings.Join(differences, "\n"))
-		}
+		wantNoDifference(t, url)
 	})
 }

@@ -66,9 +66,7 @@ func TestBackupHoldsOrdersInFlight(t *testing.T) {
 func wantHeld(t *testing.T, l *ledger.Ledger, url, id string) {
 	t.Helper()
 	change(t, url, "UPDATE orders SET leased_until = 0, retry_time = 0")
-	if o, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
-		t.Errorf("the recovery resends %+v, %v", o, err)
-	}
+	wantNoResume(t, l, "the recovery resends an order")
 	held, err := l.List(t.Context(), ledger.Filter{Held: true}, ledger.Position{}, 10)
 	if err != nil || len(held) != 1 || held[0].ID != id || !held[0].Held {
 		t.Fatalf("the held orders are %+v, %v", held, err)
@@ -83,9 +81,7 @@ func closed(t *testing.T, url string) (id string) {
 	t.Helper()
 	l := open(t, url)
 	id = write(t, l, request("first")).ID
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	shut(t, l)
 	return id
 }
 
@@ -96,9 +92,7 @@ func TestRestoredCommandMarksTheLedger(t *testing.T) {
 		if _, err := ledger.Restored(t.Context(), url, ada); err == nil || !strings.Contains(err.Error(), "stop the ") {
 			t.Errorf("marking a ledger in use returns %v", err)
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		shut(t, l)
 		if held, err := ledger.Restored(t.Context(), url, ada); held != 1 || err != nil {
 			t.Fatal(held, err)
 		}
@@ -107,9 +101,7 @@ func TestRestoredCommandMarksTheLedger(t *testing.T) {
 		if lines := auditOf(t, l); !l.IsCopy() || !slices.Equal(lines, []string{`ada 192.0.2.7 ledger.restored   {"held":1}`}) {
 			t.Errorf("the ledger counts as a copy: %v; audit trail: %q", l.IsCopy(), lines)
 		}
-		if _, possible, err := l.Resolve(t.Context(), first.ID, theAPIKey, ledger.Resolution{Generation: "g1", By: ada}); !possible || err != nil {
-			t.Errorf("an operator can't resolve the held order: %v", err)
-		}
+		resolve(t, l, first, theAPIKey, ledger.Resolution{Generation: "g1", By: ada})
 		if held, err := l.List(t.Context(), ledger.Filter{Held: true}, ledger.Position{}, 10); err != nil || len(held) > 0 {
 			t.Errorf("after the resolution, the held orders are %+v, %v", held, err)
 		}
@@ -135,9 +127,7 @@ func TestCopySealsTheOldLedger(t *testing.T) {
 			t.Error("the unsealed ledger does not count as a copy, although the other ledger may have been used")
 		}
 		wantHeld(t, old, from, id)
-		if err := old.Close(); err != nil {
-			t.Fatal(err)
-		}
+		shut(t, old)
 		if _, err := ledger.Unseal(t.Context(), from, ada); err == nil || !strings.Contains(err.Error(), "is not sealed") {
 			t.Errorf("a second unseal returns %v", err)
 		}
@@ -173,9 +163,7 @@ func TestRestoreBeneathServerResendsNothing(t *testing.T) {
 	id := write(t, l, request("first")).ID
 	dumped(t, url, url, "--clean")
 	change(t, url, "UPDATE orders SET leased_until = 0, retry_time = 0")
-	if o, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
-		t.Errorf("the running server resends %+v, %v", o, err)
-	}
+	wantNoResume(t, l, "the running server resends an order")
 	restarted := open(t, url)
 	wantHeld(t, restarted, url, id)
 	if !restarted.IsCopy() {

@@ -40,9 +40,7 @@ func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // faults T6, T7
 					t.Fatal(err)
 				}
 				for _, seen := range row.seen {
-					if _, err := l.Observe(t.Context(), "g1", ledger.Observation{Observation: seen}); err != nil {
-						t.Fatal(err)
-					}
+					observe(t, l, "g1", seen)
 				}
 				budgets, err := l.Budgets(t.Context(), "studio", ledger.Limits{DailyCents: cents(100), MonthlyCents: cents(1000)})
 				if err != nil || len(budgets) != 2 {
@@ -124,9 +122,7 @@ func TestWhatNobodyLooksAtIsLookedAtInTurn(t *testing.T) {
 			conclude(t, l, write(t, l, request(g)), lifecycle.Named, g)
 		}
 		for _, g := range []string{"g2", "g1"} {
-			if _, err := l.Observe(t.Context(), g, ledger.Observation{Observation: lifecycle.Observation{Status: map[string]lifecycle.Status{"g1": lifecycle.Succeeded, "g2": lifecycle.Running}[g], Whole: true}}); err != nil {
-				t.Fatal(err)
-			}
+			observe(t, l, g, lifecycle.Observation{Status: map[string]lifecycle.Status{"g1": lifecycle.Succeeded, "g2": lifecycle.Running}[g], Whole: true})
 		}
 		if all, err := l.Due(t.Context(), 0, 10); err != nil || len(all) != 0 {
 			t.Errorf("generations that the catalog need not return yet are due: %v, %v", all, err)
@@ -150,12 +146,9 @@ func TestAFailureIsSettledWhenItsRefundWindowIsOver(t *testing.T) {
 		l := openWith(t, ledger.Config{URL: url, RefundWindow: 10 * time.Minute})
 		conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
 		for _, settled := range []bool{false, true} {
-			if _, err := l.Observe(t.Context(), "g1", ledger.Observation{Observation: lifecycle.Observation{Status: lifecycle.Failed, CostCents: cents(9)}}); err != nil {
-				t.Fatal(err)
-			}
-			own, err := l.Own(t.Context(), nil, "g1")
-			if o := own["g1"]; err != nil || o.Settled != settled || (o.UnconfirmedCents == 9) != settled {
-				t.Errorf("the order is settled: %v, with %+v, %v", o.Settled, o.Money, err)
+			observe(t, l, "g1", lifecycle.Observation{Status: lifecycle.Failed, CostCents: cents(9)})
+			if o := own(t, l, "g1"); o.Settled != settled || (o.UnconfirmedCents == 9) != settled {
+				t.Errorf("the order is settled: %v, with %+v", o.Settled, o.Money)
 			}
 			l.Exec(t, "UPDATE orders SET failed_time = failed_time - 600000000")
 		}
@@ -179,9 +172,8 @@ func TestAReadThatFindsNothingIsADeletionWhenItLasts(t *testing.T) { // fault M4
 			if _, err := l.Observe(t.Context(), "g1", ledger.Observation{Observation: seen, APIKey: apiKey}); err != nil {
 				t.Fatal(err)
 			}
-			own, err := l.Own(t.Context(), nil, "g1")
-			if o := own["g1"]; err != nil || o.IsDeleted() != deleted || o.Settled != (deleted || o.Status == lifecycle.Succeeded) {
-				t.Errorf("%s: %+v, %v", when, o, err)
+			if o := own(t, l, "g1"); o.IsDeleted() != deleted || o.Settled != (deleted || o.Status == lifecycle.Succeeded) {
+				t.Errorf("%s: %+v", when, o)
 			}
 		}
 		unseen := lifecycle.Observation{NotFound: true}
@@ -191,8 +183,8 @@ func TestAReadThatFindsNothingIsADeletionWhenItLasts(t *testing.T) { // fault M4
 		look("of another API key", notFound, 50, "another", false)
 		look("while nothing else is answered", unseen, 50, "", false)
 		look("two minutes later", notFound, 20, "", true)
-		if own, err := l.Own(t.Context(), nil, "g1"); err != nil || own["g1"].UnconfirmedCents != 11 {
-			t.Errorf("the money of the missing generation is %+v, %v", own["g1"].Money, err)
+		if o := own(t, l, "g1"); o.UnconfirmedCents != 11 {
+			t.Errorf("the money of the missing generation is %+v", o.Money)
 		}
 		look("when it is back", alive, 60, "", false)
 		look("another time", notFound, 60, "", false)

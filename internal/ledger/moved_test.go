@@ -35,9 +35,7 @@ func TestAKeyOfACallerIsOneOrderWhateverItsTeam(t *testing.T) { // fault M1
 		if free, err := l.IsFree(t.Context(), moved("k")); free || err != nil {
 			t.Errorf("the key is free: %v", err)
 		}
-		if _, step := call(t, l, moved("k")); step.Answer != lifecycle.Reused {
-			t.Errorf("the step for the key in the other team is %+v", step)
-		}
+		wantAnswer(t, l, moved("k"), lifecycle.Reused, "the step for the key in the other team")
 		other := moved("k")
 		other.Caller = "somebody-else"
 		if free, err := l.IsFree(t.Context(), other); !free || err != nil {
@@ -159,13 +157,9 @@ func TestAReservationEndsWithTheWindow(t *testing.T) { // fault M8
 		if o, _, err := l.Get(t.Context(), late.ID); err != nil || o.UnconfirmedCents != 11 || o.ReservedCents != 0 || o.State != lifecycle.Open {
 			t.Errorf("the order is %+v, %v", o, err)
 		}
-		if _, possible, err := l.Resolve(t.Context(), late.ID, theAPIKey, ledger.Resolution{Generation: "g1", By: ledger.By{Actor: "ops"}}); !possible || err != nil {
-			t.Fatalf("the order can't be resolved: %v", err)
-		}
+		resolve(t, l, late, theAPIKey, ledger.Resolution{Generation: "g1", By: ledger.By{Actor: "ops"}})
 		wantMoved("when an operator has found its generation", 0, 0, 22)
-		if _, possible, err := l.Resolve(t.Context(), late.ID, theAPIKey, ledger.Resolution{By: ledger.By{Actor: "ops"}}); !possible || err != nil {
-			t.Fatalf("the resolution can't be corrected: %v", err)
-		}
+		resolve(t, l, late, theAPIKey, ledger.Resolution{By: ledger.By{Actor: "ops"}})
 		wantMoved("when an operator has found that it was none", 0, 0, 11)
 		conclude(t, l, early, lifecycle.Named, "g2")
 		wantMoved("when the other was placed", 0, 9, 2)

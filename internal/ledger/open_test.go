@@ -21,18 +21,12 @@ func TestAnOwnerHasSoManyOrdersWithoutAnOutcomeAndNoMore(t *testing.T) { // faul
 		if _, step, err := l.Call(t.Context(), request("one more")); !errors.Is(err, ledger.ErrTooManyOpen) {
 			t.Errorf("the step for an order above the limit is %+v, %v", step, err)
 		}
-		if _, step := call(t, l, request("first")); step.Action != lifecycle.Wait {
-			t.Errorf("the step for an open order is %+v", step)
-		}
+		wantAction(t, l, request("first"), lifecycle.Wait, "the step for an open order")
 		other := request("one more")
 		other.Namespace, other.Owner, other.Caller = "print", "print", "printer"
-		if _, step := call(t, l, other); step.Action != lifecycle.Write {
-			t.Errorf("the step for another owner's order is %+v", step)
-		}
+		wantAction(t, l, other, lifecycle.Write, "the step for another owner's order")
 		conclude(t, l, first, lifecycle.Named, "g1")
-		if _, step := call(t, l, request("one more")); step.Action != lifecycle.Write {
-			t.Errorf("after one order has an outcome, the step for a new order is %+v", step)
-		}
+		wantAction(t, l, request("one more"), lifecycle.Write, "after one order has an outcome, the step for a new order")
 	})
 }
 
@@ -41,22 +35,16 @@ func TestAnOwnerHasSoManyOrdersRefusedWithinAnHourAndNoMore(t *testing.T) { // f
 		l := open(t, url)
 		conclude(t, l, write(t, l, request("first")), lifecycle.TurnedAway, "")
 		openOrders(t, l, ledger.MostRefused-1)
-		if _, step := call(t, l, request("the last one")); step.Action != lifecycle.Write {
-			t.Errorf("the step for the last allowed order is %+v", step)
-		}
+		wantAction(t, l, request("the last one"), lifecycle.Write, "the step for the last allowed order")
 		conclude(t, l, write(t, l, request("the last one")), lifecycle.TurnedAway, "")
 		if _, step, err := l.Call(t.Context(), request("one more")); !errors.Is(err, ledger.ErrTooManyRefused) {
 			t.Errorf("the step for an order above the limit is %+v, %v", step, err)
 		}
 		other := request("one more")
 		other.Namespace, other.Owner, other.Caller = "print", "print", "printer"
-		if _, step := call(t, l, other); step.Action != lifecycle.Write {
-			t.Errorf("the step for another owner's order is %+v", step)
-		}
+		wantAction(t, l, other, lifecycle.Write, "the step for another owner's order")
 		l.Exec(t, `UPDATE orders SET order_time = order_time - `+strconv.FormatInt(ledger.RefusedTime.Microseconds(), 10))
-		if _, step := call(t, l, request("one more")); step.Action != lifecycle.Write {
-			t.Errorf("an hour later, the step for a new order is %+v", step)
-		}
+		wantAction(t, l, request("one more"), lifecycle.Write, "an hour later, the step for a new order")
 	})
 }
 
@@ -66,9 +54,7 @@ func TestOrdersThatNobodySendsAgainShutNoOwnerOut(t *testing.T) {
 		write(t, l, request("first"))
 		openOrders(t, l, ledger.MostOpen)
 		l.Exec(t, `UPDATE orders SET leased_until = 0, order_time = order_time - `+strconv.FormatInt(window.Microseconds(), 10)+`, retry_time = retry_time - `+strconv.FormatInt(window.Microseconds(), 10))
-		if _, step := call(t, l, request("after the window")); step.Action != lifecycle.Write {
-			t.Errorf("the step for an order after the window is %+v", step)
-		}
+		wantAction(t, l, request("after the window"), lifecycle.Write, "the step for an order after the window")
 	})
 }
 
@@ -90,9 +76,7 @@ func TestTheBytesOfAnOrderThatNobodySendsAgainAreForgotten(t *testing.T) {
 		if kept := l.Ask(t, `SELECT COALESCE(inputs, 'none') FROM orders`); kept != "none" {
 			t.Errorf("the inputs of the expired order are %q", kept)
 		}
-		if _, step := call(t, l, free); step.Answer != lifecycle.Unresolved {
-			t.Errorf("the step for a repeat is %+v", step)
-		}
+		wantAnswer(t, l, free, lifecycle.Unresolved, "the step for a repeat")
 	})
 }
 

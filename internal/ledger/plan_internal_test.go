@@ -29,11 +29,38 @@ func TestTheKeyOfAnOrderIsSoughtInAnIndex(t *testing.T) {
 	}
 }
 
-// The number of failed copies grows over time, and each replica counts them every 15 s.
-func TestCopiesAreCountedInIndexes(t *testing.T) {
+// Without these indexes, each query would read the complete ledger, or all orders of an owner.
+func TestFewOrdersAreSoughtInIndexes(t *testing.T) { // fault D7
+	l := opened(t, InMemory)
+	for condition, row := range map[string]struct {
+		args  []any
+		steps []string
+	}{
+		ofGenerations + " AND " + fmt.Sprintf(whoseOwner, "$2"): {[]any{`["g1"]`, "studio"}, []string{"SEARCH orders USING INDEX orders_generation (generation_id=?)"}},
+		Filter{Reserved: true}.clauses().String() + " ORDER BY order_time DESC, id DESC LIMIT 10": {nil, []string{
+			"SEARCH orders USING INDEX sqlite_autoindex_orders_1 (id=?)", "SCAN orders USING INDEX orders_open", "SCAN orders USING INDEX orders_moving",
+		}},
+	} {
+		plan := explained(t, l, "SELECT id FROM orders WHERE "+condition, row.args...)
+		for _, step := range row.steps {
+			if !strings.Contains(plan, step) {
+				t.Errorf("the plan of %s lacks %q: %s", condition, step, plan)
+			}
+		}
+	}
+	plan := explained(t, l, "SELECT id FROM orders WHERE "+byName, "name", 10)
+	if strings.Contains(plan, "SCAN orders") && !strings.Contains(plan, "SCAN orders USING INDEX orders_refused") {
+		t.Errorf("the plan is %s", plan)
+	}
+}
+
+// The number of failed copies and of erased orders grows over time. Each replica counts the copies every 15 s, and looks
+// for orders to erase every hour.
+func TestBackgroundWorkSeeksInIndexes(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		l := opened(t, url)
-		for index, query := range map[string]string{"contents_failed": failedCount, "jobs_age": waitingCopies} {
+		toErase := `SELECT id FROM orders WHERE ` + strings.NewReplacer("$1", "'studio'", "$2", "1", "$3", "100").Replace(erasable)
+		for index, query := range map[string]string{"contents_failed": failedCount, "jobs_age": waitingCopies, "orders_erasable": toErase} {
 			if plan := explained(t, l, query); !strings.Contains(plan, index) || strings.Contains(plan, "Seq Scan") {
 				t.Errorf("the plan is %s", plan)
 			}
@@ -158,15 +185,6 @@ func TestADatabaseThatIsSlowIsBusy(t *testing.T) {
 	}
 }
 
-// Without an index, each query with invented IDs would read all of the owner's orders.
-func TestTheGenerationsOfAnOwnerAreSoughtByTheirIDs(t *testing.T) { // fault D7
-	l := opened(t, InMemory)
-	plan := explained(t, l, "SELECT id FROM orders WHERE "+ofGenerations+" AND "+fmt.Sprintf(whoseOwner, "$2"), `["g1"]`, "studio")
-	if !strings.Contains(plan, "SEARCH orders USING INDEX orders_generation (generation_id=?)") {
-		t.Errorf("the plan is %s", plan)
-	}
-}
-
 // opened opens a ledger until the test ends.
 func opened(t *testing.T, url string) *Ledger {
 	t.Helper()
@@ -208,35 +226,4 @@ func explained(t *testing.T, l *Ledger, statement string, args ...any) (plan str
 		t.Fatal(err)
 	}
 	return plan
-}
-
-// Without an index, each query for orders with reserved money would read the complete ledger.
-func TestMoneyReservedIsSoughtInAnIndex(t *testing.T) {
-	l := opened(t, InMemory)
-	plan := explained(t, l, "SELECT id FROM orders WHERE "+Filter{Reserved: true}.clauses().String()+" ORDER BY order_time DESC, id DESC LIMIT 10")
-	for _, step := range []string{"SEARCH orders USING INDEX sqlite_autoindex_orders_1 (id=?)", "SCAN orders USING INDEX orders_open", "SCAN orders USING INDEX orders_moving"} {
-		if !strings.Contains(plan, step) {
-			t.Errorf("the plan lacks %q: %s", step, plan)
-		}
-	}
-}
-
-// Without an index, each query for an idempotency key would read the complete ledger.
-func TestAnOrderIsSoughtByItsNames(t *testing.T) {
-	l := opened(t, InMemory)
-	plan := explained(t, l, "SELECT id FROM orders WHERE "+byName, "name", 10)
-	if strings.Contains(plan, "SCAN orders") && !strings.Contains(plan, "SCAN orders USING INDEX orders_refused") {
-		t.Errorf("the plan is %s", plan)
-	}
-}
-
-// Without an index, each retention run would read all orders that it cannot erase or has already erased.
-func TestRetentionSeeksErasableOrdersInTheirIndex(t *testing.T) {
-	proctest.OnEach(t, func(t *testing.T, url string) {
-		l := opened(t, url)
-		condition := strings.NewReplacer("$1", "'studio'", "$2", "1", "$3", "100").Replace(erasable)
-		if plan := explained(t, l, `SELECT id FROM orders WHERE `+condition); !strings.Contains(plan, "orders_erasable") {
-			t.Errorf("the plan is %s", plan)
-		}
-	})
 }

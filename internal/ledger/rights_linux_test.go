@@ -27,9 +27,7 @@ func TestAFileWithoutRightsIsNamed(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	url := "sqlite:" + filepath.Join(dir, "book.db")
-	if err := open(t, url).Close(); err != nil {
-		t.Fatal(err)
-	}
+	shut(t, open(t, url))
 	for _, mode := range []os.FileMode{0o444, 0} {
 		if err := os.Chmod(filepath.Join(dir, "book.db"), mode); err != nil {
 			t.Fatal(err)

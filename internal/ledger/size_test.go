@@ -34,9 +34,7 @@ func TestTheBytesOfAnOrderAreFew(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				if err := l.Close(); err != nil {
-					t.Fatal(err)
-				}
+				shut(t, l)
 				bytes := size(t, url) / many
 				t.Logf("%d bytes", bytes)
 				if bytes > most {

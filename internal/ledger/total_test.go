@@ -1,12 +1,10 @@
 package ledger_test
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/easel-grpc/easel/internal/ledger"
@@ -16,41 +14,25 @@ import (
 
 func TestTheBudgetOfAllTogetherIsNeverPassed(t *testing.T) { // fault T5
 	onEach(t, func(t *testing.T, url string) {
-		replicas := []*ledger.Ledger{open(t, url)}
-		if strings.HasPrefix(url, "postgres") {
-			replicas = append(replicas, open(t, url), open(t, url))
-		}
+		l := open(t, url)
 		before := request("before there was a limit")
 		before.Owner, before.Namespace = "shop", "shop"
-		conclude(t, replicas[0], write(t, replicas[0], before), lifecycle.Named, "g-before") // charged 9 cents; 2 cents are still reserved
-		limit := int64(100)
-		var placed, refused atomic.Int64
-		var all sync.WaitGroup
-		for n := range 60 {
-			all.Go(func() {
-				r := request(fmt.Sprint("k", n))
-				r.Owner = []string{"studio", "shop", "press", "blog"}[n%4]
-				r.Namespace, r.Total = r.Owner, ledger.Limits{DailyCents: &limit}
-				o, free, err := replicas[n%len(replicas)].Write(t.Context(), r)
-				if full, ok := errors.AsType[*ledger.BudgetError](err); ok {
-					if !full.Total || full.Period != "day" || full.PriceCents != 11 || full.RemainingCents >= 11 {
-						t.Errorf("the rejection is %+v", full)
-					}
-					refused.Add(1)
-				} else if err != nil || !free {
-					t.Errorf("%s: free %v, %v", o.ID, free, err)
-				} else {
-					placed.Add(1)
-				}
-			})
+		conclude(t, l, write(t, l, before), lifecycle.Named, "g-before") // charged 9 cents; 2 cents are still reserved
+		placed, rejected := race(t, l, url, 60, func(n int) ledger.Request {
+			r := request(fmt.Sprint("k", n))
+			r.Owner = []string{"studio", "shop", "press", "blog"}[n%4]
+			r.Namespace, r.Total = r.Owner, ledger.Limits{DailyCents: cents(100)}
+			return r
+		})
+		if placed != 8 || len(rejected) != 52 {
+			t.Errorf("%d orders of 11 cents are placed within a budget of 100 cents, 11 of which were used, and %d are rejected", placed, len(rejected))
 		}
-		all.Wait()
-		if placed.Load() != 8 || refused.Load() != 52 {
-			t.Errorf("%d orders of 11 cents are placed within a budget of 100 cents, 11 of which were used, and %d are rejected", placed.Load(), refused.Load())
+		for _, full := range rejected {
+			if !full.Total || full.Period != "day" || full.PriceCents != 11 || full.RemainingCents >= 11 {
+				t.Errorf("the rejection is %+v", full)
+			}
 		}
-		if _, differences := verify(t, url); len(differences) > 0 {
-			t.Error(differences)
-		}
+		wantNoDifference(t, url)
 	})
 }
 
