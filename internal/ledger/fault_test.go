@@ -42,10 +42,5 @@ func TestAContradictionIsNotAnOutage(t *testing.T) { // fault M14
 		if _, ok := errors.AsType[*ledger.Contradiction](err); !ok || !ledger.IsFault(err) {
 			t.Errorf("a charge below zero returns %v", err)
 		}
-		other := write(t, l, request("other"))
-		conclude(t, l, o, lifecycle.Named, "g1")
-		if _, err := l.Conclude(t.Context(), other.ID, other.Leases, ledger.Conclusion{Outcome: lifecycle.Named, Generation: "g1"}); !ledger.IsFault(err) {
-			t.Errorf("recording a generation for a second order returns %v", err)
-		}
 	})
 }

@@ -27,24 +27,6 @@ func turnClockBack(t *testing.T, l *ledger.Ledger, by time.Duration) {
 	}
 }
 
-// leased opens a ledger with one item of each kind of work, and leases all items. The function takes tries to lease
-// each kind again. For each kind, it reports whether the attempt succeeded.
-func leased(t *testing.T, url string) (l *ledger.Ledger, takes func() map[string]bool) {
-	t.Helper()
-	l = openTelling(t, url, eventConfig(ledger.Limits{}))
-	write(t, l, request("called"))
-	resumed := request("resumed")
-	resumed.Namespace, resumed.Owner, resumed.Caller = "print", "print", "printer"
-	conclude(t, l, write(t, l, resumed), lifecycle.Uncertain, "")
-	settled := request("settled")
-	settled.Namespace, settled.Owner, settled.Caller = "settled", "settled", "settled"
-	conclude(t, l, write(t, l, settled), lifecycle.Named, "settled")
-	observe(t, l, "settled", lifecycle.Observation{Status: lifecycle.Failed})
-	takes = func() map[string]bool { return taken(t, l) }
-	takes()
-	return l, takes
-}
-
 // taken tries to lease each kind of work, as another process does, and reports by kind whether it succeeded.
 func taken(t *testing.T, l *ledger.Ledger) map[string]bool {
 	t.Helper()
@@ -68,14 +50,22 @@ func taken(t *testing.T, l *ledger.Ledger) map[string]bool {
 
 func TestALeaseOfACorrectedClockHasLapsed(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
-		l, takes := leased(t, url)
-		for kind, free := range takes() {
+		l := open(t, url)
+		write(t, l, request("called"))
+		resumed, settled := request("resumed"), request("settled")
+		resumed.Namespace, resumed.Owner, resumed.Caller = "print", "print", "printer"
+		conclude(t, l, write(t, l, resumed), lifecycle.Uncertain, "")
+		settled.Namespace, settled.Owner, settled.Caller = "settled", "settled", "settled"
+		conclude(t, l, write(t, l, settled), lifecycle.Named, "settled")
+		observe(t, l, "settled", lifecycle.Observation{Status: lifecycle.Failed})
+		taken(t, l)
+		for kind, free := range taken(t, l) {
 			if free {
 				t.Errorf("%s is leased although its lease has not expired", kind)
 			}
 		}
 		turnClockBack(t, l, 24*time.Hour)
-		for kind, free := range takes() {
+		for kind, free := range taken(t, l) {
 			if !free {
 				t.Errorf("%s is not leased although its lease ends a day later than any lease may", kind)
 			}

@@ -71,6 +71,7 @@ func TestAListHasWhatItsFilterChooses(t *testing.T) {
 			"of a model":               {ledger.Filter{ModelID: "vendor/draw"}, []string{"g3"}},
 			"in a state, or another":   {ledger.Filter{Statuses: []lifecycle.Status{lifecycle.Refunded, lifecycle.Failed}}, []string{"g2"}},
 			"with a label":             {ledger.Filter{Owner: &studio, Labels: map[string]string{"job": "0"}}, []string{"g2", "g0"}},
+			"of another owner":         {ledger.Filter{Owner: new("shop")}, nil},
 			"without a match":          {ledger.Filter{ModelID: "vendor/draw", Labels: map[string]string{"job": "0"}}, nil},
 			"of unknown outcome":       {ledger.Filter{Unresolved: true}, []string{""}},
 			"whose money may move yet": {ledger.Filter{Unsettled: true}, nil},
@@ -90,6 +91,15 @@ func TestAListHasWhatItsFilterChooses(t *testing.T) {
 			if !slices.Equal(got, row.want) {
 				t.Errorf("%s are %q", name, got)
 			}
+			if row.filter.Unresolved { // these orders have no generations
+				continue
+			}
+			if ids, err := l.Generations(t.Context(), row.filter, 2); err != nil || !slices.Equal(ids, row.want[:min(2, len(row.want))]) {
+				t.Errorf("%s: the newest generations are %q, %v", name, ids, err)
+			}
+		}
+		if own, err := l.Attributions(t.Context(), nil, "g2", "g3"); err != nil || own["g2"].Deleted || !own["g3"].Deleted {
+			t.Errorf("the attributions are %+v, %v", own, err)
 		}
 	})
 }
@@ -124,6 +134,9 @@ func TestUsageCountsEveryCentOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		start := time.Now().Add(-time.Hour)
+		if all, err := l.Usage(t.Context(), ledger.UsageQuery{End: time.Now(), Most: 10}); err != nil || len(all) != 0 {
+			t.Errorf("before the first order: %+v, %v", all, err)
+		}
 		several(t, l)
 		ask := func(q ledger.UsageQuery) []ledger.Usage {
 			q.Start, q.End = start, start.Add(2*time.Hour)
@@ -160,15 +173,6 @@ func TestUsageCountsEveryCentOnce(t *testing.T) {
 		today := time.Now().UTC().Format(time.DateOnly)
 		if len(labels) != 2 || !slices.Equal(labels[0].Dimensions, []string{today, "studio-service", "0"}) || labels[0].CostCents != 22 || labels[1].CostCents != 13 {
 			t.Errorf("by day, caller and label: %+v", labels)
-		}
-	})
-}
-
-func TestUsageOfNobodyHasNoRows(t *testing.T) {
-	onEach(t, func(t *testing.T, url string) {
-		l := open(t, url)
-		if all, err := l.Usage(t.Context(), ledger.UsageQuery{End: time.Now(), Most: 10}); err != nil || len(all) != 0 {
-			t.Errorf("%+v, %v", all, err)
 		}
 	})
 }

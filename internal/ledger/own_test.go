@@ -2,7 +2,6 @@ package ledger_test
 
 import (
 	"maps"
-	"slices"
 	"testing"
 	"time"
 
@@ -50,36 +49,6 @@ func TestOnlyAnEndIsARecentEnd(t *testing.T) {
 		}
 		if ended, err := l.RecentlyEnded(t.Context(), 2*time.Hour); err != nil || len(ended) != 3 {
 			t.Errorf("the generations that ended within two hours are %+v, %v", ended, err)
-		}
-	})
-}
-
-func TestGenerationsOfAFilterAreTheNewest(t *testing.T) {
-	onEach(t, func(t *testing.T, url string) {
-		l := open(t, url)
-		for _, key := range []string{"one", "two", "three"} {
-			conclude(t, l, write(t, l, request(key)), lifecycle.Named, "g-"+key)
-		}
-		observe(t, l, "g-two", lifecycle.Observation{Status: lifecycle.Succeeded, CostCents: cents(9), Whole: true})
-		observe(t, l, "g-three", lifecycle.Observation{Deleted: true})
-		for name, row := range map[string]struct {
-			filter ledger.Filter
-			most   int
-			want   []string
-		}{
-			"those that exist": {ledger.Filter{Owner: new("studio"), Existing: true}, 10, []string{"g-two", "g-one"}},
-			"the unsettled":    {ledger.Filter{Unsettled: true}, 10, []string{"g-one"}},
-			"the newest":       {ledger.Filter{}, 1, []string{"g-three"}},
-			"of another owner": {ledger.Filter{Owner: new("shop")}, 10, nil},
-			"of other labels":  {ledger.Filter{Labels: map[string]string{"job": "none"}}, 10, nil},
-		} {
-			if ids, err := l.Generations(t.Context(), row.filter, row.most); err != nil || !slices.Equal(ids, row.want) {
-				t.Errorf("%s are %q, want %q, %v", name, ids, row.want, err)
-			}
-		}
-		own, err := l.Attributions(t.Context(), nil, "g-two", "g-three")
-		if err != nil || own["g-two"].Deleted || !own["g-three"].Deleted {
-			t.Errorf("their attributions are %+v, %v", own, err)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"reflect"
@@ -92,23 +93,18 @@ func TestASummaryIsOneMomentOfTheLedger(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		write(t, l, request("always open"))
-		done := make(chan struct{})
+		writing, stop := context.WithCancel(t.Context())
 		var writers sync.WaitGroup
 		for n := range 4 {
 			writers.Go(func() {
-				for m := 0; ; m++ {
-					select {
-					case <-done:
+				for m := 0; writing.Err() == nil; m++ {
+					o, _, err := l.Write(t.Context(), request(fmt.Sprint(n, " ", m)))
+					if err == nil {
+						_, err = l.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.TurnedAway})
+					}
+					if err != nil {
+						t.Error(err)
 						return
-					default:
-						o, _, err := l.Write(t.Context(), request(fmt.Sprint(n, " ", m)))
-						if err == nil {
-							_, err = l.Conclude(t.Context(), o.ID, 1, ledger.Conclusion{Outcome: lifecycle.TurnedAway})
-						}
-						if err != nil {
-							t.Error(err)
-							return
-						}
 					}
 				}
 			})
@@ -123,7 +119,7 @@ func TestASummaryIsOneMomentOfTheLedger(t *testing.T) {
 				break
 			}
 		}
-		close(done)
+		stop()
 		writers.Wait()
 	})
 }
