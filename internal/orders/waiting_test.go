@@ -1,9 +1,7 @@
 package orders_test
 
 import (
-	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,39 +12,37 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// eventLog records, for each event, the status of the order and whether its generation is deleted.
-type eventLog struct {
-	mu  sync.Mutex
-	all []string
-}
-
-func (e *eventLog) add(one string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.all = append(e.all, one)
-}
-
-// take removes the recorded events and returns them.
-func (e *eventLog) take() []string {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	defer func() { e.all = nil }()
-	return e.all
-}
-
-// withEvents reopens the ledger with events enabled. It returns a log of the events that the ledger writes.
-func (s *stack) withEvents() (events *eventLog) {
+// tellsEvents reopens the ledger so that it writes events for the given owners. The data of an event is the text of the
+// result.
+func (s *stack) tellsEvents(owners ...string) {
 	s.Helper()
-	events = &eventLog{}
+	teams := map[string]ledger.Team{}
+	for _, owner := range owners {
+		teams[owner] = ledger.Team{Subscribed: true}
+	}
 	s.reopen(&ledger.EventConfig{
-		Teams: func() map[string]ledger.Team { return nil },
-		Generation: func(o ledger.Order, _ *string) string {
-			events.add(fmt.Sprint(o.Status, " ", o.IsDeleted()))
-			return "{}"
+		Teams: func() map[string]ledger.Team { return teams },
+		Generation: func(_ ledger.Order, text *string) string {
+			if text == nil {
+				return ""
+			}
+			return *text
 		},
-		Budget: func(ledger.Budget) string { return "{}" },
 	})
-	return events
+}
+
+// writtenEvents returns the events that the ledger has written, in the order in which they are delivered.
+func (s *stack) writtenEvents() []ledger.FeedEvent {
+	s.Helper()
+	_, err := s.ledger.NumberEvents(s.Context())
+	if err != nil {
+		s.Fatal(err)
+	}
+	all, err := s.ledger.Feed(s.Context(), nil, 0, 100)
+	if err != nil {
+		s.Fatal(err)
+	}
+	return all
 }
 
 // rejects adds a trigger that makes updates of orders fail if they match a condition. end removes the trigger.
@@ -71,20 +67,20 @@ func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 		"a deletion is seen": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
 			r.orders.Hub.Observe(r.Context(), cred, ended(g, catalog.StateSucceeded, 7), true)
 			r.orders.Hub.PresumedDeleted(r.Context(), cred, g.ID)
-		}, []string{fmt.Sprint(lifecycle.Succeeded, " false"), fmt.Sprint(lifecycle.Succeeded, " true")}},
+		}, []string{ledger.EventSucceeded, ledger.EventDeleted}},
 		"a deletion of ours": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
 			r.orders.Hub.Observe(r.Context(), cred, ended(g, catalog.StateSucceeded, 7), true)
 			r.orders.Hub.Deleted(r.Context(), cred, g.ID)
-		}, []string{fmt.Sprint(lifecycle.Succeeded, " false"), fmt.Sprint(lifecycle.Succeeded, " true")}},
+		}, []string{ledger.EventSucceeded, ledger.EventDeleted}},
 		"a refund is seen": {func(r *replica, cred catalog.Credential, g catalog.Generation) {
 			r.orders.Hub.Observe(r.Context(), cred, ended(g, catalog.StateFailed, 7), true)
 			r.orders.Hub.Observe(r.Context(), cred, ended(g, catalog.StateRefunded, 7), true)
-		}, []string{fmt.Sprint(lifecycle.Failed, " false"), fmt.Sprint(lifecycle.Refunded, " false")}},
+		}, []string{ledger.EventFailed, ledger.EventRefunded}},
 	} {
 		for when, fails := range map[string]time.Duration{"never": 0, "for a minute": time.Minute, "until the hub ends": -1} {
 			t.Run(name+", the ledger fails "+when, func(t *testing.T) {
 				inStack(t, 1000, func(s *stack) {
-					events := s.withEvents()
+					s.tellsEvents()
 					r := s.replica()
 					g := mustPlace(s, r, "k", "a harbour")
 					time.Sleep(time.Minute) // long enough that a 404 no longer means that the order is not visible yet
@@ -93,7 +89,6 @@ func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 						c.see(r, r.held("studio"), g)
 						time.Sleep(max(fails, 0))
 						ends()
-						events.take()
 					} else {
 						c.see(r, r.held("studio"), g)
 					}
@@ -102,7 +97,11 @@ func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 					} else {
 						time.Sleep(time.Minute)
 					}
-					if got := events.take(); !slices.Equal(got, c.events) {
+					var got []string
+					for _, e := range s.writtenEvents() {
+						got = append(got, e.Type)
+					}
+					if !slices.Equal(got, c.events) {
 						s.Errorf("the events are %q, want %q", got, c.events)
 					}
 					if one := s.list(ledger.Filter{})[0]; !one.Settled || one.UnconfirmedCents != 0 || one.CostCents == nil {
