@@ -2,7 +2,6 @@ package ledger_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
@@ -179,7 +178,7 @@ func TestALedgerIsMigratedByAnotherUserThanTheOneThatServes(t *testing.T) {
 	owner := proctest.Database(t)
 	name := fmt.Sprintf("serving_%d", rand.Uint32())
 	change(t, owner, "CREATE ROLE "+name+" LOGIN PASSWORD 'p'")
-	serving := asUser(t, owner, name, "p")
+	serving := changed(t, owner, func(u *url.URL) { u.User = url.UserPassword(name, "p") })
 	if _, err := ledger.Open(t.Context(), ledger.Config{URL: serving, Catalog: theCatalog}); err == nil || !strings.Contains(err.Error(), "easel ledger migrate") {
 		t.Errorf("without permissions the ledger opens with %v", err)
 	}
@@ -200,14 +199,4 @@ func TestALedgerIsMigratedByAnotherUserThanTheOneThatServes(t *testing.T) {
 	if _, _, err := ledger.Migrate(t.Context(), ledger.InMemory, ledger.By{}); err == nil || !strings.Contains(err.Error(), "only visible to its own process") {
 		t.Error(err)
 	}
-}
-
-func asUser(t *testing.T, address, user, password string) string {
-	t.Helper()
-	at, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(errors.Unwrap(err))
-	}
-	at.User = url.UserPassword(user, password)
-	return at.String()
 }

@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"net/url"
 	"os"
 	"testing"
 
@@ -14,3 +15,14 @@ var onEach = proctest.OnEach
 
 // change executes a statement directly in the ledger's database, for example to change times.
 var change = proctest.Exec
+
+// changed returns the URL of a database with changes, for example with another user.
+func changed(t *testing.T, address string, change func(*url.URL)) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(u)
+	return u.String()
+}

@@ -113,13 +113,7 @@ func TestADatabaseThatCantBeUsedSaysWhy(t *testing.T) {
 	user := "user_of_" + name
 	change(t, address, "CREATE ROLE "+user+" LOGIN PASSWORD 'hunter2'")
 	as := func(login *url.Userinfo, change func(*url.URL)) string {
-		u, err := url.Parse(address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		u.User = login
-		change(u)
-		return u.String()
+		return changed(t, changed(t, address, change), func(u *url.URL) { u.User = login })
 	}
 	for cure, url := range map[string]string{
 		"rejects the user or the password": as(url.UserPassword(user, "hunter22"), func(*url.URL) {}),

@@ -96,9 +96,7 @@ func TestExpiredOrderReleasesEveryBudget(t *testing.T) { // fault M16
 		if got := conclude(t, l, o, lifecycle.TurnedAway, ""); got != lifecycle.NotPlaced {
 			t.Errorf("the answer is %v", got)
 		}
-		if _, free, err := l.Write(t.Context(), limited("next")); !free || err != nil {
-			t.Errorf("the next order: free %v, %v", free, err)
-		}
+		write(t, l, limited("next"))
 		wantNoDifference(t, url)
 	})
 }

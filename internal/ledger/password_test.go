@@ -14,13 +14,9 @@ import (
 // The Helm chart and the systemd unit pass the password in a file.
 func TestThePasswordMayStandInAFile(t *testing.T) {
 	address := proctest.Database(t)
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	clerk := "clerk_" + strings.TrimPrefix(u.Path, "/") // must be unique, because all databases of a server share its roles
+	clerk := "clerk_" + databaseName(t, address) // must be unique, because all databases of a server share its roles
 	change(t, address, `CREATE ROLE `+clerk+` LOGIN PASSWORD 'hunter2'; GRANT CREATE, USAGE ON SCHEMA public TO `+clerk)
-	u.User = url.User(clerk)
+	address = changed(t, address, func(u *url.URL) { u.User = url.User(clerk) })
 	file := filepath.Join(t.TempDir(), "pgpass")
 	t.Setenv("PGPASSFILE", file)
 	for password, works := range map[string]bool{"hunter2": true, "hunter3": false} {
@@ -28,10 +24,10 @@ func TestThePasswordMayStandInAFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if works {
-			write(t, open(t, u.String()), request("k"))
+			write(t, open(t, address), request("k"))
 			continue
 		}
-		_, err := ledger.Open(t.Context(), ledger.Config{URL: u.String(), Catalog: theCatalog, ResendWindow: window})
+		_, err := ledger.Open(t.Context(), ledger.Config{URL: address, Catalog: theCatalog, ResendWindow: window})
 		if err == nil || !strings.HasPrefix(err.Error(), "EASEL_LEDGER_URL") || strings.Contains(err.Error(), password) {
 			t.Errorf("a wrong password returns %v", err)
 		}

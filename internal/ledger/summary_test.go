@@ -45,12 +45,7 @@ func TestTheSummaryIsThatOfTheOrders(t *testing.T) {
 func TestASummaryHasEachOwnerOnceInAnyOrderOfTexts(t *testing.T) { // fault M14
 	at := proctest.Database(t)
 	change(t, at, `CREATE DATABASE american TEMPLATE template0 LOCALE_PROVIDER icu ICU_LOCALE 'en-US' ENCODING 'UTF8'`)
-	u, err := url.Parse(at)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u.Path = "/american"
-	l := open(t, u.String())
+	l := open(t, changed(t, at, func(u *url.URL) { u.Path = "/american" }))
 	owners := []string{"B", "a", "b", "b-a", "ba"}
 	for _, owner := range owners {
 		for _, key := range []string{"placed", "open"} {
