@@ -35,7 +35,7 @@ func TestEveryBrokenAnswerToACreateIsAnUnknownOutcomeAndIsChargedOnce(t *testing
 		t.Run(name, func(t *testing.T) {
 			inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
 				fault.Route, fault.Count = "POST /generations", 1
-				fired := s.sandbox.Inject(fault)
+				fired := s.box.Inject(fault)
 				s.mustCreate(s.order("k"))
 				if fired.Fired() != 1 || s.posts() != 2 {
 					t.Errorf("the fault fired %d times and %d orders were posted, want 1 and 2", fired.Fired(), s.posts())
@@ -48,7 +48,7 @@ func TestEveryBrokenAnswerToACreateIsAnUnknownOutcomeAndIsChargedOnce(t *testing
 
 func TestAnOutcomeThatStaysUnknownIsSaidBeforeTheDeadline(t *testing.T) { // fault U2
 	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
-		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
+		lost := s.box.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		_, err := s.client.Create(ctx, s.cred, s.order("k"))
@@ -59,7 +59,7 @@ func TestAnOutcomeThatStaysUnknownIsSaidBeforeTheDeadline(t *testing.T) { // fau
 		if lost.Fired() < 2 {
 			t.Errorf("%d attempts within a second, want several", lost.Fired())
 		}
-		s.sandbox.ClearFaults()
+		s.box.ClearFaults()
 		s.mustCreate(s.order("k"))
 		s.wantCharges("k", 1)
 	})
@@ -67,7 +67,7 @@ func TestAnOutcomeThatStaysUnknownIsSaidBeforeTheDeadline(t *testing.T) { // fau
 
 func TestOneIdempotencyKeyOfManyCallsIsOneSubmission(t *testing.T) { // fault K8
 	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
-		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Delay: sandbox.Delay(200 * time.Millisecond)})
+		s.box.Inject(sandbox.Fault{Route: "POST /generations", Delay: sandbox.Delay(200 * time.Millisecond)})
 		var all sync.WaitGroup
 		ids := make([]string, 50)
 		for i := range ids {
@@ -94,7 +94,7 @@ func TestOneIdempotencyKeyOfManyCallsIsOneSubmission(t *testing.T) { // fault K8
 
 func TestACatalogThatIsBusyWithTheKeyIsRetried(t *testing.T) {
 	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
-		busy := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 2, Status: 409, Body: `{"code":"IN_PROGRESS"}`})
+		busy := s.box.Inject(sandbox.Fault{Route: "POST /generations", Count: 2, Status: 409, Body: `{"code":"IN_PROGRESS"}`})
 		s.mustCreate(s.order("k"))
 		if busy.Fired() != 2 {
 			t.Errorf("the fault fired %d times, want 2", busy.Fired())
@@ -125,7 +125,7 @@ func TestAPriceAboveTheLimitOrdersNothing(t *testing.T) { // fault U20
 
 func TestAnOrderThatMayExistIsNotPricedAgain(t *testing.T) {
 	inClientStack(t, 1000, func(t *testing.T, s *clientStack) {
-		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Hang: true})
+		s.box.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Hang: true})
 		order := s.order("k")
 		order.MaxCostCents = new(int64(1000))
 		s.briefly(order, catalog.KindOutcomeUnknown)

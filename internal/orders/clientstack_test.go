@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/http"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -13,14 +12,12 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// clientStack is a sandbox with one API key, and a process that places orders in it. At the end of the test, the accounts in
-// the sandbox are checked.
+// clientStack is a stack with a process that places orders over HTTP. The process forwards its API key, and its ledger is in
+// memory.
 type clientStack struct {
-	*testing.T
-	sandbox   *sandbox.Sandbox
+	*stack
 	client    *client
 	transport *catalog.TransportPools
-	key       string
 	cred      catalog.Credential
 }
 
@@ -33,31 +30,22 @@ func inClientStack(t *testing.T, balance int64, test func(*testing.T, *clientSta
 // inClientStackOf is like inClientStack, but with the given configuration of the catalog.
 func inClientStackOf(t *testing.T, cfg sandbox.Config, balance int64, test func(*testing.T, *clientStack)) {
 	t.Helper()
-	cfg.Seed, cfg.Speed = 7, 1000
-	synctest.Test(t, func(t *testing.T) {
-		box, err := sandbox.Open(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		key, err := box.CreateKey(t.Context(), sandbox.KeyConfig{BalanceCents: balance})
-		if err != nil {
-			t.Fatal(err)
-		}
-		listener, server := proctest.NewPipe(1<<20), &http.Server{Handler: box} //nolint:gosec // the test is its only client
+	cfg.Speed = 1000
+	inStackOf(t, cfg, balance, func(shared *stack) {
+		listener, server := proctest.NewPipe(1<<20), &http.Server{Handler: shared.box} //nolint:gosec // the test is its only client
 		go func() { _ = server.Serve(listener) }()
 		direct := catalog.NewTransport()
 		direct.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.DialContext(ctx) }
 		transport := catalog.NewTransportPools(direct)
-		s := &clientStack{T: t, sandbox: box, transport: transport, key: key, cred: catalog.Forwarded(catalog.NewSecret(key))}
+		s := &clientStack{stack: shared, transport: transport, cred: catalog.Forwarded(catalog.NewSecret(shared.key))}
 		s.client = s.process(transport)
-		t.Cleanup(func() {
+		s.Cleanup(func() {
 			s.finish()
-			s.audit()
 			transport.CloseIdleConnections()
 			_ = server.Close()
-			_ = box.Close()
 		})
-		test(t, s)
+		test(shared.T, s)
+		s.finish()
 	})
 }
 
@@ -67,19 +55,6 @@ func (s *clientStack) process(transport http.RoundTripper) *client {
 	return newClient(s.T, catalog.Config{BaseURL: "http://127.0.0.1" + sandbox.BasePath, Transport: transport, AttemptTimeout: 2 * time.Second})
 }
 
-// audit checks that the accounts are exact, and returns the number of charges by idempotency key.
-func (s *clientStack) audit() map[string]int {
-	s.Helper()
-	audit, err := s.sandbox.Audit(context.Background(), s.key)
-	if err == nil {
-		err = audit.Check()
-	}
-	if err != nil {
-		s.Error("the accounts do not add up:", err)
-	}
-	return audit.ChargesByIdempotencyKey
-}
-
 // finish waits until no order is in flight.
 func (s *clientStack) finish() {
 	s.Helper()
@@ -87,8 +62,6 @@ func (s *clientStack) finish() {
 		s.Error(err)
 	}
 }
-
-func (s *clientStack) posts() int { return s.sandbox.Requests()["POST /generations"] }
 
 func (s *clientStack) order(key string) order {
 	return order{
@@ -121,7 +94,7 @@ func (s *clientStack) wantKind(err error, want catalog.Kind) {
 
 func (s *clientStack) wantCharges(key string, want int) {
 	s.Helper()
-	if got := s.audit()[key]; got != want {
+	if got := charges(s, s.box, s.key)[key]; got != want {
 		s.Errorf("%d charges under %s, want %d", got, key, want)
 	}
 }

@@ -34,9 +34,7 @@ func (s *stack) backup() []byte {
 
 func TestARestoredLedgerGetsForgottenOrdersBackByTheirRepeats(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
-		if _, err := s.replica().place("studio", "known", "a harbour"); err != nil {
-			s.Fatal(err)
-		}
+		mustPlace(s, s.replica(), "known", "a harbour")
 		older := s.backup()
 		first, err := s.replica().place("studio", "forgotten", "a harbour")
 		if err != nil {

@@ -64,11 +64,7 @@ func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) { // fault T3
 func TestAnOrderWhoseAnswerIsLostIsKnownWithinAMinute(t *testing.T) { // fault T3
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
-		r.answers(lost)
-		_, err := r.place("studio", "k", "a harbour")
-		if catalog.KindOf(err) != catalog.KindOutcomeUnknown {
-			s.Fatalf("%v", err)
-		}
+		r.loses("studio", "k")
 		r.recover(30 * time.Minute)
 		if n := len(s.list(ledger.Filter{Unresolved: true})); n != 1 {
 			s.Fatalf("%d orders have an unknown outcome while no response arrives", n)
@@ -111,9 +107,7 @@ func TestARefusedOrderFreesItsKey(t *testing.T) {
 		if err := s.box.TopUp(s.Context(), s.key, 1000, "top-up"); err != nil {
 			s.Fatal(err)
 		}
-		if _, err := s.replica().place("studio", "k", "a lighthouse"); err != nil {
-			s.Errorf("the key is not free: %v", err)
-		}
+		mustPlace(s, s.replica(), "k", "a lighthouse")
 	})
 }
 
@@ -201,8 +195,7 @@ func TestAnOwnUncertainAttemptOutlivesItsOrder(t *testing.T) {
 func TestNothingIsSentAfterTheWindow(t *testing.T) { // fault T11
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
-		r.answers(lost)
-		_, _ = r.place("studio", "k", "a harbour")
+		r.loses("studio", "k")
 		time.Sleep(window)
 		posts := s.posts()
 		r.recover(10 * time.Minute)
@@ -218,8 +211,7 @@ func TestNothingIsSentAfterTheWindow(t *testing.T) { // fault T11
 func TestNothingIsSentUnderAnotherAPIKey(t *testing.T) { // fault T10
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
-		r.answers(lost)
-		_, _ = r.place("studio", "k", "a harbour")
+		r.loses("studio", "k")
 		next, err := s.box.AddKey(s.Context(), s.key, "")
 		if err != nil {
 			s.Fatal(err)
@@ -250,9 +242,7 @@ func (s *stack) price() int64 {
 func TestOrdersFailWhileTheLedgerIsUnavailable(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
-		if _, err := r.place("studio", "k", "a harbour"); err != nil {
-			s.Fatal(err)
-		}
+		mustPlace(s, r, "k", "a harbour")
 		if err := s.ledger.Close(); err != nil {
 			s.Fatal(err)
 		}

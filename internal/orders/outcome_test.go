@@ -21,27 +21,6 @@ var ways = map[string]struct{ held, durable, knowsAll bool }{
 	"forwarded key, inmemory": {false, false, false},
 }
 
-// inEachWay runs a test once for each entry in ways, in simulated time.
-func inEachWay(t *testing.T, test func(t *testing.T, knowsAll bool, cred catalog.Credential, at func(*ledger.Config))) {
-	t.Helper()
-	for name, way := range ways {
-		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "ledger.db")
-			synctest.Test(t, func(t *testing.T) {
-				cred := catalog.Forwarded(catalog.NewSecret("studio_live_0123456789abcdef"))
-				if way.held {
-					cred = testCredential
-				}
-				test(t, way.knowsAll, cred, func(at *ledger.Config) {
-					if way.durable {
-						at.URL = "sqlite:" + file
-					}
-				})
-			})
-		})
-	}
-}
-
 func TestOutcomeOfAFailedOrder(t *testing.T) { // faults A10, U8, U9
 	definite, nothingLeft, open := orders.NotPlacedByThisCall, orders.NotPlacedByThisCall, orders.Unknown
 	dear, list, keyless := plainOrder, plainOrder, plainOrder
@@ -84,26 +63,36 @@ func TestOutcomeOfAFailedOrder(t *testing.T) { // faults A10, U8, U9
 		rows[fmt.Sprintf("a %d of a proxy", status)] = row
 	}
 	for name, row := range rows {
-		t.Run(name, func(t *testing.T) {
-			inEachWay(t, func(t *testing.T, knowsAll bool, cred catalog.Credential, at func(*ledger.Config)) {
-				upstream := &script{steps: row.steps, quote: row.quote}
-				c := newClient(t, catalog.Config{BaseURL: testURL, Transport: upstream}, at)
-				if row.order.ModelID == "" {
-					row.order = plainOrder
-				}
-				_, err := createWithin(t, c, cred, row.order, 5*time.Second)
-				want := row.want
-				switch {
-				case row.open:
-					want = orders.Unknown
-				case knowsAll:
-					want = orders.NotPlaced
-				}
-				if err == nil || err.Outcome != want || row.kind != 0 && catalog.KindOf(err) != row.kind || (len(upstream.keys) == 0) != (row.steps == nil) {
-					t.Errorf("got %+v after %d attempts, want %s and the kind %v", err, len(upstream.keys), want, row.kind)
-				}
+		if row.order.ModelID == "" {
+			row.order = plainOrder
+		}
+		for wayName, way := range ways {
+			t.Run(name+", "+wayName, func(t *testing.T) {
+				file := filepath.Join(t.TempDir(), "ledger.db")
+				synctest.Test(t, func(t *testing.T) {
+					upstream := &script{steps: row.steps, quote: row.quote}
+					c := newClient(t, catalog.Config{BaseURL: testURL, Transport: upstream}, func(at *ledger.Config) {
+						if way.durable {
+							at.URL = "sqlite:" + file
+						}
+					})
+					cred, want := catalog.Forwarded(catalog.NewSecret("studio_live_0123456789abcdef")), row.want
+					if way.held {
+						cred = testCredential
+					}
+					switch {
+					case row.open:
+						want = orders.Unknown
+					case way.knowsAll:
+						want = orders.NotPlaced
+					}
+					_, err := createWithin(t, c, cred, row.order, 5*time.Second)
+					if err == nil || err.Outcome != want || row.kind != 0 && catalog.KindOf(err) != row.kind || (len(upstream.keys) == 0) != (row.steps == nil) {
+						t.Errorf("got %+v after %d attempts, want %s and the kind %v", err, len(upstream.keys), want, row.kind)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 

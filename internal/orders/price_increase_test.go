@@ -1,12 +1,8 @@
 package orders_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -24,9 +20,7 @@ func TestAChargeAboveTheQuoteIsToldAndCounted(t *testing.T) { // fault T7
 		r := s.replica()
 		var logs strings.Builder
 		r.orders.Logger = slog.New(slog.NewTextHandler(&logs, nil))
-		r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
-			return charging(s, answer, charge)
-		})
+		s.box.Inject(sandbox.Fault{Route: "POST /generations", Set: map[string]any{"costCents": charge}})
 		placed, err := r.place("studio", "k", "a harbour", within(&limit))
 		if err != nil || placed.Generation.CostCents == nil || *placed.Generation.CostCents != charge {
 			s.Fatalf("the order returned %+v, %v", placed, err)
@@ -93,17 +87,4 @@ func (r *replica) poll(g catalog.Generation) {
 		r.Fatal(err)
 	}
 	r.sees(r.held("studio"), seen)
-}
-
-// charging sets the charge in the catalog's response to an order.
-func charging(s *stack, answer *http.Response, cents int64) (*http.Response, error) {
-	record := map[string]any{}
-	if err := json.NewDecoder(answer.Body).Decode(&record); err != nil {
-		s.Error(err)
-	}
-	record["costCents"] = cents
-	text, err := json.Marshal(record)
-	answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
-	answer.Header.Del("Content-Length")
-	return answer, err
 }

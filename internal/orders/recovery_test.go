@@ -30,10 +30,7 @@ func TestOneTeamsFailingOrdersDelayNobodyElses(t *testing.T) { // fault M9
 				s.Fatal("the order was placed")
 			}
 		}
-		r.answers(lost)
-		if _, err := r.place("print", "k", "a harbour"); err == nil {
-			s.Fatal("the order was placed")
-		}
+		r.loses("print", "k")
 		r.close()
 		again := s.replica()
 		again.befores(broken("studio"))
@@ -49,10 +46,7 @@ func TestOneTeamsFailingOrdersDelayNobodyElses(t *testing.T) { // fault M9
 func TestEachLeaseOfTheRecoveryIsAnAttempt(t *testing.T) { // fault M9
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
-		r.answers(lost)
-		if _, err := r.place("studio", "k", "a harbour"); err == nil {
-			s.Fatal("the order was placed")
-		}
+		r.loses("studio", "k")
 		r.close()
 		again, posts := s.replica(), 0
 		again.befores(func(req *http.Request) error {

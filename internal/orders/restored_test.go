@@ -38,9 +38,7 @@ func backupInFlight(s *stack, key string) (copied []byte) {
 func TestRestoredLedgerResendsNoOrderByItself(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		backup := backupInFlight(s, "first")
-		if _, err := s.replica().place("studio", "second", "a harbour"); err != nil {
-			s.Fatal(err)
-		}
+		mustPlace(s, s.replica(), "second", "a harbour")
 		s.restore(backup)
 		r := s.replica()
 		r.recover(time.Minute)

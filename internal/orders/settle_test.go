@@ -59,12 +59,7 @@ func (s *stack) reads() (single, lists int) {
 
 func mustPlace(s *stack, r *replica, key, prompt string) catalog.Generation {
 	s.Helper()
-	return mustPlaceOf(s, "studio", r, key, prompt)
-}
-
-func mustPlaceOf(s *stack, owner string, r *replica, key, prompt string) catalog.Generation {
-	s.Helper()
-	receipt, err := r.place(owner, key, prompt)
+	receipt, err := r.place("studio", key, prompt)
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -100,14 +100,20 @@ func inStackOf(t *testing.T, catalog sandbox.Config, balance int64, test func(*s
 // audit checks that the accounts are exact, and returns the number of charged idempotency keys.
 func (s *stack) audit() int {
 	s.Helper()
-	audit, err := s.box.Audit(context.Background(), s.key)
+	return len(charges(s, s.box, s.key))
+}
+
+// charges checks that the accounts in a sandbox are exact, and returns the number of charges by idempotency key.
+func charges(t testing.TB, box *sandbox.Sandbox, key string) map[string]int {
+	t.Helper()
+	audit, err := box.Audit(context.Background(), key)
 	if err == nil {
 		err = audit.Check()
 	}
 	if err != nil {
-		s.Error("the accounts do not add up:", err)
+		t.Error("the accounts do not add up:", err)
 	}
-	return len(audit.ChargesByIdempotencyKey)
+	return audit.ChargesByIdempotencyKey
 }
 
 // replica is a process that places and settles orders.
@@ -209,6 +215,15 @@ func (r *replica) answers(f func(*http.Request, *http.Response) (*http.Response,
 
 func lost(*http.Request, *http.Response) (*http.Response, error) {
 	return nil, errors.New("the connection is gone")
+}
+
+// loses places an order. It loses all responses to it, so that the outcome is unknown.
+func (r *replica) loses(owner, key string) {
+	r.Helper()
+	r.answers(lost)
+	if _, err := r.place(owner, key, "a harbour"); outcomeOf(err) != orders.Unknown {
+		r.Fatalf("the caller receives %v", err)
+	}
 }
 
 func (r *replica) held(owner string) catalog.Credential {
