@@ -37,14 +37,23 @@ func copyLedger(ctx context.Context, from, to string, done func(string, int64)) 
 
 func ignore(string, int64) {}
 
+// mustCopy copies a ledger. The copy must have no differences.
+func mustCopy(t *testing.T, from, to string) ledger.Copied {
+	t.Helper()
+	copied, differences, err := copyLedger(t.Context(), from, to, ignore)
+	if err != nil || len(differences) > 0 {
+		t.Fatal(differences, err)
+	}
+	return copied
+}
+
 func TestALedgerIsCopiedToTheOtherDatabaseAndBack(t *testing.T) {
 	onEach(t, func(t *testing.T, from string) {
 		lived(t, from, 60)
 		there, back := proctest.Database(t), "sqlite:"+filepath.Join(t.TempDir(), "back.db")
 		for _, pair := range [][2]string{{from, there}, {there, back}} {
-			copied, differences, err := copyLedger(t.Context(), pair[0], pair[1], ignore)
-			if err != nil || len(differences) > 0 || copied.Orders != 60 || copied.Budgets != 6 || copied.Rows < 200 {
-				t.Fatalf("%+v, %q, %v", copied, differences, err)
+			if copied := mustCopy(t, pair[0], pair[1]); copied.Orders != 60 || copied.Budgets != 6 || copied.Rows < 200 {
+				t.Fatalf("%+v", copied)
 			}
 		}
 		l := open(t, back)
@@ -59,9 +68,7 @@ func TestALedgerIsCopiedToTheOtherDatabaseAndBack(t *testing.T) {
 		}
 		copied := "sqlite:" + filepath.Join(t.TempDir(), "copied.db")
 		shut(t, l)
-		if _, _, err := copyLedger(t.Context(), back, copied, ignore); err != nil {
-			t.Fatal(err)
-		}
+		mustCopy(t, back, copied)
 		if _, err := ledger.Open(t.Context(), ledger.Config{URL: copied, Catalog: "https://another.example"}); err == nil || !strings.Contains(err.Error(), "belongs to the catalog") {
 			t.Errorf("the copy opens for another catalog: %v", err)
 		}
@@ -73,9 +80,7 @@ func TestCopiedLedgerDeliversPendingEventsInOrder(t *testing.T) {
 		l := ended(t, from)
 		shut(t, l)
 		for _, to := range []string{proctest.Database(t), "sqlite:" + filepath.Join(t.TempDir(), "copy.db")} {
-			if _, differences, err := copyLedger(t.Context(), from, to, ignore); err != nil || len(differences) > 0 {
-				t.Fatal(differences, err)
-			}
+			mustCopy(t, from, to)
 			l := openTelling(t, to, eventConfig(ledger.Limits{}))
 			if due := dueEvents(t, l, "studio"); !slices.Equal(due, []string{"g1 failed", "g2 succeeded"}) {
 				t.Errorf("the due events are %q", due)
@@ -102,9 +107,8 @@ func TestAnInterruptedCopyLeavesNothing(t *testing.T) {
 				t.Fatal("the copy was not interrupted")
 			}
 		}
-		copied, differences, err := copyLedger(t.Context(), from, to, ignore)
-		if err != nil || len(differences) > 0 || copied.Orders != 40 {
-			t.Errorf("%+v, %q, %v", copied, differences, err)
+		if copied := mustCopy(t, from, to); copied.Orders != 40 {
+			t.Errorf("%+v", copied)
 		}
 		other := "sqlite:" + filepath.Join(t.TempDir(), "other.db")
 		lived(t, other, 1)

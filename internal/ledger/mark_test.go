@@ -111,9 +111,7 @@ func TestRestoredCommandMarksTheLedger(t *testing.T) {
 func TestCopySealsTheOldLedger(t *testing.T) {
 	onEach(t, func(t *testing.T, from string) {
 		id, to := closed(t, from), "sqlite:"+filepath.Join(t.TempDir(), "to.db")
-		if _, _, err := copyLedger(t.Context(), from, to, ignore); err != nil {
-			t.Fatal(err)
-		}
+		mustCopy(t, from, to)
 		wantHeld(t, open(t, to), to, id)
 		config := ledger.Config{URL: from, Catalog: theCatalog, ResendWindow: window}
 		if _, err := ledger.Open(t.Context(), config); err == nil || !strings.Contains(err.Error(), "sealed: use the copy, or run easel ledger unseal") {
@@ -131,9 +129,7 @@ func TestCopySealsTheOldLedger(t *testing.T) {
 		if _, err := ledger.Unseal(t.Context(), from, ada); err == nil || !strings.Contains(err.Error(), "is not sealed") {
 			t.Errorf("a second unseal returns %v", err)
 		}
-		if _, _, err := copyLedger(t.Context(), from, "sqlite:"+filepath.Join(t.TempDir(), "again.db"), ignore); err != nil {
-			t.Errorf("the unsealed ledger can't be copied again: %v", err)
-		}
+		mustCopy(t, from, "sqlite:"+filepath.Join(t.TempDir(), "again.db")) // an unsealed ledger can be copied again
 	})
 }
 
@@ -141,9 +137,7 @@ func TestCopySealsTheOldLedger(t *testing.T) {
 func TestSealedDatabaseRejectsWrites(t *testing.T) {
 	from := proctest.Database(t)
 	closed(t, from)
-	if _, _, err := copyLedger(t.Context(), from, "sqlite:"+filepath.Join(t.TempDir(), "to.db"), ignore); err != nil {
-		t.Fatal(err)
-	}
+	mustCopy(t, from, "sqlite:"+filepath.Join(t.TempDir(), "to.db"))
 	db, err := sql.Open("pgx", from)
 	if err != nil {
 		t.Fatal(err)
