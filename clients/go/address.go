@@ -10,17 +10,18 @@ import (
 	"strings"
 )
 
-// DefaultAddress is the server's address if neither WithAddress nor EASEL_ADDR sets it.
+// DefaultAddress is the address that New uses if neither WithAddress nor EASEL_ADDR sets one.
 const DefaultAddress = "localhost:50051"
 
 // endpoint is a parsed address.
 type endpoint struct {
 	hostPort    string
-	http, https bool // scheme of the address; both are false if the address has no scheme
+	http, https bool // whether the address has this scheme; both are false if it has none
 	loopback    bool
 }
 
-// parseAddress parses host:port, http://host:port or https://host:port. A URL may omit its scheme's default port.
+// parseAddress parses an address of the form host:port, http://host:port or https://host:port. The default port of http is 80,
+// and that of https is 443. An empty address means DefaultAddress.
 func parseAddress(address string) (endpoint, error) {
 	address = cmp.Or(strings.TrimSpace(address), DefaultAddress)
 	hostPort, usual := strings.TrimSuffix(address, "/"), ""

@@ -7,8 +7,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Account returns the balance and the budgets. A service should call it at startup, with a Timeout of 10 s, to detect a wrong
-// address, API key or certificate.
+// Account returns the account's balance and the caller's budgets. Call it at startup with Timeout(10*time.Second), because it
+// fails if the address, the API key or a certificate is wrong.
 func (c *Client) Account(ctx context.Context, options ...CallOption) (*Account, error) {
 	ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
 	defer cancel()
@@ -19,7 +19,8 @@ func (c *Client) Account(ctx context.Context, options ...CallOption) (*Account, 
 	return accountOf(response.GetAccount()), nil
 }
 
-// Models yields the models that the caller can order, from all pages. After an error, the loop ends.
+// Models yields the models that the caller can order. It requests them page by page. If a request fails, Models yields the
+// error and ends.
 func (c *Client) Models(ctx context.Context, options ...CallOption) iter.Seq2[*Model, error] {
 	return pages(ctx, c, options, modelOf, func(ctx context.Context, token string) ([]*easelv1.Model, string, error) {
 		page, err := c.Catalog.ListModels(ctx, &easelv1.ListModelsRequest{PageToken: token})
@@ -27,7 +28,7 @@ func (c *Client) Models(ctx context.Context, options ...CallOption) iter.Seq2[*M
 	})
 }
 
-// Model returns a model with its input fields.
+// Model returns the model with this ID, including its input fields.
 func (c *Client) Model(ctx context.Context, modelID string, options ...CallOption) (*Model, error) {
 	ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
 	defer cancel()
@@ -64,14 +65,14 @@ func (c *Client) Get(ctx context.Context, generationID string, options ...CallOp
 	return renderOf(response.GetGeneration()), nil
 }
 
-// Wait waits until a render is finished and returns the render. With UntilSettled, it waits until the cost is final. It
+// Wait waits until a render is finished and returns the render. With UntilSettled, it waits until the cost is also final. It
 // handles failures in the same way as Watch.
 func (c *Client) Wait(ctx context.Context, generationID string, options ...CallOption) (*Render, error) {
 	return last(c.Watch(ctx, generationID, options...))
 }
 
-// last returns the last state of a watch. If the watch fails, last returns the error and the state before the error, or nil if
-// there was no state.
+// last returns the last state that a watch yields. If the watch fails, last returns the error and the last state before the
+// error. This state is nil if the watch fails before its first state.
 func last(renders iter.Seq2[*Render, error]) (newest *Render, err error) {
 	for render, err := range renders {
 		if err != nil {
@@ -82,7 +83,7 @@ func last(renders iter.Seq2[*Render, error]) (newest *Render, err error) {
 	return newest, nil
 }
 
-// Force allows Delete to delete an unfinished render. The catalog may not refund its price.
+// Force allows Delete to delete an unfinished render. The catalog does not always refund the price of such a render.
 func Force() CallOption { return func(c *call) { c.force = true } }
 
 // Delete permanently deletes a render and its result. If the render does not exist, Delete returns nil, so a retry is safe.

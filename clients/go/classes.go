@@ -12,65 +12,67 @@ import (
 // base is an alias for Error, because an embedded field named Error would conflict with the method Error.
 type base = Error
 
-// Error classes, one for each way to handle an error. Each class embeds *Error. errors.As finds both the class and the *Error.
+// Error classes. Errors that a program handles in the same way have the same class. Each class embeds *Error, and errors.As
+// finds both the class and the *Error.
 type (
-	// InvalidRequestError reports an invalid request. FieldViolations names the invalid fields.
+	// InvalidRequestError reports that the request is invalid. FieldViolations lists the invalid fields.
 	InvalidRequestError struct{ *base }
-	// UnauthenticatedError reports a missing or wrong API key or token.
+	// UnauthenticatedError reports that the API key or token is missing or rejected.
 	UnauthenticatedError struct{ *base }
-	// PermissionDeniedError reports a call that this caller may not make.
+	// PermissionDeniedError reports that the caller does not have permission for the call.
 	PermissionDeniedError struct{ *base }
-	// NotFoundError reports a render or model that does not exist.
+	// NotFoundError reports that the render or model does not exist, or that this caller may not see it.
 	NotFoundError struct{ *base }
 	// InsufficientBalanceError reports that the account's balance does not cover the price.
 	InsufficientBalanceError struct{ *base }
 	// PriceAboveLimitError reports that an order's price exceeds its MaxCostCents.
 	PriceAboveLimitError struct{ *base }
-	// BudgetExceededError reports that the budget of a team or of a label value does not cover the price. Until ResetTime, the
-	// budget allows RemainingCents. If it is the budget of a label value, LabelName and LabelValue are set.
+	// BudgetExceededError reports that the budget of a team or of a label value does not cover the price. RemainingCents is the
+	// amount left in the budget until ResetTime. For the budget of a label value, LabelName and LabelValue are set.
 	BudgetExceededError struct{ *base }
-	// OrderExpiredError reports that an order's Expire has passed. If its OrderOutcome is OutcomeUnknown, the order may exist.
+	// OrderExpiredError reports that the time in Order.Expire has passed. If the error's OrderOutcome is OutcomeUnknown, an
+	// earlier attempt may have placed the order.
 	OrderExpiredError struct{ *base }
-	// DailyCapReachedError reports that the API key has reached its daily cap.
+	// DailyCapReachedError reports that the API key has reached its daily cap in the catalog.
 	DailyCapReachedError struct{ *base }
-	// IdempotencyKeyReusedError reports an idempotency key that belongs to another order.
+	// IdempotencyKeyReusedError reports that the idempotency key was used for another order.
 	IdempotencyKeyReusedError struct{ *base }
-	// OutcomeUnknownError reports an order that may or may not exist. Send it again with the same key.
+	// OutcomeUnknownError reports that the order may or may not exist. Send the order again with the same key.
 	OutcomeUnknownError struct{ *base }
-	// NotReadyError reports a render that is not finished.
+	// NotReadyError reports that the render is not finished, or that its result does not exist yet.
 	NotReadyError struct{ *base }
-	// NoContentError reports a render that has no file and never will.
+	// NoContentError reports that the render has no file and never will have one.
 	NoContentError struct{ *base }
 	// ContentChangedError reports that the file has changed since its download started.
 	ContentChangedError struct{ *base }
-	// UnavailableError reports a temporary failure.
+	// UnavailableError reports that Easel or the catalog is temporarily unavailable.
 	UnavailableError struct{ *base }
-	// ServerFaultError reports a failure that only the server's operator can fix.
+	// ServerFaultError reports that the call failed for a reason that only the server's operator can fix.
 	ServerFaultError struct{ *base }
-	// DamagedError reports that bytes of a download are damaged or missing.
+	// DamagedError reports that downloaded bytes are damaged or missing.
 	DamagedError struct{ *base }
 	// TimeoutError reports that the call's deadline has passed. It contains the last error before the deadline.
 	TimeoutError struct {
 		*base
 		Heartbeat *Heartbeat // last heartbeat of a watch; nil if no heartbeat arrived
 	}
-	// StoppedError reports a canceled context. It contains the last error before the cancellation.
+	// StoppedError reports that the call's context was canceled. It contains the last error before the cancellation.
 	StoppedError struct{ *base }
-	// RenderFailedError reports a render that ended without a result.
+	// RenderFailedError reports that the render is finished but did not succeed.
 	RenderFailedError struct {
 		*base
 		Render *Render
 	}
 )
 
-// remedy is a row of the error table. Class is the name of the error's class. Again is yes if a retry may help, no if it can't,
-// and if_told if it may help only when the server requested a delay.
+// remedy is a row of the error table. Class is the name of the error class. Again is "yes" if a retry may help, "no" if it
+// can't, and "if_told" if it may help only after a delay that the server has requested.
 type remedy struct{ Class, Again string }
 
 // errorTable is the content of clients/reasons.json.
 type errorTable struct {
 	Reasons, Codes map[string]remedy
-	WatchEnds      []string `json:"watch_ends"` // gRPC codes that end a watch
+	WatchEnds      []string `json:"watch_ends"` // gRPC codes of the errors that end a watch
 }
 
 var remedies = sync.OnceValue(func() (table errorTable) {

@@ -6,9 +6,9 @@
 //	for render, err := range client.Watch(ctx, order.GenerationID) { ... }
 //	err = client.DownloadFile(ctx, order.GenerationID, "sea.png")
 //
-// The client retries a call if a retry may help. Before the retry, it waits for a back-off with jitter, or for the delay that
-// the server requests if that is longer. A call fails when its context is done, its total time has passed or its attempts are
-// used up (see [Timeout] and [Attempts]). If a call keeps failing for five seconds, the client logs a warning.
+// The client retries a failed call if a retry may help. Before each retry, it waits for a back-off with jitter or for the delay
+// that the server requests, whichever is longer. A call fails when its context is done, its total time has passed or its
+// attempts are used up (see [Timeout] and [Attempts]). If a call keeps failing for five seconds, the client logs a warning.
 package easel
 
 import (
@@ -35,8 +35,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Client calls one Easel deployment. It is safe for concurrent use. Its fields are the contract's gRPC stubs. Unary calls on the
-// stubs return this package's error types, and unary reads are retried.
+// Client calls one Easel deployment. It is safe for concurrent use. Its fields are the generated gRPC stubs. Unary calls
+// through the stubs return this package's error types, and unary reads are retried.
 type Client struct {
 	Accounts    easelv1.AccountServiceClient
 	Generations easelv1.GenerationServiceClient
@@ -50,9 +50,9 @@ type Client struct {
 
 type settings struct {
 	address, apiKey string
-	keyFile         string // file with the API key; empty if WithAPIKey was used
+	keyFile         string // name of the file with the API key; empty if there is no such file
 	tls             *tls.Config
-	rootsFile       string // file with PEM certificates to trust; empty if WithTLS was used
+	rootsFile       string // name of the file with trusted PEM certificates; empty if there is no such file
 	plaintextKey    bool
 	logger          *slog.Logger
 	onRetry         func(Retry)
@@ -60,7 +60,7 @@ type settings struct {
 	onMessage       func(Message)
 	heartbeat       time.Duration
 	attempts        int           // maximum number of attempts for a read
-	timeout         time.Duration // total time for a read or an order; zero means the default
+	timeout         time.Duration // total time for a read or an order; zero means the default of each
 	dialer          func(context.Context, string) (net.Conn, error)
 	dial            []grpc.DialOption
 }
@@ -69,15 +69,18 @@ type settings struct {
 type Option func(*settings)
 
 // WithAddress sets the server's address: host:port, http://host:port or https://host:port. The default is EASEL_ADDR, or
-// localhost:50051 if EASEL_ADDR is unset. Without a scheme, the connection uses TLS, unless the host is loopback.
+// localhost:50051 if EASEL_ADDR is unset. If the address has no scheme, the connection uses TLS, unless the host is a loopback
+// address and neither WithTLS nor EASEL_TLS_CA_FILE is set.
 func WithAddress(address string) Option { return func(s *settings) { s.address = address } }
 
-// WithAPIKey sets the API key or token for all calls. If key is empty, calls have no key. By default, each call reads the key
-// from the file that EASEL_API_KEY_FILE names. If that variable is unset, the key is the value of EASEL_API_KEY.
+// WithAPIKey sets the API key or token for all calls. If key is empty, calls are sent without a key. Without WithAPIKey, each
+// call reads the key from the file that EASEL_API_KEY_FILE names. If that variable is unset, the key is the value of
+// EASEL_API_KEY.
 func WithAPIKey(key string) Option { return func(s *settings) { s.apiKey, s.keyFile = key, "" } }
 
-// WithTLS uses TLS with config, even for a loopback address. By default, the client trusts the certificates in the file that
-// EASEL_TLS_CA_FILE names, or the system's certificates if that variable is unset.
+// WithTLS sets the TLS configuration of the connection. The connection then uses TLS even to a loopback address. Without
+// WithTLS, the client trusts the certificates in the file that EASEL_TLS_CA_FILE names, or the system's certificates if that
+// variable is unset.
 func WithTLS(config *tls.Config) Option {
 	return func(s *settings) { s.tls, s.rootsFile = config, "" }
 }
@@ -91,7 +94,8 @@ func WithPlaintextKey() Option { return func(s *settings) { s.plaintextKey = tru
 // slog.Default().
 func WithLogger(logger *slog.Logger) Option { return func(s *settings) { s.logger = logger } }
 
-// WithRetryHook sets a function that is called before each retry. Concurrent calls run the function concurrently.
+// WithRetryHook sets a function that the client calls before each retry. If calls are retried concurrently, the client also
+// calls the function concurrently.
 func WithRetryHook(hook func(Retry)) Option { return func(s *settings) { s.onRetry = hook } }
 
 // WithHeartbeatHook sets a function that is called with each heartbeat of a watch, on the goroutine that runs the watch's loop.
@@ -103,20 +107,20 @@ func WithHeartbeatHook(hook func(Heartbeat)) Option {
 func WithMessageHook(hook func(Message)) Option { return func(s *settings) { s.onMessage = hook } }
 
 // WithHeartbeatInterval sets the time without a message after which the server sends a heartbeat: 1 to 60 s, by default 10 s.
-// A watch that receives no message for three intervals reconnects.
+// If a watch receives no message for three intervals, it reconnects.
 func WithHeartbeatInterval(interval time.Duration) Option {
 	return func(s *settings) { s.heartbeat = interval }
 }
 
-// WithAttempts sets the maximum number of attempts for a read, by default 5. Failed attempts after which the server requests a
-// delay are counted separately, up to 10.
+// WithAttempts sets the number of failed attempts after which a read fails. The default is 5. If the server requests a delay
+// after an attempt, this attempt counts toward a separate limit of 10.
 func WithAttempts(n int) Option { return func(s *settings) { s.attempts = n } }
 
 // WithTimeout limits the total time of each read and of each order. The default is one minute for a read and 15 minutes for an
 // order.
 func WithTimeout(total time.Duration) Option { return func(s *settings) { s.timeout = total } }
 
-// WithDialer sets the function that opens network connections to an address.
+// WithDialer sets the function that opens network connections to the server. The function receives the server's host:port.
 func WithDialer(dial func(context.Context, string) (net.Conn, error)) Option {
 	return func(s *settings) { s.dialer = dial }
 }
@@ -126,15 +130,16 @@ func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.dial = append(s.dial, options...) }
 }
 
-// serviceConfig distributes calls among all healthy servers behind the host name. It has no retry policy, because this package
-// retries calls.
+// serviceConfig distributes calls among the healthy servers at all addresses of the host name. It has no retry policy, because
+// this package itself retries calls.
 const serviceConfig = `{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}`
 
-// maxMessage is the maximum size of a response in bytes. The servers of this version send at most 4 MiB.
+// maxMessage is the maximum size in bytes of a response that the client accepts. It is four times 4 MiB, the maximum size that
+// servers of this version send.
 const maxMessage = 16 << 20
 
-// New creates a client. It returns an error for an invalid address or API key. The client connects at the first call, and
-// closes the connection when ctx is done or Close is called.
+// New creates a client. It returns an error if a setting, such as the address or the API key, is invalid. The client connects
+// at the first call, and closes the connection when ctx is done or Close is called.
 func New(ctx context.Context, options ...Option) (*Client, error) {
 	s := settings{
 		address: os.Getenv("EASEL_ADDR"), apiKey: os.Getenv("EASEL_API_KEY"), keyFile: os.Getenv("EASEL_API_KEY_FILE"), plaintextKey: os.Getenv("EASEL_ALLOW_PLAINTEXT") == "true",
@@ -160,7 +165,7 @@ func New(ctx context.Context, options ...Option) (*Client, error) {
 	return c, nil
 }
 
-// Conn returns the connection, for calls to gRPC services other than Easel's.
+// Conn returns the client's connection. Use it to call gRPC services other than Easel's.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
 // Close closes the connection. All open calls fail. The client also closes the connection when New's context is done.
@@ -169,7 +174,7 @@ func (c *Client) Close() error {
 	return c.conn.Close()
 }
 
-// dialOptions returns the target and the options of the connection.
+// dialOptions returns the target and the options for grpc.NewClient.
 func (s *settings) dialOptions() (target string, options []grpc.DialOption, err error) {
 	at, err := parseAddress(s.address)
 	if err != nil {
@@ -241,14 +246,15 @@ func readRoots(file string) (*tls.Config, error) {
 
 // bearer adds the API key to every call.
 type bearer struct {
-	file      string // file with the API key, which each call reads again; empty if the API key is fixed
+	file      string // name of the file with the API key, which each call reads again; empty if there is no such file
 	encrypted bool
 
 	mu     sync.Mutex
 	apiKey string
 }
 
-// GetRequestMetadata returns the header with the API key. If the file has no valid key now, it returns the last valid key.
+// GetRequestMetadata returns the header with the API key. If the file can't be read or has no valid key, the header has the
+// last valid key.
 func (b *bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	var newest string
 	if b.file != "" {
@@ -281,7 +287,7 @@ func notOfKey(r rune) bool { return r <= ' ' || r > '~' }
 // RequireTransportSecurity reports whether the connection uses TLS. If it returns true, gRPC never sends the key without TLS.
 func (b *bearer) RequireTransportSecurity() bool { return b.encrypted }
 
-// version returns the version of this module in the running program.
+// version returns the version of this module that is linked into the running program.
 func version() string {
 	if build, ok := debug.ReadBuildInfo(); ok {
 		for _, module := range build.Deps {

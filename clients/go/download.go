@@ -28,13 +28,14 @@ type Content struct {
 	Source      string // source of the first byte: "catalog" or "copy" (stored by the server); empty if unknown
 }
 
-// FetchOptions contains the options of a download. Download and DownloadFile use the zero value.
+// FetchOptions contains the options for Fetch. Download and DownloadFile use the zero value.
 type FetchOptions struct {
-	// Wait is the maximum time that the server waits for an unfinished render, before the download fails with a NotReadyError.
-	// If Wait is negative, the download fails immediately. If Wait is zero, the client retries within the limits of the call.
+	// Wait determines how long to wait for an unfinished render. If Wait is positive, the server waits for at most this time,
+	// and then the download fails with a NotReadyError. If Wait is negative, the download fails immediately. If Wait is zero,
+	// the client retries until the limits of the call are reached.
 	Wait     time.Duration
-	Keep     bool                            // if the file exists, the download fails with fs.ErrExist
-	Progress func(doneBytes, allBytes int64) // called after each chunk; allBytes is zero if unknown
+	Keep     bool                            // whether to fail with fs.ErrExist if the file exists, instead of replacing it
+	Progress func(doneBytes, allBytes int64) // if set, called after each chunk; allBytes is zero if the size is unknown
 }
 
 // Download writes a render's file to w. If a stream fails, Download resumes at the next byte with a new stream. It verifies the
@@ -45,7 +46,7 @@ func (c *Client) Download(ctx context.Context, generationID string, w io.Writer,
 	return err
 }
 
-// download is the state of a download over all its streams.
+// download is the state of a download, which continues over several streams.
 type download struct {
 	FetchOptions
 	open    func(fileName string) (io.Writer, error)
@@ -54,7 +55,7 @@ type download struct {
 	request *easelv1.DownloadGenerationRequest // request for the remaining bytes
 	size    *int64                             // size of the complete file; nil if unknown
 	content Content
-	broken  bool // whether the bytes are damaged or can't be written; a retry would not help
+	broken  bool // whether the bytes are damaged or can't be written, so that a retry would not help
 }
 
 // fetch downloads a file to the writer that open returns. It calls open once, with the file name that the server suggests.
@@ -87,8 +88,9 @@ func (c *Client) fetch(ctx context.Context, generationID string, options FetchOp
 	}
 }
 
-// resumable returns an error if the download can't continue. With an etag, the server ensures that the remaining bytes belong
-// to the same content. Without an etag, the download restarts at its first byte, which requires a file that can be truncated.
+// resumable prepares the request for the next stream, or returns an error if the download can't continue. With an etag, the
+// server ensures that the remaining bytes belong to the same content. Without an etag, the download restarts at its first byte.
+// For that, it must be able to truncate the file, and its bytes must be the last in the file.
 func (d *download) resumable() error {
 	if d.request.GetEtag() != "" || d.request.GetReadOffset() == 0 {
 		return nil

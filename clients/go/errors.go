@@ -14,19 +14,18 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Outcome states whether an order exists after its call failed. See CreateGeneration in the contract for the exact rules.
+// Outcome states whether the order of a failed call exists. See CreateGeneration in the contract for the exact rules.
 type Outcome string
 
 // The outcomes.
 const (
 	OutcomeUnknown             Outcome = "unknown"                 // the order may exist; send it again with the same key
-	OutcomeNotPlacedByThisCall Outcome = "not_placed_by_this_call" // this call placed no order, but an earlier call with the key may have placed one
-	OutcomeNotPlaced           Outcome = "not_placed"              // no order exists with the key
+	OutcomeNotPlacedByThisCall Outcome = "not_placed_by_this_call" // this call placed no order, but an earlier call with the same key may have placed one
+	OutcomeNotPlaced           Outcome = "not_placed"              // no order with this key exists
 )
 
-// Error is the base of all errors that calls return. Every error type of this package, such as BudgetExceededError, embeds an
-// *Error, which errors.As finds.
-// status.FromError returns its gRPC status.
+// Error contains the details that all error types of this package share. Each type, such as BudgetExceededError, embeds an
+// *Error, which errors.As finds. status.FromError returns the gRPC status of the error.
 type Error struct {
 	Code            codes.Code
 	Reason          string // name of an ErrorReason in the contract; empty if the error is not from Easel
@@ -40,7 +39,7 @@ type Error struct {
 	LabelName       string        // name of the label whose budget is exceeded; empty for other budgets and errors
 	LabelValue      string        // value of the label whose budget is exceeded
 	FieldViolations []FieldViolation
-	Resource        string            // ID of the render or model that was not found
+	Resource        string            // ID of the render or model that was not found; empty for other errors
 	RequestID       string            // ID of the call in the server's log
 	Metadata        map[string]string // metadata of google.rpc.ErrorInfo
 
@@ -50,7 +49,8 @@ type Error struct {
 // FieldViolation names an invalid field of the request, and describes the problem.
 type FieldViolation struct{ Field, Description string }
 
-// Error returns the message with its reason and, for an order, its outcome and idempotency key.
+// Error returns the message with the reason and the invalid fields. For an order, it adds the idempotency key, and the ID of
+// the render if it is known or otherwise the outcome.
 func (e *Error) Error() string {
 	text := e.Message
 	if e.Reason != "" {
@@ -68,10 +68,10 @@ func (e *Error) Error() string {
 	return text
 }
 
-// Unwrap returns the underlying error and, if the call's context was done, the context's cause.
+// Unwrap returns the underlying error, if any. If the call's context was done, Unwrap also returns the context's cause.
 func (e *Error) Unwrap() []error { return e.below }
 
-// As sets *target to e if target is a **Error. It is called by errors.As.
+// As sets *target to e if target is a **Error. errors.As calls this method.
 func (e *Error) As(target any) bool {
 	base, ok := target.(**Error)
 	if ok {
@@ -80,7 +80,8 @@ func (e *Error) As(target any) bool {
 	return ok
 }
 
-// GRPCStatus returns the status of the server's response.
+// GRPCStatus returns the gRPC status of the underlying error. If the underlying error has no status, it returns a status with
+// the code and the message.
 func (e *Error) GRPCStatus() *status.Status {
 	for _, err := range e.below {
 		if s, ok := status.FromError(err); ok {
@@ -93,8 +94,8 @@ func (e *Error) GRPCStatus() *status.Status {
 // ReasonOf returns the reason of an error, or "" if the error is not from Easel.
 func ReasonOf(err error) string { return baseOf(err).Reason }
 
-// IsRetryable reports whether a retry of the call may succeed. The reason takes precedence over the code. If the call's context
-// was canceled or the call timed out, IsRetryable returns false.
+// IsRetryable reports whether a retry of the call may succeed. This depends on the error's reason, or on its code if the reason
+// is empty or unknown. If the call's context was canceled or the call timed out, IsRetryable returns false.
 func IsRetryable(err error) bool {
 	if errors.As(err, new(*StoppedError)) || errors.As(err, new(*TimeoutError)) {
 		return false
@@ -132,13 +133,14 @@ func (c *Client) typed(err error) error {
 	return classed(e)
 }
 
-// hostPort returns the server's address.
+// hostPort returns the server's host and port.
 func (c *Client) hostPort() string {
 	_, address, _ := strings.Cut(c.conn.Target(), ":///")
 	return address
 }
 
-// plain returns the text of a status, or a clearer text if the connection to the address failed.
+// plain returns the text of a status. If the text reports that the connection to the address failed, plain returns a clearer
+// text.
 func plain(text, address string) string {
 	_, failure, isFailed := strings.Cut(text, "connection error: desc = ")
 	if unquoted, err := strconv.Unquote(failure); err == nil {
@@ -149,7 +151,7 @@ func plain(text, address string) string {
 		host, _, _ := net.SplitHostPort(address)
 		return host + " does not resolve"
 	case strings.HasPrefix(text, "context deadline exceeded while waiting for connections"),
-		strings.HasPrefix(failure, "error reading server preface") && strings.HasSuffix(failure, net.ErrClosed.Error()), // grpc-go closed a connection on which the server was silent
+		strings.HasPrefix(failure, "error reading server preface") && strings.HasSuffix(failure, net.ErrClosed.Error()), // grpc-go closed the connection, because the server sent nothing
 		failure == "authentication handshake failed: context deadline exceeded":
 		return address + " does not respond"
 	case strings.Contains(text, "first record does not look like a TLS handshake"):
@@ -174,7 +176,7 @@ func (e *Error) readInfo(info *errdetails.ErrorInfo) {
 	}
 }
 
-// baseOf returns the base of an error, or an empty base if the error has no base.
+// baseOf returns the *Error in err, or an empty *Error if err contains no *Error.
 func baseOf(err error) *Error {
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return e

@@ -14,11 +14,11 @@ const (
 	maxEtags      = 10_000
 )
 
-// etags stores the etags of the generations in a watch of many generations, at most maxEtags.
+// etags stores the latest etag of each generation in a WatchMany, but at most maxEtags etags.
 type etags struct {
 	named    bool // whether the watch request names its generations
 	etag     map[string]string
-	ids      []string        // keys of the map etag, from the oldest change to the latest
+	ids      []string        // keys of the map etag; the generation that changed most recently is last
 	finished map[string]bool // IDs of succeeded and refunded renders, which wanted() omits; empty if named is true
 }
 
@@ -29,8 +29,8 @@ func newEtags(named bool, known map[string]string) *etags {
 	return &etags{named, known, slices.Sorted(maps.Keys(known)), make(map[string]bool)}
 }
 
-// wanted returns the etags for the next request. It omits finished renders, because the server would send a separate request
-// for each finished render that the catalog no longer lists.
+// wanted returns the etags for the next request. It omits finished renders, because the server would send the catalog a
+// separate request for each finished render that the catalog no longer lists.
 func (e *etags) wanted() map[string]string {
 	wanted := make(map[string]string)
 	for _, id := range slices.Backward(e.ids) {

@@ -10,7 +10,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// EventQuery is a filter for events, and the position of the first event. The zero value selects all events from now on.
+// EventQuery selects events by a filter and by the position of the first event. The zero value selects all events from now on.
 type EventQuery struct {
 	ResumeToken string    // token of the last event that the caller has processed; if it is set, Start is ignored
 	Start       time.Time // time from which events are read; zero means from now on
@@ -25,14 +25,14 @@ type Event struct {
 	Owner       string
 	Render      *Render // nil for a budget
 	Budget      *Budget // nil for a render
-	ResumeToken string  // token to continue after this event; store it after you have processed the event
+	ResumeToken string  // token with which Events continues after this event; store it after you have processed the event
 	Raw         *easelv1.Event
 }
 
 // Events yields the durable events of the caller's owner. It yields each event at least once, and the events of one render in
-// order. It handles failures in the same way as Watch, and continues after the last event. The loop continues until the caller
-// leaves it or an error ends it. If events after the resume token may have been deleted, the reason of the error is
-// RESUME_TOKEN_EXPIRED.
+// order. It handles failures in the same way as Watch, and each new stream continues after the last event. The loop continues
+// until the caller leaves it or an error ends it. If events after the resume token may have been deleted, the loop ends with an
+// error whose reason is RESUME_TOKEN_EXPIRED.
 func (c *Client) Events(ctx context.Context, query EventQuery, options ...CallOption) iter.Seq2[*Event, error] {
 	return func(yield func(*Event, error) bool) {
 		ctx, o, cancel := c.begin(ctx, streamLimits, options)

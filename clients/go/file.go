@@ -54,8 +54,8 @@ func checkRegular(path string) error {
 	return nil
 }
 
-// WriteFile writes data to path. Like DownloadFile, it writes to a temporary file, and then renames the file. If keep is true,
-// it does not replace an existing file, and returns fs.ErrExist.
+// WriteFile writes data to path. Like DownloadFile, it writes to a temporary file and then renames the file. If path exists and
+// keep is true, WriteFile leaves the file unchanged and returns fs.ErrExist.
 func WriteFile(path string, data []byte, keep bool) error {
 	part := &partFile{}
 	w, err := part.open(path, "", keep)
@@ -71,7 +71,7 @@ type partFile struct {
 	target string
 }
 
-// open creates the part file. It does not follow links.
+// open sets the target and creates the part file. It never opens an existing file and does not follow links.
 func (p *partFile) open(path, fileName string, keep bool) (_ io.Writer, err error) {
 	if p.target, err = targetOf(path, fileName); err != nil {
 		return nil, err
@@ -100,12 +100,12 @@ func removeStale(dir, base string) {
 		random, isPart := strings.CutPrefix(strings.TrimSuffix(entry.Name(), ".part"), "."+base+".")
 		info, err := entry.Info()
 		if isPart && strings.HasSuffix(entry.Name(), ".part") && !strings.Contains(random, ".") && err == nil && time.Since(info.ModTime()) > staleAge {
-			_ = os.Remove(filepath.Join(dir, entry.Name())) // the next download tries again
+			_ = os.Remove(filepath.Join(dir, entry.Name())) // if this fails, the next download tries again
 		}
 	}
 }
 
-// isDirectory reports whether path is a directory, is empty or ends with a separator.
+// isDirectory reports whether path is an existing directory, is empty (the current directory) or ends with a separator.
 func isDirectory(path string) bool {
 	info, err := os.Stat(path)
 	return path == "" || os.IsPathSeparator(path[len(path)-1]) || err == nil && info.IsDir()
@@ -123,7 +123,7 @@ func targetOf(path, fileName string) (string, error) {
 	return filepath.Join(path, fileName), nil
 }
 
-// end renames the part file to its target, or removes it if err is not nil.
+// end renames the part file to its target. If err is not nil, it removes the part file instead and returns err.
 func (p *partFile) end(err error, keep bool) error {
 	if p.File == nil {
 		return err

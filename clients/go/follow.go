@@ -31,9 +31,9 @@ type watch[M Message, S any] struct {
 
 type stream[M any] interface{ Recv() (M, error) }
 
-// follow yields the states of a watch, and reopens the stream after each failure. It returns when the error is final, the
-// attempts are used up, the context is done, or the caller leaves the loop. It also returns when the server ends the stream
-// with OK, unless the watch is endless. A new state, or a stream that lasted more than 10 s, resets the back-off.
+// follow yields the states of a watch, and reopens the stream after each failure that is not final. It returns when an error is
+// final, the attempts are used up, the context is done, or the caller leaves the loop. It also returns when the server ends the
+// stream with OK, unless the watch is endless. A new state, or a stream that lasted more than 10 s, resets the back-off.
 func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S, error) bool) {
 	for {
 		began := time.Now()
@@ -67,14 +67,15 @@ var (
 	errSilent  = errors.New("no message from the server for three heartbeat intervals")
 )
 
-// ending is the result of reading one stream.
+// ending describes how a stream ended.
 type ending struct {
 	err      error         // io.EOF if the server returned OK
 	progress bool          // whether the stream delivered a new state
 	delay    time.Duration // delay that the server requested when it closed the stream
 }
 
-// read yields the states of one stream. Time that the caller spends in its loop does not count as silence.
+// read yields the states of one stream. It cancels the stream if no message arrives for three heartbeat intervals. The time
+// that the caller spends in its loop does not count.
 func (w watch[M, S]) read(ctx context.Context, yield func(*S, error) bool) (end ending) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -117,7 +118,7 @@ func (w watch[M, S]) took(message M, end *ending) *S {
 	return w.take(message)
 }
 
-// isFinal reports whether err ends a watch, because a retry can't succeed.
+// isFinal reports whether err ends a watch because a retry can't help.
 func isFinal(err error) bool {
 	return slices.Contains(remedies().WatchEnds, code.Code(baseOf(err).Code).String())
 }

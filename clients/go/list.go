@@ -13,12 +13,12 @@ import (
 // Filter selects the renders that match all of its non-empty fields.
 type Filter struct {
 	Model  string
-	States []State // must be empty in a watch
+	States []State // only for List; must be empty for WatchMany
 	Labels map[string]string
-	Owner  string // only an operator may set it
+	Owner  string // owner of the renders; only an operator may set it
 }
 
-// message returns the filter as a message of the contract, or nil if every render matches.
+// message converts the filter to the message in the contract. It returns nil if every render matches.
 func (f Filter) message() *easelv1.GenerationFilter {
 	if f.Model == "" && f.Owner == "" && len(f.States) == 0 && len(f.Labels) == 0 {
 		return nil
@@ -30,7 +30,8 @@ func (f Filter) message() *easelv1.GenerationFilter {
 	return message
 }
 
-// List yields the matching renders from all pages, most recent order first. After an error, the loop ends.
+// List yields the matching renders, most recently ordered first. It requests them page by page. If a request fails, List yields
+// the error and ends.
 func (c *Client) List(ctx context.Context, filter Filter, options ...CallOption) iter.Seq2[*Render, error] {
 	return pages(ctx, c, options, renderOf, func(ctx context.Context, token string) ([]*easelv1.Generation, string, error) {
 		page, err := c.Generations.ListGenerations(ctx, &easelv1.ListGenerationsRequest{Filter: filter.message(), PageToken: token})
@@ -38,7 +39,8 @@ func (c *Client) List(ctx context.Context, filter Filter, options ...CallOption)
 	})
 }
 
-// pages yields the values from all pages. The limits in options apply to each page separately.
+// pages requests one page after another and yields the values on each page. The limits in options apply to each page
+// separately.
 func pages[M, V any](ctx context.Context, c *Client, options []CallOption, value func(M) V, read func(ctx context.Context, token string) ([]M, string, error)) iter.Seq2[V, error] {
 	return func(yield func(V, error) bool) {
 		var none V
@@ -61,7 +63,7 @@ func pages[M, V any](ctx context.Context, c *Client, options []CallOption, value
 	}
 }
 
-// Dimension is a property by which usage is grouped.
+// Dimension is a property by which Usage groups orders.
 type Dimension = easelv1.UsageDimension
 
 // The dimensions.
@@ -73,15 +75,15 @@ const (
 	ByLabel  = easelv1.UsageDimension_USAGE_DIMENSION_LABEL
 )
 
-// UsageQuery selects the orders to count and how to group them. A zero Start or End means the default that the
-// contract defines for ListUsage.
+// UsageQuery selects the orders that Usage counts, and the dimensions by which it groups them. If Start is zero, the period
+// starts with the first order. If End is zero, the period ends now.
 type UsageQuery struct {
 	Start, End time.Time
 	By         []Dimension
 	Label      string // name of the label for ByLabel
 }
 
-// Usage returns the number and the cost of orders. It returns one row for each combination of values of the dimensions in By.
+// Usage returns the number and the cost of orders, with one row for each combination of values of the dimensions in query.By.
 func (c *Client) Usage(ctx context.Context, query UsageQuery, options ...CallOption) (rows []*UsageRow, err error) {
 	for row, err := range pages(ctx, c, options, usageRowOf, func(ctx context.Context, token string) ([]*easelv1.UsageRow, string, error) {
 		page, err := c.Accounts.ListUsage(ctx, &easelv1.ListUsageRequest{

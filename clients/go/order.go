@@ -13,17 +13,17 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Order describes a render to order.
+// Order describes an order for one render.
 type Order struct {
 	Model      string
 	Inputs     map[string]any
 	InputsJSON string // inputs as a JSON object, which is sent unchanged; if it is set, Inputs is ignored
 
 	// Key is the idempotency key. If you send the same order again with the same key, you get the same render and are not
-	// charged again. Store the key before you order. If Key is empty, Order creates a key. Before it sends the order, it passes
-	// the created key to OnKey, or logs the key if OnKey is nil.
+	// charged again. Store the key before you order. If Key is empty, Client.Order creates a key. Before it sends the order, it
+	// passes the created key to OnKey, or logs the key if OnKey is nil.
 	Key   string
-	OnKey func(key string) error // if it returns an error, the order is not sent
+	OnKey func(key string) error // called with a created key; if it returns an error, the order is not sent
 
 	MaxCostCents *int64    // maximum price; nil means no limit
 	Expire       time.Time // time after which the order is not sent to the catalog, by the clock of the server's ledger; zero means no limit
@@ -67,7 +67,7 @@ func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) 
 		if !again {
 			return nil, err
 		}
-		if err := a.pause(ctx, 0, err); err != nil { // err may be the error from an earlier attempt, so set the outcome over all attempts
+		if err := a.pause(ctx, 0, err); err != nil { // err may come from an earlier attempt, so its outcome must be replaced by the outcome over all attempts
 			e := baseOf(err)
 			e.IdempotencyKey, e.OrderOutcome = request.IdempotencyKey, known
 			return nil, err
@@ -100,8 +100,8 @@ func (o Order) request() (*easelv1.CreateGenerationRequest, error) {
 	}, nil
 }
 
-// ofOrder sets the key and the outcome in the error of one attempt, and returns the outcome. before is the outcome after the
-// earlier attempts. An unknown outcome becomes known again only if the server reports OutcomeNotPlaced.
+// ofOrder sets the key and the outcome in the error from an attempt, and returns the outcome over all attempts so far. before
+// is the outcome over the earlier attempts. An unknown outcome becomes known again only if the server reports OutcomeNotPlaced.
 func ofOrder(err error, key string, before Outcome) Outcome {
 	e := baseOf(err)
 	e.IdempotencyKey = key
@@ -130,7 +130,7 @@ func (c *Client) Run(ctx context.Context, order Order) (*Render, error) {
 	return render, nil
 }
 
-// Failed returns a *RenderFailedError if the render ended without a result, otherwise nil.
+// Failed returns a *RenderFailedError if the render is finished but did not succeed. Otherwise, it returns nil.
 func (r *Render) Failed() error {
 	if !r.Terminal || r.State == StateSucceeded {
 		return nil

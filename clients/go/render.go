@@ -32,7 +32,7 @@ func (s State) String() string {
 	return fmt.Sprintf("unknown(%d)", int32(s))
 }
 
-// Render is the state of a generation at one time.
+// Render is the state of a paid render at one point in time. The contract calls a render a generation.
 type Render struct {
 	GenerationID     string
 	ModelID          string
@@ -53,7 +53,7 @@ type Render struct {
 	Raw              *easelv1.Generation // original message, with all fields
 }
 
-// File describes the file of a render.
+// File describes the file that a render produced.
 type File struct {
 	ContentType string
 	SizeBytes   *int64
@@ -79,7 +79,7 @@ func timeOf(t *timestamppb.Timestamp) time.Time {
 	return t.AsTime()
 }
 
-// Account is the state of the account at one time.
+// Account is the state of the account at one point in time.
 type Account struct {
 	BalanceCents *int64 // nil if the caller may not see it
 	CurrencyCode string
@@ -116,7 +116,7 @@ type Heartbeat struct {
 	Condition        string // condition of the catalog: HEALTHY, THROTTLED, UNREACHABLE, CREDENTIAL_REJECTED
 	ObserveTime      time.Time
 	NextPollTime     time.Time
-	PollFailures     int // number of consecutive failed polls
+	PollFailures     int // number of consecutive polls of the catalog that failed
 	LastError        string
 	TypicalRemaining time.Duration // zero if unknown
 }
@@ -167,7 +167,7 @@ func modelOf(m *easelv1.Model) *Model {
 	return model
 }
 
-// nameOf returns an enum value's name without its prefix, or "" if the value is unspecified.
+// nameOf returns the name of an enum value without the given prefix, or "" for the value UNSPECIFIED.
 func nameOf(value fmt.Stringer, prefix string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(value.String(), prefix), "UNSPECIFIED")
 }

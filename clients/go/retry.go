@@ -19,10 +19,10 @@ import (
 
 // Retry describes a failed attempt and the delay before the next attempt.
 type Retry struct {
-	Method         string // method of the contract, such as WatchGeneration
+	Method         string // name of the gRPC method, such as WatchGeneration
 	GenerationID   string // ID of the generation; empty if the call does not concern a single generation
 	IdempotencyKey string // idempotency key of the order; empty if unknown
-	Attempt        int    // number of the failed attempt in the current series of failures, from 1
+	Attempt        int    // number of failed attempts in the current series of failures, including this one
 	Delay          time.Duration
 	Err            error
 }
@@ -33,7 +33,8 @@ const tooLong = time.Hour
 // longest is the maximum back-off before jitter.
 const longest = 10 * time.Second
 
-// maxAsked is the number of failed attempts with a requested delay after which a unary call fails.
+// maxAsked limits the failed attempts of a read or a deletion for which the server requests a delay. After this number of
+// attempts, the call fails.
 const maxAsked = 10
 
 // limits contains a call's total time and its maximum number of consecutive failed attempts.
@@ -93,7 +94,7 @@ func (c *Client) begin(ctx context.Context, defaults limits, options []CallOptio
 	return ctx, o, func() {}
 }
 
-// attempts is the state of the retries of one call.
+// attempts keeps track of the attempts of one call.
 type attempts struct {
 	*Client
 	Retry
@@ -101,7 +102,7 @@ type attempts struct {
 	failures  int
 	since     time.Time // start of the current series of failures; zero while the server responds
 	warned    bool
-	last      error      // latest error that was not caused by the end of the context
+	last      error      // latest error that was not caused by the deadline or the cancellation of the context
 	heartbeat *Heartbeat // latest heartbeat of a watch
 }
 
@@ -112,7 +113,7 @@ func (c *Client) attempt(o *call, method, generationID, key string) *attempts {
 // pause waits before the next attempt, for the longer of the back-off and the delay that the server requests. It returns
 // an error if the context is done first, the requested delay is too long, the attempts are used up, or the client is closed.
 func (a *attempts) pause(ctx context.Context, told time.Duration, err error) error {
-	if errors.Is(err, grpc.ErrClientConnClosing) && ctx.Err() == nil { //nolint:staticcheck // the status code is the same as for a retryable error
+	if errors.Is(err, grpc.ErrClientConnClosing) && ctx.Err() == nil { //nolint:staticcheck // a retry can't help, although the status code indicates a retryable error
 		return err
 	}
 	deadline, bounded := ctx.Deadline()
@@ -138,14 +139,14 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	if ctx.Err() != nil { // even if the timer has fired, another attempt could make the outcome of an order unknown
+	if ctx.Err() != nil { // checked even if the timer has fired, because an attempt after the deadline could make an order's outcome unknown
 		return ended(ctx, a.last, a.heartbeat)
 	}
 	return nil
 }
 
-// unary intercepts unary calls. It converts errors to this package's error types. It retries reads and the calls that
-// set resend, but not orders, which Order retries.
+// unary intercepts unary calls. It converts errors to this package's error types. It retries reads and the calls that set
+// resend. It does not retry orders, because Order does so itself.
 func (c *Client) unary(ctx context.Context, method string, request, reply any, conn *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	o, ok := ctx.Value(callKey{}).(*call)
 	if !ok && isRead(method) {
@@ -215,8 +216,8 @@ func (w *warned) may(method string) bool {
 	return true
 }
 
-// warn logs a warning if the call will have failed for five seconds by the next attempt, unless a warning about its method was
-// logged in the last minute.
+// warn logs a warning if the call will have been failing for at least five seconds at the next attempt, unless a warning about
+// its method was logged during the last minute.
 func (a *attempts) warn() {
 	if a.since.IsZero() {
 		a.since = time.Now()

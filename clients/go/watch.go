@@ -10,7 +10,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// UntilSettled continues a watch until the cost is final. A finished render may still be refunded.
+// UntilSettled extends a watch until the cost is final, because a finished render may still be refunded.
 func UntilSettled() CallOption {
 	return func(o *call) { o.until = easelv1.WatchUntil_WATCH_UNTIL_SETTLED }
 }
@@ -21,7 +21,7 @@ func KnownEtags(etags map[string]string) CallOption {
 	return func(o *call) { o.known = etags }
 }
 
-// Matching filters the generations of WatchMany.
+// Matching limits WatchMany to the generations that match filter.
 func Matching(filter Filter) CallOption { return func(o *call) { o.filter = filter } }
 
 // Watch yields a generation's current state, and then each newer state. The loop ends when the generation is finished or, with

@@ -45,7 +45,7 @@ func run(ctx context.Context, model, prompt, file string) error {
 	}
 	fmt.Println("price:", quote.PriceCents, "cents")
 	key, _ := os.ReadFile(file + ".key")
-	if len(key) == 0 { // store the key before the order is sent, so that a rerun repeats the same order
+	if len(key) == 0 { // store the key before sending the order, so that a rerun repeats the same order
 		key = []byte(rand.Text())
 		if err := os.WriteFile(file+".key", key, 0o600); err != nil {
 			return err
@@ -70,7 +70,7 @@ func run(ctx context.Context, model, prompt, file string) error {
 			return err
 		}
 	}
-	if err := os.Remove(file + ".key"); err != nil { // the next run places a new order
+	if err := os.Remove(file + ".key"); err != nil { // so that the next run places a new order
 		return err
 	}
 	return render.Failed()
