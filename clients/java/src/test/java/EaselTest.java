@@ -35,7 +35,7 @@ import org.junit.jupiter.api.parallel.Resources;
 @Timeout(300) // seconds; enough for a busy machine, because each test waits for conditions
 final class EaselTest {
   private static final byte[] WHOLE = "easel".repeat(1000).getBytes();
-  private static final Object SILENCE = "silence"; // the stream is silent until the client cancels it
+  private static final Object SILENCE = "silence"; // in an answer, keeps the stream silent until the client cancels it
   private static final Duration HEARTBEAT = Duration.newBuilder().setSeconds(2).build();
   /** The response to a call: a list of messages. An error or SILENCE may follow the last message. */
   interface Answer extends Function<Message, List<?>> {}
@@ -395,7 +395,7 @@ final class EaselTest {
   @Test
   void watchManySendsTheEtagsUpdatedLast() throws IOException {
     var updates = new ArrayList<Object>(IntStream.range(0, 1001).mapToObj(i -> update("gen_" + i, "e1", State.STATE_RUNNING)).toList());
-    updates.add(1000, update("gen_0", "e2", State.STATE_RUNNING)); // inserted before the last update
+    updates.add(1000, update("gen_0", "e2", State.STATE_RUNNING)); // changes gen_0 again, just before the first update of gen_1000
     updates.add(unavailable());
     try (var test = new Scripted(request -> updates, request -> List.of(update("gen_1", "e2", State.STATE_RUNNING)))) {
       equal(1003, yielded(test.easel.watchMany(), 1003).size());
@@ -416,7 +416,7 @@ final class EaselTest {
     var second = new ArrayList<Object>(List.of(old));
     second.addAll(many);
     second.addAll(many.subList(1, many.size()));
-    second.add(many.get(0)); // its etag is no longer stored
+    second.add(many.get(0)); // yielded again, because its etag is no longer stored
     try (var test = new Scripted(request -> first, request -> second)) {
       var ids = yielded(test.easel.watchMany(List.of(), new WatchOptions().knownEtags(Map.of("old", "e0"))), 10_002).stream().map(Render::generationId).toList();
       equal(IntStream.concat(IntStream.range(0, 10_001), IntStream.of(0)).mapToObj(i -> "gen_" + i).toList(), ids);
@@ -454,7 +454,7 @@ final class EaselTest {
   }
 
   @Test
-  @ResourceLock(Resources.GLOBAL) // no concurrent tests, because the response must arrive within three seconds
+  @ResourceLock(Resources.GLOBAL) // excludes concurrent tests, because the response must arrive within three seconds
   void aWatchEndsWhereTheServerRefusesItsHeartbeat() throws IOException {
     Answer refuse = request -> {
       LockSupport.parkNanos(TimeUnit.SECONDS.toNanos(1));

@@ -17,10 +17,10 @@ public record Account(
   public record Budget(
       Window window, long limitCents, long spentCents, long reservedCents, Instant startTime, Instant resetTime, io.github.easelgrpc.easel.v1.Budget raw) {}
 
-  /** A budget's period, in UTC. */
+  /** The period of a budget: a day or a month in UTC. */
   public enum Window {
     DAY, MONTH,
-    /** A window from a newer server. */
+    /** A window that this version of the client does not know. */
     UNKNOWN
   }
 

@@ -3,7 +3,10 @@ package io.github.easelgrpc.easel;
 import java.util.Locale;
 import java.util.regex.Pattern;
 
-/** A server's address: host:port, http://host:port or https://host:port. A URL may omit the port. */
+/**
+ * A server's address: host:port, http://host:port or https://host:port. In a URL, the port is optional; the default is 80 for
+ * http and 443 for https.
+ */
 final class Address {
   private static final Pattern FORM = Pattern.compile("(?:(https?)://)?(\\[[0-9A-Fa-f:.]+]|[A-Za-z0-9.-]+)(?::(\\d{1,5}))?/?", Pattern.CASE_INSENSITIVE);
 

@@ -15,10 +15,13 @@ import java.util.stream.Stream;
 final class Attempts {
   static final Duration LONGEST = Duration.ofSeconds(10); // maximum back-off before jitter
   private static final Duration LONGEST_ASKED = Duration.ofHours(1); // maximum delay that a server may request; a longer delay fails the call
-  private static final int MOST_ASKED = 10; // number of failed attempts with a requested delay after which a read fails
-  private static final long WARN_AFTER = 5000; // milliseconds of failures, including the next delay, after which a warning is logged
+  private static final int MOST_ASKED = 10; // a read fails after this number of failed attempts for which the server requested a delay
+  private static final long WARN_AFTER = 5000; // a warning is logged if a call will have been failing for this number of milliseconds at its next attempt
 
-  /** A kind of call, with its default limits. A stream has no time limit. If all of its 100 attempts fail, they take about 15 minutes. */
+  /**
+   * A kind of call, with its default limits. A stream is a watch or a download. It has no time limit. It fails after 100
+   * consecutive failed attempts, which take about 15 minutes.
+   */
   enum Kind {
     READ(Duration.ofMinutes(1), 5),
     ORDER(Duration.ofMinutes(15), 100),
@@ -37,13 +40,13 @@ final class Attempts {
   private final Kind kind;
   private final String method;
   private final int most;
-  private final CountDownLatch ended = new CountDownLatch(1); // any thread may count it down
-  private Deadline deadline; // null means that only the Context limits the call
+  private final CountDownLatch ended = new CountDownLatch(1); // counted down by any thread when the call ends
+  private Deadline deadline; // null means that only the Context limits the time of the call
   private Failure.Subject subject;
   private Failure before; // last failure that was not caused by the timeout; null before the first failure
   private int failures;
-  private int unasked; // failed attempts for which the server requested no delay, since the last response
-  private int asked; // failed attempts for which the server requested a delay, since the last response
+  private int unasked; // number of failed attempts since the last success for which the server requested no delay
+  private int asked; // number of failed attempts since the last success for which the server requested a delay
   private long failingSince = System.nanoTime(); // 0 after a response
   private boolean warned;
   private Heartbeat last; // last heartbeat; null before the first heartbeat
@@ -63,7 +66,7 @@ final class Attempts {
     deadline = easel.deadline(kind);
   }
 
-  /** Returns a stub for the next attempt. */
+  /** Returns the stub with the deadline of the call, for the next attempt. */
   <S extends AbstractStub<S>> S on(S stub) {
     return deadline == null ? stub : stub.withDeadline(deadline);
   }
@@ -73,7 +76,7 @@ final class Attempts {
     failures = 0;
   }
 
-  /** Records a response, without resetting the back-off. */
+  /** Records a successful response. It does not reset the back-off. */
   void responded() {
     if (warned) {
       easel.hooks().recovered(method, millisSince(failingSince));
@@ -96,7 +99,7 @@ final class Attempts {
     return last;
   }
 
-  /** Ends the call. It makes no further attempts. */
+  /** Ends the call, so that it makes no further attempts. */
   void end() {
     ended.countDown();
   }
@@ -126,8 +129,9 @@ final class Attempts {
   }
 
   /**
-   * Waits before the next attempt, for the longest of the back-off, least, and the delay in the error. It throws the error instead
-   * if worth is false (a retry can't help), the limits of the call are reached, or the caller ends the call.
+   * Waits before the next attempt: for the back-off, for least or for the delay in the error, whichever is longest. It throws
+   * an exception instead if worth is false (a retry can't help), the limits of the call are reached, or the caller ends the
+   * call.
    */
   void pause(EaselException error, boolean worth, Duration least) {
     if (isOver()) {
@@ -144,7 +148,7 @@ final class Attempts {
     }
     warn(error, delay);
     easel.hooks().retry(error, Duration.ofMillis(delay));
-    var context = Context.current(); // addListener and removeListener need the same context
+    var context = Context.current(); // addListener and removeListener must be called on the same context
     Context.CancellationListener end = cancelled -> end();
     context.addListener(end, Runnable::run);
     try {
@@ -160,7 +164,10 @@ final class Attempts {
     }
   }
 
-  /** Logs a warning if the call will have failed for five seconds by the next attempt, unless a warning about the method was logged in the last minute. */
+  /**
+   * Logs a warning if the call will have been failing for at least five seconds at the next attempt, unless a warning about the
+   * method was logged during the last minute.
+   */
   private void warn(EaselException error, long delay) {
     if (failingSince == 0) {
       failingSince = System.nanoTime();
@@ -178,7 +185,7 @@ final class Attempts {
     return easel.isClosed() || Thread.currentThread().isInterrupted() || Context.current().isCancelled();
   }
 
-  /** Reports whether the deadline of the call or of the caller's Context passes within the given milliseconds. */
+  /** Reports whether the deadline of the call or of the caller's Context passes within this number of milliseconds. */
   private boolean isOverWithin(long millis) {
     return Stream.of(deadline, Context.current().getDeadline()).anyMatch(end -> end != null && end.timeRemaining(TimeUnit.MILLISECONDS) < millis);
   }

@@ -14,7 +14,10 @@ import java.util.concurrent.atomic.AtomicReference;
 /** Functions that create the connection to a server. */
 final class Connection {
   private static final Metadata.Key<String> AUTHORIZATION = Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
-  /** Distributes calls among all servers. If grpc-services is on the class path, calls skip servers that fail their health check. */
+  /**
+   * A service configuration that distributes calls among the servers at all addresses of the host. If grpc-services is on the
+   * class path, calls skip servers that fail their health check.
+   */
   private static final Map<String, ?> SERVICE_CONFIG =
       Map.of("loadBalancingConfig", List.of(Map.of("round_robin", Map.of())), "healthCheckConfig", Map.of("serviceName", ""));
 
@@ -36,13 +39,16 @@ final class Connection {
     }
   }
 
-  /** Returns a channel that distributes calls among all servers, and detects dead servers with pings. */
+  /**
+   * Returns a channel that distributes calls among the servers at all addresses of the host, and detects dead servers with
+   * pings.
+   */
   static ManagedChannel connect(String hostPort, ChannelCredentials credentials) {
     return Grpc.newChannelBuilder(hostPort, credentials)
-        .disableRetry() // this package retries calls
+        .disableRetry() // this package itself retries calls
         .disableServiceConfigLookUp()
         .defaultServiceConfig(SERVICE_CONFIG)
-        .maxInboundMessageSize(8 << 20) // responses have at most 4 MiB
+        .maxInboundMessageSize(8 << 20) // twice 4 MiB, the maximum size that a server sends
         .userAgent("easel-java/" + Optional.ofNullable(Easel.class.getPackage().getImplementationVersion()).orElse("dev"))
         .keepAliveTime(10, TimeUnit.SECONDS)
         .keepAliveTimeout(5, TimeUnit.SECONDS)
@@ -50,7 +56,10 @@ final class Connection {
         .build();
   }
 
-  /** Returns a channel whose calls send the API key. Each call reads the key file. While the file has no valid key, calls send the last valid key. */
+  /**
+   * Returns a channel whose calls send the API key. If keyFile is not empty, each call reads the key from this file. If the
+   * file can't be read or has no valid key, the call sends the last valid key.
+   */
   static Channel authorized(Channel channel, String apiKey, String keyFile) {
     if (apiKey.isEmpty()) {
       return channel;
@@ -74,7 +83,7 @@ final class Connection {
         last.set(readKey(keyFile));
       }
     } catch (IllegalArgumentException e) {
-      return last.get(); // the file has no valid key
+      return last.get(); // the file can't be read or has no valid key
     }
     return last.get();
   }

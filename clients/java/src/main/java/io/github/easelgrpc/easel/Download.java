@@ -20,12 +20,12 @@ import java.time.Instant;
 import java.util.regex.Pattern;
 import java.util.zip.CRC32C;
 
-/** The state of a download over all its streams. */
+/** The state of a download, which continues over several streams. */
 final class Download {
   private static final Duration STALE_AGE = Duration.ofDays(1); // time since the last write after which a part file counts as abandoned
 
   private final OutputStream to;
-  private final FileChannel file; // file that the stream writes to; null if the caller supplied the stream
+  private final FileChannel file; // file that the output stream writes to; null if the caller supplied the output stream
   private final MessageDigest digest = sha256();
   private final DownloadGenerationRequest.Builder request; // request for the remaining bytes
   private ContentInfo info; // null before the first chunk
@@ -44,7 +44,7 @@ final class Download {
     return request.getReadOffset();
   }
 
-  /** Reads one stream, which starts at the next byte, and writes its bytes. */
+  /** Reads one stream, which starts at the first byte that has not been received, and writes its bytes. */
   ContentInfo once(Easel easel, Attempts attempts) throws IOException {
     var call = Context.current().withCancellation();
     var previous = call.attach();
@@ -63,8 +63,9 @@ final class Download {
   }
 
   /**
-   * Reports whether the download can continue. With an etag, the server ensures that the remaining bytes belong to the same content.
-   * Without an etag, a download to a file restarts at its first byte, and a download to the caller's stream can't continue.
+   * Reports whether the download can continue, and prepares the request for the next stream. With an etag, the server ensures
+   * that the remaining bytes belong to the same content. Without an etag, a download to a file restarts at its first byte, and
+   * a download to the caller's stream can't continue.
    */
   boolean isResumable(EaselException error) throws IOException {
     if (offset() == 0 || !request.getEtag().isEmpty()) {

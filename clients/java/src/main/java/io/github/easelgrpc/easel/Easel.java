@@ -16,21 +16,22 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Supplier;
 
 /**
- * A robust client for Easel. It retries a call if a retry may help. A call that fails throws an {@link EaselException}. By default,
- * a read has one minute and five attempts, and an order has 15 minutes; see {@link #withTimeout} and {@link #withAttempts}. Orders,
- * watches and downloads fail after 100 consecutive failed attempts, which take about 15 minutes. A call also ends when its
- * {@link Context} is canceled, the client is closed or the caller's thread is interrupted. If a call keeps failing for five
- * seconds, the client logs a warning. A client is safe for concurrent use.
+ * A robust client for Easel. It retries a failed call if a retry may help. If the call still fails, it throws an
+ * {@link EaselException}. By default, a read has one minute and five attempts, and an order has 15 minutes; see
+ * {@link #withTimeout} and {@link #withAttempts}. Orders, watches and downloads fail after 100 consecutive failed attempts,
+ * which take about 15 minutes. A call also ends when its {@link Context} is canceled, the client is closed or the caller's
+ * thread is interrupted. If a call keeps failing for five seconds, the client logs a warning. Any number of threads may use a
+ * client concurrently.
  */
 public final class Easel implements AutoCloseable {
   private static final Gson JSON = new GsonBuilder().serializeNulls().disableHtmlEscaping().create();
 
-  private final ManagedChannel own; // null if the caller supplied the channel
+  private final ManagedChannel own; // channel that the builder created; null if the caller supplied the channel
   private final Channel channel;
   private final EaselBuilder.Settings settings;
   private final Deadline deadline; // null means no deadline
   private final int attempts; // zero means the default for the kind of call
-  private final boolean derived; // whether another client closes the connection
+  private final boolean derived; // whether the connection belongs to another client, which closes it
 
   Easel(ManagedChannel own, Channel channel, EaselBuilder.Settings settings, Deadline deadline, int attempts, boolean derived) {
     this.own = own;
@@ -49,17 +50,23 @@ public final class Easel implements AutoCloseable {
     return builder().build();
   }
 
-  /** Returns a builder for a client with options. */
+  /** Returns a builder that sets the options of a new client. */
   public static EaselBuilder builder() {
     return new EaselBuilder();
   }
 
-  /** Returns a client on the same connection. All its calls share one timeout, which starts now. You need not close this client. */
+  /**
+   * Returns a client on the same connection. All calls of the returned client share one timeout, which starts now. The returned
+   * client need not be closed.
+   */
   public Easel withTimeout(Duration timeout) {
     return new Easel(own, channel, settings, Deadline.after(timeout.toMillis(), TimeUnit.MILLISECONDS), attempts, true);
   }
 
-  /** Returns a client on the same connection. Its calls fail after this number of consecutive failed attempts. You need not close this client. */
+  /**
+   * Returns a client on the same connection. A call of the returned client fails after this number of consecutive failed
+   * attempts. The returned client need not be closed.
+   */
   public Easel withAttempts(int attempts) {
     return new Easel(own, channel, settings, deadline, attempts, true);
   }
@@ -87,28 +94,31 @@ public final class Easel implements AutoCloseable {
     return future;
   }
 
-  /** Returns the stub of GenerationService. Its calls throw gRPC's exceptions. */
+  /** Returns the gRPC stub of GenerationService. Its calls are not retried, and throw gRPC's exceptions. */
   public GenerationServiceGrpc.GenerationServiceBlockingStub generations() {
     return GenerationServiceGrpc.newBlockingStub(channel).withDeadline(deadline);
   }
 
-  /** Returns the stub of AccountService. */
+  /** Returns the gRPC stub of AccountService. Its calls are not retried, and throw gRPC's exceptions. */
   public AccountServiceGrpc.AccountServiceBlockingStub accounts() {
     return AccountServiceGrpc.newBlockingStub(channel).withDeadline(deadline);
   }
 
-  /** Returns the stub of ModelService. */
+  /** Returns the gRPC stub of ModelService. Its calls are not retried, and throw gRPC's exceptions. */
   public ModelServiceGrpc.ModelServiceBlockingStub catalog() {
     return ModelServiceGrpc.newBlockingStub(channel).withDeadline(deadline);
   }
 
-  /** Returns the account. Call it at startup, with a timeout of 10 s, to detect a wrong address, key or certificate. */
+  /**
+   * Returns the account's balance and the caller's budgets. Call it at startup with a timeout of 10 s, because it fails if the
+   * address, the API key or a certificate is wrong.
+   */
   public Account account() {
     var calls = read("GetAccount", "");
     return Account.of(call(calls, () -> calls.on(accounts()).getAccount(GetAccountRequest.getDefaultInstance())).getAccount());
   }
 
-  /** Returns the models that the caller can order. Each page is read when it is needed. */
+  /** Returns the models that the caller can order. The iterator requests the pages one by one, as they are needed. */
   public Iterable<Model> models() {
     var calls = read("ListModels", "");
     return () -> new Pages<ListModelsResponse, Model>(
@@ -116,7 +126,7 @@ public final class Easel implements AutoCloseable {
         page -> page.getModelsList().stream().map(Model::of).toList(), ListModelsResponse::getNextPageToken);
   }
 
-  /** Returns a model with its input fields. */
+  /** Returns the model with this ID, including its input fields. */
   public Model model(String modelId) {
     var calls = read("GetModel", "");
     return Model.of(call(calls, () -> calls.on(catalog()).getModel(GetModelRequest.newBuilder().setModelId(modelId).build())).getModel());
@@ -146,7 +156,7 @@ public final class Easel implements AutoCloseable {
     return last(watch(generationId));
   }
 
-  /** Returns the last state of a watch. */
+  /** Returns the last state that a watch yields. */
   static Render last(Watch<Render> watch) {
     Render last = null;
     for (var render : watch) {
@@ -155,12 +165,15 @@ public final class Easel implements AutoCloseable {
     return last;
   }
 
-  /** Permanently deletes a render and its result. A missing render causes no error, so a retry is safe. */
+  /** Permanently deletes a render and its result. If the render does not exist, delete does nothing, so a retry is safe. */
   public void delete(String generationId) {
     delete(generationId, false);
   }
 
-  /** Permanently deletes a render and its result. If force is true, it also deletes an unfinished render, but the catalog may not refund the price. */
+  /**
+   * Permanently deletes a render and its result. If force is true, it also deletes an unfinished render. The catalog does not
+   * always refund the price of such a render.
+   */
   public void delete(String generationId, boolean force) {
     var calls = read("DeleteGeneration", generationId);
     var request = DeleteGenerationRequest.newBuilder().setGenerationId(generationId).setAllowMissing(true).setForce(force).build();
@@ -196,8 +209,8 @@ public final class Easel implements AutoCloseable {
 
   /**
    * Watches the named renders until all are finished (or settled, see {@link WatchOptions#untilSettled}), and reconnects after
-   * failures. If generationIds is empty, it watches all renders, including new ones, until the caller closes the watch. It never
-   * repeats a state of the 10,000 renders that changed most recently.
+   * failures. If generationIds is empty, it watches all renders, including new ones, until the caller closes the watch. The
+   * watch never repeats a state of the 10,000 renders that changed most recently.
    */
   public Watch<Render> watchMany(Collection<String> generationIds, WatchOptions options) {
     return new GenerationsWatch(this, WatchGenerationsRequest.newBuilder().addAllGenerationIds(generationIds).setUntil(options.until)
@@ -210,15 +223,17 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Watches the durable events of the caller's owner. It yields each event at least once, and the events of one render in order. It
-   * continues until the caller closes it. After a failure, it reconnects and continues after the last event. If events after the
-   * resume token may have been deleted, it throws an exception with the reason RESUME_TOKEN_EXPIRED.
+   * Watches the durable events of the caller's owner. The watch yields each event at least once, and the events of one render
+   * in order. It continues until the caller closes it. After a failure, it reconnects and continues after the last event. If
+   * events after the resume token may have been deleted, it throws an exception with the reason RESUME_TOKEN_EXPIRED.
    */
   public Watch<Event> events(EventQuery query) {
     return new EventsWatch(this, query.request.build());
   }
 
-  /** Returns the matching renders, most recent order first. Each page is read when it is needed. */
+  /**
+   * Returns the matching renders, most recently ordered first. The iterator requests the pages one by one, as they are needed.
+   */
   public Iterable<Render> list(Filter filter) {
     var calls = read("ListGenerations", "");
     var request = ListGenerationsRequest.newBuilder().setFilter(filter.filter).build();
@@ -227,7 +242,10 @@ public final class Easel implements AutoCloseable {
         page -> page.getGenerationsList().stream().map(generation -> new Render(generation, null)).toList(), ListGenerationsResponse::getNextPageToken);
   }
 
-  /** Returns the number and the cost of orders. There is one row for each combination of values of the dimensions. Each page is read when it is needed. */
+  /**
+   * Returns the number and the cost of orders, with one row for each combination of values of the query's dimensions. The
+   * iterator requests the pages one by one, as they are needed.
+   */
   public Iterable<UsageRow> usage(UsageQuery query) {
     var calls = read("ListUsage", "");
     var request = query.request.build();
@@ -238,7 +256,7 @@ public final class Easel implements AutoCloseable {
 
   /**
    * Downloads a render's file. Until the file is complete and verified, it has a temporary name in the same directory. If two
-   * downloads write to the same name concurrently, the download that finishes last replaces the file of the other.
+   * concurrent downloads have the same target, the file of the download that finishes last remains.
    */
   public Content download(String generationId, Path file) throws IOException {
     if (Files.exists(file) && !Files.isRegularFile(file)) {
@@ -257,8 +275,8 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Downloads a render's file to a stream. The stream receives the bytes as they arrive, and is not closed. If the content has no
-   * etag, an interrupted download can't resume and fails.
+   * Downloads a render's file to an output stream. It writes the bytes as they arrive, and does not close the output stream. If
+   * the content has no etag, an interrupted download can't resume and fails.
    */
   public Content download(String generationId, OutputStream to) throws IOException {
     return download(new Download(generationId, to, null));
@@ -296,7 +314,7 @@ public final class Easel implements AutoCloseable {
     return call(attempts, call);
   }
 
-  /** Retries a call until a response arrives, the error is final, or the limits of the call are reached. */
+  /** Makes a call, and repeats it until it succeeds, an error is final, or the limits of the call are reached. */
   <T> T call(Attempts attempts, Supplier<T> call) {
     for (;;) {
       try {
@@ -319,7 +337,7 @@ public final class Easel implements AutoCloseable {
     return attempts > 0 ? attempts : kind == Attempts.Kind.READ ? settings.readAttempts() : kind.attempts;
   }
 
-  /** Returns the deadline of a call that starts now, or null if only the Context limits the call. */
+  /** Returns the deadline of a call that starts now, or null if only the Context limits the time of the call. */
   Deadline deadline(Attempts.Kind kind) {
     if (deadline != null || kind.timeout == null || Context.current().getDeadline() != null) {
       return deadline;

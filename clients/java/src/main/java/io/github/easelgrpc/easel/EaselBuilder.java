@@ -35,13 +35,19 @@ public final class EaselBuilder {
 
   EaselBuilder() {}
 
-  /** Sets the address: host:port, https://host (with TLS), or http://host (without TLS). Without a scheme, the connection uses TLS, unless the host is loopback. */
+  /**
+   * Sets the address: host:port, https://host (with TLS), or http://host (without TLS). If the address has no scheme and no
+   * credentials are set, the connection uses TLS, unless the host is a loopback address and EASEL_TLS_CA_FILE is unset.
+   */
   public EaselBuilder address(String address) {
     this.address = address;
     return this;
   }
 
-  /** Sets the API key or token. By default, each call reads the key from the file that EASEL_API_KEY_FILE names. If that variable is unset, the key is the value of EASEL_API_KEY. */
+  /**
+   * Sets the API key or token. If apiKey is not called, each call of the client reads the key from the file that
+   * EASEL_API_KEY_FILE names. If that variable is unset, the key is the value of EASEL_API_KEY.
+   */
   public EaselBuilder apiKey(String apiKey) {
     this.apiKey = apiKey;
     this.keyFile = "";
@@ -54,31 +60,40 @@ public final class EaselBuilder {
     return this;
   }
 
-  /** Sets a channel, which replaces address, API key and credentials. The client does not close the channel. */
+  /**
+   * Sets the channel for all calls. The client then ignores the address, the API key and the credentials, and does not close
+   * the channel.
+   */
   public EaselBuilder channel(Channel channel) {
     this.channel = channel;
     return this;
   }
 
-  /** Allows the client to send the API key without TLS to a host that is not loopback, for example in a mesh. EASEL_ALLOW_PLAINTEXT=true does the same. */
+  /**
+   * Allows the client to send the API key without TLS to a host that is not loopback, for example if a service mesh encrypts
+   * the connection. EASEL_ALLOW_PLAINTEXT=true does the same.
+   */
   public EaselBuilder allowPlaintextKey() {
     plaintextKey = true;
     return this;
   }
 
-  /** Sets a function that is called before each retry, on the caller's thread, with the error and the delay. */
+  /** Sets a function that is called with the error and the delay before each retry, on the thread that makes the call. */
   public EaselBuilder onRetry(BiConsumer<EaselException, Duration> onRetry) {
     this.onRetry = onRetry;
     return this;
   }
 
-  /** Sets a function that is called with each heartbeat of a watch, on the caller's thread. */
+  /** Sets a function that is called with each heartbeat of a watch, on the thread that reads the watch. */
   public EaselBuilder onHeartbeat(Consumer<Heartbeat> onHeartbeat) {
     this.onHeartbeat = onHeartbeat;
     return this;
   }
 
-  /** Sets a function that is called with each idempotency key that the client creates, before the order is sent. By default, the key is logged. */
+  /**
+   * Sets a function that is called with each idempotency key that the client creates, before the order is sent. If onKey is not
+   * called, the client logs the key.
+   */
   public EaselBuilder onKey(Consumer<String> onKey) {
     this.onKey = onKey;
     return this;
@@ -91,8 +106,8 @@ public final class EaselBuilder {
   }
 
   /**
-   * Sets the maximum number of attempts for a read. The default is 5. Failed attempts after which the server requests a delay are
-   * counted separately, up to 10.
+   * Sets the number of failed attempts after which a read fails. The default is 5. If the server requests a delay after an
+   * attempt, this attempt counts toward a separate limit of 10.
    */
   public EaselBuilder attempts(int attempts) {
     this.readAttempts = attempts;
@@ -112,7 +127,10 @@ public final class EaselBuilder {
     return Optional.ofNullable(System.getenv(name)).filter(text -> !text.isBlank()).orElse(otherwise);
   }
 
-  /** Creates the client, which connects at the first call. It throws an IllegalArgumentException if the address or the API key is invalid. */
+  /**
+   * Creates the client, which connects at the first call. It throws an IllegalArgumentException if a setting, such as the
+   * address or the API key, is invalid.
+   */
   public Easel build() {
     var settings = new Settings(new Hooks(onRetry, onHeartbeat, onKey), executor, timeout, readAttempts);
     if (channel != null) {

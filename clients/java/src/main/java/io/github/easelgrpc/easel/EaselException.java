@@ -12,7 +12,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 
-/** The base class of all exceptions that calls throw. There is a subclass for each way to handle an error. */
+/** The base class of the exceptions for failed calls. Errors that a program handles in the same way have the same subclass. */
 public class EaselException extends RuntimeException {
   private static final long serialVersionUID = 1;
   private final transient Failure failure;
@@ -22,7 +22,7 @@ public class EaselException extends RuntimeException {
     this.failure = failure;
   }
 
-  /** Whether an order exists after its call failed. See CreateGeneration in the contract for the exact rules. */
+  /** States whether the order of a failed call exists. See CreateGeneration in the contract for the exact rules. */
   public enum OrderOutcome { UNKNOWN, NOT_PLACED_BY_THIS_CALL, NOT_PLACED }
 
   /** Returns the reason, or ERROR_REASON_UNSPECIFIED if the reason is from a newer server or the error is not from Easel. */
@@ -42,8 +42,8 @@ public class EaselException extends RuntimeException {
   }
 
   /**
-   * Returns whether a later retry of the call may succeed. {@link Easel} has already retried the call within its limits. It returns
-   * false if the call timed out or the caller ended it.
+   * Returns whether a later retry of the call may succeed. {@link Easel} has already retried the call within its limits. If the
+   * call timed out or the caller ended it, isRetryable returns false.
    */
   public boolean isRetryable() {
     return failure.isRetryable();
@@ -54,8 +54,8 @@ public class EaselException extends RuntimeException {
   }
 
   /**
-   * Returns an order's outcome over all attempts, or an empty value for other calls. If the outcome is UNKNOWN, the order may exist.
-   * Keep its key.
+   * Returns an order's outcome over all attempts, or an empty value for other calls. If the outcome is UNKNOWN, the order may
+   * exist. Keep the order's key.
    */
   public Optional<OrderOutcome> orderOutcome() {
     return Optional.ofNullable(failure.subject.outcome);
@@ -66,7 +66,7 @@ public class EaselException extends RuntimeException {
     return text(failure.subject.key);
   }
 
-  /** Returns the ID of the render. If an exception of {@link OrderRequest#run} has an ID, the order exists. */
+  /** Returns the ID of the render, if it is known. If an exception from {@link OrderRequest#run} has an ID, the order exists. */
   public Optional<String> generationId() {
     return text(failure.subject.generationId);
   }
@@ -109,19 +109,25 @@ public class EaselException extends RuntimeException {
     return text(failure.metadata("label_value"));
   }
 
-  /** Returns the price of the order if it exceeds a limit or a budget, or otherwise an empty value. */
+  /**
+   * Returns the price of the order if the price exceeds the order's limit or a budget. For other errors, it returns an empty
+   * value.
+   */
   public OptionalLong priceCents() {
     return failure.cents("price_cents");
   }
 
-  /** Returns the names of the request's invalid fields, with a description of each problem. */
+  /** Returns a description of the problem for each invalid field of the request, keyed by the field's name. */
   public Map<String, String> fieldViolations() {
     var fields = new LinkedHashMap<String, String>();
     failure.detail(BadRequest.class).ifPresent(bad -> bad.getFieldViolationsList().forEach(v -> fields.put(v.getField(), v.getDescription())));
     return fields;
   }
 
-  /** Returns the status from the server with all details, or a status that the client created. */
+  /**
+   * Returns the gRPC status with all details. If the client itself detected the error, the status is from the client and has no
+   * details.
+   */
   public com.google.rpc.Status raw() {
     return failure.status;
   }

@@ -9,13 +9,13 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 
-/** The etags of the generations in a watch of many generations, at most MOST. */
+/** The latest etag of each generation in a watch of many generations, but at most MOST etags. */
 final class Etags {
   private static final int MOST = 10_000; // maximum number of etags that a watch stores
   private static final int MOST_WANTED = 1000; // maximum number of etags in a request
 
   private final boolean named; // whether the request names its generations
-  private final Map<String, String> known = new LinkedHashMap<>(); // etags, keyed by generation ID, from the oldest change to the latest
+  private final Map<String, String> known = new LinkedHashMap<>(); // etags, keyed by generation ID; the generation that changed most recently is last
   private final Set<String> finished = new HashSet<>(); // IDs of succeeded and refunded renders, which wanted() omits; empty if named is true
 
   Etags(WatchGenerationsRequest request) {
@@ -24,8 +24,8 @@ final class Etags {
   }
 
   /**
-   * Returns the etags for the next request. It omits finished renders, because the server would send a separate request for each
-   * finished render that the catalog no longer lists.
+   * Returns the etags for the next request. It omits finished renders, because the server would send the catalog a separate
+   * request for each finished render that the catalog no longer lists.
    */
   Map<String, String> wanted() {
     var ids = new ArrayList<>(known.keySet());

@@ -9,7 +9,8 @@ import java.util.Optional;
  *
  * @param render absent if the event reports a budget
  * @param budget absent if the event reports a render
- * @param resumeToken the token to continue after this event; store it after you have processed the event
+ * @param resumeToken the token for {@link EventQuery#resumeToken}, to continue after this event; store it after you have
+ * processed the event
  */
 public record Event(
     String eventId, String type, Instant createTime, String owner, Optional<Render> render, Optional<Account.Budget> budget, String resumeToken,

@@ -5,29 +5,29 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
 
-/** The first event to read, and a filter. The default selects all events from now on. */
+/** Selects events by a filter and by the position of the first event. The default selects all events from now on. */
 public final class EventQuery {
   final WatchEventsRequest.Builder request = WatchEventsRequest.newBuilder().setHeartbeatInterval(new WatchOptions().heartbeat);
 
-  /** Continues after the event with this token. If a token is set, the start is ignored. */
+  /** Sets the token after whose event the watch continues. If a token is set, the time from {@link #start} is ignored. */
   public EventQuery resumeToken(String token) {
     request.setResumeToken(token);
     return this;
   }
 
-  /** Sets the time from which events are read. */
+  /** Sets the time from which events are read. The default is now. */
   public EventQuery start(Instant time) {
     request.setStartTime(Times.timestamp(time));
     return this;
   }
 
-  /** Selects the types of the events, such as easel.generation.succeeded. */
+  /** Selects the events of these types, such as easel.generation.succeeded. The default is all types. */
   public EventQuery types(String... types) {
     request.getFilterBuilder().addAllTypes(List.of(types));
     return this;
   }
 
-  /** Selects the owner of the events. Only an operator may set it. */
+  /** Selects the events of this owner. Only an operator may select an owner. */
   public EventQuery owner(String owner) {
     request.getFilterBuilder().setOwner(owner);
     return this;

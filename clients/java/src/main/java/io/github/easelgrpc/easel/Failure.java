@@ -42,8 +42,9 @@ final class Failure {
     }
 
     /**
-     * Returns the subject after another failed attempt. If the response states no outcome, the attempt may have placed the order, and
-     * the outcome is UNKNOWN. An unknown outcome becomes known again only if a later response states "not_placed".
+     * Returns the subject after another failed attempt. answer is the outcome in the error, or empty if the error has none. If
+     * it is empty, the attempt may have placed the order, and the outcome is UNKNOWN. An unknown outcome becomes known again
+     * only if a later answer is "not_placed".
      */
     Subject after(String answer) {
       if (outcome == null) {
@@ -81,7 +82,7 @@ final class Failure {
     this.info = detail(ErrorInfo.class).filter(found -> found.getDomain().equals("easel")).orElse(ErrorInfo.getDefaultInstance());
   }
 
-  /** Returns the failure of a call to an address. silent is true if the server has not responded to the call. */
+  /** Converts an error from a call to the server at address. silent is true if the server has not responded to the call. */
   static Failure of(StatusRuntimeException error, String address, boolean silent) {
     return new Failure(status(error, plain(error.getStatus(), address, silent)), error, Subject.NONE, false);
   }
@@ -95,7 +96,10 @@ final class Failure {
     }
   }
 
-  /** Returns the description of a status, or a clearer description if the connection to the address failed. */
+  /**
+   * Returns the description of a status. If the status reports that the connection to the address failed, it returns a clearer
+   * description.
+   */
   private static String plain(Status status, String address, boolean silent) {
     var text = Optional.ofNullable(status.getDescription()).orElse("");
     if (text.startsWith("Keepalive failed") || silent && text.startsWith("CallOptions deadline exceeded")) {
@@ -125,7 +129,7 @@ final class Failure {
     return new Failure(status, cause, subject, last);
   }
 
-  /** Returns the same failure, but not retryable. */
+  /** Returns a copy of this failure that is not retryable. */
   Failure asLast() {
     return new Failure(status, cause, subject, true);
   }
@@ -154,7 +158,7 @@ final class Failure {
     return detail(RetryInfo.class).map(told -> Times.duration(told.getRetryDelay())).filter(delay -> delay.compareTo(Duration.ZERO) > 0);
   }
 
-  /** Reports whether the failure ends a watch, because a retry can't help. */
+  /** Reports whether the failure ends a watch because a retry can't help. */
   boolean endsAWatch() {
     return TABLE.watchEnds.contains(code().name());
   }

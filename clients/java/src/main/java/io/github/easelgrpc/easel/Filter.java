@@ -8,7 +8,7 @@ import java.util.Map;
 public final class Filter {
   final GenerationFilter.Builder filter = GenerationFilter.newBuilder();
 
-  /** Matches the renders of a model. */
+  /** Matches the renders of this model. */
   public Filter model(String modelId) {
     filter.setModelId(modelId);
     return this;
@@ -22,19 +22,19 @@ public final class Filter {
     return this;
   }
 
-  /** Matches the renders with a label. */
+  /** Matches the renders that have this label. */
   public Filter label(String name, String value) {
     filter.putLabels(name, value);
     return this;
   }
 
-  /** Matches the renders with all of the labels. */
+  /** Matches the renders that have all of these labels. */
   public Filter labels(Map<String, String> labels) {
     filter.putAllLabels(labels);
     return this;
   }
 
-  /** Matches an owner's renders. Only an operator may set it. */
+  /** Matches the renders of this owner. Only an operator may filter by owner. */
   public Filter owner(String owner) {
     filter.setOwner(owner);
     return this;

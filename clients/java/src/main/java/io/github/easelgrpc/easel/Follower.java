@@ -11,7 +11,10 @@ import java.util.NoSuchElementException;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
-/** The base class of all watches. It reopens the stream of messages M after each failure, and yields the values T in the messages. */
+/**
+ * The base class of all watches. It reads messages of type M and yields the values of type T in them. After a failure, it
+ * reopens the stream.
+ */
 abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   private static final Duration SHORTEST = Duration.ofSeconds(1); // minimum heartbeat interval in the contract
   private static final Duration HEARTBEAT = Duration.ofSeconds(15); // heartbeat interval of the server if the request sets none
@@ -34,7 +37,8 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     this.attempts = attempts;
     var interval = Times.duration(heartbeatInterval);
     var longest = interval.isZero() ? HEARTBEAT : interval;
-    // If the interval is too short, the server still has three seconds to reject the request.
+    // If the caller's interval is below the minimum, the watch uses the minimum here, so that the server has three seconds to
+    // reject the request.
     this.silence = (longest.compareTo(SHORTEST) < 0 ? SHORTEST : longest).multipliedBy(3);
     this.hasGoal = hasGoal;
     CLEANER.register(this, stream::end);
@@ -55,7 +59,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   /** Opens a stream that continues after the values received so far. */
   abstract Iterator<M> open(Easel easel, Attempts attempts);
 
-  /** Processes a message, by calling heartbeat, closing or newer. */
+  /** Processes a message. The implementations call heartbeat, closing or newer. */
   abstract void take(M message);
 
   final void heartbeat(io.github.easelgrpc.easel.v1.Heartbeat message) {
@@ -160,7 +164,10 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     }
   }
 
-  /** Waits for a message, and cancels the stream if none arrives in time. The time that the caller spends in its loop does not count. */
+  /**
+   * Waits for a message, and reports whether one arrived before the stream ended. It cancels the stream if no message arrives
+   * in time. The time that the caller spends in its loop does not count.
+   */
   private boolean arrives() {
     var reading = stream.call;
     var timer = new CompletableFuture<Void>().orTimeout(silence.toMillis(), TimeUnit.MILLISECONDS);

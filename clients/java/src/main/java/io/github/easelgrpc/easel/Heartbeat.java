@@ -18,7 +18,7 @@ public record Heartbeat(
   /** The condition of the catalog. */
   public enum Condition {
     HEALTHY, THROTTLED, UNREACHABLE, CREDENTIAL_REJECTED,
-    /** A condition from a newer server. */
+    /** A condition that this version of the client does not know. */
     UNKNOWN
   }
 

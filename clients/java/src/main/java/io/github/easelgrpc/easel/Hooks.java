@@ -7,7 +7,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 
-/** The caller's callbacks, and the log. */
+/** Calls the caller's callbacks and writes to the log. */
 final class Hooks {
   private static final System.Logger LOG = System.getLogger("io.github.easelgrpc.easel");
   private static final long WARN_INTERVAL = TimeUnit.MINUTES.toNanos(1); // minimum interval between warnings about one method
@@ -27,7 +27,10 @@ final class Hooks {
     onRetry.accept(error, delay);
   }
 
-  /** Logs that a call keeps failing, unless a warning about the method was logged within the last minute. It reports whether it logged a warning. */
+  /**
+   * Logs a warning that a call keeps failing, unless a warning about the method was logged during the last minute. It returns
+   * whether it logged a warning.
+   */
   boolean failing(String method, String address, long millis, long delay, EaselException error) {
     var now = System.nanoTime();
     var due = warned.compute(method, (name, last) -> last == null || now - last >= WARN_INTERVAL ? Long.valueOf(now) : last) == now;
@@ -38,7 +41,7 @@ final class Hooks {
     return due;
   }
 
-  /** Logs that a call received a response after a warning. */
+  /** Logs that a call has received a response, after a warning about the call was logged. */
   void recovered(String method, long millis) {
     LOG.log(System.Logger.Level.INFO, "call recovered: method={0} after={1}", method, seconds(millis));
   }
@@ -51,7 +54,7 @@ final class Hooks {
     onHeartbeat.accept(heartbeat);
   }
 
-  /** Passes a created idempotency key to the caller's callback, or logs the key. */
+  /** Passes a created idempotency key to the caller's callback, or logs the key if there is no callback. */
   void key(String key) {
     if (onKey != null) {
       onKey.accept(key);

@@ -7,7 +7,10 @@ import java.util.Arrays;
 final class Names {
   private Names() {}
 
-  /** Returns the Java constant for a value of the contract's enum. For a value from a newer server, it returns unknown. */
+  /**
+   * Returns the Java constant for a value of an enum in the contract. If there is no such constant, for example for a value
+   * from a newer server, it returns unknown.
+   */
   static <E extends Enum<E>> E of(ProtocolMessageEnum value, String prefix, E unknown) {
     var name = value.toString();
     return Arrays.stream(unknown.getDeclaringClass().getEnumConstants()).filter(one -> name.equals(prefix + one)).findFirst().orElse(unknown);

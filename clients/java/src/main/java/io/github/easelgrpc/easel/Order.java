@@ -12,7 +12,7 @@ public final class Order {
     this.replayed = replayed;
   }
 
-  /** Returns the generation ID of the render. */
+  /** Returns the ID of the render. */
   public String generationId() {
     return render.generationId();
   }

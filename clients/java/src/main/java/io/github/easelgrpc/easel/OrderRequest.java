@@ -16,9 +16,10 @@ public final class OrderRequest {
   }
 
   /**
-   * Sets the idempotency key: 1 to 255 visible ASCII characters. Store the key before you order. If you send the same order again
-   * with the same key, you get the same render and are not charged again. By default, the client creates a key. Before it sends the
-   * order, it passes the created key to {@link EaselBuilder#onKey}, or logs it.
+   * Sets the idempotency key: 1 to 255 visible ASCII characters. Store the key before you order. If you send the same order
+   * again with the same key, you get the same render and are not charged again. If no key is set, the client creates a key.
+   * Before it sends the order, it passes the created key to the function from {@link EaselBuilder#onKey}, or logs the key if
+   * there is no such function.
    */
   public OrderRequest key(String key) {
     if (key.isEmpty()) {
@@ -40,7 +41,7 @@ public final class OrderRequest {
     return this;
   }
 
-  /** Adds a label to the order, for lists and reports. */
+  /** Adds a label to the order. Lists can be filtered by labels, and usage reports can be grouped by a label. */
   public OrderRequest label(String name, String value) {
     request.putLabels(name, value);
     return this;

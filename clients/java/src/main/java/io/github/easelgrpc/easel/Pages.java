@@ -5,13 +5,13 @@ import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.function.Function;
 
-/** An iterator over the rows T in all pages R. It reads each page when its first row is needed. */
+/** An iterator over the rows of type T on pages of type R. It requests each page when the first row of the page is needed. */
 final class Pages<R, T> implements Iterator<T> {
-  private final Function<String, R> read; // reads a page by its token
+  private final Function<String, R> read; // requests the page with the given token
   private final Function<R, List<T>> rows;
   private final Function<R, String> next;
   private Iterator<T> page = List.<T>of().iterator();
-  private String token = ""; // null after the last page
+  private String token = ""; // token of the next page; empty for the first page, null after the last page
 
   Pages(Function<String, R> read, Function<R, List<T>> rows, Function<R, String> next) {
     this.read = read;

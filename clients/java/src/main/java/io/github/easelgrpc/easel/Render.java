@@ -7,7 +7,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 
-/** The state of a render at one time. */
+/** The state of a render at one point in time. */
 public final class Render {
   private final Generation raw;
   private final Heartbeat heard; // last heartbeat of the watch that received this state; null before the first heartbeat
@@ -32,7 +32,10 @@ public final class Render {
     return RenderState.of(raw.getState());
   }
 
-  /** Returns the number of the state in the contract. It distinguishes states from a newer server, which are all {@link RenderState#UNKNOWN}. */
+  /**
+   * Returns the number of the state in the contract. The numbers distinguish states from a newer server, for which state()
+   * returns {@link RenderState#UNKNOWN}.
+   */
   public int stateNumber() {
     return raw.getStateValue();
   }

@@ -2,7 +2,7 @@ package io.github.easelgrpc.easel;
 
 import io.grpc.Status;
 
-/** The render ended without a result. */
+/** The render is finished but did not succeed. */
 public final class RenderFailedException extends EaselException {
   private static final long serialVersionUID = 1;
   private final transient Render render;

@@ -3,14 +3,14 @@ package io.github.easelgrpc.easel;
 import io.github.easelgrpc.easel.v1.ListUsageRequest;
 import java.time.Instant;
 
-/** The times and dimensions of a usage report. The contract defines the default times. */
+/** The period and the dimensions of a usage report. By default, the period starts with the first order and ends now. */
 public final class UsageQuery {
   final ListUsageRequest.Builder request = ListUsageRequest.newBuilder();
 
-  /** A property by which usage is grouped. */
+  /** A property by which orders are grouped. */
   public enum Dimension { DAY, OWNER, CALLER, MODEL, LABEL }
 
-  /** Adds dimensions by which usage is grouped. */
+  /** Adds dimensions by which orders are grouped. */
   public UsageQuery by(Dimension... dimensions) {
     for (var dimension : dimensions) {
       request.addGroupBy(io.github.easelgrpc.easel.v1.UsageDimension.valueOf("USAGE_DIMENSION_" + dimension));
@@ -18,7 +18,7 @@ public final class UsageQuery {
     return this;
   }
 
-  /** Groups usage by the values of a label. */
+  /** Groups orders by the values of this label. */
   public UsageQuery byLabel(String name) {
     request.setLabelName(name);
     return by(Dimension.LABEL);

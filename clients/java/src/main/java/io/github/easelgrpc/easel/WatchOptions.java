@@ -12,7 +12,7 @@ public final class WatchOptions {
   Filter filter = new Filter();
   com.google.protobuf.Duration heartbeat = com.google.protobuf.Duration.newBuilder().setSeconds(10).build();
 
-  /** Continues the watch until the cost is final. A finished render may still be refunded. */
+  /** Continues the watch until the cost is final, because a finished render may still be refunded. */
   public WatchOptions untilSettled() {
     until = WatchUntil.WATCH_UNTIL_SETTLED;
     return this;
@@ -24,13 +24,16 @@ public final class WatchOptions {
     return this;
   }
 
-  /** Filters the renders in a watch of many renders. */
+  /** Limits a watch of many renders to the renders that match the filter. */
   public WatchOptions filter(Filter filter) {
     this.filter = filter;
     return this;
   }
 
-  /** Sets the heartbeat interval, from 1 to 60 s (default: 10 s). A watch that receives no message for three intervals reconnects. */
+  /**
+   * Sets the heartbeat interval, from 1 to 60 s (default: 10 s). If no message arrives for three intervals, the watch
+   * reconnects.
+   */
   public WatchOptions heartbeat(Duration interval) {
     heartbeat = com.google.protobuf.Duration.newBuilder().setSeconds(interval.getSeconds()).setNanos(interval.getNano()).build();
     return this;
