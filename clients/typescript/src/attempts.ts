@@ -18,19 +18,26 @@ export interface Hooks {
   onHeartbeat?: (heartbeat: Heartbeat) => void;
   /** Called with each idempotency key that the client creates. The order is sent after onKey has returned or its promise is fulfilled. */
   onKey?: (key: string) => unknown;
-  /** Receives warnings about calls that keep failing for five seconds, and info messages about their recovery and about created keys. Default: the console, only for warnings. */
+  /**
+   * Receives a warning if a call keeps failing for five seconds, and an info message when the call recovers. Without onKey, it
+   * also receives an info message with each created key. By default, warnings are written to the console, and info messages are
+   * discarded.
+   */
   logger?: Logger;
 }
 
 /** Limits of a call. */
 export interface Limits {
-  /** Total time for all attempts in milliseconds. Infinity means no limit. */
+  /** Total time in milliseconds for all attempts. Infinity means no limit. */
   timeoutMs?: number;
   /** Number of consecutive failed attempts after which the call fails. */
   attempts?: number;
 }
 
-/** The default limits for each kind of call. A stream has no time limit. If all of its 100 attempts fail, they take about 15 minutes. */
+/**
+ * The default limits for each kind of call. A stream is a watch or a download. It has no time limit. It fails after 100
+ * consecutive failed attempts, which take about 15 minutes.
+ */
 const kinds = {
   read: { timeoutMs: 60_000, attempts: 5 },
   order: { timeoutMs: 900_000, attempts: 100 },
@@ -58,7 +65,7 @@ export class Shared {
   }
 }
 
-/** Milliseconds of failures, including the next delay, after which a warning is logged. */
+/** A warning is logged if a call will have been failing for this number of milliseconds at its next attempt. */
 const warnAfterMs = 5000;
 /** Minimum milliseconds between warnings about one method. */
 const warnIntervalMs = 60_000;
@@ -70,9 +77,9 @@ export const longest = 10_000;
 interface Pause {
   /** Delay in milliseconds that the server requested when it closed the stream. */
   asked?: number;
-  /** Codes of the errors that are final. If unset, an error is final if it is not retryable. */
+  /** Codes of the errors that are final. If unset, every error that is not retryable is final. */
   ends?: readonly string[];
-  /** Ends the pause early. */
+  /** Ends the pause early when it aborts. */
   stopped?: AbortSignal;
   /** Whether the error is final, even if it is retryable. */
   last?: boolean;
@@ -81,10 +88,10 @@ interface Pause {
 /** Maximum delay in milliseconds that a server may request. A longer delay fails the call. */
 const longestAsked = 3_600_000;
 
-/** Number of failed attempts with a requested delay after which a read fails. */
+/** A read fails after this number of failed attempts for which the server requested a delay. */
 const mostAsked = 10;
 
-/** The attempts of one call. */
+/** Counts the attempts of one call, and decides whether and when the call is retried. */
 export class Attempts {
   failures = 0;
   heartbeat: Heartbeat | undefined;
@@ -92,8 +99,8 @@ export class Attempts {
   readonly #timeoutMs: number;
   readonly #most: number;
   #end = 0;
-  #spent = { asked: 0, unasked: 0 }; // numbers of failures since the last response: with a delay requested by the server, and without
-  #failingSince: number | undefined = performance.now(); // undefined after a response
+  #spent = { asked: 0, unasked: 0 }; // numbers of failures since the last success, for which the server requested a delay (asked) or no delay (unasked)
+  #failingSince: number | undefined = performance.now(); // start of the current series of failures; undefined after a success
   #warned = false;
   #last: EaselError | undefined; // last error that was not caused by the timeout or the signal
   #outcome: OrderOutcome | undefined; // outcome of an order over all attempts; undefined for other calls
@@ -118,19 +125,19 @@ export class Attempts {
     this.#end = performance.now() + this.#timeoutMs;
   }
 
-  /** The options for the next attempt, in Connect's format. */
+  /** The signal and the remaining time, as Connect's options for the next attempt. */
   get options(): { signal?: AbortSignal; timeoutMs?: number } {
     const left = Math.min(Math.max(Math.ceil(this.#end - performance.now()), 1), maxTimeoutMs);
     return { ...(this.signal && { signal: this.signal }), ...(this.#end < Infinity && { timeoutMs: left }) };
   }
 
-  /** Records a response and resets the back-off. */
+  /** Records a successful response and resets the back-off. */
   answered(): void {
     this.failures = 0;
     this.heard();
   }
 
-  /** Records a response, without resetting the back-off. */
+  /** Records a successful response. It does not reset the back-off. */
   heard(): void {
     if (this.#warned && this.#failingSince !== undefined) this.shared.logger.info(`call recovered: method=${this.method} after=${seconds(performance.now() - this.#failingSince)}`);
     [this.#failingSince, this.#warned, this.#spent] = [undefined, false, { asked: 0, unasked: 0 }];
@@ -167,7 +174,10 @@ export class Attempts {
     return this.kind === "read" ? asked >= mostAsked || unasked >= this.#most : asked + unasked >= this.#most;
   }
 
-  /** Logs a warning if the call will have failed for five seconds by the next attempt, unless a warning about its method was logged in the last minute. */
+  /**
+   * Logs a warning if the call will have been failing for at least five seconds at the next attempt, unless a warning about its
+   * method was logged during the last minute.
+   */
   #warn(error: EaselError, delay: number): void {
     this.#failingSince ??= performance.now();
     const failing = performance.now() - this.#failingSince;
@@ -177,7 +187,10 @@ export class Attempts {
     logger.warn(`call still failing: method=${this.method} address=${address} failing_for=${seconds(failing)} retry_in=${seconds(delay)} error=${error.message}`);
   }
 
-  /** Converts an error, and sets the order's outcome. An unknown outcome becomes known again only if the server reports "not_placed". */
+  /**
+   * Converts an error from Connect, and sets the order's outcome. An unknown outcome becomes known again only if the server
+   * reports "not_placed".
+   */
   #error(cause: ConnectError): EaselError {
     const error = errorOf(cause, this.shared.address, this.#failingSince !== undefined, this.about);
     const outcome = (error.metadata["order_outcome"] as OrderOutcome | undefined) ?? "unknown";

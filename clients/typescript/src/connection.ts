@@ -8,17 +8,29 @@ import { Code, ConnectError, type Interceptor, type Transport } from "@connectrp
 import { createGrpcTransport, Http2SessionManager, type GrpcTransportOptions } from "@connectrpc/connect-node";
 
 /** The version of this package. */
-export const version = "0.0.0"; // make sets the release version
+export const version = "0.0.0"; // `make` replaces this with the release version when it builds the package
 
 /** The server's address and the client's credentials. */
 export interface Place {
-  /** host:port, http://host:port or https://host:port. Default: EASEL_ADDR, or localhost:50051. Without a scheme, the client uses TLS, unless the host is loopback and EASEL_TLS_CA_FILE is unset. */
+  /**
+   * host:port, http://host:port or https://host:port. Default: EASEL_ADDR, or localhost:50051 if EASEL_ADDR is unset. If the
+   * address has no scheme, the client uses TLS, unless the host is a loopback address and EASEL_TLS_CA_FILE is unset.
+   */
   address?: string;
-  /** An API key or a token. By default, each call reads the key from the file that EASEL_API_KEY_FILE names. If that is unset, the key is the value of EASEL_API_KEY. */
+  /**
+   * An API key or a token. If apiKey is undefined, each call reads the key from the file that EASEL_API_KEY_FILE names. If that
+   * variable is unset, the key is the value of EASEL_API_KEY.
+   */
   apiKey?: string;
-  /** Allows the client to send an API key without TLS to a host that is not loopback, for example in a mesh. Default: EASEL_ALLOW_PLAINTEXT. */
+  /**
+   * Allows the client to send an API key without TLS to a host that is not loopback, for example if a service mesh encrypts the
+   * connection. Default: true if EASEL_ALLOW_PLAINTEXT=true.
+   */
   allowPlaintext?: boolean;
-  /** Options for Connect, such as trusted certificates: `{ nodeOptions: { ca } }`. By default, the client trusts the certificates in the file that EASEL_TLS_CA_FILE names, or the system's. */
+  /**
+   * Options for Connect, such as trusted certificates: `{ nodeOptions: { ca } }`. Without `ca`, the client trusts the
+   * certificates in the file that EASEL_TLS_CA_FILE names, or the system's certificates if that variable is unset.
+   */
   grpc?: Partial<Omit<GrpcTransportOptions, "baseUrl" | "sessionManager">>;
 }
 
@@ -44,7 +56,7 @@ export function endpoint({ address = process.env["EASEL_ADDR"]?.trim() || "local
     try {
       if (file) secret = readKey(file);
     } catch {
-      // while the file has no valid key, calls use the last valid key
+      // while the file can't be read or has no valid key, calls use the last valid key
     }
     return secret;
   };
@@ -92,9 +104,9 @@ const maxSessionMemoryMB = 1024;
 type Pings = { pingTimeoutMs: number } & Partial<GrpcTransportOptions>;
 
 /**
- * The connections to the addresses of a host name. Calls use them in turn. If a connection can't open a stream for a call, the
- * call tries the next connection. This is safe, because nothing was sent. Calls try a connection last if it did not respond to
- * an earlier call. The name is resolved again after 30 s, or after a second if a connection has failed.
+ * The connections to the addresses of a host name. Calls use the connections in turn. If a connection can't open a stream for a
+ * call, the call tries the next connection. This is safe, because nothing was sent. If a connection did not respond to an
+ * earlier call, later calls try it last. The name is resolved again after 30 s, or after a second if a connection has failed.
  */
 class Connections {
   readonly authority;
@@ -161,7 +173,10 @@ class Connections {
     });
   }
 
-  /** Updates the connections. If the name has no addresses, opens one connection, which resolves the name itself and reports the error. */
+  /**
+   * Opens and closes connections, so that each address has one connection. If there are neither addresses nor connections, it
+   * opens one connection, which resolves the name itself and reports the error.
+   */
   #use(addresses: LookupAddress[]) {
     if (addresses.length > 0) {
       const known = new Map([...this.#left, ...this.#all]);
@@ -195,12 +210,18 @@ class Connection {
     this.#newest = this.#open();
   }
 
-  /** Reports whether calls try this connection last. They do so for ten seconds after a call got no response. The next call after that tests the connection. */
+  /**
+   * Reports whether calls try this connection last. They do so for ten seconds after a call has received no response. The first
+   * call after these ten seconds tests the connection.
+   */
   isLast(now: number): boolean {
     return now < this.#lastUntil;
   }
 
-  /** Opens a stream for a call. It fails after three ping timeouts or, if another connection can be tried, after a second. */
+  /**
+   * Opens a stream for a call. It fails if the stream does not open within three ping timeouts or, if another connection can be
+   * tried, within a second.
+   */
   async request(hasOther: boolean, ...request: Parameters<Http2SessionManager["request"]>) {
     const asked = this.#newest;
     const began = performance.now();
@@ -240,7 +261,10 @@ class Connection {
     retireWithUnsent(stream);
   }
 
-  /** Marks the connection to be tried last if no call got a response for at least forMs. A shorter silence proves nothing, because a caller may have canceled its call. */
+  /**
+   * Makes later calls try this connection last if no call has received a response for at least forMs milliseconds. A shorter
+   * time proves nothing, because a caller may have canceled its call.
+   */
   #unanswered(forMs: number) {
     const now = performance.now();
     if (now - this.#quietSince >= forMs) this.#lastUntil = now + lastMs;
@@ -274,5 +298,5 @@ function retireWithUnsent(stream: ClientHttp2Stream) {
 
 /** Milliseconds without a response after which calls try a connection last. */
 const quietMs = 1000;
-/** Milliseconds for which calls try a connection last after it did not respond. */
+/** Milliseconds during which calls try a connection last after it has not responded to a call. */
 const lastMs = 10_000;

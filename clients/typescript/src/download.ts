@@ -11,7 +11,10 @@ import { values, type ContentInfo } from "./values.js";
 
 type Generations = Client<typeof v1.GenerationService>;
 
-/** Downloads a render's file to a path or a stream. A file appears at the path only when it is complete and on disk. A stream is not closed. */
+/**
+ * Downloads a render's file to a path or a stream. A file appears at the path only when it is complete and on disk. If `to` is
+ * a stream, it is not closed.
+ */
 export async function download(generations: Generations, generationId: string, to: string | Writable, attempts: Attempts): Promise<ContentInfo> {
   if (typeof to !== "string") {
     const write = (data: Uint8Array) => new Promise<void>((resolve, reject) => to.write(data, (error) => (error ? reject(error) : resolve())));
@@ -41,11 +44,11 @@ async function removeStale(to: string): Promise<void> {
     if (!isPart) continue;
     const part = join(dirname(to), name);
     const { mtimeMs } = await stat(part).catch(() => ({ mtimeMs: Date.now() }));
-    if (Date.now() - mtimeMs > staleMs) await rm(part, { force: true }).catch(() => undefined); // the next download tries again
+    if (Date.now() - mtimeMs > staleMs) await rm(part, { force: true }).catch(() => undefined); // if this fails, the next download tries again
   }
 }
 
-/** The destination of the bytes. */
+/** The destination of the downloaded bytes. */
 interface Target {
   write: (data: Uint8Array) => Promise<void>;
   /** Discards the written bytes; undefined if this is not possible. */
@@ -72,7 +75,7 @@ async function fetch(generations: Generations, generationId: string, target: Tar
       if (readOffset !== (info.sizeBytes ?? readOffset)) throw new Damaged(`received ${readOffset} of ${info.sizeBytes} bytes`);
       return values.contentInfo(info);
     } catch (error) {
-      const lost = !info?.etag && readOffset > 0n; // the remaining bytes could belong to different content
+      const lost = !info?.etag && readOffset > 0n; // without an etag, the remaining bytes could belong to different content
       await attempts.pause(error, { last: lost && !target.restart });
       if (!lost) continue;
       await target.restart?.();

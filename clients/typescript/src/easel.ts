@@ -20,9 +20,9 @@ export type * from "./values.js";
 export type { Watch } from "./watch.js";
 
 /**
- * Options of a client. timeoutMs is the total time for a read (default: 1 minute) or an order (default: 15 minutes). attempts is
- * the maximum number of attempts for a read (default: 5). Orders, watches and downloads fail after 100 consecutive failed
- * attempts, which take about 15 minutes.
+ * Options of a client. timeoutMs is the total time for a read (default: 1 minute) or an order (default: 15 minutes). attempts
+ * is the number of failed attempts after which a read fails (default: 5). Orders, watches and downloads fail after 100
+ * consecutive failed attempts, which take about 15 minutes.
  */
 export interface Options extends Place, Hooks, Limits {
   /** A custom transport. If it is set, address, apiKey, allowPlaintext and grpc are ignored. */
@@ -43,7 +43,10 @@ export type Which = string | { generationId: string };
 
 /** Options for an order. */
 export interface OrderOptions extends CallOptions {
-  /** The idempotency key, such as the ID of your own record. Orders with the same key are one order, which is charged once. By default, the client creates a key and passes it to onKey. */
+  /**
+   * The idempotency key, such as the ID of your own record. If you send the same order again with the same key, you get the
+   * same render and are not charged again. If key is omitted, the client creates a key and passes it to onKey.
+   */
   key?: string | number;
   maxCostCents?: number;
   /** The order is not sent to the catalog after this time, by the clock of the server's ledger. */
@@ -67,7 +70,7 @@ export interface Filter {
 
 /** Options for every watch. */
 export interface StreamOptions extends CallOptions {
-  /** Heartbeat interval, from 1 to 60 s (default: 10 s). A watch that receives no message for three intervals reconnects. */
+  /** Heartbeat interval, from 1 to 60 s (default: 10 s). If no message arrives for three intervals, the watch reconnects. */
   heartbeatMs?: number;
 }
 
@@ -103,11 +106,14 @@ export interface UsageOptions extends CallOptions {
   end?: Date;
   /** The dimensions by which the orders are grouped. Default: ["MODEL"]. */
   by?: UsageDimension[];
-  /** The label name for the dimension LABEL. */
+  /** The name of the label by which the dimension LABEL groups orders. */
   label?: string;
 }
 
-/** A client. accounts, catalog and generations are the contract's stubs. Their calls are not retried, and throw Connect's errors. */
+/**
+ * A client for Easel. accounts, catalog and generations are the generated stubs. Their calls are not retried, and throw
+ * Connect's errors.
+ */
 export class Easel {
   readonly accounts;
   readonly catalog;
@@ -123,17 +129,20 @@ export class Easel {
     this.generations = createClient(v1.GenerationService, transport);
   }
 
-  /** Returns the account. Call it at startup, with a timeoutMs of 10,000, to detect a wrong address, key or certificate. */
+  /**
+   * Returns the account's balance and the caller's budgets. Call it at startup with a timeoutMs of 10,000, because it fails if
+   * the address, the API key or a certificate is wrong.
+   */
   async account(options: CallOptions = {}): Promise<Account> {
     return values.account((await this.#call(this.accounts.getAccount, {}, this.#attempts("read", "GetAccount", options))).account);
   }
 
-  /** Yields the models that the caller can order, from all pages. */
+  /** Yields the models that the caller can order. It requests them page by page. */
   models(options: CallOptions = {}): AsyncGenerator<Model, void, undefined> {
     return this.#pages(this.catalog.listModels, {}, this.#attempts("read", "ListModels", options), ({ models }) => models.map(values.model));
   }
 
-  /** Returns a model with its input fields. */
+  /** Returns the model with this ID, including its input fields. */
   async model(modelId: string, options: CallOptions = {}): Promise<Model> {
     return values.model((await this.#call(this.catalog.getModel, { modelId }, this.#attempts("read", "GetModel", options))).model);
   }
@@ -181,29 +190,33 @@ export class Easel {
     return values.render((await this.#call(this.generations.getGeneration, request, this.#attempts("read", "GetGeneration", options, request))).generation);
   }
 
-  /** Yields the matching renders from all pages, most recent order first. */
+  /** Yields the matching renders, most recently ordered first. It requests them page by page. */
   list(options: Filter & CallOptions & { states?: State[] } = {}): AsyncGenerator<Render, void, undefined> {
     const filter = { ...filterOf(options), states: (options.states ?? []).map((name) => v1.State[name as keyof typeof v1.State]) };
     const attempts = this.#attempts("read", "ListGenerations", options);
     return this.#pages(this.generations.listGenerations, { filter }, attempts, ({ generations }) => generations.map(values.render));
   }
 
-  /** Waits until a render is finished or, with SETTLED, its cost is final. It returns the render. Errors are handled as in watch. */
+  /**
+   * Waits until a render is finished or, if until is SETTLED, until its cost is final. It returns the render, and handles
+   * failures in the same way as watch.
+   */
   async wait(render: Which, options: WatchOptions = {}): Promise<Render> {
     let newest: Render | undefined;
     for await (newest of this.watch(render, options));
     return newest ?? this.get(render, options);
   }
 
-  /** Permanently deletes a render and its result. A missing render causes no error, so a retry is safe. */
-  async delete(render: Which, { force = false, ...options }: CallOptions & { /** Allows the deletion of an unfinished render. The catalog may not refund its price. */ force?: boolean } = {}): Promise<void> {
+  /** Permanently deletes a render and its result. If the render does not exist, delete does nothing, so a retry is safe. */
+  async delete(render: Which, { force = false, ...options }: CallOptions & { /** Allows the deletion of an unfinished render. The catalog does not always refund the price of such a render. */ force?: boolean } = {}): Promise<void> {
     const request = { generationId: idOf(render), allowMissing: true, force };
     await this.#call(this.generations.deleteGeneration, request, this.#attempts("read", "DeleteGeneration", options, { generationId: request.generationId }));
   }
 
   /**
-   * Yields a render's current state and each newer state, until the render is finished or, with SETTLED, its cost is final. The
-   * watch reconnects if a server restarts or is silent. It throws an error only if a retry can't help or the limits are reached.
+   * Yields a render's current state and each newer state, until the render is finished or, if until is SETTLED, until its cost
+   * is final. The watch reconnects if a server restarts or sends no message for three heartbeat intervals. It throws an error
+   * only if a retry can't help, the limits of the call are reached or the signal aborts.
    */
   watch(render: Which, { until = "TERMINAL", knownEtag = "", heartbeatMs = defaultHeartbeatMs, ...options }: WatchOptions = {}): Watch<Render> {
     const heartbeatInterval = durationFromMs(heartbeatMs);
@@ -212,10 +225,10 @@ export class Easel {
   }
 
   /**
-   * Yields the current states of many renders and each newer state, until all are finished or, with SETTLED, all costs are final.
-   * If renders is empty, it watches all matching renders, including new ones, until the caller leaves the loop. A deleted render
-   * has the state DELETED. Errors are handled as in watch. It never repeats a state of the 10,000 renders that changed most
-   * recently. It omits each state whose etag is in knownEtags.
+   * Yields the current states of many renders and each newer state, until all renders are finished or, if until is SETTLED,
+   * until all their costs are final. If renders is empty, it watches all matching renders, including new ones, until the caller
+   * leaves the loop. A deleted render has the state DELETED. The watch handles failures in the same way as watch(). It never
+   * repeats a state of the 10,000 renders that changed most recently. It omits each state whose etag is in knownEtags.
    */
   watchMany(renders: Iterable<Which> = [], options: WatchManyOptions = {}): Watch<Render> {
     if (typeof renders === "string") throw new TypeError("watchMany expects an iterable of IDs; for one ID, use watch");
@@ -232,7 +245,7 @@ export class Easel {
 
   /**
    * Yields the durable events of the caller's owner: each event at least once, and the events of one render in order. After a
-   * failure, it reconnects like watch and continues after the last event. If events after the token may have been deleted, it
+   * failure, it reconnects like watch and continues after the last event. If events after resumeToken may have been deleted, it
    * throws an error with the reason RESUME_TOKEN_EXPIRED.
    */
   events(options: EventsOptions = {}): Watch<EaselEvent> {
@@ -246,7 +259,10 @@ export class Easel {
     return watchEvents(this.generations, request, this.#attempts("stream", "WatchEvents", options));
   }
 
-  /** Yields rows with the number and the cost of orders, from all pages. */
+  /**
+   * Yields the number and the cost of orders, with one row for each combination of values of the dimensions. It requests the
+   * rows page by page.
+   */
   usage(options: UsageOptions = {}): AsyncGenerator<UsageRow, void, undefined> {
     const { start, end, by = ["MODEL"], label = "" } = options;
     const times = { ...(start && { startTime: timestampFromDate(start) }), ...(end && { endTime: timestampFromDate(end) }) };
@@ -255,8 +271,8 @@ export class Easel {
   }
 
   /**
-   * Downloads a render's file, and resumes after a failure. A file appears at the path only when it is complete, verified and on disk.
-   * A stream receives the bytes as they arrive, and is not closed.
+   * Downloads a render's file, and resumes after a failure. A file appears at the path only when it is complete, verified and
+   * on disk. If `to` is a stream, it receives the bytes as they arrive and is not closed.
    */
   async download(render: Which, to: string | Writable, options: CallOptions = {}): Promise<ContentInfo> {
     return download(this.generations, idOf(render), to, this.#attempts("stream", "DownloadGeneration", options, { generationId: idOf(render) }));
@@ -274,7 +290,7 @@ export class Easel {
     return key;
   }
 
-  /** Retries a call until a response arrives, and returns the response. */
+  /** Makes a call, and repeats it until it succeeds or an error is final. It returns the response. */
   async #call<I, O>(method: (request: I, options: CallOptions) => Promise<O>, request: I, attempts: Attempts): Promise<O> {
     for (;;) {
       try {

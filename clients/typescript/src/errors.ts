@@ -1,4 +1,4 @@
-// Error classes, one for each way to handle an error.
+// Error classes. Errors that a program handles in the same way have the same class.
 import { durationMs, timestampDate, TimestampSchema } from "@bufbuild/protobuf/wkt";
 import { fromJson } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
@@ -6,7 +6,10 @@ import { errorTable } from "./easel/v1/reasons.js";
 import { BadRequestSchema, ErrorInfoSchema, RequestInfoSchema, RetryInfoSchema } from "./google/rpc/error_details_pb.js";
 import type { Heartbeat, Render } from "./values.js";
 
-/** Whether an order exists after its call failed. See CreateGeneration in the contract for the exact rules. Discard the key only after "not_placed". */
+/**
+ * Whether the order of a failed call exists. See CreateGeneration in the contract for the exact rules. Discard the key only
+ * after "not_placed".
+ */
 export type OrderOutcome = "unknown" | "not_placed_by_this_call" | "not_placed";
 
 /** The order or render that an error concerns. */
@@ -35,7 +38,7 @@ export class EaselError extends Error {
   readonly retryAfter?: number;
   readonly fieldViolations: readonly { field: string; description: string }[];
   readonly requestId: string;
-  /** The idempotency key of an order, otherwise empty. */
+  /** The idempotency key of the order; empty for other calls. */
   readonly key: string;
   /** The ID of the render; empty if unknown. */
   readonly generationId: string;
@@ -74,7 +77,7 @@ export class InvalidRequest extends EaselError {}
 export class Unauthenticated extends EaselError {}
 /** The caller does not have permission for this call. */
 export class PermissionDenied extends EaselError {}
-/** The render or model does not exist for this caller. */
+/** The render or model does not exist, or this caller may not see it. */
 export class NotFound extends EaselError {}
 /** The balance does not cover the price. */
 export class InsufficientBalance extends EaselError {}
@@ -103,7 +106,7 @@ export class IdempotencyKeyReused extends EaselError {}
 export class OutcomeUnknown extends EaselError {}
 /** The render is not finished, or its result does not exist yet. */
 export class NotReady extends EaselError {}
-/** The render has no file and never will. */
+/** The render has no file and never will have one. */
 export class NoContent extends EaselError {}
 /** The content has changed since the download started. */
 export class ContentChanged extends EaselError {}
@@ -111,7 +114,10 @@ export class ContentChanged extends EaselError {}
 export class Unavailable extends EaselError {}
 /** The call failed for a reason that only the server's operator can fix. */
 export class ServerFault extends EaselError {}
-/** The timeout of the call or of its signal has passed. raw is Connect's last error before the timeout. In a watch, heartbeat is the last heartbeat. */
+/**
+ * The timeout of the call or of its signal has passed. raw is Connect's last error before the timeout. For a watch, heartbeat
+ * is the last heartbeat before the timeout.
+ */
 export class Timeout extends EaselError {
   constructor(
     message: string,
@@ -123,7 +129,7 @@ export class Timeout extends EaselError {
 }
 /** The caller's signal aborted the call before the timeout. raw is Connect's last error before the abort. */
 export class Stopped extends EaselError {}
-/** The render ended without a result. */
+/** The render is finished but did not succeed. */
 export class RenderFailed extends EaselError {
   constructor(
     readonly render: Render,
@@ -144,7 +150,10 @@ const classes: Record<string, typeof EaselError> = {
   ...{ IdempotencyKeyReused, OrderExpired, OutcomeUnknown, NotReady, NoContent, ContentChanged, Unavailable, ServerFault },
 };
 
-/** Converts a Connect error to the class for its reason. silent is true if the server at address has not responded to the call. */
+/**
+ * Converts a Connect error to an error of the class for its reason. silent is true if the server at address has not responded
+ * to the call.
+ */
 export function errorOf(raw: ConnectError, address: string, silent: boolean, about: About): EaselError {
   const code = Code[raw.code].replace(/(?<=[a-z])(?=[A-Z])/g, "_").toUpperCase().replace("CANCELED", "CANCELLED");
   const { reason } = new EaselError("", { raw });
@@ -154,7 +163,7 @@ export function errorOf(raw: ConnectError, address: string, silent: boolean, abo
   return Object.assign(error, { isRetryable: row.again === "yes" || (row.again === "if_told" && error.retryAfter !== undefined) });
 }
 
-/** Returns the text of a status, or a clearer text if the connection to the address failed. */
+/** Returns the text of a status. If the text reports that the connection to the address failed, it returns a clearer text. */
 function plain(text: string, address: string, silent: boolean): string {
   if (text.includes("wrong version number")) return "server does not speak TLS; use http:// in the address"; // an OpenSSL error
   if (text === "PING timed out" || text === "the connection does not respond" || (silent && text === "the operation timed out")) return `${address} does not respond`;

@@ -1,6 +1,6 @@
-// The contract's values in JavaScript types. Cents and milliseconds are numbers, times are dates, and enum values are names. The
-// property raw is the original message. It also contains fields that only a newer server sends. It is not enumerable, so it is
-// not printed, copied or converted to JSON. Undefined means that the server sent no value.
+// Converts the contract's messages to plain JavaScript values. Cents and milliseconds are numbers, times are dates, and enum
+// values are names. The property raw is the original message. It also contains fields that only a newer server sends. It is not
+// enumerable, so it is not printed, copied or converted to JSON. Undefined means that the server sent no value.
 import { create, isMessage, toJson, type DescField, type DescMessage, type JsonObject, type JsonValue, type Message } from "@bufbuild/protobuf";
 import { durationMs, timestampDate, ValueSchema, type Duration, type Timestamp } from "@bufbuild/protobuf/wkt";
 import * as v1 from "./easel/v1/index.js";
@@ -13,13 +13,13 @@ export type State = Name<typeof v1.State>;
 export type WatchUntil = "TERMINAL" | "SETTLED";
 /** The condition of the catalog. */
 export type UpstreamCondition = Name<typeof v1.UpstreamCondition>;
-/** A budget's period, in UTC. */
+/** The period of a budget: a day or a month in UTC. */
 export type BudgetWindow = Name<typeof v1.BudgetWindow>;
 /** The kind of a model's results. */
 export type OutputKind = Name<typeof v1.OutputKind>;
 /** The JSON type of an input. */
 export type InputFieldType = Name<typeof v1.InputFieldType>;
-/** A property by which usage is grouped. */
+/** A property by which orders are grouped. */
 export type UsageDimension = Exclude<keyof typeof v1.UsageDimension, "UNSPECIFIED">;
 
 /** The file that a render produced. Easel.download downloads it. */
@@ -29,7 +29,10 @@ export interface FileResult {
   raw: v1.FileResult;
 }
 
-/** One state of a paid render, which the contract calls Generation. Each new state is a new Render. */
+/**
+ * The state of a paid render at one point in time. The contract calls a render a generation. Each new state is a new Render
+ * object.
+ */
 export interface Render {
   generationId: string;
   modelId: string;
@@ -108,7 +111,7 @@ export interface EaselEvent {
   render?: Render;
   /** Undefined if the event reports a render. */
   budget?: Budget;
-  /** The token to continue after this event. Store it after you have processed the event. */
+  /** The token for EventsOptions.resumeToken, to continue after this event. Store it after you have processed the event. */
   resumeToken: string;
   raw: v1.Event;
 }

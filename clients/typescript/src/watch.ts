@@ -53,7 +53,7 @@ export const watchOne = (generations: Generations, request: v1.WatchGenerationRe
     }),
   );
 
-/** Watches the renders that the request names, or all renders if it names none. */
+/** Watches the renders that the request names. If the request names no renders, it watches all renders. */
 export const watchMany = (generations: Generations, request: v1.WatchGenerationsRequest, attempts: Attempts): Watch<Render> =>
   new Watch(async function* (stopped) {
     const etags = new Etags(request);
@@ -94,10 +94,10 @@ async function* updates(stream: AsyncIterable<v1.WatchEventsResponse>, request: 
   }
 }
 
-/** The etags of the latest updates in a watch of many generations. */
+/** The latest etag of each generation in a watch of many generations, but at most mostEtags etags. */
 class Etags {
   readonly named: boolean;
-  readonly #known: Map<string, string>; // etags, keyed by generation ID, from the oldest change to the latest
+  readonly #known: Map<string, string>; // etags, keyed by generation ID; the generation that changed most recently is last
   readonly #finished = new Set<string>(); // IDs of succeeded and refunded renders, which wanted() omits
 
   constructor({ generationIds, knownEtags }: v1.WatchGenerationsRequest) {
@@ -106,7 +106,8 @@ class Etags {
   }
 
   /**
-   * Returns the etags for the next request. It omits finished renders, because the server would send a separate request for each finished render that the catalog no longer lists.
+   * Returns the etags for the next request. It omits finished renders, because the server would send the catalog a separate
+   * request for each finished render that the catalog no longer lists.
    */
   wanted(): Record<string, string> {
     return Object.fromEntries([...this.#known].filter(([id]) => !this.#finished.has(id)).slice(-mostKnownEtags));
@@ -151,7 +152,8 @@ type WatchEvent<U> =
 
 /** Yields new values, and reopens the stream after each failure, until the watch is complete or an error is final. */
 async function* follow<U, T>(attempts: Attempts, stopped: AbortSignal, watched: Watched<U, T>): AsyncGenerator<T, void, undefined> {
-  // If the interval is outside the contract's range, the server still has at least three seconds to reject the request.
+  // If the caller's interval is outside the contract's range, the nearest limit of the range is used here, so that the server
+  // has at least three seconds to reject the request.
   const limitMs = 3 * Math.min(Math.max(watched.heartbeatMs, shortestHeartbeatMs), longestHeartbeatMs);
   const outer = attempts.signal ? AbortSignal.any([attempts.signal, stopped]) : stopped;
   while (!stopped.aborted) {
@@ -193,7 +195,7 @@ async function* unlessSilent<T>(start: (signal: AbortSignal) => AsyncIterable<T>
 }
 
 export const defaultHeartbeatMs = 10_000;
-const shortestHeartbeatMs = 1000; // minimum in the contract
-const longestHeartbeatMs = 60_000; // maximum in the contract
+const shortestHeartbeatMs = 1000; // minimum heartbeat interval in the contract
+const longestHeartbeatMs = 60_000; // maximum heartbeat interval in the contract
 const mostKnownEtags = 1000; // maximum number of etags in a request
 const mostEtags = 10_000; // maximum number of etags that a watch stores

@@ -41,7 +41,10 @@ type Answer<I, O> = (request: I, context: HandlerContext) => O;
 const order = ["studio/haiku", { prompt: "rain" }, { key: "key-1" }] as const;
 const whole = new Uint8Array(5000).map((_, n) => n % 251);
 
-/** Returns a client, the requests that it sends, and its hooks. Its calls get the answers in order. When no answer is left, they get the last answer again. */
+/**
+ * Returns a client, the requests that it sends, and its hooks. Each call receives the next answer. When no answer is left,
+ * calls receive the last answer again.
+ */
 function play<I extends object, O>(...answers: Answer<I, O>[]) {
   const requests: I[] = [];
   const hooks: Hooks = {};
@@ -227,7 +230,7 @@ class Site {
     return new Easel({ address: `${this.tls ? "https" : "http"}://easel.test:${this.port}`, apiKey: "", grpc });
   }
 
-  /** Returns the addresses that respond to four calls. */
+  /** Makes four calls and returns the addresses that respond to them. */
   async four(easel: Easel) {
     this.asked.length = 0;
     for (let n = 0; n < 4; n++) await easel.get("gen_1");
@@ -333,7 +336,10 @@ test("an address that was removed from the name keeps no connection, and the add
   assert.ok(options.every((asked) => "family" in asked && asked.family === 4));
 });
 
-/** Starts a server that rejects orders before it has received them, sends one state of a watch after `more` is resolved, and has no accounts. */
+/**
+ * Starts a server that rejects orders before it has received them, sends the second state of a watch after `more` is resolved,
+ * and does not implement AccountService.
+ */
 async function rejecting(t: TestContext, more: Promise<void>) {
   const routes = ({ service }: ConnectRouter) => service(GenerationService, {
     watchGeneration: async function* () {
@@ -367,7 +373,7 @@ test("calls continue after large orders that the server rejects early", { timeou
     await assert.rejects(easel.order("studio/haiku", large, { key: "key-1", timeoutMs: 5000 }), { name: "InvalidRequest", code: "INVALID_ARGUMENT" });
     await assert.rejects(easel.account({ attempts: 1, timeoutMs: 5000 }), { code: "UNIMPLEMENTED" });
   }
-  while (sessions.size > 2) await sleep(10); // the sessions of the watch and of the last call
+  while (sessions.size > 2) await sleep(10); // waits until only the sessions of the watch and of the last call are open
   finish();
   assert.equal((await watch.next()).value?.etag, "e2");
 });
@@ -784,7 +790,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     await assert.rejects(async () => {
       for await (const { generationId } of easel.watchMany([], { knownEtags })) ids.push(generationId);
     }, { name: "NotFound" });
-    assert.deepEqual(ids, ["gen_10000", "gen_0"]); // the client yields gen_0 again, because it no longer stored its etag
+    assert.deepEqual(ids, ["gen_10000", "gen_0"]); // the client yields gen_0 again, because it no longer stores the etag of gen_0
   });
 
   for (const [name, generationIds, ids] of [
