@@ -37,11 +37,11 @@ from easel_grpc.watch import GenerationProgress, GenerationsProgress
 Answer = Callable[[Any], Any]
 ORDER = ("studio/haiku", {"prompt": "rain"})
 WHOLE = b"easel" * 1000
-STAY = object()  # in place of a message, keeps the stream silent until the client cancels it
+STAY = object()  # used instead of a message; keeps the stream silent until the client cancels it
 
 
 def status(reason: str = "", delay: int | None = None, **metadata: str) -> Any:
-    """Returns a google.rpc.Status with an ErrorInfo and a RetryInfo."""
+    """Returns a google.rpc.Status. It has an ErrorInfo if reason is set, and a RetryInfo if delay is set."""
     found = status_pb2.Status()
     if reason:
         found.details.add().Pack(details_pb2.ErrorInfo(domain="easel", reason=reason, metadata=metadata))
@@ -170,7 +170,7 @@ def pieces(to: int, spoil: Callable[[v1.ContentChunk], None] = lambda _: None, e
 
 
 class Timer(threading.Timer):
-    """A timer that uses the clock of the test."""
+    """A timer that uses the test's clock."""
 
     def run(self) -> None:
         due = time.monotonic() + self.interval
@@ -181,7 +181,7 @@ class Timer(threading.Timer):
 
 
 class Threads:
-    """Calls the synchronous client. Time passes only while the client pauses or when the script advances it."""
+    """Calls the client for threads. The clock advances only while the client pauses or when the script advances it."""
 
     pause = "easel_grpc.client._pause"
 
@@ -299,7 +299,7 @@ class Threads:
 
 
 class Tasks(Threads):
-    """Calls the asyncio client."""
+    """Calls the client for asyncio."""
 
     pause = "easel_grpc.aio._pause"
 
@@ -759,7 +759,7 @@ class ClientTest(unittest.TestCase):
     def test_rejected_heartbeat_interval_ends_the_watch(self) -> None:
         def refuse(_: Any) -> Any:
             client.pass_time(2)
-            threading.Event().wait(0.1)  # the client checks its clock in this time
+            threading.Event().wait(0.1)  # long enough for the client to check its clock
             raise Failure("INVALID_ARGUMENT")
 
         for heartbeat in (0.5, 0, -1):
@@ -972,7 +972,7 @@ class ClientTest(unittest.TestCase):
 
 
 class Pipe(io.BytesIO):
-    """A file that can't seek."""
+    """A file object that is not seekable."""
 
     def seekable(self) -> bool:
         return False
@@ -1061,7 +1061,7 @@ class ErrorTest(unittest.TestCase):
 
 
 class OldServer(socketserver.StreamRequestHandler):
-    """A server that speaks HTTP/1.1 only."""
+    """A server that speaks only HTTP/1.1."""
 
     def handle(self) -> None:
         self.wfile.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")

@@ -32,7 +32,7 @@ ENDS = (grpc.RpcError, grpc.aio.UsageError, asyncio.CancelledError)
 
 
 class Client(Base["Watch[Render]", "Watch[Event]"]):
-    """The client for asyncio; see easel_grpc.Client. on_key may be a coroutine function, which the order awaits."""
+    """The client for asyncio; see easel_grpc.Client. on_key may be a coroutine function; the order is sent after it has returned."""
 
     _event = asyncio.Event
 
@@ -142,7 +142,7 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
 
 
 async def _call(call: Call[T]) -> T:
-    """Retries a call until a response arrives, and returns the value in the response."""
+    """Makes a call, and repeats it until it succeeds or an error is final. It returns the value in the response."""
     attempts = call.attempts
     while True:
         try:

@@ -20,16 +20,16 @@ E = TypeVar("E", bound=Error)
 
 LONGEST = 10  # maximum back-off in seconds, before jitter
 LONGEST_ASKED = 3600  # maximum delay in seconds that a server may request; a longer delay fails the call
-MOST_ASKED = 10  # number of failed attempts with a requested delay after which a read fails
-WARN_AFTER = 5  # seconds of failures, including the next delay, after which a warning is logged
+MOST_ASKED = 10  # a read fails after this number of failed attempts for which the server requested a delay
+WARN_AFTER = 5  # a warning is logged if a call will have been failing for this number of seconds at its next attempt
 WARN_INTERVAL = 60  # minimum seconds between warnings about one method
 
 
 class Limits(TypedDict, total=False):
     """Limits of a call.
 
-    timeout is the total time for all attempts in seconds; math.inf means no limit. attempts is the number of
-    consecutive failed attempts after which the call fails.
+    timeout is the total time in seconds for all attempts; math.inf means no limit. attempts is the number of consecutive failed
+    attempts after which the call fails.
     """
 
     timeout: float | None
@@ -53,7 +53,7 @@ class Kind(NamedTuple):
 
 READ = Kind(60, 5, is_read=True)
 ORDER = Kind(900, 100)
-STREAM = Kind(math.inf, 100)  # no time limit; if all attempts fail, they take about 15 minutes
+STREAM = Kind(math.inf, 100)  # a watch or a download; it has no time limit, and 100 consecutive failed attempts take about 15 minutes
 
 
 @dataclass
@@ -88,9 +88,9 @@ class Hooks:
 
 
 class Attempts:
-    """The attempts of one call.
+    """Counts the attempts of one call, and decides whether and when the call is retried.
 
-    A call with a key is an order. Each error of an order contains the outcome over all its attempts.
+    A call with a key is an order. Every error from an order contains the outcome over all its attempts.
     """
 
     def __init__(self, hooks: Hooks, kind: Kind, method: str, limits: Limits, *, key: str = "", generation_id: str = "") -> None:
@@ -107,8 +107,8 @@ class Attempts:
         self.heartbeat: Heartbeat | None = None
         self.outcome: OrderOutcome | None = "not_placed_by_this_call" if key else None
         self._last: Error | None = None  # last error that the call's own timeout did not cause
-        self._spent = {True: 0, False: 0}  # numbers of failures since the last response, with and without a requested delay
-        self._failing_since: float | None = time.monotonic()  # None after a response
+        self._spent = {True: 0, False: 0}  # numbers of failures since the last success: True counts those for which the server requested a delay
+        self._failing_since: float | None = time.monotonic()  # start of the current series of failures; None after a success
         self._warned = False
 
     def begin(self) -> None:
@@ -122,25 +122,25 @@ class Attempts:
         return None if self.end == math.inf else max(self.end - time.monotonic(), 0)
 
     def answered(self) -> None:
-        """Records a response and resets the back-off."""
+        """Records a successful response and resets the back-off."""
         self.failures = 0
         self.heard()
 
     def heard(self) -> None:
-        """Records a response, without resetting the back-off."""
+        """Records a successful response. It does not reset the back-off."""
         if self._warned and self._failing_since is not None:
             self.hooks.logger.info("call recovered: method=%s after=%.1fs", self.method, time.monotonic() - self._failing_since)
         self._spent = {True: 0, False: 0}
         self._failing_since, self._warned = None, False
 
     def closed(self) -> Error:
-        """Returns the error for a call that ended because the client was closed."""
+        """Returns the error for calls that end because the client is closed."""
         return self._told(Error("the client is closed", code=grpc.StatusCode.CANCELLED), self.outcome)
 
     def pause(self, cause: BaseException, *, asked: float = 0, ends: tuple[str, ...] | None = None) -> float:
         """Returns the delay in seconds before the next attempt, or raises the error if no attempt follows.
 
-        If ends is None, an error is final if it is not retryable. Otherwise, an error is final if ends contains its code.
+        If ends is None, every error that is not retryable is final. Otherwise, an error is final if ends contains its code.
         """
         error = self._of(cause)
         if self.hooks.closed.is_set():
@@ -168,7 +168,7 @@ class Attempts:
         return sum(self._spent.values()) >= self.most
 
     def _warn(self, error: Error, delay: float) -> None:
-        """Logs a warning if the call will have failed for five seconds by the next attempt and a warning about its method is due."""
+        """Logs a warning if one about the method is due and the call will have been failing for at least five seconds at the next attempt."""
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now

@@ -37,7 +37,7 @@ class Call(Generic[T]):
 
 
 class Base(ABC, Generic[Renders, Events]):
-    """The base class of both clients. They differ in their channels and in the types of their watches."""
+    """The base class of both clients, which differ in their channels and in the types of their watches."""
 
     _event: ClassVar[type]  # threading.Event or asyncio.Event
 
@@ -75,10 +75,11 @@ class Base(ABC, Generic[Renders, Events]):
     def watch(
         self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, known_etag: str = "", heartbeat: float = 10, **limits: Unpack[Limits],
     ) -> Renders:  # fmt: skip
-        """Yields a render's current state and each newer state, until the render is finished or, with SETTLED, its cost is final.
+        """Yields a render's current state and each newer state.
 
-        The watch reconnects if a server restarts or sends no message for three heartbeat intervals. It raises an
-        error only if a retry can't help or the limits are reached. It omits the state whose etag is known_etag.
+        The watch ends when the render is finished or, if until is SETTLED, when its cost is final. It reconnects if a server
+        restarts or sends no message for three heartbeat intervals. It raises an error only if a retry can't help or the limits
+        of the call are reached. It omits the state whose etag is known_etag.
         """
         request = requests.watch(render, until, known_etag, heartbeat)
         attempts = self._attempts(STREAM, "WatchGeneration", limits, generation_id=request.generation_id)
@@ -89,11 +90,12 @@ class Base(ABC, Generic[Renders, Events]):
         self, renders: Iterable[Which] = (), *, until: WatchUntil = WatchUntil.TERMINAL, known_etags: Mapping[str, str] | None = None,
         model: str = "", labels: Mapping[str, str] | None = None, owner: str = "", heartbeat: float = 10, **limits: Unpack[Limits],
     ) -> Renders:  # fmt: skip
-        """Yields the current states of many renders and each newer state, until all are finished or, with SETTLED, all costs are final.
+        """Yields the current states of many renders and each newer state.
 
-        Without renders, it watches all matching renders, including new ones, until the caller stops it. A deleted render has the
-        state DELETED. Errors are handled as in watch. It never repeats a state of the 10,000 renders that changed most recently.
-        It omits each state whose etag is in known_etags. Only an operator may set owner.
+        The watch ends when all renders are finished or, if until is SETTLED, when all their costs are final. If renders is
+        empty, it watches all matching renders, including new ones, until the caller stops it. A deleted render has the state
+        DELETED. The watch handles failures in the same way as watch(). It never repeats a state of the 10,000 renders that
+        changed most recently. It omits each state whose etag is in known_etags. Only an operator may set owner.
         """
         request = requests.watch_many(renders, until, known_etags or {}, requests.chosen(model, (), labels or {}, owner), heartbeat)
         attempts = self._attempts(STREAM, "WatchGenerations", limits)
@@ -106,9 +108,10 @@ class Base(ABC, Generic[Renders, Events]):
     ) -> Events:  # fmt: skip
         """Yields the durable events of the caller's owner: each event at least once, and the events of one render in order.
 
-        It starts after resume_token. Without a token, it starts at start; with neither, it starts with the next event. After a
-        failure, it reconnects like watch and continues after the last event. If events after the token may have been deleted,
-        it raises an error with the reason RESUME_TOKEN_EXPIRED. Only an operator may set owner.
+        It starts after the event with resume_token. If resume_token is empty, it starts at the time start. If start is None
+        too, it starts with the next event. After a failure, it reconnects like watch and continues after the last event. If
+        events after resume_token may have been deleted, it raises an error with the reason RESUME_TOKEN_EXPIRED. Only an
+        operator may set owner.
         """
         request = requests.events(resume_token, start, types, owner, heartbeat)
         events: Events = self._watch(self.generations.WatchEvents, EventsProgress(request, self._attempts(STREAM, "WatchEvents", limits)))

@@ -33,16 +33,16 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
     unset. EASEL_TLS_CA_FILE names a file with PEM certificates that the client trusts instead of the system's. Without a
     scheme, the connection uses TLS, unless the host is loopback and neither EASEL_TLS_CA_FILE nor credentials is set.
 
-    api_key is an API key or a token. By default, each call reads it from the file that EASEL_API_KEY_FILE names. If that
-    variable is unset, the key is the value of EASEL_API_KEY. The key is sent without TLS to a host that is not loopback
+    api_key is an API key or a token. If api_key is None, each call reads the key from the file that EASEL_API_KEY_FILE names.
+    If that variable is unset, the key is the value of EASEL_API_KEY. The key is sent without TLS to a host that is not loopback
     only if allow_plaintext or EASEL_ALLOW_PLAINTEXT=true allows it.
 
-    timeout is the total time in seconds for a read or an order, by default 60 for a read and 900 for an order. attempts is
-    the maximum number of attempts for a read, by default 5. A call can override both. An order, watch or download fails after
-    100 consecutive failed attempts, which take about 15 minutes. If a call keeps failing for five seconds, the logger easel_grpc
-    logs a warning.
+    timeout is the total time in seconds for a read or an order, by default 60 for a read and 900 for an order. attempts is the
+    number of failed attempts after which a read fails, by default 5. A call can override both. An order, watch or download
+    fails after 100 consecutive failed attempts, which take about 15 minutes. If a call keeps failing for five seconds, the
+    logger easel_grpc logs a warning.
 
-    accounts, catalog and generations are the contract's gRPC stubs. Their calls are not retried, and raise gRPC's errors.
+    accounts, catalog and generations are the generated gRPC stubs. Their calls are not retried, and raise gRPC's errors.
     """
 
     _event = threading.Event
@@ -71,15 +71,18 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
         self.close()
 
     def account(self, **limits: Unpack[Limits]) -> Account:
-        """Returns the account. Call it at startup, with timeout=10, to detect a wrong address, key or certificate."""
+        """Returns the balance and the budgets.
+
+        Call it at startup with timeout=10: it fails if the address, the key or a certificate is wrong.
+        """
         return _call(self._account(limits))
 
     def models(self, **limits: Unpack[Limits]) -> Iterator[Model]:
-        """Yields the models that the caller can order, from all pages."""
+        """Yields the models that the caller can order. It requests them page by page."""
         return _pages(self._models(limits))
 
     def model(self, model_id: str, **limits: Unpack[Limits]) -> Model:
-        """Returns a model with its input fields."""
+        """Returns the model with this ID, including its input fields."""
         return _call(self._model(model_id, limits))
 
     def quote(self, model: str, inputs: Inputs, **limits: Unpack[Limits]) -> Quote:
@@ -89,10 +92,10 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
     def order(self, model: str, inputs: Inputs, **options: Unpack[OrderOptions]) -> Order:
         """Places an order, and retries with the same key until the outcome is known.
 
-        Orders with the same key are one order, which is charged once. Use the ID of your own record as the key, or store the
-        key before you order. Without a key, the client creates a key, and passes it to on_key before it sends the order. The
-        order and its errors contain the key. If an error's order_outcome is "unknown", the order may exist. Then order again
-        with the same key.
+        If you send the same order again with the same key, you get the same render and are not charged again. Use the ID of
+        your own record as the key, or store the key before you order. If key is omitted, the client creates a key, and passes
+        it to on_key before it sends the order. The order and its errors contain the key. If an error's order_outcome is
+        "unknown", the order may exist. Then order again with the same key.
         """
         limits = limits_of(options, OrderOptions)
         key = options.get("key", Made.KEY)
@@ -118,7 +121,10 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
         return render
 
     def wait(self, render: Which, *, until: WatchUntil = WatchUntil.TERMINAL, **limits: Unpack[Limits]) -> Render:
-        """Waits until a render is finished or, with SETTLED, its cost is final. It returns the render. Errors are handled as in watch."""
+        """Returns a render when it is finished or, if until is SETTLED, when its cost is final.
+
+        It handles failures in the same way as watch.
+        """
         for newest in self.watch(render, until=until, **limits):  # noqa: B007
             pass
         return newest
@@ -128,20 +134,23 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
         return _call(self._get(render, limits))
 
     def list(self, **options: Unpack[ListOptions]) -> Iterator[Render]:
-        """Yields the matching renders from all pages, most recent order first."""
+        """Yields the matching renders, most recently ordered first. It requests them page by page."""
         return _pages(self._list(options))
 
     def usage(
         self, start: datetime | None = None, end: datetime | None = None, *, by: Iterable[UsageDimension] = (UsageDimension.MODEL,),
         label: str = "", **limits: Unpack[Limits],
     ) -> Iterator[UsageRow]:  # fmt: skip
-        """Yields rows with the number and the cost of orders, from all pages. The dimension LABEL requires the name of a label in label."""
+        """Yields the number and the cost of orders, with one row for each combination of values of the dimensions in by.
+
+        It requests the rows page by page. The dimension LABEL requires the name of a label in label.
+        """
         return _pages(self._usage(start, end, by, label, limits))
 
     def delete(self, render: Which, *, force: bool = False, **limits: Unpack[Limits]) -> None:
-        """Permanently deletes a render and its result. A missing render causes no error, so a retry is safe.
+        """Permanently deletes a render and its result. If the render does not exist, nothing happens, so a retry is safe.
 
-        force allows the deletion of an unfinished render. The catalog may not refund its price.
+        force allows the deletion of an unfinished render. The catalog does not always refund the price of such a render.
         """
         return _call(self._delete(render, force, limits))
 
@@ -171,7 +180,7 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
 
 
 def _call(call: Call[T]) -> T:
-    """Retries a call until a response arrives, and returns the value in the response."""
+    """Makes a call, and repeats it until it succeeds or an error is final. It returns the value in the response."""
     attempts = call.attempts
     while True:
         try:
@@ -268,7 +277,7 @@ class _Stream:
                 _pause(delay, self.stopped)
 
     def unless_silent(self, progress: Progress[T]) -> Iterator[Any]:
-        """Yields messages, and cancels a silent stream. Time that the caller spends in its loop does not count as silence."""
+        """Yields messages, and cancels the stream if none arrives in time. The time that the caller spends in its loop does not count."""
         silent = threading.Event()
 
         def give_up() -> None:

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import grpc
 
-__version__ = "0.0.0"  # make sets the release version
+__version__ = "0.0.0"  # `make` replaces this with the release version when it builds the package
 
-# Health checks detect a draining server, and pings detect a dead server. gRPC does not retry, because this package retries calls.
+# Health checks detect a draining server, and pings detect a dead server. gRPC does not retry calls, because this package does.
 OPTIONS: tuple[tuple[str, Any], ...] = (
     ("grpc.enable_retries", 0),
     ("grpc.service_config", '{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}'),
@@ -24,7 +24,11 @@ OPTIONS: tuple[tuple[str, Any], ...] = (
 
 
 class APIKey:
-    """An API key. If the key is in a file, each call reads the file again. While the file has no valid key, calls use the last valid key."""
+    """An API key.
+
+    If it is in a file, each call reads the file again. If the file can't be read or has no valid key, the last valid key is
+    used.
+    """
 
     def __init__(self, api_key: str, file: str = "") -> None:
         self._file = file

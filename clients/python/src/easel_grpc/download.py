@@ -23,7 +23,10 @@ Target = str | os.PathLike[str] | BinaryIO
 
 
 class Download:
-    """The state of a download to a path or to the caller's open file. A file appears at the path only when it is complete."""
+    """The state of a download to a path or to the caller's open file.
+
+    The download continues over several streams. A file appears at the path only when it is complete.
+    """
 
     def __init__(self, generation_id: str, to: Target) -> None:
         self.request = v1.DownloadGenerationRequest(generation_id=generation_id)  # request for the remaining bytes
@@ -83,7 +86,7 @@ class Download:
         self.size = None
 
     def finish(self) -> None:
-        """Checks that all bytes have arrived. For a path, it also syncs the file to disk and renames it to its target."""
+        """Checks that all bytes have arrived. If the target is a path, it also syncs the file to disk and renames it."""
         if not self.started:
             raise _damaged("the server sent no bytes")
         if self.size not in (None, self.request.read_offset):
@@ -98,7 +101,7 @@ class Download:
 def _remove_stale(target: Path) -> None:
     """Removes the part files that remain after downloads to the same file were killed. Newer part files may belong to running downloads."""
     for part in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
-        with contextlib.suppress(OSError):  # the next download tries again
+        with contextlib.suppress(OSError):  # if this fails, the next download tries again
             if re.fullmatch(r"[\w-]+", part.name[len(target.name) + 2 : -len(".part")]) and time.time() - part.stat().st_mtime > STALE_AGE:
                 part.unlink()
 

@@ -1,4 +1,4 @@
-"""Error classes, one for each way to handle an error."""
+"""Error classes. Errors that a program handles in the same way have the same class."""
 
 import re
 from collections.abc import Iterable
@@ -81,7 +81,7 @@ class PermissionDenied(Error):
 
 
 class NotFound(Error):
-    """The render or model does not exist for this caller."""
+    """The render or model does not exist, or this caller may not see it."""
 
 
 class InsufficientBalance(Error):
@@ -155,7 +155,7 @@ class NotReady(Error):
 
 
 class NoContent(Error):
-    """The render has no file and never will."""
+    """The render has no file and never will have one."""
 
 
 class ContentChanged(Error):
@@ -177,7 +177,7 @@ class Timeout(Error, TimeoutError):
 
 
 class RenderFailed(Error):
-    """The render ended without a result."""
+    """The render is finished but did not succeed."""
 
     render: Render
 
@@ -190,7 +190,7 @@ _CLASSES = {kind.__name__: kind for kind in Error.__subclasses__()}
 
 
 def _plain(text: str, address: str) -> str:
-    """Returns the text of a status, or a clearer text if the connection to the address failed."""
+    """Returns the text of a status. If the text reports that the connection to the address failed, it returns a clearer text."""
     if "WRONG_VERSION_NUMBER" in text:
         return "server does not speak TLS; use http:// in the address"
     if "http1.x server" in text:
@@ -217,14 +217,17 @@ def of(error: BaseException, address: str) -> Error:
 
 
 def failed(render: Render, key: str) -> RenderFailed:
-    """Returns the error for a render that ended without a result."""
+    """Returns the error for a render that is finished but did not succeed."""
     error = RenderFailed(f"{render.state}: {render.failure_message}", key=key, generation_id=render.generation_id)
     error.render = render
     return error
 
 
 def seconds_of(duration: Duration) -> float:
-    """Returns a duration in seconds, at most 1e12. A timedelta can't store every duration that a server may send."""
+    """Returns a duration in seconds, at most 1e12.
+
+    It does not return a timedelta, which can't store every duration that a server may send.
+    """
     return min(duration.seconds + duration.nanos / 1e9, 1e12)
 
 

@@ -54,7 +54,7 @@ def text_of(inputs: Inputs) -> str:
 
 
 def key_of(key: Key | None) -> str:
-    if key is None or key == "":  # probably the ID of a row that the caller has not stored yet
+    if key is None or key == "":  # probably the ID of a record that the caller has not stored yet
         raise ValueError("the key must not be empty; omit it, and the client creates one")
     return str(key)
 

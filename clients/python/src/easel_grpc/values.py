@@ -1,4 +1,4 @@
-"""The contract's values in Python types: times, durations, enumerations and dictionaries.
+"""Converts the contract's messages to Python values: dataclasses, times, durations, enumerations and dictionaries.
 
 The field raw is the original message. It also contains fields that only a newer server sends. None means that the server sent no value.
 """
@@ -64,14 +64,14 @@ class UpstreamCondition(Named):
 
 
 class BudgetWindow(Named):
-    """A budget's period, in UTC."""
+    """The period of a budget: a day or a month in UTC."""
 
     DAY = 1
     MONTH = 2
 
 
 class UsageDimension(Named):
-    """A property by which usage is grouped."""
+    """A property by which orders are grouped."""
 
     DAY = 1
     OWNER = 2
@@ -91,7 +91,7 @@ class FileResult:
 
 @dataclass(frozen=True)
 class Render:
-    """One state of a paid render, which the contract calls Generation. Each new state is a new Render."""
+    """The state of a paid render, which the contract calls a generation, at one point in time. Each new state is a new Render object."""
 
     generation_id: str
     model_id: str
@@ -174,7 +174,8 @@ class Account:
 class Event:
     """A change to a render or a budget. It has the same ID and type as the webhook for this change.
 
-    Store resume_token after you have processed the event. With this token, Client.events continues after the event.
+    Store resume_token after you have processed the event. If you pass this token to Client.events, it continues after the
+    event.
     """
 
     event_id: str
@@ -274,13 +275,13 @@ _KINDS: Mapping[str, Any] = {kind.__name__: kind for kind in (*Named.__subclasse
 
 
 def of(kind: Callable[..., T], raw: Message, **more: Any) -> T:
-    """Converts a message to a value."""
+    """Converts a message to a value of this kind."""
     fields = raw.DESCRIPTOR.fields_by_name.items()
     return kind(**{name: _read(raw, one) for name, one in fields}, raw=raw, **more)
 
 
 def event_of(message: v1.WatchEventsResponse) -> Event:
-    """Converts the event in a message."""
+    """Returns the event in a message."""
     raw = message.event
     return Event(
         raw.event_id, raw.type, _read(raw, raw.DESCRIPTOR.fields_by_name["create_time"]), raw.owner,

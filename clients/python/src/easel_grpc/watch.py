@@ -19,18 +19,19 @@ T = TypeVar("T")
 
 
 class Progress(Generic[T]):
-    """The progress of a watch over all its streams."""
+    """The progress of a watch, which continues over several streams."""
 
     has_goal = True  # whether the watch is complete when the server ends a stream with OK
 
     def __init__(self, request: Any, attempts: Attempts) -> None:
         self.request = request  # request for the next stream
-        # If the interval is too short, the server still has three seconds to reject the request.
+        # If the caller's interval is below the minimum, the minimum is used here, so that the server has three seconds to
+        # reject the request.
         self.silence = 3 * max(request.heartbeat_interval.ToTimedelta().total_seconds(), SHORTEST)
         self.attempts = attempts
 
     def begin(self) -> Any:
-        """Starts a stream and returns its request."""
+        """Records the start of a stream and returns the request for the stream."""
         self.began, self.asked = time.monotonic(), 0.0
         return self.request
 
@@ -112,7 +113,7 @@ class EventsProgress(Progress[Event]):
 
 
 class _Etags:
-    """The etags of the generations in a watch of many generations, at most MOST_ETAGS."""
+    """The latest etag of each generation in a watch of many generations, but at most MOST_ETAGS etags."""
 
     def __init__(self, request: v1.WatchGenerationsRequest) -> None:
         self.named = bool(request.generation_ids)
@@ -122,8 +123,8 @@ class _Etags:
     def wanted(self) -> dict[str, str]:
         """Returns the etags for the next request.
 
-        It omits finished renders, because the server would send a separate request for each finished render that the catalog
-        no longer lists.
+        It omits finished renders, because the server would send the catalog a separate request for each finished render that
+        the catalog no longer lists.
         """
         wanted = [(one, etag) for one, (etag, finished) in self.known.items() if not finished]
         return dict(wanted[-MOST_KNOWN_ETAGS:])
