@@ -59,19 +59,19 @@ func TestAddressesAreAcceptedOrRejected(t *testing.T) {
 		}))
 		if part, refused := strings.CutPrefix(want, "!"); refused {
 			if err == nil || !strings.Contains(err.Error(), part) || strings.Contains(err.Error(), "hunter2") {
-				t.Errorf("%q: %v", address, err)
+				t.Errorf("New with the address %q returned %v; want an error that explains the form and does not contain the password", address, err)
 			}
 			continue
 		}
 		if err != nil {
-			t.Errorf("%q: %v", address, err)
+			t.Errorf("New with the address %q: %v", address, err)
 			continue
 		}
 		if _, err := client.Accounts.GetAccount(t.Context(), &easelv1.GetAccountRequest{}); status.Code(err) != codes.Unavailable {
-			t.Errorf("%q: %v", address, err)
+			t.Errorf("a call to the address %q returned %v, want Unavailable", address, err)
 		}
 		if got := <-dialled; got != want {
-			t.Errorf("%q: dialled %s, want %s", address, got, want)
+			t.Errorf("address %q: the client dialed %s, want %s", address, got, want)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestKeyIsNotSentIfADialOptionDisablesTLS(t *testing.T) {
 	plain := easel.WithDialOptions(grpc.WithTransportCredentials(insecure.NewCredentials()))
 	for address, refused := range map[string]bool{"easel.example:1": true, "https://localhost:1": true, "localhost:1": false} {
 		if _, err := easel.New(t.Context(), easel.WithAddress(address), easel.WithAPIKey("hunter2"), plain); (err != nil) != refused {
-			t.Errorf("%s: %v", address, err)
+			t.Errorf("address %s with plaintext transport credentials: %v", address, err)
 		}
 	}
 }
@@ -113,12 +113,12 @@ func TestKeyIsSentWithoutTLSOnlyToLoopback(t *testing.T) {
 	} {
 		_, err := easel.New(t.Context(), append([]easel.Option{easel.WithAddress(test.address), easel.WithAPIKey("hunter2")}, test.options...)...)
 		if (err != nil) != test.refused || err != nil && strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: %v", test.address, err)
+			t.Errorf("New with the address %s returned %v; want an error only if the key is invalid or would be sent without TLS, and never an error with the key", test.address, err)
 		}
 	}
 	t.Setenv("EASEL_ALLOW_PLAINTEXT", "true")
 	if _, err := easel.New(t.Context(), easel.WithAddress("http://easel.example:1"), easel.WithAPIKey("hunter2")); err != nil {
-		t.Errorf("with WithPlaintextKey: %v", err)
+		t.Errorf("with EASEL_ALLOW_PLAINTEXT=true: %v", err)
 	}
 }
 
@@ -143,6 +143,6 @@ func TestCloseUnregistersFromTheContext(t *testing.T) {
 		t.Fatal(waiting, err)
 	}
 	if err := client.Close(); err != nil || waiting != 0 {
-		t.Errorf("%d functions are still registered with the context: %v", waiting, err)
+		t.Errorf("after Close, %d functions are registered with the context, want 0: %v", waiting, err)
 	}
 }

@@ -39,10 +39,10 @@ func TestOrderRetriesWithTheSameKeyUntilTheOutcomeIsKnown(t *testing.T) {
 			t.Fatal(render, err)
 		}
 		if got := fmt.Sprint(keys); got != "[k k k k k]" {
-			t.Errorf("the keys were %s", got)
+			t.Errorf("the attempts had the keys %s, want k five times", got)
 		}
 		if waited := s.calls[2].Sub(s.calls[1]); waited < time.Minute || waited > 2*time.Minute {
-			t.Errorf("waited %s, but the server requested a minute", waited)
+			t.Errorf("the client waited %s, want between 1 and 2 minutes, because the server requested a minute", waited)
 		}
 	})
 }
@@ -70,7 +70,7 @@ func TestOrderStopsIfARetryCannotHelp(t *testing.T) {
 				err = fmt.Errorf("as callers do: %w", err)
 				base := &easel.Error{}
 				if !errors.As(err, &base) || len(s.calls) != 1 || easel.ReasonOf(err) != reason || base.OrderOutcome != test.outcome || base.IdempotencyKey != "k" {
-					t.Errorf("%d calls, %+v: %v", len(s.calls), base, err)
+					t.Errorf("got %d calls, want 1, and an error with the reason, the outcome and the key; the error is %+v: %v", len(s.calls), base, err)
 				}
 			})
 		})
@@ -83,14 +83,14 @@ func TestOrderSendsItsExpireTimeWithEveryAttempt(t *testing.T) {
 		answers := func(err error) func(*easelv1.CreateGenerationRequest) error {
 			return func(request *easelv1.CreateGenerationRequest) error {
 				if attempts++; !request.GetExpireTime().AsTime().Equal(expire) {
-					t.Errorf("attempt %d expires at %v", attempts, request.GetExpireTime())
+					t.Errorf("attempt %d has the expire time %v, want the time in the order", attempts, request.GetExpireTime())
 				}
 				return err
 			}
 		}
 		s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{answers(failed(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", time.Minute)), answers(nil)}}
 		if _, err := play(t, s).Order(t.Context(), easel.Order{Key: "k", Expire: expire}); err != nil || attempts != 2 {
-			t.Errorf("%d attempts, %v", attempts, err)
+			t.Errorf("got %d attempts, want 2, and %v", attempts, err)
 		}
 	})
 }
@@ -101,19 +101,19 @@ func TestOrderPassesANewKeyToOnKeyBeforeSending(t *testing.T) {
 		s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{func(request *easelv1.CreateGenerationRequest) error {
 			sent = request.GetIdempotencyKey()
 			if handed != sent {
-				t.Errorf("OnKey got the key %q, but %q was sent", handed, sent)
+				t.Errorf("OnKey received the key %q, but the order was sent with the key %q", handed, sent)
 			}
 			return nil
 		}}}
 		client := play(t, s)
 		placed, err := client.Order(t.Context(), easel.Order{OnKey: func(key string) error { handed = key; return nil }})
 		if err != nil || placed.Key != sent || len(sent) < 20 {
-			t.Errorf("got %+v, %v", placed, err)
+			t.Errorf("got %+v, %v; want the key that was sent, with at least 20 characters", placed, err)
 		}
 		full := errors.New("the disk is full")
 		_, err = client.Order(t.Context(), easel.Order{OnKey: func(string) error { return full }})
 		if !errors.Is(err, full) || len(s.calls) != 1 {
-			t.Errorf("%d orders were sent although OnKey failed: %v", len(s.calls)-1, err)
+			t.Errorf("%d orders were sent although OnKey failed, or its error was not returned: %v", len(s.calls)-1, err)
 		}
 	})
 }
@@ -137,7 +137,7 @@ func TestOrderOutcomeCoversAllAttempts(t *testing.T) {
 				}}
 				_, err := play(t, s).Order(t.Context(), easel.Order{Key: "k"})
 				if money := (*easel.InsufficientBalanceError)(nil); !errors.As(err, &money) || string(money.OrderOutcome) != test.want {
-					t.Errorf("got %v", err)
+					t.Errorf("got %v; want an InsufficientBalanceError with the outcome over both attempts", err)
 				}
 			})
 		})
@@ -164,7 +164,7 @@ func TestOrderInFlightAtTheDeadlineMayExist(t *testing.T) {
 		_, err := play(t, s).Order(ctx, easel.Order{Key: "k"})
 		timeout := (*easel.TimeoutError)(nil)
 		if !errors.As(err, &timeout) || timeout.OrderOutcome != easel.OutcomeUnknown || timeout.Reason != "UPSTREAM_UNAVAILABLE" || timeout.IdempotencyKey != "k" {
-			t.Errorf("after %d calls: %v", len(s.calls), err)
+			t.Errorf("after %d calls, the error is %v; want a TimeoutError with the unknown outcome, the key and the reason UPSTREAM_UNAVAILABLE", len(s.calls), err)
 		}
 	})
 }
@@ -195,13 +195,13 @@ func TestEveryErrorOfRunContainsTheKey(t *testing.T) {
 				made := ""
 				retries := easel.WithRetryHook(func(r easel.Retry) {
 					if r.IdempotencyKey != made || r.GenerationID != "gen_1" {
-						t.Errorf("got the retry %+v", r)
+						t.Errorf("the retry hook received %+v; want the key and the ID gen_1", r)
 					}
 				})
 				_, err := play(t, s, retries).Run(ctx, easel.Order{OnKey: func(key string) error { made = key; return nil }})
 				base := &easel.Error{}
 				if !errors.As(err, &base) || made == "" || base.IdempotencyKey != made || base.GenerationID != "gen_1" || !strings.Contains(err.Error(), "the order exists as gen_1") {
-					t.Errorf("the error lacks the key %s: %v", made, err)
+					t.Errorf("the error does not contain the key %s, or does not report that the order exists: %v", made, err)
 				}
 			})
 		})
@@ -220,10 +220,10 @@ func TestOrderEndsWithItsContextAndReturnsTheLastError(t *testing.T) {
 		_, err := play(t, s).Order(ctx, easel.Order{Key: "k"})
 		timeout := (*easel.TimeoutError)(nil)
 		if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &timeout) || timeout.Reason != "UPSTREAM_UNAVAILABLE" || timeout.OrderOutcome != easel.OutcomeUnknown || easel.IsRetryable(err) {
-			t.Errorf("got %v", err)
+			t.Errorf("got %v; want a TimeoutError that is not retryable, with the unknown outcome and the reason UPSTREAM_UNAVAILABLE", err)
 		}
 		if n := len(s.calls); n < 5 || n > 20 {
-			t.Errorf("%d calls in a minute", n)
+			t.Errorf("got %d calls in a minute, want 5 to 20", n)
 		}
 	})
 }
@@ -243,7 +243,7 @@ func TestImplausibleDelaysAreNotAwaited(t *testing.T) {
 				_, err := play(t, s).Order(t.Context(), easel.Order{Key: "k"})
 				unknown := (*easel.OutcomeUnknownError)(nil)
 				if !errors.As(err, &unknown) || unknown.RetryAfter != test.kept || unknown.IdempotencyKey != "k" || unknown.OrderOutcome != easel.OutcomeUnknown || len(s.calls) != 1 {
-					t.Errorf("%d calls: %v", len(s.calls), err)
+					t.Errorf("got %d calls, want 1, and an OutcomeUnknownError with the delay and the key; the error is %v", len(s.calls), err)
 				}
 			})
 		})

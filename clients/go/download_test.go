@@ -70,7 +70,7 @@ func TestDownloadResumesAtTheNextByte(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, whole) {
-			t.Errorf("%d bytes, %v", len(got), err)
+			t.Errorf("the file has %d bytes, which differ from the content, or can't be read: %v", len(got), err)
 		}
 	})
 }
@@ -116,7 +116,7 @@ func TestDownloadKeepsEarlierContent(t *testing.T) {
 					t.Fatal(err)
 				}
 				if test.want == "" && !bytes.HasSuffix(got, []byte(content[2000:])) || test.want != "" && string(got) != test.want {
-					t.Errorf("the file has %d bytes: %.50q...", len(got), got)
+					t.Errorf("the file does not have the wanted content; it has %d bytes: %.50q...", len(got), got)
 				}
 			})
 		})
@@ -134,12 +134,12 @@ func TestDownloadWritesRegularFilesOnly(t *testing.T) {
 			s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{pieces(len(whole), nil, asItIs)}}
 			err := play(t, s).DownloadFile(t.Context(), "gen_1", path)
 			if info, _ := os.Lstat(path); err == nil || !strings.Contains(err.Error(), "not a regular file") || info.Mode().IsRegular() || len(s.calls) > 0 {
-				t.Errorf("%s: %d calls, %v: %v", path, len(s.calls), info.Mode(), err)
+				t.Errorf("%s: got %d calls, want 0; the mode is %v, want no regular file; the error is %v", path, len(s.calls), info.Mode(), err)
 			}
 		})
 	}
 	if err := easel.WriteFile(fifo, nil, false); err == nil {
-		t.Error("a fifo was replaced")
+		t.Error("WriteFile to a FIFO returned no error")
 	}
 }
 
@@ -162,7 +162,7 @@ func TestDownloadRemovesStaleParts(t *testing.T) {
 			left = append(left, entry.Name())
 		}
 		if got := strings.Join(left, " "); err != nil || got != ".file.DEF.part .file.txt.GHI.part file" {
-			t.Errorf("left behind: %s, %v", got, err)
+			t.Errorf("the directory contains %s, %v; want every file except the abandoned part file of this target", got, err)
 		}
 	})
 }
@@ -179,7 +179,7 @@ func TestDownloadDoesNotFollowLinks(t *testing.T) { // fault D14
 		}
 		for name, want := range map[string][]byte{path: whole, other: []byte("mine")} {
 			if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) { //nolint:gosec // the test chooses these paths
-				t.Errorf("%s has %d bytes, %v", name, len(got), err)
+				t.Errorf("%s does not have the wanted content; it has %d bytes, %v", name, len(got), err)
 			}
 		}
 	})
@@ -211,10 +211,10 @@ func TestDownloadRejectsDamagedBytes(t *testing.T) {
 				s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{serve}}
 				path := filepath.Join(t.TempDir(), "file")
 				if err := play(t, s).DownloadFile(t.Context(), "gen_1", path); status.Code(err) != codes.DataLoss || len(s.calls) != 1 {
-					t.Errorf("%d calls, %v", len(s.calls), err)
+					t.Errorf("got %d calls, want 1; the error is %v, want DataLoss", len(s.calls), err)
 				}
 				if left, err := filepath.Glob(path + "*"); len(left) > 0 || err != nil {
-					t.Errorf("left behind: %v, %v", left, err)
+					t.Errorf("after the error, these files remain: %v, %v", left, err)
 				}
 			})
 		})
@@ -247,10 +247,10 @@ func TestConcurrentDownloadsLeaveOneCompleteFile(t *testing.T) {
 		}
 		ended.Wait()
 		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, whole) {
-			t.Errorf("%d bytes, %v", len(got), err)
+			t.Errorf("the file has %d bytes, which differ from the content, or can't be read: %v", len(got), err)
 		}
 		if left, _ := os.ReadDir(filepath.Dir(path)); len(left) != 1 {
-			t.Errorf("left behind: %v", left)
+			t.Errorf("the directory contains %v, want only the file", left)
 		}
 	})
 }
@@ -268,11 +268,11 @@ func TestDownloadWithoutAnEtagRestarts(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "file")
 		content, err := play(t, s).Fetch(t.Context(), "gen_1", path, easel.FetchOptions{})
 		if got, _ := os.ReadFile(path); err != nil || !bytes.Equal(got, whole) || content.SizeBytes != int64(len(whole)) {
-			t.Errorf("%d bytes, %+v, %v", len(got), content, err)
+			t.Errorf("the file does not have the whole content; it has %d bytes, %+v, %v", len(got), content, err)
 		}
 		s.calls = nil
 		if err := play(t, s).Download(t.Context(), "gen_1", io.Discard); err == nil || len(s.calls) != 1 {
-			t.Errorf("a writer that can't restart: %d calls, %v", len(s.calls), err)
+			t.Errorf("download to a writer that can't restart: got %d calls, want 1, and the error %v", len(s.calls), err)
 		}
 	})
 }
@@ -285,17 +285,17 @@ func TestFetchKeepsAnExistingFileAndWaits(t *testing.T) {
 		}
 		s := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{pieces(len(whole), nil, asItIs)}}
 		if _, err := play(t, s).Fetch(t.Context(), "gen_1", path, easel.FetchOptions{Keep: true}); !errors.Is(err, fs.ErrExist) {
-			t.Errorf("an existing file: %v", err)
+			t.Errorf("with Keep and an existing file, Fetch returned %v, want fs.ErrExist", err)
 		}
 		if got, _ := os.ReadFile(path); string(got) != "mine" {
-			t.Errorf("the file's content is now %q", got)
+			t.Errorf("the content of the file is now %q, want mine", got)
 		}
 		unready := &script{downloads: []func(*easelv1.DownloadGenerationRequest, downloadStream) error{
 			pieces(0, failed(codes.FailedPrecondition, "CONTENT_NOT_READY", "", time.Second), asItIs),
 		}}
 		_, err := play(t, unready).Fetch(t.Context(), "gen_1", path, easel.FetchOptions{Wait: -1})
 		if ready := (*easel.NotReadyError)(nil); !errors.As(err, &ready) || len(unready.calls) != 1 {
-			t.Errorf("%d calls, %v", len(unready.calls), err)
+			t.Errorf("got %d calls, want 1; the error is %v, want a NotReadyError", len(unready.calls), err)
 		}
 	})
 }
@@ -313,7 +313,7 @@ func TestFileInADirectoryGetsASafeName(t *testing.T) {
 				_, err := play(t, s).Fetch(t.Context(), "gen_1", dir, easel.FetchOptions{})
 				left, _ := os.ReadDir(dir)
 				if safe != (err == nil) || safe != (len(left) == 1) {
-					t.Errorf("%v, left %v", err, left)
+					t.Errorf("got the error %v and the files %v; want one file if the name is safe, otherwise an error and no file", err, left)
 				}
 			})
 		})
@@ -326,7 +326,7 @@ func TestDownloadFailsIfItCannotWrite(t *testing.T) {
 		reader, writer := io.Pipe()
 		_ = reader.Close()
 		if err := play(t, s).Download(t.Context(), "gen_1", writer); !errors.Is(err, io.ErrClosedPipe) || len(s.calls) != 1 {
-			t.Errorf("%d calls, %v", len(s.calls), err)
+			t.Errorf("got %d calls, want 1; the error is %v, want io.ErrClosedPipe", len(s.calls), err)
 		}
 	})
 }
@@ -358,13 +358,13 @@ func TestWrittenFileIsCompleteOrUnchanged(t *testing.T) {
 		}
 		err := easel.WriteFile(path, []byte("whole"), test.keep)
 		if got, _ := os.ReadFile(path); (err != nil) != test.fails || string(got) != test.want || test.keep && test.fails && !errors.Is(err, fs.ErrExist) {
-			t.Errorf("%s: %q, %v", name, got, err)
+			t.Errorf("%s: the file contains %q, and WriteFile returned %v", name, got, err)
 		}
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*.part")); len(left) > 0 {
-		t.Errorf("left behind: %q", left)
+		t.Errorf("these part files remain: %q", left)
 	}
 	if exists, err := os.Lstat(filepath.Join(dir, "nowhere")); err == nil {
-		t.Errorf("it followed a link to %v", exists.Name())
+		t.Errorf("WriteFile followed a link and created %v", exists.Name())
 	}
 }

@@ -33,13 +33,13 @@ func TestBudgetErrorHasRemainingCentsAndResetTime(t *testing.T) {
 	}, 0)))
 	budget, base := (*easel.BudgetExceededError)(nil), (*easel.Error)(nil)
 	if !errors.As(err, &budget) || !errors.As(err, &base) || base.RemainingCents != budget.RemainingCents {
-		t.Fatalf("the error is %v", err)
+		t.Fatalf("the error %v is not a BudgetExceededError that embeds its *Error", err)
 	}
 	if *budget.RemainingCents != 7 || !budget.ResetTime.Equal(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)) || budget.OrderOutcome != easel.OutcomeNotPlaced || budget.LabelName != "project" || budget.LabelValue != "apollo" {
-		t.Errorf("the error has %+v", base)
+		t.Errorf("the error does not have the budget's values from the server: %+v", base)
 	}
 	if easel.IsRetryable(err) || status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("the error is retryable, or its code is %s", status.Code(err))
+		t.Errorf("the error is retryable, or its code is %s and not ResourceExhausted", status.Code(err))
 	}
 }
 
@@ -52,7 +52,7 @@ func TestEveryReasonHasAClass(t *testing.T) {
 		fault := (*easel.ServerFaultError)(nil) // the class of an Unimplemented error whose reason is unknown
 		byCode := errors.As(err, &fault)
 		if want := strings.Contains(" UPSTREAM_REDIRECT_REFUSED UPSTREAM_CONTRACT_MISMATCH UNIMPLEMENTED ", " "+reason+" "); byCode != want || easel.ReasonOf(err) != reason {
-			t.Errorf("%s is %T, and its reason %q", reason, err, easel.ReasonOf(err))
+			t.Errorf("the error for %s has the type %T and the reason %q", reason, err, easel.ReasonOf(err))
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestCodeDeterminesTheClassWithoutAReason(t *testing.T) {
 	} {
 		for _, err := range []error{refused(t, status.Error(code, "a proxy's")), refused(t, failed(code, "A_NEWER_ONE", "", 0))} {
 			if !errors.As(err, want) {
-				t.Errorf("%s is %T, not %T", code, err, want)
+				t.Errorf("the error for the code %s has the type %T, want %T", code, err, want)
 			}
 		}
 	}

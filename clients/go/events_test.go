@@ -23,7 +23,7 @@ func TestEventsContinueAfterTheLastMessage(t *testing.T) {
 			return func(request *easelv1.WatchEventsRequest, stream eventStream) error {
 				asked = append(asked, request.GetResumeToken())
 				if !request.GetStartTime().AsTime().Equal(time.Unix(1, 0)) || request.GetFilter().GetTypes()[0] != "easel.generation.failed" || request.GetFilter().GetOwner() != "studio" {
-					t.Errorf("the request is %v", request)
+					t.Errorf("the request does not have the start time and the filter of the query: %v", request)
 				}
 				return errors.Join(send(stream, messages...), end)
 			}
@@ -48,14 +48,14 @@ func TestEventsContinueAfterTheLastMessage(t *testing.T) {
 			}
 			got = append(got, e.ID+" "+e.ResumeToken)
 			if (e.Render == nil) == (e.Budget == nil) || e.Render != nil && e.Render.GenerationID != "gen_1" || e.Budget != nil && e.Budget.LimitCents != 100 {
-				t.Errorf("the event is %+v", e)
+				t.Errorf("the event does not have either the render gen_1 or the budget of 100 cents: %+v", e)
 			}
 		}
 		if text := fmt.Sprint(got, asked); text != "[a t1 b t3] [t0 t2 t3]" {
-			t.Errorf("events and tokens: %s", text)
+			t.Errorf("the events and the tokens in the requests are %s, want [a t1 b t3] [t0 t2 t3]", text)
 		}
 		if easel.ReasonOf(last) != "RESUME_TOKEN_EXPIRED" {
-			t.Errorf("the loop ended with %v", last)
+			t.Errorf("the loop ended with %v, want RESUME_TOKEN_EXPIRED", last)
 		}
 	})
 }

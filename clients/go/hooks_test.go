@@ -57,11 +57,11 @@ func TestClientWarnsAboutFailingCalls(t *testing.T) {
 				for _, found := range regexp.MustCompile(`time=(\S+) \w+=\w+ msg="([^"]+)"`).FindAllStringSubmatch(said.String(), -1) {
 					lines = append(lines, found[2])
 					if at, err := time.Parse(time.RFC3339, found[1]); len(lines) == 1 && (err != nil || at.Sub(began) > 5*time.Second) {
-						t.Errorf("the first line is at %s, %v", at, err)
+						t.Errorf("the first line was logged at %s, %v; want within 5 s of the start", at, err)
 					}
 				}
 				if got := strings.Join(lines, ", "); got != test.want {
-					t.Errorf("the log has\n%s", said.String())
+					t.Errorf("the log does not have the wanted lines:\n%s", said.String())
 				}
 			})
 		})
@@ -166,7 +166,7 @@ func TestCallsEndWithoutACallersDeadline(t *testing.T) {
 				client, began := play(t, s, test.options...), time.Now()
 				err := test.call(t.Context(), client)
 				if took := time.Since(began); err == nil || took < test.within[0] || took > test.within[1] {
-					t.Errorf("the call took %v: %v", took, err)
+					t.Errorf("the call ended after %v, outside the wanted range, or without an error: %v", took, err)
 				}
 			})
 		})
@@ -189,15 +189,15 @@ func TestTimeoutContainsTheLastHeartbeat(t *testing.T) {
 		var last error
 		for render, err := range client.Watch(ctx, "gen_1") {
 			if last = err; err == nil && render.TypicalRemaining != time.Minute {
-				t.Errorf("the render has %s left", render.TypicalRemaining)
+				t.Errorf("TypicalRemaining is %s, want 1m0s", render.TypicalRemaining)
 			}
 		}
 		timeout := (*easel.TimeoutError)(nil)
 		if !errors.As(last, &timeout) || timeout.Heartbeat == nil || !strings.Contains(last.Error(), "UNREACHABLE: no route") || !errors.Is(last, context.DeadlineExceeded) {
-			t.Errorf("it ended with %v", last)
+			t.Errorf("the watch ended with %v; want a TimeoutError that contains the last heartbeat", last)
 		}
 		if len(heartbeats) != 1 || heartbeats[0].GenerationID != "gen_1" || heartbeats[0].Condition != "UNREACHABLE" {
-			t.Errorf("the heartbeats are %+v", heartbeats)
+			t.Errorf("the heartbeat hook received %+v; want one heartbeat, for gen_1, with the condition UNREACHABLE", heartbeats)
 		}
 	})
 }
@@ -205,7 +205,7 @@ func TestTimeoutContainsTheLastHeartbeat(t *testing.T) {
 func TestContextStopsAWatchFromAnotherGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
-		stop := errors.New("nobody wants it any more")
+		stop := errors.New("the result is no longer needed")
 		s := &script{watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{func(_ *easelv1.WatchGenerationRequest, stream watchStream) error {
 			err := send(stream, update(easelv1.State_STATE_QUEUED, "e1"))
 			<-stream.Context().Done()
@@ -213,7 +213,7 @@ func TestContextStopsAWatchFromAnotherGoroutine(t *testing.T) {
 		}}}
 		time.AfterFunc(time.Second, func() { cancel(stop) })
 		if err := lastError(play(t, s).Watch(ctx, "gen_1")); !errors.Is(err, stop) || easel.IsRetryable(err) {
-			t.Errorf("it ended with %v", err)
+			t.Errorf("the watch ended with %v; want the cause of the cancellation, not retryable", err)
 		}
 	})
 }
@@ -233,11 +233,11 @@ func TestUnhealthyServerIsSkipped(t *testing.T) {
 			synctest.Wait()
 			_, err := client.Generations.ListGenerations(t.Context(), nil)
 			if away := (*easel.UnavailableError)(nil); errors.As(err, &away) != (status == grpc_health_v1.HealthCheckResponse_NOT_SERVING) {
-				t.Errorf("%s: %v", status, err)
+				t.Errorf("with the health status %s, the call returned %v; want Unavailable only if the server is not serving", status, err)
 			}
 		}
 		if len(s.calls) != 2 {
-			t.Errorf("%d calls", len(s.calls))
+			t.Errorf("the server received %d calls, want 2", len(s.calls))
 		}
 	})
 }
@@ -265,10 +265,10 @@ func TestListReadsAllPagesAndRetries(t *testing.T) {
 			return ids, last
 		}
 		if ids, err := list(); err != nil || fmt.Sprint(ids) != "[a b]" {
-			t.Errorf("got %v, %v", ids, err)
+			t.Errorf("got the IDs %v and %v, want [a b] and no error", ids, err)
 		}
 		if ids, err := list(easel.WithAttempts(1)); easel.ReasonOf(err) != "UPSTREAM_UNAVAILABLE" || len(ids) != 0 {
-			t.Errorf("with one attempt: %v, %v", ids, err)
+			t.Errorf("with one attempt, got the IDs %v and %v; want no IDs and UPSTREAM_UNAVAILABLE", ids, err)
 		}
 	})
 }

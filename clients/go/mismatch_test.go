@@ -54,7 +54,7 @@ func TestErrorDescribesAWrongAddress(t *testing.T) {
 		}
 		_, err = client.Generations.DeleteGeneration(t.Context(), &easelv1.DeleteGenerationRequest{GenerationId: "gen_1"})
 		if err == nil || err.Error() != want || status.Code(err) != codes.Unavailable {
-			t.Errorf("%s: %v", address, err)
+			t.Errorf("a call to %s returned an unexpected error: %v", address, err)
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestErrorNamesAnAddressThatFailsOrIsSilent(t *testing.T) {
 		}
 		want := strings.ReplaceAll(test.want, "ADDRESS", strings.TrimPrefix(test.address, "https://"))
 		if _, err = client.Account(t.Context(), test.option); err == nil || err.Error() != want {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: unexpected error: %v", name, err)
 		}
 	}
 }

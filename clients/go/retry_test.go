@@ -18,7 +18,7 @@ func TestOnlyReadsAreRetried(t *testing.T) {
 				path := "/" + string(service.FullName()) + "/" + string(method.Name())
 				level := method.Options().(*descriptorpb.MethodOptions).GetIdempotencyLevel()
 				if isRead(path) != (level == descriptorpb.MethodOptions_NO_SIDE_EFFECTS) {
-					t.Errorf("%s, %s: read %v", path, level, isRead(path))
+					t.Errorf("method %s with the idempotency level %s: isRead returned %v", path, level, isRead(path))
 				}
 				methods++
 			}
@@ -26,11 +26,11 @@ func TestOnlyReadsAreRetried(t *testing.T) {
 		return true
 	})
 	if methods < 10 {
-		t.Errorf("%d methods", methods)
+		t.Errorf("the contract has %d methods, want at least 10", methods)
 	}
 	for _, unknown := range []string{"/easel.v1.GenerationService/CancelGeneration", "/easel.v1.NewService/Order", "/grpc.health.v1.Health/Check", "", "/"} {
 		if isRead(unknown) {
-			t.Errorf("%q is resent", unknown)
+			t.Errorf("isRead reports that %q, which is not a method of the contract, is a read", unknown)
 		}
 	}
 }

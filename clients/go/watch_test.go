@@ -64,10 +64,10 @@ func TestWatchYieldsEachStateOnceOverAllStreams(t *testing.T) {
 			time.Sleep(time.Hour) // time spent in the loop body does not count as silence
 		}
 		if got := fmt.Sprint(states, etags); got != "[QUEUED RUNNING SUCCEEDED] [ e1 e1]" {
-			t.Errorf("states and etags: %s", got)
+			t.Errorf("the states and the etags in the requests are %s, want [QUEUED RUNNING SUCCEEDED] [ e1 e1]", got)
 		}
 		if told, silence := s.calls[1].Sub(s.calls[0])-time.Hour, s.calls[2].Sub(s.calls[1]); told < 20*time.Second || told > 30*time.Second || silence < 30*time.Second || silence > time.Minute {
-			t.Errorf("the client reconnected after %s, but the server requested 20 s; it reconnected after %s of silence", told, silence)
+			t.Errorf("the client reconnected after %s, want 20 to 30 s, because the server requested 20 s; it reconnected after %s of silence, want 30 s to 1 minute", told, silence)
 		}
 	})
 }
@@ -98,10 +98,10 @@ func TestWatchStopsIfARetryCannotHelp(t *testing.T) {
 					defer cancel()
 					last := watch(ctx, play(t, s))
 					if n := len(s.calls); stop[code] && n != 1 || !stop[code] && (n < 40 || n > 130) {
-						t.Errorf("%d calls in ten minutes", n)
+						t.Errorf("got %d calls in ten minutes; want 1 if the code ends a watch, otherwise 40 to 130", n)
 					}
 					if want := status.Code(last) == code && errors.Is(last, context.DeadlineExceeded) != stop[code]; !want {
-						t.Errorf("it ended with %v", last)
+						t.Errorf("the watch ended with %v; want the server's code, and a timeout unless the code ends a watch", last)
 					}
 				})
 			})
@@ -147,7 +147,7 @@ func TestRejectedHeartbeatIntervalEndsTheWatch(t *testing.T) {
 			},
 		}}
 		if err := lastError(play(t, s, easel.WithHeartbeatInterval(0)).Watch(t.Context(), "gen_1")); status.Code(err) != codes.InvalidArgument || len(s.calls) != 1 {
-			t.Errorf("%d calls, and %v", len(s.calls), err)
+			t.Errorf("got %d calls, want 1; the error is %v, want InvalidArgument", len(s.calls), err)
 		}
 	})
 }
@@ -162,6 +162,6 @@ func TestWatchOfAClosedClientFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := lastError(client.WatchMany(t.Context(), nil)); status.Code(err) != codes.Canceled {
-		t.Errorf("the watch ended with %v", err)
+		t.Errorf("the watch of a closed client ended with %v, want Canceled", err)
 	}
 }

@@ -57,13 +57,13 @@ func TestWatchManyStoresTheEtagOfEachRender(t *testing.T) {
 					}
 				}
 				if got := fmt.Sprint(known); got != tt.want {
-					t.Errorf("known etags: %s, want %s", got, tt.want)
+					t.Errorf("the requests have the known etags %s, want %s", got, tt.want)
 				}
 				if got := fmt.Sprint(etags); got != "[a1 b1 a2 d1 c1]" {
-					t.Errorf("states: %s", got)
+					t.Errorf("the watch yielded the etags %s, want [a1 b1 a2 d1 c1]", got)
 				}
 				if len(before) != 1 || before["a"] != "a0" {
-					t.Errorf("the caller's etags have become %v", before)
+					t.Errorf("the watch changed the caller's etags to %v", before)
 				}
 			})
 		})
@@ -91,7 +91,7 @@ func TestWatchManySendsUpToAThousandEtags(t *testing.T) {
 		for range play(t, s).WatchMany(t.Context(), nil) {
 		}
 		if len(known) != 1000 || known[0] != "gen_0100" || known[1] != "gen_0101" || known[2] != "gen_0102" || known[998] != "gen_1098" || known[999] != "gen_1100" {
-			t.Errorf("%d known etags, from %s to %s", len(known), known[:3], known[len(known)-2:])
+			t.Errorf("got %d known etags, from %s to %s; want 1000, from gen_0100 to gen_1098 and gen_1100", len(known), known[:3], known[len(known)-2:])
 		}
 	})
 }
@@ -127,7 +127,7 @@ func TestWatchManyEndsWhenNamedRendersAreFinished(t *testing.T) {
 				}}
 				last := lastError(watchThem(t, play(t, s), tt.named))
 				if len(s.calls) != tt.calls || status.Code(last) == codes.Unauthenticated != (tt.calls == 2) {
-					t.Errorf("%d streams, the last with %v", len(s.calls), last)
+					t.Errorf("got %d streams, or an unexpected last error: %v", len(s.calls), last)
 				}
 			})
 		})
@@ -153,7 +153,7 @@ func TestWatchManyRepeatsNoFinishedGeneration(t *testing.T) {
 			}
 		}
 		if got := fmt.Sprint(etags, known); got != "[a1 b1] [map[] map[a:a1] map[a:a1]]" {
-			t.Errorf("states and known etags: %s", got)
+			t.Errorf("the yielded etags and the known etags in the requests are %s, want [a1 b1] [map[] map[a:a1] map[a:a1]]", got)
 		}
 	})
 }
