@@ -59,8 +59,8 @@ type settings struct {
 	onHeartbeat     func(Heartbeat)
 	onMessage       func(Message)
 	heartbeat       time.Duration
-	attempts        int           // maximum number of attempts for a read
-	timeout         time.Duration // total time for a read or an order; zero means the default of each
+	attempts        int           // number of failed attempts after which a read fails
+	timeout         time.Duration // total time for a read or an order; zero means 1 minute for a read and 15 minutes for an order
 	dialer          func(context.Context, string) (net.Conn, error)
 	dial            []grpc.DialOption
 }

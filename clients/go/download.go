@@ -90,7 +90,7 @@ func (c *Client) fetch(ctx context.Context, generationID string, options FetchOp
 
 // resumable prepares the request for the next stream, or returns an error if the download can't continue. With an etag, the
 // server ensures that the remaining bytes belong to the same content. Without an etag, the download restarts at its first byte.
-// For that, it must be able to truncate the file, and its bytes must be the last in the file.
+// For that, w must be a file that can be truncated, and the downloaded bytes must be the last bytes in this file.
 func (d *download) resumable() error {
 	if d.request.GetEtag() != "" || d.request.GetReadOffset() == 0 {
 		return nil

@@ -24,8 +24,8 @@ func (c *Client) DownloadFile(ctx context.Context, generationID, path string, op
 	return err
 }
 
-// Fetch downloads a file like DownloadFile, with options, and returns a description of the file. If path is a directory, the
-// file gets the name that the server suggests.
+// Fetch is like DownloadFile, but has options and returns a description of the file. If path is a directory, the file gets the
+// name that the server suggests.
 func (c *Client) Fetch(ctx context.Context, generationID, path string, options FetchOptions, more ...CallOption) (*Content, error) {
 	if !isDirectory(path) {
 		if err := checkRegular(path); err != nil {
@@ -90,10 +90,11 @@ func (p *partFile) open(path, fileName string, keep bool) (_ io.Writer, err erro
 	return p.File, err
 }
 
-// staleAge is the time since the last write after which a part file counts as abandoned. A running download writes more often.
+// staleAge is the time since the last write after which a part file is regarded as abandoned. A running download writes more
+// often.
 const staleAge = 24 * time.Hour
 
-// removeStale removes the part files that remain in dir after downloads to the same file were killed.
+// removeStale removes the abandoned part files of killed downloads to the file base in the directory dir.
 func removeStale(dir, base string) {
 	entries, _ := os.ReadDir(filepath.Join(dir, ".")) // if the directory can't be read, old part files remain
 	for _, entry := range entries {

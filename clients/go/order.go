@@ -25,7 +25,7 @@ type Order struct {
 	Key   string
 	OnKey func(key string) error // called with a created key; if it returns an error, the order is not sent
 
-	MaxCostCents *int64    // maximum price; nil means no limit
+	MaxCostCents *int64    // maximum price in cents; nil means no limit
 	Expire       time.Time // time after which the order is not sent to the catalog, by the clock of the server's ledger; zero means no limit
 	Labels       map[string]string
 }
@@ -41,7 +41,7 @@ type Placed struct {
 }
 
 // Order places an order, and retries with the same key until the outcome is known. If it returns an error whose OrderOutcome is
-// OutcomeUnknown, the order may exist. Keep the key and send the order again with it.
+// OutcomeUnknown, the order may exist. Keep the key and send the order again with the same key.
 func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) (*Placed, error) {
 	ctx, o, cancel := c.begin(ctx, orderLimits, options)
 	defer cancel()

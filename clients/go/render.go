@@ -113,7 +113,7 @@ func budgetOf(b *easelv1.Budget) Budget {
 // Heartbeat is a message that a watch receives while there are no updates.
 type Heartbeat struct {
 	GenerationID     string // empty for a watch of many generations
-	Condition        string // condition of the catalog: HEALTHY, THROTTLED, UNREACHABLE, CREDENTIAL_REJECTED
+	Condition        string // condition of the catalog, as observed by the server: HEALTHY, THROTTLED, UNREACHABLE or CREDENTIAL_REJECTED
 	ObserveTime      time.Time
 	NextPollTime     time.Time
 	PollFailures     int // number of consecutive polls of the catalog that failed

@@ -43,8 +43,7 @@ type limits struct {
 	attempts int
 }
 
-// The default limits. Watches, waits and downloads have no time limit. If every attempt fails, 100 attempts take about 15
-// minutes.
+// The default limits. Watches, waits and downloads have no time limit. 100 consecutive failed attempts take about 15 minutes.
 var (
 	orderLimits  = limits{15 * time.Minute, 100}
 	streamLimits = limits{0, 100}
@@ -228,7 +227,7 @@ func (a *attempts) warn() {
 	}
 }
 
-// answered records a response. After a warning, it also logs the call's recovery.
+// answered records a successful response. If a warning about the call was logged, it also logs that the call has recovered.
 func (a *attempts) answered() {
 	if a.warned {
 		a.logger.Info("call recovered", "method", a.Method, "after", time.Since(a.since).Round(time.Millisecond))
