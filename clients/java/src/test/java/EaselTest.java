@@ -255,7 +255,7 @@ final class EaselTest {
     for (var end : List.of(failing("CALLER_UNKNOWN", ""), (Answer) request -> List.of(SILENCE))) {
       try (var test = new Scripted(request -> List.of(PLACED), end)) {
         var error = fails(EaselException.class, () -> test.easel.withTimeout(java.time.Duration.ofSeconds(12)).order("studio/haiku", Map.of()).run());
-        equal(Optional.of(((CreateGenerationRequest) test.requests.get(0)).getIdempotencyKey()), error.idempotencyKey()); // the created key
+        equal(Optional.of(((CreateGenerationRequest) test.requests.get(0)).getIdempotencyKey()), error.idempotencyKey()); // the key that the client created
         equal(Optional.of("gen_1"), error.generationId());
         equal(true, error.getMessage().contains(error.idempotencyKey().get()));
       }
@@ -717,7 +717,7 @@ final class EaselTest {
   void errorNamesAnAddressThatFailsOrIsSilent() throws IOException {
     var closed = new ServerSocket(0, 1, InetAddress.getLoopbackAddress());
     closed.close();
-    try (var silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress()); // the system accepts connections, but no program reads from them
+    try (var silent = new ServerSocket(0, 50, InetAddress.getLoopbackAddress()); // the system accepts connections to this port, but no program reads from them
         var toClosed = Easel.builder().address("127.0.0.1:" + closed.getLocalPort()).attempts(1).build();
         var toSilent = Easel.builder().address("127.0.0.1:" + silent.getLocalPort()).attempts(1).build()) {
       equal("UNAVAILABLE: connection to 127.0.0.1:" + closed.getLocalPort() + " failed: Connection refused",

@@ -14,7 +14,7 @@ import java.util.stream.Stream;
 /** Counts the attempts of one call, and decides whether and when the call is retried. */
 final class Attempts {
   static final Duration LONGEST = Duration.ofSeconds(10); // maximum back-off before jitter
-  private static final Duration LONGEST_ASKED = Duration.ofHours(1); // maximum delay that a server may request; a longer delay fails the call
+  private static final Duration LONGEST_ASKED = Duration.ofHours(1); // maximum delay before a retry; if the server requests a longer delay, the call fails
   private static final int MOST_ASKED = 10; // a read fails after this number of failed attempts for which the server requested a delay
   private static final long WARN_AFTER = 5000; // a warning is logged if a call will have been failing for this number of milliseconds at its next attempt
 
@@ -47,7 +47,7 @@ final class Attempts {
   private int failures;
   private int unasked; // number of failed attempts since the last success for which the server requested no delay
   private int asked; // number of failed attempts since the last success for which the server requested a delay
-  private long failingSince = System.nanoTime(); // 0 after a response
+  private long failingSince = System.nanoTime(); // start of the current series of failures in nanoseconds; 0 after a success
   private boolean warned;
   private Heartbeat last; // last heartbeat; null before the first heartbeat
 

@@ -22,7 +22,7 @@ import java.util.zip.CRC32C;
 
 /** The state of a download, which continues over several streams. */
 final class Download {
-  private static final Duration STALE_AGE = Duration.ofDays(1); // time since the last write after which a part file counts as abandoned
+  private static final Duration STALE_AGE = Duration.ofDays(1); // time since the last write after which a part file is regarded as abandoned
 
   private final OutputStream to;
   private final FileChannel file; // file that the output stream writes to; null if the caller supplied the output stream
@@ -81,7 +81,10 @@ final class Download {
     return true;
   }
 
-  /** Removes the part files that remain after downloads to the same file were killed. Newer part files may belong to running downloads. */
+  /**
+   * Removes the abandoned part files of killed downloads to the same file. It leaves part files that were written during the
+   * last day, because they may belong to running downloads.
+   */
   static void removeStale(Path file) throws IOException {
     var name = Pattern.compile(Pattern.quote("." + file.getFileName()) + "\\.[\\w-]+\\.part");
     var old = FileTime.from(Instant.now().minus(STALE_AGE));

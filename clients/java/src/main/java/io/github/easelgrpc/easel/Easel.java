@@ -29,7 +29,7 @@ public final class Easel implements AutoCloseable {
   private final ManagedChannel own; // channel that the builder created; null if the caller supplied the channel
   private final Channel channel;
   private final EaselBuilder.Settings settings;
-  private final Deadline deadline; // null means no deadline
+  private final Deadline deadline; // deadline of all calls of this client; null means that each call has its own deadline
   private final int attempts; // zero means the default for the kind of call
   private final boolean derived; // whether the connection belongs to another client, which closes it
 
@@ -77,8 +77,8 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Runs calls on another thread, such as {@code easel.async(client -> client.get(id))}. The future fails with the
-   * task's exception. Canceling the future cancels its calls.
+   * Runs a task on another thread, for example {@code easel.async(client -> client.get(id))}. The future fails with the task's
+   * exception. Canceling the future cancels its calls.
    */
   public <T> CompletableFuture<T> async(Task<T> task) {
     var calls = Context.current().withCancellation();
@@ -185,12 +185,12 @@ public final class Easel implements AutoCloseable {
     return watch(generationId, new WatchOptions());
   }
 
-  /** Watches a render, with options. */
+  /** Watches a render until it is finished (or settled, see {@link WatchOptions#untilSettled}), and reconnects after failures. */
   public Watch<Render> watch(String generationId, WatchOptions options) {
     return watch(generationId, "", options);
   }
 
-  /** Watches an order's render. Each exception contains the order's idempotency key. */
+  /** Watches the render of an order. Each exception from the watch contains the order's idempotency key. */
   Watch<Render> watch(String generationId, String key, WatchOptions options) {
     var request = WatchGenerationRequest.newBuilder().setGenerationId(generationId).setUntil(options.until)
         .setKnownEtag(options.knownEtags.getOrDefault(generationId, "")).setHeartbeatInterval(options.heartbeat).build();

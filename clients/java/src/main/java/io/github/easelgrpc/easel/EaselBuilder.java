@@ -120,7 +120,7 @@ public final class EaselBuilder {
     return this;
   }
 
-  /** The settings for all calls. A null timeout means the default for the kind of call. */
+  /** The settings for all calls. If timeout is null, each kind of call has its default timeout. */
   record Settings(Hooks hooks, Executor executor, Duration timeout, int readAttempts) {}
 
   private static String variable(String name, String otherwise) {

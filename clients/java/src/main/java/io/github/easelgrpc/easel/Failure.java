@@ -28,7 +28,7 @@ final class Failure {
   final Subject subject;
   private final boolean last; // whether the client must not retry, even if the error table allows it
 
-  /** The order or render that a call concerns. Unknown strings are empty. */
+  /** The order or render that a call concerns. A string is empty if it is not known. */
   static final class Subject {
     static final Subject NONE = new Subject("", "", null);
     final String key; // idempotency key of the order

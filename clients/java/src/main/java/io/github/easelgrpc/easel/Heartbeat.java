@@ -15,7 +15,7 @@ public record Heartbeat(
     Optional<Instant> observeTime, Optional<Instant> nextPollTime, Condition condition, int consecutivePollFailures, String lastError,
     Optional<Duration> typicalRemaining, io.github.easelgrpc.easel.v1.Heartbeat raw) {
 
-  /** The condition of the catalog. */
+  /** The condition of the catalog, as observed by the server. */
   public enum Condition {
     HEALTHY, THROTTLED, UNREACHABLE, CREDENTIAL_REJECTED,
     /** A condition that this version of the client does not know. */

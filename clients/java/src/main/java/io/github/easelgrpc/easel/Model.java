@@ -13,7 +13,7 @@ import java.util.OptionalDouble;
 public record Model(
     String modelId, String displayName, String description, OutputKind outputKind, List<InputField> inputFields, io.github.easelgrpc.easel.v1.Model raw) {
 
-  /** The kind of a model's results. */
+  /** The kind of result that a model produces. */
   public enum OutputKind {
     FILE, TEXT,
     /** The catalog does not state the kind, or only a newer version of this client knows it. */

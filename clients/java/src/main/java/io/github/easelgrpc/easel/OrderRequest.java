@@ -55,7 +55,8 @@ public final class OrderRequest {
 
   /**
    * Places the order, and retries with the same key until the outcome is known. If it throws an exception whose
-   * {@link EaselException#orderOutcome} is UNKNOWN, the order may exist. Keep the key and send the order again with it.
+   * {@link EaselException#orderOutcome} is UNKNOWN, the order may exist. Keep the key and send the order again with the same
+   * key.
    */
   public Order send() {
     if (request.getIdempotencyKey().isEmpty()) {
