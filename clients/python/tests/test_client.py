@@ -143,7 +143,7 @@ def generation(generation_id: str, etag: str, state: State) -> v1.Generation:
     return v1.Generation(generation_id=generation_id, etag=etag, state=v1.State.ValueType(state))
 
 
-# The name, the arguments and an update of each watch.
+# For each kind of watch: the name of the method, its arguments and an update.
 WATCHES: tuple[tuple[str, tuple[Any, ...], Any], ...] = (
     ("watch", ("gen_1",), update("e1", State.QUEUED)),
     ("watch_many", (["gen_1"],), one_of_many("gen_1", "e1")),
@@ -459,7 +459,7 @@ class ClientTest(unittest.TestCase):
     def test_order_stops_if_a_retry_cannot_help(self) -> None:
         for code, reason, outcome, kind in (
             ("RESOURCE_EXHAUSTED", "BUDGET_EXCEEDED", "not_placed", easel.BudgetExceeded),
-            ("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", "unknown", easel.OutcomeUnknown),  # an error without RetryInfo means that it is too late for a retry
+            ("UNAVAILABLE", "SUBMISSION_OUTCOME_UNKNOWN", "unknown", easel.OutcomeUnknown),  # without RetryInfo, it is too late for a retry
             ("FAILED_PRECONDITION", "PRICE_ABOVE_LIMIT", "not_placed_by_this_call", easel.PriceAboveLimit),
             ("FAILED_PRECONDITION", "ORDER_EXPIRED", "unknown", easel.OrderExpired),
             ("INTERNAL", "UPSTREAM_REDIRECT_REFUSED", "unknown", easel.ServerFault),
@@ -513,7 +513,7 @@ class ClientTest(unittest.TestCase):
             ([lost], "not_placed_by_this_call", "unknown"),  # the first attempt may have placed the order, even though the second was rejected
             ([lost, unsent], "not_placed_by_this_call", "unknown"),
             ([unsent], "not_placed_by_this_call", "not_placed_by_this_call"),
-            ([lost], "not_placed", "not_placed"),  # the ledger has recorded all attempts
+            ([lost], "not_placed", "not_placed"),  # "not_placed" proves that no attempt has placed the order
         ):
             with self.subTest(outcome, known=known):
                 _, client = self.play(*answers, failing(*refused, order_outcome=outcome))
@@ -823,7 +823,7 @@ class ClientTest(unittest.TestCase):
                 with self.assertRaises(easel.Timeout) as caught:
                     client.call("watch_many", timeout=5)
                 self.assertEqual(code, getattr(caught.exception.__cause__, "code").name)
-                self.assertEqual([0.5, 1, 2], client.waits())  # the remaining time is too short for another 4 s
+                self.assertEqual([0.5, 1, 2], client.waits())  # the remaining time is too short for another delay of 4 s
                 self.assertEqual(4, len(script.requests))
                 self.assertEqual(heard[-1:], [caught.exception.heartbeat] if caught.exception.heartbeat else [])
         self.assertIn("last heartbeat: UNREACHABLE refused", str(caught.exception))
@@ -1117,7 +1117,7 @@ class ConnectionTest(unittest.TestCase):
     def test_error_names_an_address_that_fails_or_is_silent(self) -> None:
         with socket.create_server(("127.0.0.1", 0)) as server:
             closed = f"127.0.0.1:{server.getsockname()[1]}"
-        silent_server = socket.create_server(("127.0.0.1", 0))  # the system accepts connections, but no program reads from them
+        silent_server = socket.create_server(("127.0.0.1", 0))  # the system accepts connections to this port, but no program reads from them
         self.addCleanup(silent_server.close)
         silent = f"127.0.0.1:{silent_server.getsockname()[1]}"
         fast = [("grpc.keepalive_time_ms", 1000), ("grpc.keepalive_timeout_ms", 100), ("grpc.http2.ping_timeout_ms", 100)]

@@ -19,7 +19,7 @@ from easel_grpc.values import Heartbeat
 E = TypeVar("E", bound=Error)
 
 LONGEST = 10  # maximum back-off in seconds, before jitter
-LONGEST_ASKED = 3600  # maximum delay in seconds that a server may request; a longer delay fails the call
+LONGEST_ASKED = 3600  # maximum delay in seconds before a retry; if the server requests a longer delay, the call fails
 MOST_ASKED = 10  # a read fails after this number of failed attempts for which the server requested a delay
 WARN_AFTER = 5  # a warning is logged if a call will have been failing for this number of seconds at its next attempt
 WARN_INTERVAL = 60  # minimum seconds between warnings about one method

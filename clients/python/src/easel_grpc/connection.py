@@ -91,7 +91,7 @@ def connection(
         allowing = "set allow_plaintext=True or EASEL_ALLOW_PLAINTEXT=true if a mesh or tunnel encrypts the connection"
         raise ValueError(f"the API key would be sent to {host} without TLS; use https://, or {allowing}")
     target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    # Without this option, gRPC would use the environment's proxy for loopback addresses.
+    # Without this option, gRPC would connect to loopback addresses through the proxy that the environment sets.
     direct = [("grpc.enable_http_proxy", 0)] if _is_loopback(host) else []
     return Connection(target, None if plaintext else credentials or grpc.ssl_channel_credentials(), [*OPTIONS, *direct, *options], key or None)
 

@@ -17,7 +17,7 @@ import grpc
 from easel_grpc import v1
 from easel_grpc.errors import Damaged
 
-STALE_AGE = 24 * 3600  # seconds since the last write after which a part file counts as abandoned
+STALE_AGE = 24 * 3600  # seconds since the last write after which a part file is regarded as abandoned
 
 Target = str | os.PathLike[str] | BinaryIO
 
@@ -99,7 +99,10 @@ class Download:
 
 
 def _remove_stale(target: Path) -> None:
-    """Removes the part files that remain after downloads to the same file were killed. Newer part files may belong to running downloads."""
+    """Removes the abandoned part files of killed downloads to the same file.
+
+    It leaves part files that were written during the last day, because they may belong to running downloads.
+    """
     for part in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
         with contextlib.suppress(OSError):  # if this fails, the next download tries again
             if re.fullmatch(r"[\w-]+", part.name[len(target.name) + 2 : -len(".part")]) and time.time() - part.stat().st_mtime > STALE_AGE:

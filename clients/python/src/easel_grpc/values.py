@@ -55,7 +55,7 @@ class WatchUntil(Named):
 
 
 class UpstreamCondition(Named):
-    """The condition of the catalog."""
+    """The condition of the catalog, as observed by the server."""
 
     HEALTHY = 1
     THROTTLED = 2
@@ -189,7 +189,7 @@ class Event:
 
 
 class OutputKind(Named):
-    """The kind of a model's results."""
+    """The kind of result that a model produces."""
 
     FILE = 1
     TEXT = 2
