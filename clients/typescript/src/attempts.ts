@@ -85,7 +85,7 @@ interface Pause {
   last?: boolean;
 }
 
-/** Maximum delay in milliseconds that a server may request. A longer delay fails the call. */
+/** Maximum delay in milliseconds before a retry. If the server requests a longer delay, the call fails. */
 const longestAsked = 3_600_000;
 
 /** A read fails after this number of failed attempts for which the server requested a delay. */

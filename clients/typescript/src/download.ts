@@ -1,4 +1,4 @@
-// Downloads, which resume after a failure.
+// This module downloads files, and resumes downloads after failures.
 import { createHash, randomBytes } from "node:crypto";
 import { open, readdir, rename, rm, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
@@ -34,10 +34,10 @@ export async function download(generations: Generations, generationId: string, t
   }
 }
 
-/** Milliseconds since the last write after which a part file counts as abandoned. A running download writes more often. */
+/** Milliseconds since the last write after which a part file is regarded as abandoned. A running download writes more often. */
 const staleMs = 24 * 3_600_000;
 
-/** Removes the part files that remain after downloads to the same file were killed. */
+/** Removes the abandoned part files of killed downloads to the same file. */
 async function removeStale(to: string): Promise<void> {
   for (const name of await readdir(dirname(to)).catch(() => [])) {
     const isPart = name.startsWith(`.${basename(to)}.`) && /^[\w-]+\.part$/.test(name.slice(basename(to).length + 2));

@@ -56,7 +56,7 @@ export interface OrderOptions extends CallOptions {
 
 /** Options for run. */
 export interface RunOptions extends OrderOptions {
-  /** Called with every state, including the first. */
+  /** Called with each state of the render, including the first. */
   onUpdate?: (render: Render) => void;
 }
 

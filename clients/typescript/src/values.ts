@@ -11,11 +11,11 @@ type Name<E> = Exclude<keyof E & string, "UNSPECIFIED"> | `unknown(${number})`;
 export type State = Name<typeof v1.State>;
 /** The condition that ends a watch: the render is finished (TERMINAL), or its cost is also final (SETTLED). */
 export type WatchUntil = "TERMINAL" | "SETTLED";
-/** The condition of the catalog. */
+/** The condition of the catalog, as observed by the server. */
 export type UpstreamCondition = Name<typeof v1.UpstreamCondition>;
 /** The period of a budget: a day or a month in UTC. */
 export type BudgetWindow = Name<typeof v1.BudgetWindow>;
-/** The kind of a model's results. */
+/** The kind of result that a model produces. */
 export type OutputKind = Name<typeof v1.OutputKind>;
 /** The JSON type of an input. */
 export type InputFieldType = Name<typeof v1.InputFieldType>;

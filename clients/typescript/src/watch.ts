@@ -1,4 +1,4 @@
-// Watches, which reconnect after failures.
+// This module implements watches, which reconnect after failures.
 import { durationMs } from "@bufbuild/protobuf/wkt";
 import { Code, ConnectError, type Client } from "@connectrpc/connect";
 import { longest, type Attempts } from "./attempts.js";

@@ -187,7 +187,7 @@ test("calls continue after a connection was lost during a ping", { timeout: 20_0
   assert.equal(await cost(), 5);
   await sleep(100);
   frozen = true;
-  const first = cost(); // waits for the ping
+  const first = cost(); // waits for the response to the ping
   await sleep(50);
   for (const wire of wires) wire.end();
   frozen = false;
@@ -431,7 +431,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
 
   for (const [code, why, outcome, kind] of [
     [Code.ResourceExhausted, "BUDGET_EXCEEDED", "not_placed", "BudgetExceeded"],
-    [Code.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", "OutcomeUnknown"], // an error without RetryInfo means that it is too late for a retry
+    [Code.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", "OutcomeUnknown"], // without RetryInfo, it is too late for a retry
     [Code.FailedPrecondition, "PRICE_ABOVE_LIMIT", "not_placed_by_this_call", "PriceAboveLimit"],
     [Code.FailedPrecondition, "ORDER_EXPIRED", "unknown", "OrderExpired"],
     [Code.Internal, "UPSTREAM_REDIRECT_REFUSED", "unknown", "ServerFault"],
@@ -848,7 +848,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
     const directory = mkdtempSync(join(tmpdir(), "easel-"));
     const other = join(directory, "other");
     writeFileSync(other, "mine");
-    symlinkSync(other, join(directory, "file.part")); // must not be followed
+    symlinkSync(other, join(directory, "file.part")); // the download must not follow this link
     const { easel: twice } = script();
     await Promise.all([1, 2].map(() => twice.download("gen_1", join(directory, "file"))));
     assert.deepEqual(readdirSync(directory).sort(), ["file", "file.part", "other"]);
