@@ -49,8 +49,8 @@ type Error struct {
 // FieldViolation names an invalid field of the request, and describes the problem.
 type FieldViolation struct{ Field, Description string }
 
-// Error returns the message with the reason and the invalid fields. For an order, it adds the idempotency key, and the ID of
-// the render if it is known or otherwise the outcome.
+// Error returns the message with the reason and the invalid fields. For an order, it adds the idempotency key and the ID of the
+// render. If the ID is unknown, it adds the outcome instead.
 func (e *Error) Error() string {
 	text := e.Message
 	if e.Reason != "" {

@@ -23,8 +23,8 @@ type Event struct {
 	ID, Type    string
 	Time        time.Time // time when the event was written
 	Owner       string
-	Render      *Render // nil for a budget
-	Budget      *Budget // nil for a render
+	Render      *Render // nil if the event reports a budget
+	Budget      *Budget // nil if the event reports a render
 	ResumeToken string  // token with which Events continues after this event; store it after you have processed the event
 	Raw         *easelv1.Event
 }
