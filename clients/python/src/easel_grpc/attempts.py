@@ -71,7 +71,7 @@ class Hooks:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def made_key(self) -> tuple[str, object]:
-        """Creates an idempotency key, passes it to on_key, and returns both the key and the result of on_key."""
+        """Creates an idempotency key, and passes it to on_key or logs it. It returns the key and the result of on_key."""
         key = str(uuid.uuid4())
         if self.on_key:
             return key, self.on_key(key)
@@ -168,7 +168,10 @@ class Attempts:
         return sum(self._spent.values()) >= self.most
 
     def _warn(self, error: Error, delay: float) -> None:
-        """Logs a warning if one about the method is due and the call will have been failing for at least five seconds at the next attempt."""
+        """Logs a warning if the call will have been failing for at least five seconds at the next attempt.
+
+        It logs no warning if a warning about the method was logged during the last minute.
+        """
         now = time.monotonic()
         if self._failing_since is None:
             self._failing_since = now

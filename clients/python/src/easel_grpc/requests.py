@@ -31,7 +31,7 @@ class Made(enum.Enum):
 
 
 class OrderOptions(Limits, total=False):
-    """The idempotency key, maximum price, expire time, labels and limits of an order. Without a key, the client creates one.
+    """The idempotency key, maximum price, expire time, labels and limits of an order. If key is omitted, the client creates one.
 
     The order is not sent to the catalog after expire, which is a datetime with a time zone, or a timedelta from now.
     """
