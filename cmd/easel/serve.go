@@ -32,7 +32,7 @@ type serveCmd struct {
 
 	ledgerFlags
 	contentFlags
-	ContentHosts []string `name:"content-hosts" group:"upstream" env:"EASEL_CONTENT_HOSTS" placeholder:"HOST,..." help:"Hosts to which the catalog may redirect reads of results, in addition to its own host. An example is the host of a bucket. Results are read from these hosts over https, without the API key."`
+	ContentHosts []string `name:"content-hosts" group:"upstream" env:"EASEL_CONTENT_HOSTS" placeholder:"HOST,..." help:"Hosts to which the catalog may redirect reads of results, such as the host of a bucket. Results are read from these hosts over https, without the API key. Default: redirects are errors."`
 	listenFlags
 	tuningFlags
 

@@ -27,7 +27,7 @@ type Config struct {
 	// AttemptTimeout is the timeout of one attempt. It covers the JSON body of the response, but not the content of a result
 	// file. Zero means 15 s.
 	AttemptTimeout time.Duration
-	// ContentHosts contains the hosts to which the catalog may redirect requests for results, in addition to its own host.
+	// ContentHosts contains the hosts to which the catalog may redirect requests for results.
 	ContentHosts []string
 	// Seed is the seed of the random delays before retries. Zero means a random seed.
 	Seed uint64

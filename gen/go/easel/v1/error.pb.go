@@ -115,8 +115,8 @@ const (
 	// ABORTED. The catalog is still processing this idempotency_key. Retryable.
 	ErrorReason_SUBMISSION_IN_PROGRESS ErrorReason = 35
 	// UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Send the same
-	// idempotency_key again, which is safe and returns the outcome. If the error has no RetryInfo, it
-	// is too late for a retry, and an operator has to check the account.
+	// idempotency_key again, which is safe and returns the outcome. If there is no RetryInfo, it is
+	// too late: an operator has to check the account.
 	ErrorReason_SUBMISSION_OUTCOME_UNKNOWN ErrorReason = 36
 	// FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable. Wait until
 	// the render is terminal, or set force.

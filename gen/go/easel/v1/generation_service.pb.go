@@ -1399,8 +1399,8 @@ type WatchGenerationsRequest struct {
 	// Maximum time without a message on the stream before a heartbeat is sent, 1 to 60 s. If unset,
 	// 15 s.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
-	// The etag of the last update that the caller has received for each render, by render ID. At most
-	// 1000. A render that has not changed since then is not sent again.
+	// Maps render IDs to the etags of the last updates that the caller has received, at most 1000.
+	// Unchanged renders are not sent again.
 	//
 	// If no render has changed, the stream starts with caught_up, which counts all renders in the
 	// stream. If generation_ids is set, the etags of other renders are ignored. If generation_ids is

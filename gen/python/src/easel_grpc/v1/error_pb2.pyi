@@ -110,8 +110,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """ABORTED. The catalog is still processing this idempotency_key. Retryable."""
     SUBMISSION_OUTCOME_UNKNOWN: _ErrorReason.ValueType  # 36
     """UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Send the same
-    idempotency_key again, which is safe and returns the outcome. If the error has no RetryInfo, it
-    is too late for a retry, and an operator has to check the account.
+    idempotency_key again, which is safe and returns the outcome. If there is no RetryInfo, it is
+    too late: an operator has to check the account.
     """
     GENERATION_ACTIVE: _ErrorReason.ValueType  # 37
     """FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable. Wait until
@@ -347,8 +347,8 @@ SUBMISSION_IN_PROGRESS: ErrorReason.ValueType  # 35
 """ABORTED. The catalog is still processing this idempotency_key. Retryable."""
 SUBMISSION_OUTCOME_UNKNOWN: ErrorReason.ValueType  # 36
 """UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Send the same
-idempotency_key again, which is safe and returns the outcome. If the error has no RetryInfo, it
-is too late for a retry, and an operator has to check the account.
+idempotency_key again, which is safe and returns the outcome. If there is no RetryInfo, it is
+too late: an operator has to check the account.
 """
 GENERATION_ACTIVE: ErrorReason.ValueType  # 37
 """FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable. Wait until

@@ -211,8 +211,8 @@ export enum ErrorReason {
 
   /**
    * UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Send the same
-   * idempotency_key again, which is safe and returns the outcome. If the error has no RetryInfo, it
-   * is too late for a retry, and an operator has to check the account.
+   * idempotency_key again, which is safe and returns the outcome. If there is no RetryInfo, it is
+   * too late: an operator has to check the account.
    *
    * @generated from enum value: SUBMISSION_OUTCOME_UNKNOWN = 36;
    */

@@ -664,8 +664,8 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
   heartbeatInterval?: Duration | undefined;
 
   /**
-   * The etag of the last update that the caller has received for each render, by render ID. At most
-   * 1000. A render that has not changed since then is not sent again.
+   * Maps render IDs to the etags of the last updates that the caller has received, at most 1000.
+   * Unchanged renders are not sent again.
    *
    * If no render has changed, the stream starts with caught_up, which counts all renders in the
    * stream. If generation_ids is set, the etags of other renders are ignored. If generation_ids is

@@ -1,25 +1,25 @@
 // Code generated from clients/reasons.json by make generate. DO NOT EDIT.
 export const errorTable = {
   "classes": {
-    "InvalidRequest": "The request violates a rule. Fix the request.",
-    "Unauthenticated": "The API key or token is missing or not accepted.",
+    "InvalidRequest": "The request is invalid. Its invalid fields are listed in the error.",
+    "Unauthenticated": "The API key or token is missing or rejected.",
     "PermissionDenied": "The caller does not have permission for this call.",
-    "NotFound": "There is no such render or model for this caller.",
+    "NotFound": "The render or model does not exist, or this caller may not see it.",
     "InsufficientBalance": "The balance does not cover the price.",
-    "PriceAboveLimit": "The price is above the order's limit.",
-    "BudgetExceeded": "The team's budget does not cover the price. The error has the time when the budget is reset.",
-    "OrderExpired": "The order's expire time has passed, so the order is no longer sent.",
+    "PriceAboveLimit": "The price is above the order's maximum price.",
+    "BudgetExceeded": "The budget of the team or of a label value does not cover the price. The error contains the time when the budget is reset.",
+    "OrderExpired": "The order's expire time has passed, so Easel does not send the order to the catalog. If the outcome is unknown, an earlier attempt may have placed the order.",
     "DailyCapReached": "The API key has reached its daily cap in the catalog.",
     "IdempotencyKeyReused": "The idempotency key was used for another order.",
-    "OutcomeUnknown": "The catalog may or may not have accepted the order. Keep its idempotency key.",
-    "NotReady": "The render is not finished, or its result is not available yet.",
-    "NoContent": "The render has no file and never will.",
+    "OutcomeUnknown": "The order may or may not exist. Keep its idempotency key, and send the order again with the same key.",
+    "NotReady": "The render is not finished, or its result does not exist yet.",
+    "NoContent": "The render has no file and never will have one.",
     "ContentChanged": "The file has changed since the download started.",
     "Unavailable": "Easel or the catalog is temporarily unavailable.",
-    "ServerFault": "The call failed for a reason that the server's operator must fix.",
-    "Timeout": "The call's timeout has passed. After a watch, the error has the last heartbeat.",
-    "RenderFailed": "The render was paid but has no result, or it was deleted.",
-    "Damaged": "Bytes of a download are damaged or missing."
+    "ServerFault": "The call failed for a reason that only the server's operator can fix.",
+    "Timeout": "The call's timeout has passed. For a watch, the error contains the last heartbeat before the timeout.",
+    "RenderFailed": "The render has no result, because it failed, was refunded or was deleted.",
+    "Damaged": "Downloaded bytes are damaged or missing."
   },
   "reasons": {
     "INVALID_REQUEST": {"class": "InvalidRequest", "again": "no"},

@@ -1,7 +1,7 @@
 // Code generated from clients/reasons.json by make generate. DO NOT EDIT.
 package io.github.easelgrpc.easel;
 
-/** There is no such render or model for this caller. */
+/** The render or model does not exist, or this caller may not see it. */
 public final class NotFoundException extends EaselException {
   private static final long serialVersionUID = 1;
 

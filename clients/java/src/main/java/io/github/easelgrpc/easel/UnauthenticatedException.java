@@ -1,7 +1,7 @@
 // Code generated from clients/reasons.json by make generate. DO NOT EDIT.
 package io.github.easelgrpc.easel;
 
-/** The API key or token is missing or not accepted. */
+/** The API key or token is missing or rejected. */
 public final class UnauthenticatedException extends EaselException {
   private static final long serialVersionUID = 1;
 
