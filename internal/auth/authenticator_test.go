@@ -15,9 +15,8 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
-
-func callersFile(t *testing.T, text string) string { return inFile(t, []byte(text)) }
 
 // callersText returns a callers file without teams. Each argument is the name and the token of a caller.
 func callersText(callers ...[2]string) string {
@@ -35,7 +34,7 @@ func hasToken(callers *Callers, token string) string {
 }
 
 func TestACallersFileThatNamesNobodyIsNoStart(t *testing.T) {
-	_, err := LoadCallers(callersFile(t, "callers: []\n"), slog.New(slog.DiscardHandler), nil)
+	_, err := LoadCallers(proctest.File(t, "callers: []\n"), slog.New(slog.DiscardHandler), nil)
 	if err == nil || !strings.Contains(err.Error(), "lists no callers") {
 		t.Errorf("the error is %v", err)
 	}
@@ -43,7 +42,7 @@ func TestACallersFileThatNamesNobodyIsNoStart(t *testing.T) {
 
 func TestAnInvalidCallersFileLeavesTheOldOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		path := callersFile(t, callersText([2]string{"shop", "one"}, [2]string{"blog", "two"}))
+		path := proctest.File(t, callersText([2]string{"shop", "one"}, [2]string{"blog", "two"}))
 		var logs strings.Builder
 		var applied []int // number of callers in each list that was applied
 		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)), func(list *List) { applied = append(applied, len(list.Callers)) })
@@ -51,9 +50,7 @@ func TestAnInvalidCallersFileLeavesTheOldOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		change := func(text string) {
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			proctest.Write(t, path, text)
 			time.Sleep(time.Second)
 		}
 		change("callers: [{name: blog, team: nowhere}]\n")
@@ -82,7 +79,7 @@ func TestAnInvalidCallersFileLeavesTheOldOne(t *testing.T) {
 
 func TestNoCallReadsTheCallersFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		path := callersFile(t, callersText([2]string{"shop", "one"}))
+		path := proctest.File(t, callersText([2]string{"shop", "one"}))
 		var logs strings.Builder
 		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)), nil)
 		if err != nil {
@@ -102,7 +99,7 @@ func TestNoCallReadsTheCallersFile(t *testing.T) {
 }
 
 func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
-	callers, err := LoadCallers(callersFile(t, "teams: {studio: {}}\n"+callersText([2]string{"shop", "token"})+
+	callers, err := LoadCallers(proctest.File(t, "teams: {studio: {}}\n"+callersText([2]string{"shop", "token"})+
 		"  - {name: poster, team: studio, tokens: ["+Hash("of-poster")+"]}\n"), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -172,8 +169,8 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 
 func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 	key, stranger := newSigning(t, "one", jose.EdDSA), newSigning(t, "two", jose.EdDSA)
-	issuers := "issuers:\n  - {issuer: i, audience: easel, jwks_file: " + inFile(t, keySet(t, key)) + "}\n  - {issuer: away, audience: easel, jwks_file: /nowhere/keys}\n"
-	file := callersFile(t, issuers+"callers: [{name: poster, issuer: i, subjects: [s]}, {name: ops, operator: true, tokens: ["+Hash("of-ops")+"]}]\n")
+	issuers := "issuers:\n  - {issuer: i, audience: easel, jwks_file: " + proctest.File(t, keySet(t, key)) + "}\n  - {issuer: away, audience: easel, jwks_file: /nowhere/keys}\n"
+	file := proctest.File(t, issuers+"callers: [{name: poster, issuer: i, subjects: [s]}, {name: ops, operator: true, tokens: ["+Hash("of-ops")+"]}]\n")
 	known, err := LoadCallers(file, slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -206,9 +203,7 @@ func TestATokenOfAnIssuerProvesACaller(t *testing.T) {
 		issuers + "callers: [{name: other}, {name: poster, issuer: i, subjects: [s]}]": true, issuers + "callers: [{name: poster, issuer: i, subjects: [t]}]": false,
 		issuers + "callers: [{name: poster, issuer: away, subjects: [s]}]": false, issuers + "callers: [{name: other, issuer: i, subjects: [s]}]": false,
 	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		proctest.Write(t, file, text)
 		known.Reload()
 		if err := still(); (err == nil) != want || known.Problem() != nil {
 			t.Errorf("with %s an open stream has %v; the file has %v", text, err, known.Problem())
@@ -237,7 +232,7 @@ func reasonOf(err error) string {
 func TestTheWeightOfATeamIsThatOfItsRequests(t *testing.T) {
 	shared := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("any") })
 	text := "teams: {studio: {weight: 2.5}, print: {}}\ncallers: [{name: a, team: studio, tokens: [<one>]}, {name: b, team: print, tokens: [<two>]}, {name: c, tokens: [<three>]}]"
-	callers, err := LoadCallers(callersFile(t, withHashes(text)), slog.New(slog.DiscardHandler), nil)
+	callers, err := LoadCallers(proctest.File(t, withHashes(text)), slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,5 +244,12 @@ func TestTheWeightOfATeamIsThatOfItsRequests(t *testing.T) {
 	}
 	if i, err := a.Renewed(Of(t.Context())); i != unauthenticated || err != nil {
 		t.Errorf("renewing a call without an identity returned %v, %v", i, err)
+	}
+}
+
+func TestACallWithoutAnIdentityHasNoRights(t *testing.T) {
+	i := Of(t.Context())
+	if i.Owner == "" || i.SeesAll() || i.SeesAccount || i.APIKey.APIKey().Reveal() != "" {
+		t.Errorf("the call has the owner %q; sees all: %v, sees the account: %v", i.Owner, i.SeesAll(), i.SeesAccount)
 	}
 }

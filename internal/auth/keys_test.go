@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"regexp"
 	"runtime"
 	"strings"
@@ -17,6 +16,8 @@ import (
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // keysServer serves the keys of an issuer over TLS and counts the requests.
@@ -38,14 +39,14 @@ func startKeysServer(t *testing.T, answer http.HandlerFunc) *keysServer {
 	return s
 }
 
-func answerWith(text []byte) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(text) }
+func answerWith(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }
 }
 
 // issuer returns an issuer whose keys this server serves.
 func (s *keysServer) issuer(t *testing.T) Issuer {
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	return Issuer{Name: "https://issuer.example", Audience: "easel", KeysURL: s.URL + "/keys", CAFile: inFile(t, authority)}
+	return Issuer{Name: "https://issuer.example", Audience: "easel", KeysURL: s.URL + "/keys", CAFile: proctest.File(t, string(authority))}
 }
 
 func TestKeysComeFromTheirAddressAlone(t *testing.T) {
@@ -54,7 +55,7 @@ func TestKeysComeFromTheirAddressAlone(t *testing.T) {
 	elsewhere := startKeysServer(t, answerWith(keys))
 	server := startKeysServer(t, nil)
 	issuer := server.issuer(t)
-	issuer.TokenFile = inFile(t, []byte("of-the-pod\n"))
+	issuer.TokenFile = proctest.File(t, "of-the-pod\n")
 	read := func(answer http.HandlerFunc, patience time.Duration) error {
 		server.answer.Store(&answer)
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -66,7 +67,7 @@ func TestKeysComeFromTheirAddressAlone(t *testing.T) {
 		if r.Header.Get("Authorization") != "Bearer of-the-pod" || r.URL.Path != "/keys" {
 			w.WriteHeader(http.StatusForbidden)
 		}
-		_, _ = w.Write(keys)
+		_, _ = io.WriteString(w, keys)
 	}, time.Minute); err != nil {
 		t.Errorf("valid keys: %v", err)
 	}
@@ -80,11 +81,11 @@ func TestKeysComeFromTheirAddressAlone(t *testing.T) {
 		}, "status 301"},
 		"an error":      {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "status 500"},
 		"no content":    {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }, "status 204"},
-		"a page":        {answerWith([]byte("<html>log in</html>")), "invalid JSON Web Key Set"},
-		"too much":      {answerWith([]byte(`{"keys":[],"x":"` + strings.Repeat("a", maxKeysBytes) + `"}`)), "too large"},
+		"a page":        {answerWith("<html>log in</html>"), "invalid JSON Web Key Set"},
+		"too much":      {answerWith(`{"keys":[],"x":"` + strings.Repeat("a", maxKeysBytes) + `"}`), "too large"},
 		"a slow answer": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "deadline exceeded"},
 		"half an answer": {func(w http.ResponseWriter, r *http.Request) {
-			_, _ = w.Write(keys[:9])
+			_, _ = io.WriteString(w, keys[:9])
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		}, "deadline exceeded"},
@@ -119,8 +120,8 @@ func (i *issued) refresh(t *testing.T, name string) {
 }
 
 func TestTheFilesOfAnIssuerAreChecked(t *testing.T) {
-	keys := inFile(t, keySet(t, newSigning(t, "one", jose.ES256)))
-	text := inFile(t, []byte("two words"))
+	keys := proctest.File(t, keySet(t, newSigning(t, "one", jose.ES256)))
+	text := proctest.File(t, "two words")
 	for what, row := range map[string]struct {
 		issuer Issuer
 		want   string
@@ -128,7 +129,7 @@ func TestTheFilesOfAnIssuerAreChecked(t *testing.T) {
 		"good keys":           {Issuer{KeysFile: keys}, ""},
 		"an address":          {Issuer{KeysURL: "https://nowhere.example"}, ""},
 		"no keys":             {Issuer{KeysFile: text}, "jwks_file: invalid JSON Web Key Set"},
-		"an empty set":        {Issuer{KeysFile: inFile(t, []byte(`{"keys":[]}`))}, ""},
+		"an empty set":        {Issuer{KeysFile: proctest.File(t, `{"keys":[]}`)}, ""},
 		"a missing file":      {Issuer{KeysFile: "/nowhere/keys"}, "jwks_file: open /nowhere/keys"},
 		"a missing authority": {Issuer{KeysURL: "https://a", CAFile: "/nowhere/ca"}, "ca_file: open /nowhere/ca"},
 		"no authority":        {Issuer{KeysURL: "https://a", CAFile: text}, "ca_file: no certificate found"},
@@ -175,10 +176,10 @@ func TestAKeySetWithoutUsableKeysRevokesTheOldOnes(t *testing.T) {
 	key, private := newSigning(t, "one", jose.ES256), newSigning(t, "one", jose.ES256)
 	encrypting := private
 	encrypting.public.Use = "enc"
-	for name, emptied := range map[string][]byte{"an empty set": []byte(`{"keys":[]}`), "a set with a key for encryption": keySet(t, encrypting)} {
+	for name, emptied := range map[string]string{"an empty set": `{"keys":[]}`, "a set with a key for encryption": keySet(t, encrypting)} {
 		server := startKeysServer(t, answerWith(keySet(t, key)))
 		issuer := server.issuer(t)
-		logs := &lockedBuffer{}
+		logs := proctest.NewOutput()
 		v := loadIssuers(t, logs, issuer)
 		v.ReadKeys(t.Context())
 		token := key.sign(t, claims(nil), nil)
@@ -193,7 +194,7 @@ func TestAKeySetWithoutUsableKeysRevokesTheOldOnes(t *testing.T) {
 				t.Errorf("%s: a token of the revoked key: %v", name, err)
 			}
 		}
-		if len(v.KeyProblems()) > 0 || logs.count("keys=0") != 1 {
+		if len(v.KeyProblems()) > 0 || strings.Count(logs.String(), "keys=0") != 1 {
 			t.Errorf("%s: the problems are %v", name, v.KeyProblems())
 		}
 	}
@@ -215,7 +216,7 @@ func TestAnEditedIssuerKeepsItsKeysWhileItIsAway(t *testing.T) {
 	away := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 	server.answer.Store(&away)
 	edited := issuer
-	edited.Audience, edited.TokenFile, edited.CAFile = "easel2", inFile(t, []byte("another")), inFile(t, []byte("no certificate"))
+	edited.Audience, edited.TokenFile, edited.CAFile = "easel2", proctest.File(t, "another"), proctest.File(t, "no certificate")
 	v.edit(t, edited)
 	if err := verify("easel2"); err != nil {
 		t.Errorf("after the edit: %v", err)
@@ -267,10 +268,8 @@ func TestChangesOfKeysAreLogged(t *testing.T) {
 	issuer := issuerWith(t, keySet(t, one))
 	var log bytes.Buffer
 	v := loadIssuers(t, &log, issuer)
-	for _, keys := range [][]byte{keySet(t, one), keySet(t, two), keySet(t, two), keySet(t, two, unnamed)} {
-		if err := os.WriteFile(issuer.KeysFile, keys, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	for _, keys := range []string{keySet(t, one), keySet(t, two), keySet(t, two), keySet(t, two, unnamed)} {
+		proctest.Write(t, issuer.KeysFile, keys)
 		v.refresh(t, issuer.Name)
 	}
 	want := `^.* keys=1 before=\[\] after=\[one\]\n.* keys=1 before=\[one\] after=\[one\]\n.* keys=2 before=\[one\] after="\[one \]"\n$`

@@ -1,14 +1,11 @@
 package auth
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-)
 
-// deployed returns the path of a file in deploy/.
-func deployed(name string) string { return filepath.Join("..", "..", "deploy", name) }
+	"github.com/easel-grpc/easel/internal/proctest"
+)
 
 func TestParseAcceptsWhatTheSchemaAndTheNamesAllow(t *testing.T) {
 	team := func(members string) string { return "teams: {a: {" + members + "}}\ncallers: []\n" }
@@ -22,21 +19,13 @@ func TestParseAcceptsWhatTheSchemaAndTheNamesAllow(t *testing.T) {
 			t.Errorf("%q is read with %v", text, err)
 		}
 	}
-	shipped, err := os.ReadFile(deployed("callers.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "operators.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, documented, _ := strings.Cut(string(page), "```yaml\nissuers:")
+	_, documented, _ := strings.Cut(proctest.Read(t, "docs/operators.md"), "```yaml\nissuers:")
 	documented, _, found := strings.Cut("issuers:"+documented, "```")
 	if !found || len(documented) < 500 {
 		t.Fatalf("the page has no issuers: %q", documented)
 	}
 	for _, text := range []string{
-		string(shipped), documented, example[:strings.Index(example, "callers:")] + "callers: []", "callers: []", "teams: {}\ncallers: []",
+		proctest.Read(t, "deploy/callers.yaml"), documented, example[:strings.Index(example, "callers:")] + "callers: []", "callers: []", "teams: {}\ncallers: []",
 		team(""), team("weight: 2"), team("weight: 0.01"), team("weight: 100"), team("retention_days: 1"), team("retention_days: 36500"), team("keep_deleted: true"), team("keep_deleted: false"), team("budget: {}"), team("budget: {daily_cents: 0, monthly_cents: 1000000000000}"), team("models: []"),
 		team(`models: ["*", "a/**", "**", "a?[^b-c]d", "\\*", "a]", "[\\]]", "/**", "a/b"]`),
 		team("events: {url: 'https://a.example/x?y=1', secret_file: s}"), team("events: {url: 'http://localhost:80', secret_file: /a/b}"), team("events: {url: 'http://127.0.0.1:1/', secret_file: s}"),

@@ -1,7 +1,6 @@
 package auth
 
 import (
-	"bytes"
 	"context"
 	"crypto"
 	"crypto/ecdsa"
@@ -17,14 +16,14 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // signing is a key with which tests sign tokens, as an issuer does.
@@ -89,7 +88,7 @@ func (s signing) sign(t testing.TB, said map[string]any, extra map[jose.HeaderKe
 }
 
 // keySet returns a JSON Web Key Set with the public keys.
-func keySet(t testing.TB, keys ...signing) []byte {
+func keySet(t testing.TB, keys ...signing) string {
 	t.Helper()
 	var set jose.JSONWebKeySet
 	for _, one := range keys {
@@ -99,22 +98,12 @@ func keySet(t testing.TB, keys ...signing) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return text
-}
-
-// inFile writes text to a new file and returns the path.
-func inFile(t testing.TB, text []byte) string {
-	t.Helper()
-	name := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(name, text, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return name
+	return string(text)
 }
 
 // issuerWith returns an issuer whose keys are in a file.
-func issuerWith(t testing.TB, set []byte) Issuer {
-	return Issuer{Name: "https://issuer.example", Audience: "easel", KeysFile: inFile(t, set)}
+func issuerWith(t testing.TB, set string) Issuer {
+	return Issuer{Name: "https://issuer.example", Audience: "easel", KeysFile: proctest.File(t, set)}
 }
 
 // issued is a loaded callers file with token issuers, and the path of this file.
@@ -126,7 +115,7 @@ type issued struct {
 // loadIssuers loads a callers file with the given issuers.
 func loadIssuers(t testing.TB, logs io.Writer, issuers ...Issuer) *issued {
 	t.Helper()
-	i := &issued{path: inFile(t, nil)}
+	i := &issued{path: proctest.File(t, "")}
 	i.write(t, issuers...)
 	var err error
 	if i.Callers, err = LoadCallers(i.path, slog.New(slog.NewTextHandler(logs, nil)), nil); err != nil {
@@ -150,9 +139,7 @@ func (i *issued) write(t testing.TB, issuers ...Issuer) {
 	if len(issuers) == 0 {
 		text = "callers: [{name: poster}]\n"
 	}
-	if err := os.WriteFile(i.path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	proctest.Write(t, i.path, text)
 }
 
 // edit replaces the issuers in the callers file and reloads it.
@@ -167,9 +154,9 @@ func (i *issued) edit(t testing.TB, issuers ...Issuer) {
 func (i *issued) verify(token string) (Subject, time.Time, error) { return i.List().verify(token) }
 
 // startIssuers loads a callers file with issuers and follows the issuers' keys until the test ends.
-func startIssuers(t testing.TB, issuers ...Issuer) (v *issued, logs *lockedBuffer) {
+func startIssuers(t testing.TB, issuers ...Issuer) (v *issued, logs *proctest.Output) {
 	t.Helper()
-	logs = &lockedBuffer{}
+	logs = proctest.NewOutput()
 	v = loadIssuers(t, logs, issuers...)
 	run(t, v.Callers)
 	return v, logs
@@ -182,24 +169,6 @@ func run(t testing.TB, callers *Callers) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); callers.FollowKeys(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
-}
-
-// lockedBuffer is a buffer to which several goroutines can write.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) count(text string) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return strings.Count(b.text.String(), text)
 }
 
 func TestATokenOfAnIssuerNamesItsSubject(t *testing.T) {
@@ -317,9 +286,7 @@ func TestATokenIsVerifiedWhileItsKeyIsInForce(t *testing.T) {
 			}
 		}
 		rotate := func(keys ...signing) {
-			if err := os.WriteFile(issuer.KeysFile, keySet(t, keys...), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			proctest.Write(t, issuer.KeysFile, keySet(t, keys...))
 			time.Sleep(2 * time.Second)
 			synctest.Wait()
 		}
@@ -341,7 +308,7 @@ func TestATokenIsVerifiedWhileItsKeyIsInForce(t *testing.T) {
 		verify("another one", fresh, nil)
 		v.edit(t)
 		verify("without its issuer", fresh, errIssuer)
-		if n := logs.count("issuer keys changed"); n != 4 {
+		if n := strings.Count(logs.String(), "issuer keys changed"); n != 4 {
 			t.Errorf("new keys are logged %d times", n)
 		}
 	})
@@ -373,15 +340,13 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 		if _, _, err := v.verify(token); !errors.Is(err, errOldKeys) {
 			t.Errorf("after a day: %v", err)
 		}
-		if n := logs.count("issuer keys unreadable"); n != 1 {
+		if n := strings.Count(logs.String(), "issuer keys unreadable"); n != 1 {
 			t.Errorf("the read error is logged %d times", n)
 		}
-		if err := os.WriteFile(issuer.KeysFile, keySet(t, key), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		proctest.Write(t, issuer.KeysFile, keySet(t, key))
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if _, _, err := v.verify(token); err != nil || len(v.KeyProblems()) > 0 || logs.count("issuer keys readable") != 1 {
+		if _, _, err := v.verify(token); err != nil || len(v.KeyProblems()) > 0 || strings.Count(logs.String(), "issuer keys readable") != 1 {
 			t.Errorf("when the keys are available again: %v, %v", err, v.KeyProblems())
 		}
 	})
