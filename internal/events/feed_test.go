@@ -2,12 +2,9 @@ package events_test
 
 import (
 	"context"
-	"database/sql"
-	"database/sql/driver"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,68 +13,35 @@ import (
 	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// counted is a connector to a SQLite file that counts statements.
-type counted struct {
-	sqlite     driver.Driver
-	dsn        string
-	statements atomic.Int64
-}
-
-// Connect implements [driver.Connector].
-func (c *counted) Connect(context.Context) (driver.Conn, error) {
-	conn, err := c.sqlite.Open(c.dsn)
-	return countedConn{conn, c}, err
-}
-
-// Driver implements [driver.Connector].
-func (c *counted) Driver() driver.Driver { return c.sqlite }
-
-type countedConn struct {
-	driver.Conn
-	of *counted
-}
-
-// BeginTx implements [driver.ConnBeginTx].
-func (c countedConn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
-	return c.Conn.(driver.ConnBeginTx).BeginTx(ctx, options)
-}
-
-// Prepare implements [driver.Conn]. Each statement is prepared, because the connection has no methods that execute
-// statements directly.
-func (c countedConn) Prepare(query string) (driver.Stmt, error) {
-	c.of.statements.Add(1)
-	return c.Conn.Prepare(query)
-}
-
-// countedLedger opens the office's ledger a second time, as another process does. It counts the second process's
-// statements.
-func (o *office) countedLedger() (*ledger.Ledger, *counted) {
+// otherFeed opens the office's ledger a second time, as another process does, and runs a feed in this process until
+// the test ends. It also returns the number of the process's statements.
+func (o *office) otherFeed() (*events.Feed, *atomic.Int64) {
 	o.Helper()
-	db, err := sql.Open("sqlite", ":memory:")
+	connector, statements := proctest.NewConnector(o, o.url), new(atomic.Int64)
+	connector.Prepare = func() { statements.Add(1) }
+	book, err := ledger.Open(o.Context(), ledger.Config{URL: o.url, Connector: connector, Catalog: "https://catalog.example", ResendWindow: time.Hour})
 	if err != nil {
 		o.Fatal(err)
 	}
-	defer db.Close()
-	c := &counted{sqlite: db.Driver(), dsn: "file:" + strings.TrimPrefix(o.url, "sqlite:") + "?_txlock=immediate&_pragma=busy_timeout(5000)"}
-	book, err := ledger.Open(o.Context(), ledger.Config{URL: o.url, Connector: c, Catalog: "https://catalog.example", ResendWindow: time.Hour})
-	if err != nil {
-		o.Fatal(err)
-	}
-	return book, c
+	feed := events.NewFeed(book, slog.New(slog.DiscardHandler))
+	ctx, stop := context.WithCancel(o.Context())
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); feed.Run(ctx) }()
+	o.Cleanup(func() {
+		stop()
+		<-stopped
+		_ = book.Close()
+	})
+	return feed, statements
 }
 
 func TestOpenFeedsCostNoQueryEach(t *testing.T) {
 	const readers, written = 10_000, 10
 	inOffice(t, func(o *office) {
-		book, counted := o.countedLedger()
-		defer book.Close()
-		feed := events.NewFeed(book, slog.New(slog.DiscardHandler))
-		ctx, stop := context.WithCancel(o.Context())
-		stopped := make(chan struct{})
-		go func() { defer close(stopped); feed.Run(ctx) }()
-		defer func() { stop(); <-stopped }()
+		feed, statements := o.otherFeed()
 		owners := []string{"studio", "print"}
 		all := make([]*events.FeedReader, readers)
 		for n := range all {
@@ -86,24 +50,24 @@ func TestOpenFeedsCostNoQueryEach(t *testing.T) {
 			if n == 0 {
 				time.Sleep(time.Second) // waits until the first reader has started the feed
 			}
-			if _, isCurrent, err := all[n].Next(ctx, 0); err != nil || !isCurrent {
+			if _, isCurrent, err := all[n].Next(o.Context(), 0); err != nil || !isCurrent {
 				o.Fatal(isCurrent, err)
 			}
 		}
-		before := counted.statements.Load()
+		before := statements.Load()
 		for n := range written {
 			o.order("studio", fmt.Sprint("g", n), lifecycle.Failed)
 			time.Sleep(time.Second)
 		}
 		synctest.Wait()
 		for n, r := range all {
-			got, isCurrent, err := r.Next(ctx, 0)
+			got, isCurrent, err := r.Next(o.Context(), 0)
 			if want := written * (1 - n%2); err != nil || !isCurrent || len(got) != want {
 				o.Fatalf("reader %d got %d events, want %d: %v", n, len(got), want, err)
 			}
 		}
-		if statements := counted.statements.Load() - before; statements > 200 {
-			o.Errorf("%d readers cost %d statements in 10 s", readers, statements)
+		if n := statements.Load() - before; n > 200 {
+			o.Errorf("%d readers cost %d statements in 10 s", readers, n)
 		}
 	})
 }
@@ -111,13 +75,7 @@ func TestOpenFeedsCostNoQueryEach(t *testing.T) {
 // In virtual time, a query takes no time. So this test covers the intervals, but not the speed of a database.
 func TestAnEventReachesTheFeedOfAnotherProcess(t *testing.T) {
 	inOffice(t, func(o *office) {
-		book, _ := o.countedLedger()
-		defer book.Close()
-		feed := events.NewFeed(book, slog.New(slog.DiscardHandler))
-		ctx, stop := context.WithCancel(o.Context())
-		stopped := make(chan struct{})
-		go func() { defer close(stopped); feed.Run(ctx) }()
-		defer func() { stop(); <-stopped }()
+		feed, _ := o.otherFeed()
 		reader := feed.Reader(nil)
 		defer reader.Close()
 		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test repeats its choices
@@ -130,7 +88,7 @@ func TestAnEventReachesTheFeedOfAnotherProcess(t *testing.T) {
 			for len(next) == 0 {
 				<-reader.Ready
 				var err error
-				if next, _, err = reader.Next(ctx, position); err != nil {
+				if next, _, err = reader.Next(o.Context(), position); err != nil {
 					o.Fatal(err)
 				}
 			}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -80,8 +79,7 @@ func TestAReceiverGetsASignedDocumentOverHTTP(t *testing.T) {
 		}))
 		defer receiver.Close()
 		o.teams.Set(map[string]events.Team{"studio": {URL: receiver.URL + "/a?b=c", SecretFile: o.secrets}})
-		sender := o.realSender()
-		defer o.run(sender)()
+		defer o.run(o.newSender(nil))()
 		o.order("studio", "g1", lifecycle.Succeeded)
 		for range 2 {
 			var p post
@@ -94,7 +92,7 @@ func TestAReceiverGetsASignedDocumentOverHTTP(t *testing.T) {
 			seconds := int64(0)
 			_, _ = fmt.Sscan(p.header.Get("webhook-timestamp"), &seconds)
 			if p.id != "POST /a?b=c" || p.header.Get("webhook-signature") != secrets.Sign(p.header.Get("webhook-id"), time.Unix(seconds, 0), p.body) ||
-				p.header.Get("content-type") != events.ContentType || time.Since(time.Unix(seconds, 0)) > time.Minute {
+				p.header.Get("content-type") != events.ContentType || p.header.Get("user-agent") != "easel" || time.Since(time.Unix(seconds, 0)) > time.Minute {
 				o.Errorf("the receiver got %+v", p)
 			}
 			document := map[string]any{}
@@ -105,17 +103,6 @@ func TestAReceiverGetsASignedDocumentOverHTTP(t *testing.T) {
 	})
 }
 
-// realSender returns a sender that uses the real network.
-func (o *office) realSender() *events.Sender {
-	o.receivers = nil
-	o.sender = events.New(events.Config{Ledger: o.ledger, Teams: o.teams, Logger: slog.New(slog.DiscardHandler), Count: func(_, outcome string, n int64) {
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		o.counts[outcome] += n
-	}})
-	return o.sender
-}
-
 func TestACertificateThatNobodyHasSignedIsRefused(t *testing.T) {
 	onEach(t, func(o *office) {
 		receiver := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { o.Error("the receiver got a request") }))
@@ -124,7 +111,7 @@ func TestACertificateThatNobodyHasSignedIsRefused(t *testing.T) {
 		receiver.StartTLS()
 		defer receiver.Close()
 		o.teams.Set(map[string]events.Team{"studio": {URL: receiver.URL + "/with-a-token", SecretFile: o.secrets}})
-		defer o.run(o.realSender())()
+		defer o.run(o.newSender(nil))()
 		o.order("studio", "g1", lifecycle.Succeeded)
 		for {
 			all, err := o.ledger.Events(o.Context(), ledger.EventFilter{}, 10)
@@ -147,7 +134,7 @@ func TestNothingIsSentThatCannotBeSigned(t *testing.T) {
 		if err := os.Remove(o.secrets); err != nil {
 			o.Fatal(err)
 		}
-		defer o.run(o.newSender())()
+		defer o.run(o.newSender(o.receivers))()
 		o.order("studio", "g1", lifecycle.Succeeded)
 		time.Sleep(10 * time.Second)
 		all, err := o.ledger.Events(o.Context(), ledger.EventFilter{}, 10)

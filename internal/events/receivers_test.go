@@ -20,6 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/jobs"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 const (
@@ -85,30 +86,14 @@ type office struct {
 	secrets string // path of the file with the secrets
 	sender  *events.Sender
 
+	log *proctest.Output
+
 	mu     sync.Mutex
 	counts map[string]int64
-	log    []string // lines of the log
 }
 
-// Write records a log line.
-func (o *office) Write(line []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.log = append(o.log, string(line))
-	return len(line), nil
-}
-
-// logged returns the number of log lines that contain text.
-func (o *office) logged(text string) (n int) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for _, line := range o.log {
-		if strings.Contains(line, text) {
-			n++
-		}
-	}
-	return n
-}
+// logged returns the number of times that the log contains text.
+func (o *office) logged(text string) int { return strings.Count(o.log.String(), text) }
 
 func inOffice(t *testing.T, test func(*office)) {
 	synctest.Test(t, func(t *testing.T) {
@@ -118,7 +103,7 @@ func inOffice(t *testing.T, test func(*office)) {
 
 func newOffice(t *testing.T, url string) *office {
 	o := &office{
-		T: t, url: url, teams: &events.Teams{}, secrets: filepath.Join(t.TempDir(), "secrets"), counts: map[string]int64{},
+		T: t, url: url, teams: &events.Teams{}, secrets: filepath.Join(t.TempDir(), "secrets"), log: proctest.NewOutput(), counts: map[string]int64{},
 		receivers: &receivers{t: t, all: map[string][]post{}, answer: func(string, post) (int, error) { return http.StatusNoContent, nil }},
 	}
 	o.write(oneSecret + "\n")
@@ -131,7 +116,7 @@ func newOffice(t *testing.T, url string) *office {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.sender = o.newSender()
+	o.sender = o.newSender(o.receivers)
 	t.Cleanup(func() {
 		if err := o.ledger.Close(); err != nil {
 			t.Error(err)
@@ -140,8 +125,9 @@ func newOffice(t *testing.T, url string) *office {
 	return o
 }
 
-func (o *office) newSender() *events.Sender {
-	return events.New(events.Config{Ledger: o.ledger, Teams: o.teams, Logger: slog.New(slog.NewTextHandler(o, nil)), Transport: o.receivers, Count: func(team, outcome string, n int64) {
+// newSender returns a sender. If the transport is nil, the sender uses the real network.
+func (o *office) newSender(transport http.RoundTripper) *events.Sender {
+	return events.New(events.Config{Ledger: o.ledger, Teams: o.teams, Logger: slog.New(slog.NewTextHandler(o.log, nil)), Transport: transport, Count: func(team, outcome string, n int64) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		o.counts[team+" "+outcome] += n
@@ -181,7 +167,7 @@ func (o *office) run(sender *events.Sender) (stop func()) {
 	ctx, cancel := context.WithCancel(o.Context())
 	done := make(chan struct{})
 	go func() {
-		jobs.New(o.ledger, slog.New(slog.NewTextHandler(o, nil)), sender.Kinds()...).Run(ctx)
+		jobs.New(o.ledger, slog.New(slog.NewTextHandler(o.log, nil)), sender.Kinds()...).Run(ctx)
 		close(done)
 	}()
 	return func() {

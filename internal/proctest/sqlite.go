@@ -1,0 +1,75 @@
+package proctest
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"strings"
+	"testing"
+)
+
+// Connector is a connector to the SQLite file of a ledger. Several ledgers can be open with such connectors at the same
+// time, as in several processes.
+type Connector struct {
+	// Prepare, if not nil, is called before each statement. The connections have no methods that execute statements
+	// directly, so that each statement is prepared.
+	Prepare func()
+	// Committed, if not nil, is called after each commit. It may replace the result.
+	Committed func(error) error
+
+	sqlite driver.Driver
+	dsn    string
+}
+
+// NewConnector returns a connector to the file in the URL of a SQLite ledger.
+func NewConnector(t testing.TB, url string) *Connector {
+	t.Helper()
+	db, err := sql.Open("sqlite", ":memory:")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	return &Connector{sqlite: db.Driver(), dsn: "file:" + strings.TrimPrefix(url, "sqlite:") + "?_txlock=immediate&_pragma=busy_timeout(5000)"}
+}
+
+// Connect implements [driver.Connector].
+func (c *Connector) Connect(context.Context) (driver.Conn, error) {
+	conn, err := c.sqlite.Open(c.dsn)
+	return connection{conn, c}, err
+}
+
+// Driver implements [driver.Connector].
+func (c *Connector) Driver() driver.Driver { return c.sqlite }
+
+type connection struct {
+	driver.Conn
+	connector *Connector
+}
+
+// BeginTx implements [driver.ConnBeginTx].
+func (c connection) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
+	tx, err := c.Conn.(driver.ConnBeginTx).BeginTx(ctx, options)
+	return transaction{tx, c.connector}, err
+}
+
+// Prepare implements [driver.Conn].
+func (c connection) Prepare(query string) (driver.Stmt, error) {
+	if c.connector.Prepare != nil {
+		c.connector.Prepare()
+	}
+	return c.Conn.Prepare(query)
+}
+
+type transaction struct {
+	driver.Tx
+	connector *Connector
+}
+
+// Commit implements [driver.Tx].
+func (t transaction) Commit() error {
+	err := t.Tx.Commit()
+	if t.connector.Committed != nil {
+		err = t.connector.Committed(err)
+	}
+	return err
+}
