@@ -12,16 +12,6 @@ import (
 
 var errRejected = &catalog.Error{Kind: catalog.KindCredentialRejected, Op: "GET /generations", Status: 401}
 
-// manyIDs returns n IDs, and a queued generation for each of them.
-func manyIDs(n int) (ids []string, states map[string]catalog.State) {
-	states = map[string]catalog.State{}
-	for i := range n {
-		ids = append(ids, fmt.Sprintf("g%04d", i))
-		states[ids[i]] = queued
-	}
-	return ids, states
-}
-
 func TestAttackByWatchesUnderRejectedAPIKeysLeavesNothing(t *testing.T) { // fault A5
 	keys := 100
 	if os.Getenv("EASEL_TEST_ATTACKS") == "full" {
@@ -29,7 +19,7 @@ func TestAttackByWatchesUnderRejectedAPIKeysLeavesNothing(t *testing.T) { // fau
 	}
 	inBubble(t, nil, func(b *bench) {
 		b.up.fail, b.up.delay = errRejected, time.Second
-		ids, _ := manyIDs(20)
+		_, ids := generations(20)
 		all := make([]*seen, keys)
 		for n := range all {
 			all[n] = b.watchWith(b.ctx, watch.Request{
@@ -50,20 +40,8 @@ func TestAttackByWatchesUnderRejectedAPIKeysLeavesNothing(t *testing.T) { // fau
 	})
 }
 
-func TestAWatchOfManyCoversAllWhereOnlyTheListFails(t *testing.T) {
-	ids, states := manyIDs(20)
-	inBubble(t, states, func(b *bench) {
-		b.up.failList = &catalog.Error{Kind: catalog.KindUnavailable, Op: "GET /generations", Status: 503}
-		s := b.watch(ids...)
-		pass(15 * time.Second)
-		if got := s.look(); len(got.updates) != 20 || len(got.caughtUp) != 1 {
-			t.Errorf("%d states are delivered, caught up with %v", len(got.updates), got.caughtUp)
-		}
-	})
-}
-
 func TestAWatchOfManyWaitsForASharedAPIKeyToBeAccepted(t *testing.T) {
-	ids, states := manyIDs(100)
+	states, ids := generations(100)
 	inBubble(t, states, func(b *bench) {
 		b.up.fail = errRejected
 		held := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("held") })

@@ -244,21 +244,26 @@ type bench struct {
 	ctx context.Context
 }
 
+// newHub returns a hub that is closed at the end of the test.
+func newHub(t *testing.T, up watch.Upstream) *watch.Hub {
+	t.Helper()
+	hub, err := watch.New(watch.Config{Upstream: up, Seed: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(hub.Close)
+	return hub
+}
+
 // inBubble runs a test with a hub in simulated time. Afterwards it stops everything that the test has
 // started.
 func inBubble(t *testing.T, states map[string]catalog.State, test func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		up := newUpstream(maps.Clone(states))
-		hub, err := watch.New(watch.Config{Upstream: watch.Limited(up), Seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		test(&bench{t, up, hub, ctx})
-		cancel()
-		synctest.Wait()
-		hub.Close()
+		hub := newHub(t, watch.Limited(up))
+		t.Cleanup(synctest.Wait)
+		test(&bench{t, up, hub, t.Context()})
 	})
 }
 

@@ -51,11 +51,7 @@ func (u *skewed) List(ctx context.Context, cred catalog.Credential, since time.T
 func polled(t *testing.T, by time.Duration) (states []string, polls int) {
 	synctest.Test(t, func(t *testing.T) {
 		up := &skewed{newUpstream(map[string]catalog.State{"a": queued}), by, time.Now()}
-		hub, err := watch.New(watch.Config{Upstream: watch.Limited(up), Seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer hub.Close()
+		hub := newHub(t, watch.Limited(up))
 		b := &bench{t, up.upstream, hub, t.Context()}
 		s := b.watchWith(t.Context(), watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
 		pass(time.Minute)
@@ -95,11 +91,7 @@ func TestAnEndThatNobodySawIsDatedByTheCatalogUnlessItIsYetToCome(t *testing.T) 
 		synctest.Test(t, func(t *testing.T) {
 			up := &skewed{newUpstream(map[string]catalog.State{"a": queued}), by, time.Now().Add(-time.Hour)}
 			up.set("a", failed)
-			hub, err := watch.New(watch.Config{Upstream: watch.Limited(up), Seed: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer hub.Close()
+			hub := newHub(t, watch.Limited(up))
 			b := &bench{t, up.upstream, hub, t.Context()}
 			s := b.watchWith(t.Context(), watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
 			pass(max(0, want-time.Second))

@@ -39,11 +39,7 @@ func TestAPanicOfAWatcherIsItsOwn(t *testing.T) {
 func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
-			hub, err := watch.New(watch.Config{Upstream: watch.Limited(newUpstream(map[string]catalog.State{"a": queued})), Seed: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer hub.Close()
+			hub := newHub(t, watch.Limited(newUpstream(map[string]catalog.State{"a": queued})))
 			ctx, cancel := context.WithCancel(t.Context())
 			for range 100 {
 				go func() {
@@ -66,11 +62,7 @@ func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 }
 
 func TestAHeartbeatMayBeDueWhenAWatchBegins(t *testing.T) { // with an interval of 1 ns, a heartbeat is due before the first state
-	hub, err := watch.New(watch.Config{Upstream: watch.Limited(newUpstream(map[string]catalog.State{"a": queued})), Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer hub.Close()
+	hub := newHub(t, watch.Limited(newUpstream(map[string]catalog.State{"a": queued})))
 	for range 2000 {
 		delivered := 0
 		err := hub.Watch(t.Context(), &watch.Request{Credential: tenant, IDs: []string{"a"}, Heartbeat: 1}, func(watch.Event) error {

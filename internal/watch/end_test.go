@@ -64,60 +64,38 @@ func TestADrainEndsAWatchOfEverythingWhereThereIsNothing(t *testing.T) {
 }
 
 func TestAnEndThatIsSoonerThanAHeartbeatComesInTime(t *testing.T) {
-	states := map[string]catalog.State{}
-	for i := range 7 {
-		states[fmt.Sprint(i)] = queued
-	}
+	states, ids := generations(7)
 	inBubble(t, states, func(b *bench) {
 		beats := func(id string, each time.Duration) *seen {
 			return b.watchWith(b.ctx, watch.Request{IDs: []string{id}, Goal: watch.Settled, Heartbeat: each})
 		}
 		for i := range 6 {
-			beats(fmt.Sprint(i), 40*time.Minute+time.Duration(i)*time.Minute)
+			beats(ids[i], 40*time.Minute+time.Duration(i)*time.Minute)
 		}
 		pass(time.Minute) // the next watch starts later, so its heartbeat is due after all others
-		fails := beats("6", time.Hour)
+		fails := beats(ids[6], time.Hour)
 		pass(time.Minute)
-		b.up.set("6", failed)
+		b.up.set(ids[6], failed)
 		pass(11 * time.Minute) // longer than the refund window, which is ten minutes
 		b.wantStates(fails, "queued", "failed")
 		b.wantEnd(fails, nil)
 	})
 }
 
-func TestAWatchThatHasEndedDoesNotEndAgainByADrain(t *testing.T) {
-	inBubble(t, map[string]catalog.State{"a": succeeded}, func(b *bench) {
-		s := b.watch("a")
-		pass(time.Second)
-		b.hub.Drain()
-		pass(time.Second)
-		b.wantEnd(s, nil)
-	})
-}
-
-func TestManyHeartbeatsAtOneMomentAreAllInTime(t *testing.T) {
-	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
-		var all []*seen
-		for range 1000 {
-			all = append(all, b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Heartbeat: 10 * time.Second}))
-		}
-		pass(time.Minute)
-		for _, s := range all {
-			if n := len(s.look().heartbeats); n != 6 {
-				t.Fatalf("with one each 10 s one has had %d in a minute", n)
-			}
-		}
-	})
-}
-
 func TestManyWatchesHaveTheirHeartbeatsInTime(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
-		all := map[time.Duration]*seen{}
+		all := map[*seen]time.Duration{}
+		begin := func(beat time.Duration) {
+			all[b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Heartbeat: beat})] = beat
+		}
+		for range 1000 {
+			begin(10 * time.Second)
+		}
 		for beat := time.Second; beat <= 50*time.Second; beat += 700 * time.Millisecond {
-			all[beat] = b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Heartbeat: beat})
+			begin(beat)
 		}
 		pass(time.Minute)
-		for beat, s := range all {
+		for s, beat := range all {
 			if n := len(s.look().heartbeats); n != int(time.Minute/beat) {
 				t.Errorf("with one each %v it has had %d in a minute", beat, n)
 			}

@@ -2,7 +2,6 @@ package watch_test
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -12,12 +11,7 @@ import (
 )
 
 func TestManyGenerationsAreServedByOneListCallATick(t *testing.T) {
-	states := map[string]catalog.State{}
-	var ids []string
-	for i := range 1000 {
-		id := fmt.Sprintf("g%04d", i)
-		states[id], ids = queued, append(ids, id)
-	}
+	states, ids := generations(1000)
 	inBubble(t, states, func(b *bench) {
 		s := b.watch(ids...)
 		pass(2 * time.Second)
@@ -42,12 +36,7 @@ func TestManyGenerationsAreServedByOneListCallATick(t *testing.T) {
 }
 
 func TestAListThatDoesNotCarryTheGenerationsIsReplacedByReads(t *testing.T) {
-	states := map[string]catalog.State{}
-	var ids []string
-	for i := range 20 {
-		id := fmt.Sprintf("g%02d", i)
-		states[id], ids = queued, append(ids, id)
-	}
+	states, ids := generations(20)
 	inBubble(t, states, func(b *bench) {
 		b.up.listed = func(string) bool { return false }
 		s := b.watch(ids...)
@@ -120,7 +109,7 @@ func TestAWatchOfEverythingCoversNamedUnlistedGenerationsToo(t *testing.T) {
 }
 
 func TestKnownGenerationsThatTheListHasDroppedAreReadOnceAndWithinTheBudget(t *testing.T) {
-	ids, states := manyIDs(300)
+	states, ids := generations(300)
 	for _, id := range ids {
 		states[id] = succeeded
 	}

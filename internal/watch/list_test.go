@@ -22,10 +22,11 @@ func TestAListThatFailsAloneIsTriedNowAndThenAndReadsGoOn(t *testing.T) {
 					if everything {
 						b.watch()
 					}
-					pass(time.Minute)
-					if n := len(s.look().updates); n != 10 {
-						b.t.Fatalf("%d of 10 delivered while the list fails", n)
+					pass(15 * time.Second)
+					if got := s.look(); len(got.updates) != 10 || len(got.caughtUp) != 1 {
+						b.t.Fatalf("%d of 10 delivered while the list fails, caught up with %v", len(got.updates), got.caughtUp)
 					}
+					pass(45 * time.Second)
 					for _, id := range ids {
 						b.up.set(id, succeeded)
 					}

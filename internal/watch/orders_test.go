@@ -83,12 +83,7 @@ func TestAWatchOfOrdersGetsNoRecentOrderThatIsDeleted(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"gone": queued}, func(b *bench) {
 		s := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
 		pass(time.Millisecond)
-		orders := placed([]string{"gone"}, nil)
-		for id, order := range orders {
-			order.Deleted = true
-			orders[id] = order
-		}
-		b.hub.Placed(orders)
+		b.hub.Placed(map[string]ledger.Attribution{"gone": {Owner: "studio", Deleted: true}})
 		pass(time.Minute)
 		if got := updatesOf(s); len(got) > 0 {
 			t.Errorf("the watch got %v", got)
@@ -127,7 +122,7 @@ func TestAWatchOfOrdersNeedsNoReadableList(t *testing.T) {
 
 func TestForeignOrdersCostAWatchOfOrdersNothing(t *testing.T) { // fault D9
 	const others, watches = 500, 200
-	ids, states := manyIDs(others)
+	states, ids := generations(others)
 	states["own"] = queued
 	inBubble(t, states, func(b *bench) {
 		none := &ofOwner{owner: "nobody"}

@@ -46,30 +46,13 @@ func (u *racing) state(id string) catalog.State {
 	return catalog.StateQueued
 }
 
-func (u *racing) record(ctx context.Context, id string) (catalog.Generation, error) {
-	n := u.asked.Add(1)
-	before := u.state(id)
-	if err := pause(ctx, time.Duration(n/2%4)*raceTick); err != nil {
-		return catalog.Generation{}, err
-	}
-	now := u.state(id)
-	if n%2 == 0 && before != now {
-		u.stale.Add(1)
-		now = before
-	}
-	return catalog.Generation{ID: id, ModelID: "m", State: now, Status: now.String(), ObserveTime: time.Now()}, nil
-}
-
-func (u *racing) Generation(ctx context.Context, _ catalog.Credential, id string) (catalog.Version, error) {
-	g, err := u.record(ctx, id)
-	return g.Version(), err
-}
-
-func (u *racing) List(ctx context.Context, _ catalog.Credential, _ time.Time) (*catalog.List, error) {
-	var list []catalog.Version
+// records returns the records of the generations for which selected returns true.
+func (u *racing) records(ctx context.Context, selected func(id string) bool) (all []catalog.Version, err error) {
 	before := map[string]catalog.State{}
 	for id := range u.finishes {
-		before[id] = u.state(id)
+		if selected(id) {
+			before[id] = u.state(id)
+		}
 	}
 	n := u.asked.Add(1)
 	if err := pause(ctx, time.Duration(n/2%4)*raceTick); err != nil {
@@ -81,9 +64,22 @@ func (u *racing) List(ctx context.Context, _ catalog.Credential, _ time.Time) (*
 			u.stale.Add(1)
 			now = then
 		}
-		list = append(list, catalog.Generation{ID: id, ModelID: "m", State: now, Status: now.String(), ObserveTime: time.Now()}.Version())
+		all = append(all, catalog.Generation{ID: id, ModelID: "m", State: now, Status: now.String(), ObserveTime: time.Now()}.Version())
 	}
-	return catalog.NewList(list), nil
+	return all, nil
+}
+
+func (u *racing) Generation(ctx context.Context, _ catalog.Credential, id string) (catalog.Version, error) {
+	all, err := u.records(ctx, func(other string) bool { return other == id })
+	if err != nil {
+		return catalog.Version{}, err
+	}
+	return all[0], nil
+}
+
+func (u *racing) List(ctx context.Context, _ catalog.Credential, _ time.Time) (*catalog.List, error) {
+	all, err := u.records(ctx, func(string) bool { return true })
+	return catalog.NewList(all), err
 }
 
 // raced counts the results of all races.

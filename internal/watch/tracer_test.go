@@ -3,6 +3,7 @@ package watch
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -79,13 +80,7 @@ func (s *shelf) Generation(_ context.Context, _ catalog.Credential, id string) (
 func (s *shelf) List(ctx context.Context, cred catalog.Credential, _ time.Time) (*catalog.List, error) {
 	var all []catalog.Version
 	s.mu.Lock()
-	ids := slices.Collect(func(yield func(string) bool) {
-		for id := range s.states {
-			if !yield(id) {
-				return
-			}
-		}
-	})
+	ids := slices.Collect(maps.Keys(s.states))
 	s.mu.Unlock()
 	for _, id := range ids {
 		read, _ := s.Generation(ctx, cred, id)
@@ -191,10 +186,8 @@ func TestAnUpdateNamesThePollOrTheCallThatFoundIt(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 	})
-	for _, want := range []string{"two: succeeded by a call"} {
-		if !slices.Contains(heard.delivered, want) {
-			t.Errorf("%q is not among %q", want, heard.delivered)
-		}
+	if want := "two: succeeded by a call"; !slices.Contains(heard.delivered, want) {
+		t.Errorf("%q is not among %q", want, heard.delivered)
 	}
 	for i, out := range heard.outcomes {
 		if len(out.Changes) != 1 {

@@ -17,11 +17,7 @@ func TestPollsThatNoWatcherWantsAreNotSent(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			up := newUpstream(map[string]catalog.State{"a": queued})
 			limited := watch.Limited(up)
-			hub, err := watch.New(watch.Config{Upstream: limited, Seed: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer hub.Close()
+			hub := newHub(t, limited)
 			release := fill(t, limited.Limiter(tenant.Tenant))
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()

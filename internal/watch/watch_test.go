@@ -275,17 +275,6 @@ func TestA404SoonAfterACreateMeansNotVisibleYet(t *testing.T) { // fault U10
 	})
 }
 
-func TestADeleteOfOursIsDeliveredAtOnce(t *testing.T) {
-	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
-		s := b.watch("a")
-		pass(time.Second / 2)
-		b.hub.Deleted(context.Background(), tenant, "a")
-		pass(0)
-		b.wantStates(s, "queued", "deleted")
-		b.wantEnd(s, nil)
-	})
-}
-
 func TestNothingIsSharedBetweenTwoCredentials(t *testing.T) { // fault L7
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		other := catalog.Forwarded(catalog.NewSecret("key-two"))
