@@ -3,10 +3,10 @@ package catalog
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,44 +135,37 @@ func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 	})
 }
 
-// slowTail is a body that reports EOF a second late. It records how many bodies waited at the same time.
-type slowTail struct {
-	io.Reader
-	reading, most *atomic.Int32
-}
-
-func (b slowTail) Read(p []byte) (int, error) {
-	n, err := b.Reader.Read(p)
-	if err == io.EOF {
-		most := b.reading.Add(1)
-		time.Sleep(time.Second)
-		b.reading.Add(-1)
-		for old := b.most.Load(); most > old && !b.most.CompareAndSwap(old, most); old = b.most.Load() {
-		}
-	}
-	return n, err
-}
-
 // slowCatalog returns a client of a catalog that returns a record of about size bytes. The end of each response body
-// arrives a second late. most receives the maximum number of bodies that waited at the same time.
-func slowCatalog(t *testing.T, size int, most *atomic.Int32) *Client {
-	var reading atomic.Int32
-	record := `{"id":"g1","status":"queued","inputs":{"prompt":"` + strings.Repeat("x", size) + `"}}`
-	return newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
-		resp := reply(r, 200, nil, "")
-		resp.Body, resp.ContentLength = io.NopCloser(slowTail{strings.NewReader(record), &reading, most}), -1
-		return resp, nil
-	}))
+// arrives a second late. most receives the maximum number of bodies of which only the end was missing at the same time.
+func slowCatalog(t *testing.T, size int, most *int) *Client {
+	record, reading := `{"id":"g1","status":"queued","inputs":{"prompt":"`+strings.Repeat("x", size)+`"}}`, 0
+	w := &wire{}
+	count := func(n int) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		reading += n
+		*most = max(*most, reading)
+	}
+	w.answer = func(_ int, _ *http.Request, conn net.Conn) {
+		if _, err := fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n", len(record), record); err != nil {
+			return
+		}
+		count(1)
+		time.Sleep(time.Second)
+		count(-1)
+		_, _ = io.WriteString(conn, "0\r\n\r\n")
+	}
+	return w.client(t, Config{})
 }
 
 func TestFewLargeResponsesAreReadAtTheSameTime(t *testing.T) {
 	for name, row := range map[string]struct {
 		size    int
 		isLarge bool
-	}{"small": {smallBody - 1000, false}, "large": {smallBody, true}} {
+	}{"small": {smallBody - 1000, false}, "large": {2 * smallBody, true}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var most atomic.Int32
+				most := 0
 				c := slowCatalog(t, row.size, &most)
 				var all sync.WaitGroup
 				for range 20 {
@@ -183,8 +176,8 @@ func TestFewLargeResponsesAreReadAtTheSameTime(t *testing.T) {
 					})
 				}
 				all.Wait()
-				if (most.Load() == maxLargeBodies) != row.isLarge {
-					t.Errorf("%d bodies were read at the same time", most.Load())
+				if (most == maxLargeBodies) != row.isLarge {
+					t.Errorf("%d bodies were read at the same time", most)
 				}
 			})
 		})
@@ -193,8 +186,7 @@ func TestFewLargeResponsesAreReadAtTheSameTime(t *testing.T) {
 
 func TestAReadThatWaitsTooLongForOtherLargeResponsesIsBusy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var most atomic.Int32
-		c := slowCatalog(t, smallBody, &most).Polls()
+		c := slowCatalog(t, 2*smallBody, new(int)).Polls()
 		c.upstream.timeout = 1500 * time.Millisecond
 		failed := make(chan error, 3*maxLargeBodies)
 		for range 3 * maxLargeBodies {
@@ -209,5 +201,6 @@ func TestAReadThatWaitsTooLongForOtherLargeResponsesIsBusy(t *testing.T) {
 		if busy == 0 {
 			t.Error("no read was rejected")
 		}
+		time.Sleep(time.Second) // until the catalog has ended its responses
 	})
 }

@@ -1,8 +1,6 @@
 package catalog
 
 import (
-	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -48,17 +46,6 @@ var listBodies = []string{
 	`[{"":f`, `[{"a":nul`, `[{"a":1,`, `[{"a":"\u00`, `[{"a":-`,
 }
 
-// page returns a list response with a generation for each status that is not empty.
-func page(statuses ...string) string {
-	var items []string
-	for i, status := range statuses {
-		if status != "" {
-			items = append(items, fmt.Sprintf(`{"id":"g%d","status":%q,"inputs":{"prompt":"a quiet sea at dawn"},"createdAt":%d}`, i, status, 1700000000+i))
-		}
-	}
-	return `{"generations":[` + strings.Join(items, ",") + `]}`
-}
-
 func FuzzAListHoldsNoAPIKey(f *testing.F) { // faults U11, I2
 	for _, body := range listBodies {
 		f.Add(body)
@@ -77,26 +64,13 @@ func FuzzAListHoldsNoAPIKey(f *testing.F) { // faults U11, I2
 	})
 }
 
-// lister is a client of a catalog that returns the list in body.
-type lister struct {
-	*testing.T
-	*Client
-	body string
-}
-
-func newLister(t *testing.T) *lister {
-	l := &lister{T: t, body: page("queued", "queued")}
-	l.Client = newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) { return reply(r, 200, nil, l.body), nil }))
-	return l
-}
-
 func TestARotatedAPIKeyIsRedactedInTheNextList(t *testing.T) { // fault U22
 	keys := []string{"one-key-of-a-credential", "another-key-of-the-same"} // both look like API keys, so both must be redacted
-	l, now := newLister(t), 0
+	now := 0
 	shared := Shared(func() Secret { return NewSecret(keys[now]) })
-	l.body = `[{"id":"g1","status":"queued","one":"` + keys[0] + `","other":"` + keys[1] + `"}]`
+	c := newTestClient(t, answering(200, "application/json", `[{"id":"g1","status":"queued","one":"`+keys[0]+`","other":"`+keys[1]+`"}]`))
 	for _, now = range []int{0, 1, 0, 0} {
-		list, err := l.List(t.Context(), shared, time.Now())
+		list, err := c.List(t.Context(), shared, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package catalog_test
+package catalog
 
 import (
 	"bytes"
@@ -10,8 +10,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/easel-grpc/easel/internal/catalog"
 )
 
 // A catalog may redirect downloads to a bucket on another host.
@@ -42,18 +40,18 @@ func TestARedirectOfAResultIsFollowedToNamedHostsAlone(t *testing.T) { // fault 
 	for name, test := range map[string]struct {
 		hosts    []string
 		location string
-		kind     catalog.Kind // expected kind of the error; zero means that the result is downloaded
+		kind     Kind // expected kind of the error; zero means that the result is downloaded
 		reaches  bool
 	}{
 		"named":           {[]string{"other.example", at}, bucket.URL + "/file?signature=s3cret", 0, true},
 		"over two":        {[]string{at}, bucket.URL + "/again", 0, true},
-		"round and round": {[]string{at}, bucket.URL + "/round", catalog.KindRedirect, true},
-		"nobody named":    {nil, bucket.URL + "/file", catalog.KindRedirect, false},
-		"another named":   {[]string{"127.0.0.1"}, bucket.URL + "/file", catalog.KindRedirect, false},
-		"in the clear":    {[]string{at}, "http://" + at + "/file", catalog.KindRedirect, false},
-		"with a user":     {[]string{at}, "https://me@" + at + "/file", catalog.KindRedirect, false},
-		"another name":    {[]string{"localhost:" + port}, "https://localhost:" + port + "/file", catalog.KindUnavailable, false},
-		"refused there":   {[]string{at}, bucket.URL + "/refused", catalog.KindUnavailable, true},
+		"round and round": {[]string{at}, bucket.URL + "/round", KindRedirect, true},
+		"nobody named":    {nil, bucket.URL + "/file", KindRedirect, false},
+		"another named":   {[]string{"127.0.0.1"}, bucket.URL + "/file", KindRedirect, false},
+		"in the clear":    {[]string{at}, "http://" + at + "/file", KindRedirect, false},
+		"with a user":     {[]string{at}, "https://me@" + at + "/file", KindRedirect, false},
+		"another name":    {[]string{"localhost:" + port}, "https://localhost:" + port + "/file", KindUnavailable, false},
+		"refused there":   {[]string{at}, bucket.URL + "/refused", KindUnavailable, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen = 0
@@ -62,17 +60,17 @@ func TestARedirectOfAResultIsFollowedToNamedHostsAlone(t *testing.T) { // fault 
 				w.WriteHeader(http.StatusFound)
 			}))
 			defer upstream.Close()
-			client, err := catalog.New(catalog.Config{BaseURL: upstream.URL, ContentHosts: test.hosts})
+			client, err := New(Config{BaseURL: upstream.URL, ContentHosts: test.hosts})
 			if err != nil {
 				t.Fatal(err)
 			}
-			client.TrustElsewhere(bucket.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs)
-			opened, err := client.Content(t.Context(), catalog.Forwarded(catalog.NewSecret("key")), "g1", 7, "")
+			client.upstream.elsewhere.pool.base.TLSClientConfig = bucket.Client().Transport.(*http.Transport).TLSClientConfig
+			opened, err := client.Content(t.Context(), Forwarded(NewSecret("key")), "g1", 7, "")
 			if (seen > 0) != test.reaches {
 				t.Errorf("the bucket received %d requests", seen)
 			}
 			if err != nil {
-				if catalog.KindOf(err) != test.kind || strings.Contains(err.Error(), "s3cret") {
+				if KindOf(err) != test.kind || strings.Contains(err.Error(), "s3cret") {
 					t.Errorf("%v", err)
 				}
 				return
@@ -93,13 +91,13 @@ func TestRedirectedResultsOfTwoAPIKeysShareNoConnection(t *testing.T) {
 		http.Redirect(w, r, bucket.URL+"/"+strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "), http.StatusFound)
 	}))
 	defer upstream.Close()
-	client, err := catalog.New(catalog.Config{BaseURL: upstream.URL, ContentHosts: []string{strings.TrimPrefix(bucket.URL, "https://")}})
+	client, err := New(Config{BaseURL: upstream.URL, ContentHosts: []string{strings.TrimPrefix(bucket.URL, "https://")}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	client.TrustElsewhere(bucket.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs)
+	client.upstream.elsewhere.pool.base.TLSClientConfig = bucket.Client().Transport.(*http.Transport).TLSClientConfig
 	for n := range 6 {
-		opened, err := client.Content(t.Context(), catalog.Forwarded(catalog.NewSecret(string(rune('a'+n%2)))), "g1", 0, "")
+		opened, err := client.Content(t.Context(), Forwarded(NewSecret(string(rune('a'+n%2)))), "g1", 0, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +115,7 @@ func TestAContentHostIsADNSName(t *testing.T) {
 		"bucket.example": true, "bucket.example:8443": true, "": false, "https://bucket.example": false, "bucket.example/a": false,
 		"*.example": false, "bücket.example": false, "bucket。example": false,
 	} {
-		if err := catalog.CheckContentHost(host); (err == nil) != ok {
+		if err := CheckContentHost(host); (err == nil) != ok {
 			t.Errorf("%q: %v", host, err)
 		}
 	}

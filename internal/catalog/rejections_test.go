@@ -8,26 +8,6 @@ import (
 	"time"
 )
 
-func TestRejectedAPIKeyIsRejectedUntilItIsAccepted(t *testing.T) {
-	r := newRejections()
-	for n, step := range []struct {
-		err  error
-		want bool
-	}{
-		{&Error{Kind: KindUnavailable}, false},
-		{&Error{Kind: KindCredentialRejected}, true},
-		{&Error{Kind: KindUnavailable}, true},
-		{errors.New("the caller disconnected"), true},
-		{nil, false},
-		{&Error{Kind: KindCredentialRejected}, true},
-	} {
-		r.record(Credential{Tenant: "tenant", Shared: true}, step.err)
-		if got := r.of("tenant").shared; got != step.want || r.of("other").shared {
-			t.Errorf("after step %d, %v, the key is rejected: %v", n+1, step.err, got)
-		}
-	}
-}
-
 func TestRejectionIsRememberedForSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Client{upstream: requester{rejections: newRejections()}}
@@ -44,7 +24,7 @@ func TestRejectionIsRememberedForSeconds(t *testing.T) {
 	})
 }
 
-func TestRejectionOfTheSharedAPIKeyIsRememberedForMinutes(t *testing.T) {
+func TestRejectionOfTheSharedAPIKeyIsRememberedForMinutesUnlessItIsAccepted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &Client{upstream: requester{rejections: newRejections()}}
 		shared := Shared(nil)
@@ -55,10 +35,14 @@ func TestRejectionOfTheSharedAPIKeyIsRememberedForMinutes(t *testing.T) {
 			want bool
 		}{
 			{Credential{Tenant: "forwarded"}, &Error{Kind: KindCredentialRejected}, 0, false},
+			{shared, &Error{Kind: KindUnavailable}, 0, false},
 			{shared, &Error{Kind: KindCredentialRejected}, sharedRejectedFor - time.Second, true},
 			{shared, &Error{Kind: KindUnavailable}, time.Second, false},
 			{shared, &Error{Kind: KindCredentialRejected}, 0, true},
+			{shared, &Error{Kind: KindUnavailable}, 0, true},
+			{shared, errors.New("the caller disconnected"), 0, true},
 			{shared, nil, 0, false},
+			{shared, &Error{Kind: KindCredentialRejected}, 0, true},
 		} {
 			c.upstream.rejections.record(step.cred, step.err)
 			time.Sleep(step.wait)

@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -102,33 +103,24 @@ func TestAnOutageCostsHardlyMoreRequestsThanCalls(t *testing.T) { // fault U1
 	}
 }
 
-func TestARetryWaitsForRetryAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		upstream := &failing{status: 503, retryAfter: "4"}
-		start := time.Now()
-		_, err := newTestClient(t, upstream).Account(t.Context(), testCredential)
-		if e := asError(t, err); e.RetryAfter != 4*time.Second || upstream.requests != 3 || time.Since(start) != 8*time.Second {
-			t.Errorf("%d requests in %v, %v", upstream.requests, time.Since(start), err)
-		}
-	})
-}
-
-func TestARetryThatTheDeadlineDoesNotAllowIsLeftToTheCaller(t *testing.T) { // fault U2
+func TestARetryWaitsForRetryAfterAsFarAsTheDeadlineAllows(t *testing.T) { // fault U2
 	for name, c := range map[string]struct {
-		retryAfter string
+		retryAfter time.Duration
 		deadline   time.Duration
 		requests   int
+		takes      time.Duration
 	}{
-		"no room for the first":  {"4", 3 * time.Second, 1},
-		"no room for the second": {"4", 6 * time.Second, 2},
-		"beyond our patience":    {"60", 10 * time.Minute, 1},
+		"room for both":          {4 * time.Second, time.Minute, 3, 8 * time.Second},
+		"no room for the first":  {4 * time.Second, 3 * time.Second, 1, 0},
+		"no room for the second": {4 * time.Second, 6 * time.Second, 2, 4 * time.Second},
+		"beyond our patience":    {time.Minute, 10 * time.Minute, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				upstream := &failing{status: 503, retryAfter: c.retryAfter}
+				upstream := &failing{status: 503, retryAfter: fmt.Sprint(c.retryAfter.Seconds())}
 				start := time.Now()
 				_, err := newTestClient(t, upstream).Account(before(t, c.deadline), testCredential)
-				if e := asError(t, err); e.Kind != KindUnavailable || e.RetryAfter == 0 || upstream.requests != c.requests || time.Since(start) >= c.deadline {
+				if e := asError(t, err); e.Kind != KindUnavailable || e.RetryAfter != c.retryAfter || upstream.requests != c.requests || time.Since(start) != c.takes {
 					t.Errorf("%d requests in %v, %v", upstream.requests, time.Since(start), err)
 				}
 			})

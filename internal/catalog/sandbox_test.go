@@ -2,7 +2,6 @@ package catalog_test
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,9 +13,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/easel-grpc/easel/internal/catalog"
+	"github.com/easel-grpc/easel/internal/proctest"
+	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
 const (
@@ -90,27 +91,6 @@ func (b *bench) until(id string, reached func(catalog.State) bool) catalog.Gener
 	}
 }
 
-// file downloads a result with a plain HTTP client and returns the digest.
-func (b *bench) file(id string) [sha256.Size]byte {
-	b.t.Helper()
-	req, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, b.url+"/generations/"+id+"/content", nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+b.key)
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-	resp, err := client.Do(req)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode != http.StatusOK {
-		b.t.Fatal(resp.Status, err)
-	}
-	return sha256.Sum256(body)
-}
-
 func (b *bench) download(id string) (*catalog.Content, []byte, error) {
 	content, err := b.Content(b.t.Context(), b.cred, id, 0, "")
 	if err != nil {
@@ -164,7 +144,8 @@ func TestEveryDialectIsReadAlike(t *testing.T) {
 			t.Errorf("the list has %+v, but the record is %+v", list[0], g)
 		}
 		content, body, err := b.download(g.ID)
-		if err != nil || sha256.Sum256(body) != b.file(g.ID) || content.ContentType != "image/png" || *content.Size != int64(len(body)) {
+		file := proctest.Fetch(t, http.MethodGet, b.url+"/generations/"+g.ID+"/content", "", "Authorization", "Bearer "+b.key)
+		if err != nil || string(body) != file || content.ContentType != "image/png" || *content.Size != int64(len(body)) {
 			t.Errorf("content %+v, %d bytes, %v", content, len(body), err)
 		}
 		if err := b.Delete(ctx, b.cred, g.ID); err != nil {
