@@ -1,4 +1,4 @@
-package watch_test
+package watch
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 func TestAWatcherThatReconnectsGetsAStateThatGoesBackwards(t *testing.T) { // faults U13, L6
@@ -20,7 +19,7 @@ func TestAWatcherThatReconnectsGetsAStateThatGoesBackwards(t *testing.T) { // fa
 	}{{failed, queued, "failed"}, {running, queued, "running"}} {
 		inBubble(t, map[string]catalog.State{"a": row.was}, func(b *bench) {
 			ctx, cancel := context.WithCancel(b.ctx)
-			b.watchWith(ctx, watch.Request{IDs: []string{"a"}})
+			b.watchWith(ctx, Request{IDs: []string{"a"}})
 			pass(time.Second)
 			cancel()
 			b.up.set("a", row.says)
@@ -38,7 +37,7 @@ func TestAWatcherThatReconnectsGetsAStateThatGoesBackwards(t *testing.T) { // fa
 func TestAnOrderThatIsNotVisibleYetIsDeliveredAsPlaced(t *testing.T) { // fault U10
 	for _, own := range []bool{true, false} { // whether the 404 has the form of the catalog's own errors
 		inBubble(t, map[string]catalog.State{}, func(b *bench) {
-			b.hub.Created(context.Background(), tenant, b.up.record("a", queued), "m", time.Now())
+			b.hub.Created(context.Background(), testCred, b.up.record("a", queued), "m", time.Now())
 			b.up.with(func(u *upstream) {
 				u.failOne["a"] = &catalog.Error{Kind: catalog.KindNotFound, Op: "x", Status: 404, Own: own}
 			})
@@ -46,11 +45,11 @@ func TestAnOrderThatIsNotVisibleYetIsDeliveredAsPlaced(t *testing.T) { // fault 
 			s := b.watch("a")
 			pass(2 * time.Second)
 			b.wantStates(s, "queued")
-			if _, ok := b.hub.NotYetVisible(tenant, "a"); !ok {
+			if _, ok := b.hub.NotYetVisible(testCred, "a"); !ok {
 				b.t.Error("a read of it would say that it is not there")
 			}
 			pass(time.Minute)
-			if _, ok := b.hub.NotYetVisible(tenant, "a"); ok {
+			if _, ok := b.hub.NotYetVisible(testCred, "a"); ok {
 				b.t.Error("the grace never ends")
 			}
 		})
@@ -67,7 +66,7 @@ func TestAFalse404IsForgottenWhenTheGenerationIsBack(t *testing.T) { // fault U1
 		pass(30 * time.Second)
 		b.wantStates(first, "queued", "deleted")
 		b.up.set("a", failed)
-		again := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
+		again := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Goal: Settled})
 		pass(9 * time.Minute)
 		b.wantStates(again, "failed")
 		if ended, _ := again.done(); ended {
@@ -102,7 +101,7 @@ func TestAFalse404DoesNotEndAGenerationOfAWatchOfEverything(t *testing.T) { // f
 // A misconfigured proxy returns 404 with its own page.
 func TestA404ThatIsNotTheCatalogsOwnIsAnOutage(t *testing.T) { // fault M4
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
-		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Heartbeat: time.Second})
+		s := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Heartbeat: time.Second})
 		pass(time.Second)
 		b.up.with(func(u *upstream) { u.failOne["a"] = &catalog.Error{Kind: catalog.KindNotFound, Op: "x", Status: 404} })
 		pass(10 * time.Minute)
@@ -137,7 +136,7 @@ func TestAnAbsenceNeedsAnotherReadThatIsAnswered(t *testing.T) { // fault M4
 
 func TestAnOrderThatNobodyHasSeenIsNotMissing(t *testing.T) { // fault M4
 	inBubble(t, map[string]catalog.State{}, func(b *bench) {
-		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Ordered: map[string]bool{"a": true}})
+		s := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Ordered: map[string]bool{"a": true}})
 		pass(30 * time.Second)
 		b.wantStates(s)
 		b.up.set("a", running)
@@ -159,7 +158,7 @@ func TestAnAnswerFromBeforeThe404RestoresNoGeneration(t *testing.T) { // fault U
 		late := b.up.record("a", queued)
 		b.up.with(func(u *upstream) { delete(u.states, "a") })
 		pass(90 * time.Second)
-		b.hub.Observe(context.Background(), tenant, late.Version(), true)
+		b.hub.Observe(context.Background(), testCred, late.Version(), true)
 		pass(time.Second)
 		b.wantStates(all, "queued", "deleted")
 	})
@@ -169,11 +168,11 @@ func TestAGenerationThatWeDeletedStaysDeleted(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		first := b.watch("a")
 		pass(time.Second)
-		b.hub.Deleted(context.Background(), tenant, "a")
+		b.hub.Deleted(context.Background(), testCred, "a")
 		pass(0)
 		b.wantStates(first, "queued", "deleted")
 		b.wantEnd(first, nil)
-		b.hub.Observe(context.Background(), tenant, b.up.record("a", queued).Version(), true) // response to a read that was in flight during the deletion
+		b.hub.Observe(context.Background(), testCred, b.up.record("a", queued).Version(), true) // response to a read that was in flight during the deletion
 		s := b.watch("a")
 		pass(0)
 		b.wantStates(s, "deleted")
@@ -182,14 +181,14 @@ func TestAGenerationThatWeDeletedStaysDeleted(t *testing.T) {
 
 func TestWhatReadsElsewhereMissIsDeletedExceptSoonAfterTheOrder(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
-		b.hub.Created(context.Background(), tenant, b.up.record("a", queued), "m", time.Now())
+		b.hub.Created(context.Background(), testCred, b.up.record("a", queued), "m", time.Now())
 		s := b.watch("a")
 		pass(time.Second)
-		b.hub.PresumedDeleted(context.Background(), tenant, "a")
+		b.hub.PresumedDeleted(context.Background(), testCred, "a")
 		pass(0)
 		b.wantStates(s, "queued")
 		pass(time.Minute)
-		b.hub.PresumedDeleted(context.Background(), tenant, "a")
+		b.hub.PresumedDeleted(context.Background(), testCred, "a")
 		pass(0)
 		b.wantStates(s, "queued", "deleted")
 	})
@@ -204,7 +203,7 @@ func TestAWatchOfEverythingGetsRefundsAndDeletions(t *testing.T) {
 		b.up.set("a", refunded)
 		pass(30 * time.Second)
 		b.wantStates(s, "queued", "succeeded", "failed", "refunded")
-		b.hub.Deleted(context.Background(), tenant, "b")
+		b.hub.Deleted(context.Background(), testCred, "b")
 		pass(0)
 		b.wantStates(s, "queued", "succeeded", "failed", "refunded", "deleted")
 		calls := b.up.calls()
@@ -232,9 +231,9 @@ func TestGenerationsNeverSeenRunningAddNoHistory(t *testing.T) {
 		for _, id := range []string{"x", "y", "z"} {
 			old := b.up.record(id, succeeded)
 			old.CreateTime = time.Now().Add(-720 * time.Hour)
-			b.hub.Created(context.Background(), tenant, old, "m", time.Now())
+			b.hub.Created(context.Background(), testCred, old, "m", time.Now())
 		}
-		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"new"}, Heartbeat: time.Second})
+		s := b.watchWith(b.ctx, Request{IDs: []string{"new"}, Heartbeat: time.Second})
 		pass(2 * time.Second)
 		if h := s.look().heartbeats[0]; h.HasTypical {
 			b.t.Errorf("typical remaining %v from generations that were over when they were seen", h.TypicalRemaining)
@@ -246,16 +245,12 @@ func TestAFirstHeartbeatInPlaceOfARepeatCarriesTheState(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": succeeded}, func(b *bench) {
 		first := b.watch("a")
 		pass(0)
-		known := 0
-		err := b.hub.Watch(b.ctx, &watch.Request{Credential: tenant, IDs: []string{"a"}, KnownEtags: map[string]string{"a": first.look().updates[0].Etag}}, func(event watch.Event) error {
-			if event.Known != nil && event.Known.File != nil {
-				known++
-			}
-			return nil
-		})
-		if known != 1 || err != nil {
-			b.t.Errorf("the known state was delivered %d times, and the watch ended with %v", known, err)
+		again := b.watchWith(b.ctx, Request{IDs: []string{"a"}, KnownEtags: map[string]string{"a": first.look().updates[0].Etag}})
+		pass(0)
+		if known := again.look().known; len(known) != 1 || known[0].File == nil {
+			b.t.Errorf("the known states are %+v", known)
 		}
+		b.wantEnd(again, nil)
 	})
 }
 
@@ -264,10 +259,10 @@ func TestAGenerationWatchedAgainCountsOnceInTheHistory(t *testing.T) {
 		for range 5 {
 			old := b.up.record("old", succeeded)
 			old.CreateTime, old.TerminalTime = time.Now().Add(-time.Hour), time.Now().Add(-time.Hour+time.Minute)
-			b.hub.Created(context.Background(), tenant, old, "m", time.Now())
+			b.hub.Created(context.Background(), testCred, old, "m", time.Now())
 			pass(time.Hour)
 		}
-		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"new"}, Heartbeat: time.Second})
+		s := b.watchWith(b.ctx, Request{IDs: []string{"new"}, Heartbeat: time.Second})
 		pass(2 * time.Second)
 		if h := s.look().heartbeats[0]; h.HasTypical {
 			b.t.Errorf("typical remaining %v, from one generation", h.TypicalRemaining)
@@ -277,7 +272,7 @@ func TestAGenerationWatchedAgainCountsOnceInTheHistory(t *testing.T) {
 
 func TestTheFirstPollOfAnOrderOfOursIsWhenItMayBeDone(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
-		b.hub.Created(context.Background(), tenant, b.up.record("a", queued), "m", time.Now())
+		b.hub.Created(context.Background(), testCred, b.up.record("a", queued), "m", time.Now())
 		s := b.watch("a")
 		pass(time.Second)
 		b.wantStates(s, "queued")
@@ -295,7 +290,7 @@ func TestAWatchAtItsGoalEndsWithoutAnError(t *testing.T) {
 		b.watch("b")
 		slow := &seen{}
 		go func() {
-			slow.end(b.hub.Watch(b.ctx, &watch.Request{Credential: tenant, IDs: []string{"a"}}, slowly(slow.add)))
+			slow.end(b.hub.Watch(b.ctx, &Request{Credential: testCred, IDs: []string{"a"}}, slowly(slow.add)))
 		}()
 		pass(time.Second)
 		b.up.set("a", succeeded)
@@ -311,12 +306,9 @@ func TestStatesThatGoBackwardsAreLoggedOnceAndNotAtEveryPoll(t *testing.T) { // 
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
 		up := newUpstream(map[string]catalog.State{"a": failed})
-		hub, err := watch.New(watch.Config{Upstream: watch.Limited(up), Seed: 1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
+		hub := newHub(t, Config{Upstream: withLimiters(up), Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		b := &bench{t, up, hub, t.Context()}
-		b.watchWith(t.Context(), watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
+		b.watchWith(t.Context(), Request{IDs: []string{"a"}, Goal: Settled})
 		pass(time.Second)
 		b.up.set("a", queued)
 		pass(5 * time.Minute)

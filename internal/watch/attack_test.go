@@ -1,4 +1,4 @@
-package watch_test
+package watch
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 var errRejected = &catalog.Error{Kind: catalog.KindCredentialRejected, Op: "GET /generations", Status: 401}
@@ -22,7 +21,7 @@ func TestAttackByWatchesUnderRejectedAPIKeysLeavesNothing(t *testing.T) { // fau
 		_, ids := generations(20)
 		all := make([]*seen, keys)
 		for n := range all {
-			all[n] = b.watchWith(b.ctx, watch.Request{
+			all[n] = b.watchWith(b.ctx, Request{
 				Credential: catalog.Forwarded(catalog.NewSecret(fmt.Sprint("made-up-", n))), IDs: ids[:1+n%len(ids)],
 			})
 		}
@@ -45,7 +44,7 @@ func TestAWatchOfManyWaitsForASharedAPIKeyToBeAccepted(t *testing.T) {
 	inBubble(t, states, func(b *bench) {
 		b.up.fail = errRejected
 		held := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("held") })
-		s := b.watchWith(b.ctx, watch.Request{Credential: held, IDs: ids})
+		s := b.watchWith(b.ctx, Request{Credential: held, IDs: ids})
 		pass(5 * time.Minute)
 		if ended, err := s.done(); ended {
 			t.Fatalf("the watch has ended with %v", err)

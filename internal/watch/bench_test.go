@@ -1,4 +1,4 @@
-package watch_test
+package watch
 
 import (
 	"cmp"
@@ -13,10 +13,9 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
-var tenant = catalog.Forwarded(catalog.NewSecret("key-one"))
+var testCred = catalog.Forwarded(catalog.NewSecret("key-one"))
 
 // upstream is an in-memory catalog whose responses a test can change at any time.
 type upstream struct {
@@ -174,10 +173,10 @@ type seen struct {
 }
 
 type delivered struct {
-	updates    []watch.Update
+	updates    []Update
 	at         []time.Time
-	heartbeats []watch.Heartbeat
-	known      []watch.Update
+	heartbeats []Heartbeat
+	known      []Update
 	caughtUp   []int // number of initial states before each caught-up event
 	err        error
 	ended      bool
@@ -203,7 +202,7 @@ func (s *seen) done() (bool, error) {
 	return now.ended, now.err
 }
 
-func (s *seen) add(event watch.Event) error {
+func (s *seen) add(event Event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -240,14 +239,15 @@ func (s *seen) end(err error) {
 type bench struct {
 	t   *testing.T
 	up  *upstream
-	hub *watch.Hub
+	hub *Hub
 	ctx context.Context
 }
 
 // newHub returns a hub that is closed at the end of the test.
-func newHub(t *testing.T, up watch.Upstream) *watch.Hub {
+func newHub(t *testing.T, cfg Config) *Hub {
 	t.Helper()
-	hub, err := watch.New(watch.Config{Upstream: up, Seed: 1})
+	cfg.Seed = cmp.Or(cfg.Seed, 1)
+	hub, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,17 +261,17 @@ func inBubble(t *testing.T, states map[string]catalog.State, test func(b *bench)
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		up := newUpstream(maps.Clone(states))
-		hub := newHub(t, watch.Limited(up))
+		hub := newHub(t, Config{Upstream: withLimiters(up)})
 		t.Cleanup(synctest.Wait)
 		test(&bench{t, up, hub, t.Context()})
 	})
 }
 
-func (b *bench) watch(ids ...string) *seen { return b.watchWith(b.ctx, watch.Request{IDs: ids}) }
+func (b *bench) watch(ids ...string) *seen { return b.watchWith(b.ctx, Request{IDs: ids}) }
 
-func (b *bench) watchWith(ctx context.Context, req watch.Request) *seen {
+func (b *bench) watchWith(ctx context.Context, req Request) *seen {
 	if req.Credential.Tenant == "" {
-		req.Credential = tenant
+		req.Credential = testCred
 	}
 	s := &seen{}
 	go func() { s.end(b.hub.Watch(ctx, &req, s.add)) }()

@@ -1,4 +1,4 @@
-package watch_test
+package watch
 
 import (
 	"context"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // skewed is a catalog whose clock is ahead of the hub's clock by a given duration. The times in its records are from
@@ -51,9 +50,9 @@ func (u *skewed) List(ctx context.Context, cred catalog.Credential, since time.T
 func polled(t *testing.T, by time.Duration) (states []string, polls int) {
 	synctest.Test(t, func(t *testing.T) {
 		up := &skewed{newUpstream(map[string]catalog.State{"a": queued}), by, time.Now()}
-		hub := newHub(t, watch.Limited(up))
+		hub := newHub(t, Config{Upstream: withLimiters(up)})
 		b := &bench{t, up.upstream, hub, t.Context()}
-		s := b.watchWith(t.Context(), watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
+		s := b.watchWith(t.Context(), Request{IDs: []string{"a"}, Goal: Settled})
 		pass(time.Minute)
 		up.set("a", failed)
 		pass(9 * time.Minute)
@@ -91,9 +90,9 @@ func TestAnEndThatNobodySawIsDatedByTheCatalogUnlessItIsYetToCome(t *testing.T) 
 		synctest.Test(t, func(t *testing.T) {
 			up := &skewed{newUpstream(map[string]catalog.State{"a": queued}), by, time.Now().Add(-time.Hour)}
 			up.set("a", failed)
-			hub := newHub(t, watch.Limited(up))
+			hub := newHub(t, Config{Upstream: withLimiters(up)})
 			b := &bench{t, up.upstream, hub, t.Context()}
-			s := b.watchWith(t.Context(), watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
+			s := b.watchWith(t.Context(), Request{IDs: []string{"a"}, Goal: Settled})
 			pass(max(0, want-time.Second))
 			if ended, _ := s.done(); ended != (want == 0) {
 				t.Errorf("%v off: ended %v within %v", by, ended, want)

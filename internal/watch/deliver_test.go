@@ -1,4 +1,4 @@
-package watch_test
+package watch
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 func TestAPanicOfAWatcherIsItsOwn(t *testing.T) {
@@ -19,7 +18,7 @@ func TestAPanicOfAWatcherIsItsOwn(t *testing.T) {
 		caught := make(chan any, 1)
 		go func() {
 			defer func() { caught <- recover() }()
-			_ = b.hub.Watch(b.ctx, &watch.Request{Credential: tenant, IDs: []string{"a"}}, func(watch.Event) error {
+			_ = b.hub.Watch(b.ctx, &Request{Credential: testCred, IDs: []string{"a"}}, func(Event) error {
 				panic("the watcher panics")
 			})
 		}()
@@ -39,12 +38,12 @@ func TestAPanicOfAWatcherIsItsOwn(t *testing.T) {
 func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 	for range 50 {
 		synctest.Test(t, func(t *testing.T) {
-			hub := newHub(t, watch.Limited(newUpstream(map[string]catalog.State{"a": queued})))
+			hub := newHub(t, Config{Upstream: withLimiters(newUpstream(map[string]catalog.State{"a": queued}))})
 			ctx, cancel := context.WithCancel(t.Context())
 			for range 100 {
 				go func() {
 					delivered := 0 // needs no lock: deliveries are not concurrent, and a watch that has ended delivers nothing
-					_ = hub.Watch(ctx, &watch.Request{Credential: tenant, IDs: []string{"a"}}, func(watch.Event) error {
+					_ = hub.Watch(ctx, &Request{Credential: testCred, IDs: []string{"a"}}, func(Event) error {
 						if delivered++; delivered < 0 {
 							t.Error("delivered after its end")
 						}
@@ -54,7 +53,7 @@ func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 				}()
 			}
 			pass(time.Second)
-			hub.Observe(ctx, tenant, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()}.Version(), true)
+			hub.Observe(ctx, testCred, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()}.Version(), true)
 			cancel() // some watches have not received anything yet
 			synctest.Wait()
 		})
@@ -62,10 +61,10 @@ func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 }
 
 func TestAHeartbeatMayBeDueWhenAWatchBegins(t *testing.T) { // with an interval of 1 ns, a heartbeat is due before the first state
-	hub := newHub(t, watch.Limited(newUpstream(map[string]catalog.State{"a": queued})))
+	hub := newHub(t, Config{Upstream: withLimiters(newUpstream(map[string]catalog.State{"a": queued}))})
 	for range 2000 {
 		delivered := 0
-		err := hub.Watch(t.Context(), &watch.Request{Credential: tenant, IDs: []string{"a"}, Heartbeat: 1}, func(watch.Event) error {
+		err := hub.Watch(t.Context(), &Request{Credential: testCred, IDs: []string{"a"}, Heartbeat: 1}, func(Event) error {
 			delivered++
 			return errEnough
 		})

@@ -24,30 +24,24 @@ func (b *blocked) deliver(Event) error {
 }
 
 // dispatched runs a test in virtual time with a hub, one generation and a single dispatcher.
-func dispatched(t *testing.T, test func(t *testing.T, hub *Hub, up *shelf, watch func(req Request, deliver func(Event) error) chan error)) {
+func dispatched(t *testing.T, test func(t *testing.T, hub *Hub, up *upstream, watch func(req Request, deliver func(Event) error) chan error)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		up := &shelf{states: map[string]catalog.State{"a": catalog.StateQueued}}
-		hub, err := New(Config{Upstream: Limited(up), Seed: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		up := newUpstream(map[string]catalog.State{"a": queued})
+		hub := newHub(t, Config{Upstream: withLimiters(up)})
+		t.Cleanup(synctest.Wait)
 		hub.dispatchers = hub.dispatchers[:1] // all watches share one dispatcher
-		ctx, cancel := context.WithCancel(t.Context())
 		test(t, hub, up, func(req Request, deliver func(Event) error) chan error {
 			ended := make(chan error, 1)
 			req.Credential, req.IDs = testCred, []string{"a"}
-			go func() { ended <- hub.Watch(ctx, &req, deliver) }()
+			go func() { ended <- hub.Watch(t.Context(), &req, deliver) }()
 			return ended
 		})
-		cancel()
-		synctest.Wait()
-		hub.Close()
 	})
 }
 
 func TestADeliveryThatStallsEndsItsWatch(t *testing.T) { // fault L1
-	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, watch func(Request, func(Event) error) chan error) {
+	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
 		stuck, began := &blocked{free: make(chan struct{})}, time.Now()
 		err := <-watch(Request{Stall: 30 * time.Second}, stuck.deliver)
 		if took := time.Since(began); !errors.Is(err, ErrStalled) || took < 30*time.Second || took > 30*time.Second+2*handoff {
@@ -61,7 +55,7 @@ func TestADeliveryThatStallsEndsItsWatch(t *testing.T) { // fault L1
 }
 
 func TestASlowDeliveryIsNoStall(t *testing.T) { // fault L2
-	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, watch func(Request, func(Event) error) chan error) {
+	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
 		var last catalog.State
 		ended := watch(Request{Stall: 30 * time.Second}, func(event Event) error {
 			time.Sleep(29 * time.Second)
@@ -79,7 +73,7 @@ func TestASlowDeliveryIsNoStall(t *testing.T) { // fault L2
 }
 
 func TestAWatchThatLeavesInADeliveryIsWaitedFor(t *testing.T) {
-	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, _ func(Request, func(Event) error) chan error) {
+	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, _ func(Request, func(Event) error) chan error) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		inside := false
@@ -97,7 +91,7 @@ func TestAWatchThatLeavesInADeliveryIsWaitedFor(t *testing.T) {
 }
 
 func TestAllWatchersGetAnEndBeforeTheFirstLeaves(t *testing.T) {
-	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, watch func(Request, func(Event) error) chan error) {
+	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
 		const watches = 200
 		var delivered, left atomic.Int32
 		for range watches {
@@ -112,9 +106,7 @@ func TestAllWatchersGetAnEndBeforeTheFirstLeaves(t *testing.T) {
 			go func() { <-ended; left.Add(1) }()
 		}
 		synctest.Wait()
-		seen, _ := up.Generation(t.Context(), testCred, "a")
-		seen.State = catalog.StateSucceeded
-		hub.Observe(t.Context(), testCred, seen.Version(), true)
+		hub.Observe(t.Context(), testCred, up.record("a", succeeded).Version(), true)
 		synctest.Wait()
 		if delivered.Load() != watches || left.Load() != watches {
 			t.Errorf("%d of %d watches received the event, and %d have disconnected", delivered.Load(), watches, left.Load())
@@ -123,7 +115,7 @@ func TestAllWatchersGetAnEndBeforeTheFirstLeaves(t *testing.T) {
 }
 
 func TestADeliveryThatBlocksAfterASlowOneEndsItsWatch(t *testing.T) { // fault L1
-	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, _ func(Request, func(Event) error) chan error) {
+	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, _ func(Request, func(Event) error) chan error) {
 		up.set("b", catalog.StateQueued)
 		var calls atomic.Int32
 		free, began := make(chan struct{}), time.Now()
@@ -154,7 +146,7 @@ func TestAWorkerThatIsBetweenTwoTurnsEndsNobodysWatch(t *testing.T) {
 }
 
 func TestManyStuckReadersHoldUpOthersForLittle(t *testing.T) { // fault L1
-	dispatched(t, func(t *testing.T, hub *Hub, up *shelf, watch func(Request, func(Event) error) chan error) {
+	dispatched(t, func(t *testing.T, hub *Hub, up *upstream, watch func(Request, func(Event) error) chan error) {
 		stuck := &blocked{free: make(chan struct{})}
 		for range 200 {
 			watch(Request{Stall: time.Minute}, stuck.deliver)

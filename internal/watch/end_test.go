@@ -1,4 +1,4 @@
-package watch_test
+package watch
 
 import (
 	"errors"
@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 func TestAWatchEndsWhenItIsOld(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		young := b.watch("a")
-		old := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Until: time.Now().Add(time.Hour)})
-		all := b.watchWith(b.ctx, watch.Request{Until: time.Now().Add(time.Hour), Heartbeat: 2 * time.Hour})
+		old := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Until: time.Now().Add(time.Hour)})
+		all := b.watchWith(b.ctx, Request{Until: time.Now().Add(time.Hour), Heartbeat: 2 * time.Hour})
 		pass(time.Hour - time.Nanosecond)
 		for _, s := range []*seen{old, all} {
 			if ended, err := s.done(); ended {
@@ -23,8 +22,8 @@ func TestAWatchEndsWhenItIsOld(t *testing.T) {
 			}
 		}
 		pass(time.Nanosecond)
-		b.wantEnd(old, watch.ErrExpired)
-		b.wantEnd(all, watch.ErrExpired)
+		b.wantEnd(old, ErrExpired)
+		b.wantEnd(all, ErrExpired)
 		if ended, _ := young.done(); ended {
 			t.Error("the younger watch has ended")
 		}
@@ -35,18 +34,18 @@ func TestADrainEndsEveryWatchAfterItsLastChanges(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		one, many, all := b.watch("a"), b.watch("a", "b"), b.watch()
 		pass(10 * time.Second)
-		b.hub.Observe(b.ctx, tenant, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()}.Version(), true)
+		b.hub.Observe(b.ctx, testCred, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()}.Version(), true)
 		b.hub.Drain()
 		synctest.Wait()
 		for _, s := range []*seen{one, many, all} {
-			b.wantEnd(s, watch.ErrDraining)
+			b.wantEnd(s, ErrDraining)
 			if states := s.states(); states[len(states)-1] != "running" {
 				t.Errorf("the watch got %v", states)
 			}
 		}
 		late := b.watch("a")
 		synctest.Wait()
-		b.wantEnd(late, watch.ErrDraining)
+		b.wantEnd(late, ErrDraining)
 		if n := b.hub.Stats().Watches; n != 0 {
 			t.Errorf("%d watches are left", n)
 		}
@@ -59,7 +58,7 @@ func TestADrainEndsAWatchOfEverythingWhereThereIsNothing(t *testing.T) {
 		pass(10 * time.Second)
 		b.hub.Drain()
 		synctest.Wait()
-		b.wantEnd(all, watch.ErrDraining)
+		b.wantEnd(all, ErrDraining)
 	})
 }
 
@@ -67,7 +66,7 @@ func TestAnEndThatIsSoonerThanAHeartbeatComesInTime(t *testing.T) {
 	states, ids := generations(7)
 	inBubble(t, states, func(b *bench) {
 		beats := func(id string, each time.Duration) *seen {
-			return b.watchWith(b.ctx, watch.Request{IDs: []string{id}, Goal: watch.Settled, Heartbeat: each})
+			return b.watchWith(b.ctx, Request{IDs: []string{id}, Goal: Settled, Heartbeat: each})
 		}
 		for i := range 6 {
 			beats(ids[i], 40*time.Minute+time.Duration(i)*time.Minute)
@@ -86,7 +85,7 @@ func TestManyWatchesHaveTheirHeartbeatsInTime(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		all := map[*seen]time.Duration{}
 		begin := func(beat time.Duration) {
-			all[b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Heartbeat: beat})] = beat
+			all[b.watchWith(b.ctx, Request{IDs: []string{"a"}, Heartbeat: beat})] = beat
 		}
 		for range 1000 {
 			begin(10 * time.Second)
@@ -107,21 +106,21 @@ func TestManyWatchesHaveTheirHeartbeatsInTime(t *testing.T) {
 var errEnough = errors.New("enough")
 
 func TestASlowWatcherOfARestlessGenerationGetsTheEnd(t *testing.T) {
-	for name, want := range map[string]error{"its age": watch.ErrExpired, "a drain": watch.ErrDraining} {
+	for name, want := range map[string]error{"its age": ErrExpired, "a drain": ErrDraining} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 				began, n := time.Now(), 0
-				req := watch.Request{Credential: tenant, IDs: []string{"a", "b"}}
-				if want == watch.ErrExpired {
+				req := Request{Credential: testCred, IDs: []string{"a", "b"}}
+				if want == ErrExpired {
 					req.Until = began.Add(10 * time.Second)
 				}
-				end := b.hub.Watch(b.ctx, &req, func(watch.Event) error {
+				end := b.hub.Watch(b.ctx, &req, func(Event) error {
 					n++
 					time.Sleep(time.Second)
 					for _, id := range []string{"a", "b"} {
-						b.hub.Observe(b.ctx, tenant, catalog.Generation{ID: id, State: queued, FailureMessage: fmt.Sprint(n), ObserveTime: time.Now()}.Version(), true)
+						b.hub.Observe(b.ctx, testCred, catalog.Generation{ID: id, State: queued, FailureMessage: fmt.Sprint(n), ObserveTime: time.Now()}.Version(), true)
 					}
-					if n == 10 && want == watch.ErrDraining {
+					if n == 10 && want == ErrDraining {
 						b.hub.Drain()
 					}
 					if n == 100 {

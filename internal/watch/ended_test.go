@@ -1,4 +1,4 @@
-package watch_test
+package watch
 
 import (
 	"testing"
@@ -7,7 +7,6 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 func TestARecordedEndIsReadUntilThisProcessSeesIt(t *testing.T) {
@@ -23,16 +22,16 @@ func TestARecordedEndIsReadUntilThisProcessSeesIt(t *testing.T) {
 		"a refund":                          {shared, catalog.StateFailed, ledger.State{Status: lifecycle.Refunded}, 1},
 		"the state of this process":         {shared, catalog.StateFailed, ledger.State{Status: lifecycle.Failed}, 0},
 		"an earlier state":                  {shared, catalog.StateRefunded, ledger.State{Status: lifecycle.Failed}, 0},
-		"an end under a forwarded key":      {tenant, running, ledger.State{Status: lifecycle.Succeeded}, 0},
+		"an end under a forwarded key":      {testCred, running, ledger.State{Status: lifecycle.Succeeded}, 0},
 		"a generation that is not watched":  {shared, 0, ledger.State{Status: lifecycle.Succeeded}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, map[string]catalog.State{"g": c.seen}, func(b *bench) {
 				if c.seen != 0 {
-					b.watchWith(b.ctx, watch.Request{Credential: c.cred, IDs: []string{"g"}, Goal: watch.Settled})
+					b.watchWith(b.ctx, Request{Credential: c.cred, IDs: []string{"g"}, Goal: Settled})
 				}
 				pass(time.Minute)
-				b.up.set("g", watch.StateOf(c.recorded.Status))
+				b.up.set("g", StateOf(c.recorded.Status))
 				before := b.up.calls()
 				b.hub.Ended(map[string]ledger.State{"g": c.recorded})
 				pass(time.Millisecond)

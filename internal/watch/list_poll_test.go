@@ -1,4 +1,4 @@
-package watch_test
+package watch
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 func TestManyGenerationsAreServedByOneListCallATick(t *testing.T) {
@@ -66,7 +65,7 @@ func TestAWatchOfEverythingFollowsTheListAndOrdersOfOurs(t *testing.T) {
 		}
 		b.up.set("c", queued) // created by another client
 		pass(10 * time.Second)
-		b.hub.Created(context.Background(), tenant, b.up.record("d", queued), "m", time.Now())
+		b.hub.Created(context.Background(), testCred, b.up.record("d", queued), "m", time.Now())
 		b.up.set("d", queued)
 		pass(0)
 		b.wantStates(s, "queued", "succeeded", "queued", "queued")
@@ -89,7 +88,7 @@ func TestAWatchOfEverythingFollowsTheListAndOrdersOfOurs(t *testing.T) {
 func TestAWatchOfEverythingCoversNamedUnlistedGenerationsToo(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"listed": queued, "hidden": queued}, func(b *bench) {
 		b.up.with(func(u *upstream) { u.listed = func(id string) bool { return id == "listed" } })
-		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"hidden", "listed"}, Everything: true})
+		s := b.watchWith(b.ctx, Request{IDs: []string{"hidden", "listed"}, Everything: true})
 		pass(5 * time.Second)
 		b.wantStates(s, "queued", "queued")
 		if !slices.Equal(s.look().caughtUp, []int{2}) {
@@ -121,7 +120,7 @@ func TestKnownGenerationsThatTheListHasDroppedAreReadOnceAndWithinTheBudget(t *t
 		for _, id := range ids {
 			known[id] = b.up.record(id, succeeded).Etag()
 		}
-		s := b.watchWith(b.ctx, watch.Request{KnownEtags: known})
+		s := b.watchWith(b.ctx, Request{KnownEtags: known})
 		pass(time.Second / 2)
 		other := b.watch("other")
 		pass(10 * time.Second)
@@ -148,8 +147,8 @@ func TestKnownGenerationsThatTheListHasDroppedAreReadOnceAndWithinTheBudget(t *t
 
 func TestAWatchOfManyDropsGenerationsOfOtherModels(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
-		none := b.watchWith(b.ctx, watch.Request{IDs: []string{"a", "b"}, ModelID: "another"})
-		all := b.watchWith(b.ctx, watch.Request{ModelID: "m"})
+		none := b.watchWith(b.ctx, Request{IDs: []string{"a", "b"}, ModelID: "another"})
+		all := b.watchWith(b.ctx, Request{ModelID: "m"})
 		pass(5 * time.Second)
 		if ended, err := none.done(); !ended || err != nil || len(none.look().updates) > 0 {
 			b.t.Errorf("a watch without matching generations: ended %v, %v, states %v", ended, err, none.states())

@@ -1,4 +1,4 @@
-package watch_test
+package watch
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // generations returns n queued generations and their IDs.
@@ -131,7 +130,7 @@ func TestAnOrderOfOursIsPolledAmongManyOthers(t *testing.T) {
 		}
 		pass(2 * time.Minute)
 		b.up.set("mine", queued)
-		b.hub.Created(context.Background(), tenant, b.up.record("mine", queued), "m", time.Now())
+		b.hub.Created(context.Background(), testCred, b.up.record("mine", queued), "m", time.Now())
 		s := b.watch("mine")
 		pass(time.Minute)
 		if reads, _ := b.up.reads([]string{"mine"}); reads == 0 {
@@ -209,7 +208,7 @@ func TestAnOutageCostsFewRequestsAndEndsWithoutAStorm(t *testing.T) { // fault U
 func TestA429ToACallPausesThePollsEvenIfNobodyWatchedThen(t *testing.T) { // fault U5
 	inBubble(t, map[string]catalog.State{"g": queued}, func(b *bench) {
 		throttled := &catalog.Error{Kind: catalog.KindRateLimited, RetryAfter: 100 * time.Second}
-		b.hub.Call(b.ctx, tenant, func() error { return throttled })
+		b.hub.call(b.ctx, testCred, func() error { return throttled })
 		pass(40 * time.Second)
 		s := b.watch("g")
 		pass(59 * time.Second)
@@ -223,14 +222,14 @@ func TestA429ToACallPausesThePollsEvenIfNobodyWatchedThen(t *testing.T) { // fau
 
 func TestA429ToACallShowsInTheHeartbeatsOfAWatch(t *testing.T) { // fault U5
 	inBubble(t, map[string]catalog.State{"g": queued}, func(b *bench) {
-		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"g"}, Heartbeat: 5 * time.Second})
+		s := b.watchWith(b.ctx, Request{IDs: []string{"g"}, Heartbeat: 5 * time.Second})
 		pass(time.Second)
-		b.hub.Call(b.ctx, tenant, func() error { return &catalog.Error{Kind: catalog.KindRateLimited, RetryAfter: 20 * time.Second} })
+		b.hub.call(b.ctx, testCred, func() error { return &catalog.Error{Kind: catalog.KindRateLimited, RetryAfter: 20 * time.Second} })
 		pass(30 * time.Second)
-		b.hub.Call(b.ctx, tenant, func() error { return nil })
+		b.hub.call(b.ctx, testCred, func() error { return nil })
 		pass(30 * time.Second)
 		all := s.look().heartbeats
-		if first, last := all[0], all[len(all)-1]; first.Condition != watch.ConditionThrottled || first.LastError == "" || last.Condition != watch.ConditionHealthy {
+		if first, last := all[0], all[len(all)-1]; first.Condition != ConditionThrottled || first.LastError == "" || last.Condition != ConditionHealthy {
 			t.Errorf("in the pause the heartbeat is %+v, and afterwards %+v", first, last)
 		}
 	})
@@ -240,8 +239,8 @@ func TestAPollerWithNobodyWatchingCostsNothingAndGoesAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		states, ids := generations(50)
 		up := newUpstream(states)
-		hub := newHub(t, watch.Limited(up))
-		_ = hub.Watch(t.Context(), &watch.Request{Credential: tenant, IDs: ids}, func(watch.Event) error { return errEnough })
+		hub := newHub(t, Config{Upstream: withLimiters(up)})
+		_ = hub.Watch(t.Context(), &Request{Credential: testCred, IDs: ids}, func(Event) error { return errEnough })
 		before := up.calls()
 		pass(24 * time.Hour)
 		if n := up.calls() - before; n > 1 {

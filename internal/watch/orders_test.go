@@ -1,4 +1,4 @@
-package watch_test
+package watch
 
 import (
 	"slices"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // ofOwner selects an owner's orders and counts the calls to Covers.
@@ -45,7 +44,7 @@ func updatesOf(s *seen) (ids []string) {
 
 func TestAWatchOfOrdersGetsEachOrderOnceAndNothingElse(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"own": queued, "listed": succeeded, "foreign": queued, "known": succeeded}, func(b *bench) {
-		s := b.watchWith(b.ctx, watch.Request{
+		s := b.watchWith(b.ctx, Request{
 			Everything: true, Orders: &ofOwner{owner: "studio"}, IDs: []string{"own"}, Listed: []string{"listed", "known", "unlisted"},
 			KnownEtags: map[string]string{"known": "another", "own": "another"},
 		})
@@ -81,7 +80,7 @@ func TestAWatchOfOrdersGetsEachOrderOnceAndNothingElse(t *testing.T) {
 // Another process may have deleted a generation whose latest state this process still caches.
 func TestAWatchOfOrdersGetsNoRecentOrderThatIsDeleted(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"gone": queued}, func(b *bench) {
-		s := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
+		s := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
 		pass(time.Millisecond)
 		b.hub.Placed(map[string]ledger.Attribution{"gone": {Owner: "studio", Deleted: true}})
 		pass(time.Minute)
@@ -94,10 +93,10 @@ func TestAWatchOfOrdersGetsNoRecentOrderThatIsDeleted(t *testing.T) {
 func TestAWatchOfOrdersThatBeginsLateGetsRecentOrders(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"recent": queued}, func(b *bench) {
 		recent := placed([]string{"recent"}, nil)
-		early := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
+		early := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
 		pass(time.Millisecond)
 		b.hub.Placed(recent)
-		late := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{owner: "studio"}}) // this watch's list of orders does not contain the recent order yet
+		late := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{owner: "studio"}}) // this watch's list of orders does not contain the recent order yet
 		pass(time.Millisecond)
 		b.hub.Placed(recent)
 		pass(10 * time.Second)
@@ -112,7 +111,7 @@ func TestAWatchOfOrdersThatBeginsLateGetsRecentOrders(t *testing.T) {
 func TestAWatchOfOrdersNeedsNoReadableList(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"own": queued, "foreign": queued}, func(b *bench) {
 		b.up.with(func(u *upstream) { u.failList = &catalog.Error{Kind: catalog.KindMalformed, Op: "GET /generations"} })
-		s := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{}, IDs: []string{"own"}})
+		s := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{}, IDs: []string{"own"}})
 		pass(10 * time.Second)
 		if got := updatesOf(s); !slices.Equal(got, []string{"own"}) || len(s.look().caughtUp) != 1 {
 			b.t.Errorf("the watch got %v, and caught up with %v generations", got, s.look().caughtUp)
@@ -128,10 +127,10 @@ func TestForeignOrdersCostAWatchOfOrdersNothing(t *testing.T) { // fault D9
 		none := &ofOwner{owner: "nobody"}
 		var all []*seen
 		for range watches {
-			all = append(all, b.watchWith(b.ctx, watch.Request{Everything: true, Orders: none}))
+			all = append(all, b.watchWith(b.ctx, Request{Everything: true, Orders: none}))
 			pass(10 * time.Millisecond)
 		}
-		own := b.watchWith(b.ctx, watch.Request{Everything: true, Orders: &ofOwner{}, Listed: []string{"own"}})
+		own := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{}, Listed: []string{"own"}})
 		foreign := placed(nil, ids)
 		for range 5 { // each iteration reports all orders again, as each read of the ledger does
 			b.hub.Placed(foreign)
@@ -156,7 +155,7 @@ func TestForeignOrdersCostAWatchOfOrdersNothing(t *testing.T) { // fault D9
 
 func TestAWatchOfOrdersThatBeginsLateNeedsNoNewList(t *testing.T) { // fault D9
 	inBubble(t, map[string]catalog.State{"own": succeeded, "foreign": queued}, func(b *bench) {
-		request := watch.Request{Everything: true, Orders: &ofOwner{}, Listed: []string{"own"}}
+		request := Request{Everything: true, Orders: &ofOwner{}, Listed: []string{"own"}}
 		b.watchWith(b.ctx, request)
 		pass(time.Minute)
 		lists := 0

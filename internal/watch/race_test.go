@@ -1,4 +1,4 @@
-package watch_test
+package watch
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 // All events of a race happen at one of a few instants, so that many of them coincide.
@@ -96,10 +95,7 @@ func (r *raced) race(t *testing.T, seed uint64, generations int) {
 		random, began := rand.New(rand.NewPCG(seed, 6)), time.Now()
 		tick := func() time.Time { return began.Add(time.Duration(random.IntN(raceTicks)) * raceTick) }
 		up := &racing{finishes: map[string]finish{}, stale: &r.stale}
-		hub, err := watch.New(watch.Config{Upstream: watch.Limited(up), Seed: seed + 1, MinInterval: 5 * raceTick, MaxInterval: 20 * raceTick, Rate: 1000})
-		if err != nil {
-			t.Fatal(err)
-		}
+		hub := newHub(t, Config{Upstream: withLimiters(up), Seed: seed + 1, MinInterval: 5 * raceTick, MaxInterval: 20 * raceTick, Rate: 1000})
 		var ids []string
 		for n := range generations {
 			ids = append(ids, fmt.Sprintf("g%d", n))
@@ -122,7 +118,6 @@ func (r *raced) race(t *testing.T, seed uint64, generations int) {
 		all.Wait()
 		giveUp()
 		synctest.Wait()
-		hub.Close()
 	})
 }
 
@@ -138,11 +133,11 @@ func (r *raced) count(order int) {
 }
 
 // follow watches a generation to its end, and checks that the end is the last delivery.
-func (r *raced) follow(ctx context.Context, hub *watch.Hub, id string, from time.Time, end finish) {
+func (r *raced) follow(ctx context.Context, hub *Hub, id string, from time.Time, end finish) {
 	time.Sleep(time.Until(from))
 	var last catalog.State
 	back := false
-	err := hub.Watch(ctx, &watch.Request{Credential: tenant, IDs: []string{id}}, func(event watch.Event) error {
+	err := hub.Watch(ctx, &Request{Credential: testCred, IDs: []string{id}}, func(event Event) error {
 		if event.Update != nil {
 			back = back || last.Terminal()
 			last = event.Update.State
@@ -157,11 +152,11 @@ func (r *raced) follow(ctx context.Context, hub *watch.Hub, id string, from time
 }
 
 // leave watches a generation for a given time, and then disconnects.
-func (r *raced) leave(ctx context.Context, hub *watch.Hub, id string, from time.Time, stay time.Duration) {
+func (r *raced) leave(ctx context.Context, hub *Hub, id string, from time.Time, stay time.Duration) {
 	time.Sleep(time.Until(from))
 	ctx, cancel := context.WithTimeout(ctx, stay)
 	defer cancel()
-	_ = hub.Watch(ctx, &watch.Request{Credential: tenant, IDs: []string{id}}, func(watch.Event) error { return nil })
+	_ = hub.Watch(ctx, &Request{Credential: testCred, IDs: []string{id}}, func(Event) error { return nil })
 	r.leavers.Add(1)
 }
 
@@ -176,8 +171,6 @@ func TestAWatchThatBeginsAsItsGenerationEndsGetsTheEnd(t *testing.T) { // fault 
 	for n := range races / (2 * generations) {
 		r.race(t, uint64(n), generations)
 	}
-	t.Logf("%d watches started before the end of their generation, %d at the same time, %d later; %d responses were outdated; %d more watches disconnected",
-		r.early, r.same, r.late, r.stale.Load(), r.leavers.Load())
 	if r.hung.Load() != 0 || r.wrong.Load() != 0 {
 		t.Errorf("%d watches hung, and %d did not get the end last", r.hung.Load(), r.wrong.Load())
 	}

@@ -66,37 +66,29 @@ func (r *records) attempts() int {
 }
 
 // inRecords runs a test in simulated time with a hub that records states in a [records].
-func inRecords(t *testing.T, up *shelf, test func(*testing.T, *Hub, *records)) {
+func inRecords(t *testing.T, states map[string]catalog.State, test func(*testing.T, *Hub, *upstream, *records)) {
 	synctest.Test(t, func(t *testing.T) {
-		ledger := &records{}
-		hub, err := New(Config{Upstream: Limited(up), Seed: 1, Recorder: ledger})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer hub.Close()
-		test(t, hub, ledger)
+		up, ledger := newUpstream(states), &records{}
+		hub := newHub(t, Config{Upstream: withLimiters(up), Recorder: ledger})
+		t.Cleanup(synctest.Wait)
+		test(t, hub, up, ledger)
 	})
 }
 
 // follow watches a generation until the test ends. It calls deliver with each state.
 func (h *Hub) follow(t *testing.T, id string, deliver func(catalog.State)) {
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
 	go func() {
-		defer close(done)
-		_ = h.Watch(ctx, &Request{Credential: testCred, IDs: []string{id}, Goal: Settled}, func(e Event) error {
+		_ = h.Watch(t.Context(), &Request{Credential: testCred, IDs: []string{id}, Goal: Settled}, func(e Event) error {
 			if e.Update != nil {
 				deliver(e.Update.State)
 			}
 			return nil
 		})
 	}()
-	t.Cleanup(func() { cancel(); <-done })
 }
 
 func TestEachNewStateIsRecordedOffEveryLock(t *testing.T) {
-	up := &shelf{states: map[string]catalog.State{"a": catalog.StateQueued}}
-	inRecords(t, up, func(t *testing.T, hub *Hub, ledger *records) {
+	inRecords(t, map[string]catalog.State{"a": catalog.StateQueued}, func(t *testing.T, hub *Hub, up *upstream, ledger *records) {
 		ledger.before = func(cred catalog.Credential, s Sighting) { hub.Peek(cred, s.ID) } // would deadlock if the hub held a lock now
 		ctx := t.Context()
 		hub.follow(t, "a", func(catalog.State) {})
@@ -118,8 +110,7 @@ func TestEachNewStateIsRecordedOffEveryLock(t *testing.T) {
 }
 
 func TestAStateIsRecordedBeforeItIsDelivered(t *testing.T) {
-	up := &shelf{states: map[string]catalog.State{"a": catalog.StateSucceeded}}
-	inRecords(t, up, func(t *testing.T, hub *Hub, ledger *records) {
+	inRecords(t, map[string]catalog.State{"a": catalog.StateSucceeded}, func(t *testing.T, hub *Hub, up *upstream, ledger *records) {
 		var delivered atomic.Int64
 		ledger.before = func(catalog.Credential, Sighting) { time.Sleep(recordTimeout / 2) }
 		hub.follow(t, "a", func(catalog.State) {
@@ -140,8 +131,7 @@ func TestUnavailableLedgerDelaysNoWatchAndLosesNoEnd(t *testing.T) {
 		"it does not respond": func(ctx context.Context) { <-ctx.Done() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			up := &shelf{states: map[string]catalog.State{"a": catalog.StateRunning}}
-			inRecords(t, up, func(t *testing.T, hub *Hub, ledger *records) {
+			inRecords(t, map[string]catalog.State{"a": catalog.StateRunning}, func(t *testing.T, hub *Hub, up *upstream, ledger *records) {
 				got := make(chan catalog.State, 10)
 				hub.follow(t, "a", func(s catalog.State) { got <- s })
 				<-got
@@ -180,8 +170,7 @@ func TestUnavailableLedgerDelaysNoWatchAndLosesNoEnd(t *testing.T) {
 }
 
 func TestCloseRecordsTheLastStates(t *testing.T) {
-	up := &shelf{states: map[string]catalog.State{}}
-	inRecords(t, up, func(t *testing.T, hub *Hub, ledger *records) {
+	inRecords(t, map[string]catalog.State{}, func(t *testing.T, hub *Hub, up *upstream, ledger *records) {
 		ledger.become(func(context.Context) {})
 		hub.Observe(t.Context(), testCred, catalog.Generation{ID: "a", State: catalog.StateSucceeded}.Version(), true)
 		ledger.become(nil)
@@ -193,7 +182,7 @@ func TestCloseRecordsTheLastStates(t *testing.T) {
 }
 
 func TestUnrecordedGenerationsAreBounded(t *testing.T) {
-	inRecords(t, &shelf{}, func(t *testing.T, hub *Hub, ledger *records) {
+	inRecords(t, nil, func(t *testing.T, hub *Hub, up *upstream, ledger *records) {
 		ledger.become(func(context.Context) {})
 		for n := range maxUnrecorded + 10 {
 			hub.Observe(t.Context(), testCred, catalog.Generation{ID: fmt.Sprint(n), State: catalog.StateSucceeded}.Version(), true)

@@ -1,11 +1,9 @@
-package watch_test
+package watch
 
 import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 func TestASnapshotHasTheLongestWaitingAndCountsTheOthers(t *testing.T) {
@@ -18,14 +16,14 @@ func TestASnapshotHasTheLongestWaitingAndCountsTheOthers(t *testing.T) {
 		if len(s.Generations) != 100 || s.Stats.Active != 150 || len(s.Credentials) != 1 {
 			t.Fatalf("%d generations of %d, %d keys", len(s.Generations), s.Stats.Active, len(s.Credentials))
 		}
-		if !slices.IsSortedFunc(s.Generations, func(a, b watch.PolledGeneration) int { return a.Answered.Compare(b.Answered) }) {
+		if !slices.IsSortedFunc(s.Generations, func(a, b PolledGeneration) int { return a.Answered.Compare(b.Answered) }) {
 			t.Error("the generation that has waited longest is not first")
 		}
 		if waited := s.Time.Sub(s.Generations[0].Answered); waited != s.Stats.Stalest {
 			t.Errorf("the first generation has waited %v, but the longest wait is %v", waited, s.Stats.Stalest)
 		}
 		k := s.Credentials[0]
-		if k.Condition != watch.ConditionHealthy || k.Active != 150 || k.Watches != 2 || k.Rate != k.Limit || k.Tenant == "" {
+		if k.Condition != ConditionHealthy || k.Active != 150 || k.Watches != 2 || k.Rate != k.Limit || k.Tenant == "" {
 			t.Errorf("the key is %+v", k)
 		}
 		for _, r := range s.Generations {
@@ -44,7 +42,7 @@ func TestASnapshotShowsAnOutageAndChangesNothing(t *testing.T) {
 		b.up.with(func(u *upstream) { u.fail = unreachable })
 		pass(time.Minute)
 		first := b.hub.Snapshot()
-		if k := first.Credentials[0]; k.Condition != watch.ConditionUnreachable || k.Failures < 3 || k.LastError == "" || !k.Paused.After(first.Time) {
+		if k := first.Credentials[0]; k.Condition != ConditionUnreachable || k.Failures < 3 || k.LastError == "" || !k.Paused.After(first.Time) {
 			t.Errorf("the key is %+v", k)
 		}
 		if r := first.Generations[0]; r.Failures == 0 || r.LastError == "" || first.Time.Sub(r.Answered) < 50*time.Second || r.NextPoll.Before(first.Credentials[0].Paused) {

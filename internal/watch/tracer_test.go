@@ -3,7 +3,6 @@ package watch
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -51,64 +50,17 @@ func (n *notebook) Delivery(ctx context.Context, watching TraceRef, event Event,
 	}
 }
 
-// shelf is a catalog whose generations change only when the test changes them.
-type shelf struct {
-	mu     sync.Mutex
-	states map[string]catalog.State
-}
-
-func (s *shelf) set(id string, state catalog.State) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.states[id] = state
-}
-
-// Account fails, because the catalog has no accounts.
-func (s *shelf) Account(context.Context, catalog.Credential) (catalog.Account, error) {
-	return catalog.Account{}, &catalog.Error{Kind: catalog.KindContract}
-}
-
-func (s *shelf) Generation(_ context.Context, _ catalog.Credential, id string) (catalog.Version, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.states[id] == 0 {
-		return catalog.Version{}, &catalog.Error{Kind: catalog.KindNotFound, Own: true}
-	}
-	return catalog.Generation{ID: id, ModelID: "m", State: s.states[id], ObserveTime: time.Now()}.Version(), nil
-}
-
-func (s *shelf) List(ctx context.Context, cred catalog.Credential, _ time.Time) (*catalog.List, error) {
-	var all []catalog.Version
-	s.mu.Lock()
-	ids := slices.Collect(maps.Keys(s.states))
-	s.mu.Unlock()
-	for _, id := range ids {
-		read, _ := s.Generation(ctx, cred, id)
-		all = append(all, read)
-	}
-	return catalog.NewList(all), nil
-}
-
 // observed runs a test with a hub and a tracer in virtual time.
-func observed(t *testing.T, states map[string]catalog.State, test func(hub *Hub, up *shelf, heard *notebook, watch func(name string, ids ...string))) *notebook {
+func observed(t *testing.T, states map[string]catalog.State, test func(hub *Hub, up *upstream, watch func(name string, ids ...string))) *notebook {
 	t.Helper()
 	heard := &notebook{}
 	synctest.Test(t, func(t *testing.T) {
-		up := &shelf{states: states}
-		hub, err := New(Config{Upstream: Limited(up), Seed: 1, Tracer: heard})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var watches sync.WaitGroup
-		test(hub, up, heard, func(name string, ids ...string) {
-			watches.Go(func() {
-				_ = hub.Watch(named(ctx, name), &Request{Credential: testCred, IDs: ids}, ignore)
-			})
+		up := newUpstream(states)
+		hub := newHub(t, Config{Upstream: withLimiters(up), Tracer: heard})
+		t.Cleanup(synctest.Wait)
+		test(hub, up, func(name string, ids ...string) {
+			go func() { _ = hub.Watch(named(t.Context(), name), &Request{Credential: testCred, IDs: ids}, ignore) }()
 		})
-		cancel()
-		watches.Wait()
-		hub.Close()
 	})
 	return heard
 }
@@ -116,12 +68,9 @@ func observed(t *testing.T, states map[string]catalog.State, test func(hub *Hub,
 // ignore discards the event.
 func ignore(Event) error { return nil }
 
-var testCred = catalog.Forwarded(catalog.NewSecret("key"))
-
 func TestAPollCarriesTheOrderAndTheWatchesThatItServesUpToSixteen(t *testing.T) {
-	heard := observed(t, map[string]catalog.State{"a": catalog.StateQueued}, func(hub *Hub, up *shelf, _ *notebook, watch func(string, ...string)) {
-		placed, _ := up.Generation(t.Context(), testCred, "a")
-		hub.Created(named(context.Background(), "order"), testCred, placed.Generation, "m", time.Now())
+	heard := observed(t, map[string]catalog.State{"a": catalog.StateQueued}, func(hub *Hub, up *upstream, watch func(string, ...string)) {
+		hub.Created(named(context.Background(), "order"), testCred, up.record("a", queued), "m", time.Now())
 		for i := range 30 {
 			watch(fmt.Sprint("watch ", i), "a")
 		}
@@ -145,14 +94,9 @@ func TestAPollCarriesTheOrderAndTheWatchesThatItServesUpToSixteen(t *testing.T) 
 }
 
 func TestASweepNamesAWatchOfManyOnce(t *testing.T) {
-	states := map[string]catalog.State{}
-	var ids []string
-	for i := range 8 {
-		ids = append(ids, fmt.Sprint("g", i))
-		states[ids[i]] = catalog.StateQueued
-	}
-	heard := observed(t, states, func(_ *Hub, _ *shelf, _ *notebook, watch func(string, ...string)) {
-		watch("of one", "g3") // a single generation is polled without a list
+	states, ids := generations(8)
+	heard := observed(t, states, func(_ *Hub, _ *upstream, watch func(string, ...string)) {
+		watch("of one", ids[3]) // a single generation is polled without a list
 		synctest.Wait()
 		watch("of many", ids...)
 		time.Sleep(10 * time.Second)
@@ -174,15 +118,14 @@ func TestASweepNamesAWatchOfManyOnce(t *testing.T) {
 }
 
 func TestAnUpdateNamesThePollOrTheCallThatFoundIt(t *testing.T) {
-	heard := observed(t, map[string]catalog.State{"a": catalog.StateQueued, "b": catalog.StateQueued}, func(hub *Hub, up *shelf, _ *notebook, watch func(string, ...string)) {
+	heard := observed(t, map[string]catalog.State{"a": catalog.StateQueued, "b": catalog.StateQueued}, func(hub *Hub, up *upstream, watch func(string, ...string)) {
 		watch("one", "a")
 		watch("two", "b")
 		time.Sleep(time.Second / 2) // long enough to read both generations, but too short for their next polls
 		synctest.Wait()
 		up.set("a", catalog.StateSucceeded)
 		up.set("b", catalog.StateSucceeded)
-		seen, _ := up.Generation(t.Context(), testCred, "b")
-		hub.Observe(named(context.Background(), "a call"), testCred, seen, true)
+		hub.Observe(named(context.Background(), "a call"), testCred, up.record("b", succeeded).Version(), true)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 	})
@@ -202,11 +145,7 @@ func TestAnUpdateNamesThePollOrTheCallThatFoundIt(t *testing.T) {
 }
 
 func TestAWatchPaysNothingForAnObserverThatIsNotThere(t *testing.T) {
-	hub, err := New(Config{Upstream: Limited(&shelf{}), Seed: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(hub.Close)
+	hub := newHub(t, Config{Upstream: withLimiters(newUpstream(nil))})
 	d := delivery{tracer: hub.cfg.Tracer, ctx: t.Context(), watcher: &watcher{stream: stream{trace: hub.cfg.Tracer.TraceRef(t.Context())}}, deliver: ignore}
 	s := step{event: &Event{Update: &Update{}}}
 	if n := testing.AllocsPerRun(100, func() { _ = d.send(s) }); n != 0 {

@@ -1,4 +1,4 @@
-package watch_test
+package watch
 
 import (
 	"context"
@@ -9,22 +9,21 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/limiter"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 func TestPollsThatNoWatcherWantsAreNotSent(t *testing.T) {
 	for leaves, want := range map[bool]int{true: 0, false: 1} {
 		synctest.Test(t, func(t *testing.T) {
 			up := newUpstream(map[string]catalog.State{"a": queued})
-			limited := watch.Limited(up)
-			hub := newHub(t, limited)
-			release := fill(t, limited.Limiter(tenant.Tenant))
+			limited := withLimiters(up)
+			hub := newHub(t, Config{Upstream: limited})
+			release := fill(t, limited.Limiter(testCred.Tenant))
 			ctx, leave := context.WithCancel(t.Context())
 			defer leave()
 			b := &bench{t, up, hub, ctx}
 			b.watch("a")
 			pass(time.Second)
-			if w := limited.Limiter(tenant.Tenant).State().Waiting; len(w) != 1 || up.calls() > 0 {
+			if w := limited.Limiter(testCred.Tenant).State().Waiting; len(w) != 1 || up.calls() > 0 {
 				t.Fatalf("%v wait, %d requests were sent", w, up.calls())
 			}
 			if leaves {

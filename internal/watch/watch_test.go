@@ -1,4 +1,4 @@
-package watch_test
+package watch
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/watch"
 )
 
 func TestAWatchDeliversEachChangeAndEndsAtTheGoal(t *testing.T) {
@@ -38,7 +37,7 @@ func TestAKnownEtagSavesTheRepeat(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		first := b.watch("a")
 		pass(0)
-		again := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, KnownEtags: map[string]string{"a": first.look().updates[0].Etag}})
+		again := b.watchWith(b.ctx, Request{IDs: []string{"a"}, KnownEtags: map[string]string{"a": first.look().updates[0].Etag}})
 		pass(0)
 		b.wantStates(again)
 		if len(again.look().heartbeats) != 1 {
@@ -77,13 +76,13 @@ func TestOneThousandWatchersCostThePollsOfOne(t *testing.T) { // fault L4
 
 func TestSilenceIsFilledWithHeartbeats(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
-		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Heartbeat: 5 * time.Second})
+		s := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Heartbeat: 5 * time.Second})
 		pass(21 * time.Second)
 		if n := len(s.look().heartbeats); n != 4 {
 			b.t.Fatalf("%d heartbeats in 21 s, want 4", n)
 		}
 		h := s.look().heartbeats[3]
-		if h.Condition != watch.ConditionHealthy || time.Since(h.ObserveTime) > 5*time.Second || h.NextPoll.IsZero() {
+		if h.Condition != ConditionHealthy || time.Since(h.ObserveTime) > 5*time.Second || h.NextPoll.IsZero() {
 			b.t.Errorf("heartbeat %+v", h)
 		}
 	})
@@ -97,12 +96,12 @@ func TestAnEventThatIsSkippedPutsOffNoHeartbeat(t *testing.T) {
 		go func() {
 			for at := 4 * time.Second; at < 20*time.Second; at += 4 * time.Second {
 				pass(4 * time.Second)
-				b.hub.Observe(ctx, tenant, catalog.Generation{ID: "a", State: []catalog.State{queued, running}[at/(4*time.Second)%2], ObserveTime: time.Now()}.Version(), true)
+				b.hub.Observe(ctx, testCred, catalog.Generation{ID: "a", State: []catalog.State{queued, running}[at/(4*time.Second)%2], ObserveTime: time.Now()}.Version(), true)
 			}
 		}()
-		_ = b.hub.Watch(ctx, &watch.Request{Credential: tenant, IDs: []string{"a"}, Heartbeat: 5 * time.Second}, func(e watch.Event) error {
+		_ = b.hub.Watch(ctx, &Request{Credential: testCred, IDs: []string{"a"}, Heartbeat: 5 * time.Second}, func(e Event) error {
 			if e.Heartbeat == nil {
-				return watch.ErrSkipped
+				return ErrSkipped
 			}
 			heartbeats++
 			return nil
@@ -116,16 +115,16 @@ func TestAnEventThatIsSkippedPutsOffNoHeartbeat(t *testing.T) {
 func TestUpstreamTroubleShowsInHeartbeatsAndNeverEndsAWatch(t *testing.T) { // faults U1, U4
 	for _, trouble := range []struct {
 		kind catalog.Kind
-		want watch.Condition
+		want Condition
 	}{
-		{catalog.KindUnavailable, watch.ConditionUnreachable},
-		{catalog.KindRateLimited, watch.ConditionThrottled},
-		{catalog.KindMalformed, watch.ConditionUnreachable},
-		{catalog.KindForbidden, watch.ConditionUnreachable},
+		{catalog.KindUnavailable, ConditionUnreachable},
+		{catalog.KindRateLimited, ConditionThrottled},
+		{catalog.KindMalformed, ConditionUnreachable},
+		{catalog.KindForbidden, ConditionUnreachable},
 	} {
 		t.Run(trouble.kind.String(), func(t *testing.T) {
 			inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
-				s, many := b.watch("a"), b.watchWith(b.ctx, watch.Request{Everything: true, Heartbeat: time.Minute})
+				s, many := b.watch("a"), b.watchWith(b.ctx, Request{Everything: true, Heartbeat: time.Minute})
 				pass(time.Second / 2)
 				b.up.with(func(u *upstream) { u.fail = &catalog.Error{Kind: trouble.kind, Op: "x"} })
 				pass(5 * time.Minute)
@@ -176,7 +175,7 @@ func TestARejectedForwardedKeyEndsItsWatchesAndASharedKeyIsProbed(t *testing.T) 
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		held := catalog.Shared(func() catalog.Secret { return catalog.NewSecret("held") })
 		own := b.watch("a")
-		ours := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Credential: held})
+		ours := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Credential: held})
 		pass(time.Second / 2)
 		b.up.with(func(u *upstream) { u.fail = rejected })
 		pass(3 * time.Second)
@@ -186,7 +185,7 @@ func TestARejectedForwardedKeyEndsItsWatchesAndASharedKeyIsProbed(t *testing.T) 
 		if n := b.up.calls() - before; n < 5 || n > 11 {
 			b.t.Errorf("%d probes in 10 minutes, want one a minute", n)
 		}
-		if h := ours.look().heartbeats[len(ours.look().heartbeats)-1]; h.Condition != watch.ConditionCredentialRejected {
+		if h := ours.look().heartbeats[len(ours.look().heartbeats)-1]; h.Condition != ConditionCredentialRejected {
 			b.t.Errorf("heartbeat %+v", h)
 		}
 		b.up.with(func(u *upstream) { u.fail = nil; u.states["a"] = succeeded })
@@ -220,7 +219,7 @@ func TestStatesNeverGoBackwards(t *testing.T) { // fault U13
 
 func TestATerminalStateStaysExceptThatFailedBecomesRefunded(t *testing.T) { // fault U13
 	inBubble(t, map[string]catalog.State{"a": failed}, func(b *bench) {
-		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Goal: watch.Settled})
+		s := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Goal: Settled})
 		pass(time.Second / 2)
 		for _, state := range []catalog.State{queued, succeeded, running, refunded} {
 			b.up.set("a", state)
@@ -257,7 +256,7 @@ func TestAnUnknownIdIsMissingAndAVanishedOneIsDeleted(t *testing.T) { // fault U
 
 func TestA404SoonAfterACreateMeansNotVisibleYet(t *testing.T) { // fault U10
 	inBubble(t, map[string]catalog.State{}, func(b *bench) {
-		b.hub.Created(context.Background(), tenant, b.up.record("a", queued), "m", time.Now())
+		b.hub.Created(context.Background(), testCred, b.up.record("a", queued), "m", time.Now())
 		s := b.watch("a")
 		pass(20 * time.Second)
 		b.wantStates(s, "queued")
@@ -265,7 +264,7 @@ func TestA404SoonAfterACreateMeansNotVisibleYet(t *testing.T) { // fault U10
 		pass(5 * time.Second)
 		b.wantStates(s, "queued", "succeeded")
 
-		b.hub.Created(context.Background(), tenant, b.up.record("lost", queued), "m", time.Now())
+		b.hub.Created(context.Background(), testCred, b.up.record("lost", queued), "m", time.Now())
 		lost := b.watch("lost")
 		pass(80 * time.Second)
 		b.wantStates(lost, "queued")
@@ -284,7 +283,7 @@ func TestNothingIsSharedBetweenTwoCredentials(t *testing.T) { // fault L7
 			b.t.Error("the hub returns a state that only another credential has watched")
 		}
 		before := b.up.calls()
-		b.watchWith(b.ctx, watch.Request{IDs: []string{"a"}, Credential: other})
+		b.watchWith(b.ctx, Request{IDs: []string{"a"}, Credential: other})
 		pass(0)
 		if b.up.calls() == before {
 			b.t.Error("the state of one credential was served to another")
@@ -293,8 +292,8 @@ func TestNothingIsSharedBetweenTwoCredentials(t *testing.T) { // fault L7
 }
 
 // slowly returns a function that calls deliver and then sleeps for 20 s.
-func slowly(deliver func(watch.Event) error) func(watch.Event) error {
-	return func(event watch.Event) error {
+func slowly(deliver func(Event) error) func(Event) error {
+	return func(event Event) error {
 		defer time.Sleep(20 * time.Second)
 		return deliver(event)
 	}
@@ -305,7 +304,7 @@ func TestASlowWatcherGetsTheNewestStateAndHoldsNobodyUp(t *testing.T) { // fault
 		fast := b.watch("a")
 		slow := &seen{}
 		go func() {
-			_ = b.hub.Watch(b.ctx, &watch.Request{Credential: tenant, IDs: []string{"a"}}, slowly(slow.add))
+			_ = b.hub.Watch(b.ctx, &Request{Credential: testCred, IDs: []string{"a"}}, slowly(slow.add))
 		}()
 		pass(time.Second)
 		b.up.set("a", running)
@@ -322,14 +321,14 @@ func TestTypicalRemainingIsMeasuredFromTheHistory(t *testing.T) {
 		for i := range 5 {
 			id := fmt.Sprintf("old%d", i)
 			b.up.set(id, queued)
-			b.hub.Created(context.Background(), tenant, b.up.record(id, queued), "m", time.Now())
+			b.hub.Created(context.Background(), testCred, b.up.record(id, queued), "m", time.Now())
 			b.watch(id)
 			pass(20 * time.Second)
 			b.up.set(id, succeeded)
 			pass(5 * time.Second)
 		}
 		b.up.set("new", queued)
-		s := b.watchWith(b.ctx, watch.Request{IDs: []string{"new"}, Heartbeat: 5 * time.Second})
+		s := b.watchWith(b.ctx, Request{IDs: []string{"new"}, Heartbeat: 5 * time.Second})
 		pass(6 * time.Second)
 		h := s.look().heartbeats[0]
 		if !h.HasTypical || h.TypicalRemaining < 13*time.Second || h.TypicalRemaining > 19*time.Second {
@@ -342,7 +341,7 @@ func TestTheCauseOfAnEndedContextIsTheErrorOfTheWatch(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"a": queued}, func(b *bench) {
 		cause := errors.New("drain")
 		ctx, cancel := context.WithCancelCause(b.ctx)
-		s := b.watchWith(ctx, watch.Request{IDs: []string{"a"}})
+		s := b.watchWith(ctx, Request{IDs: []string{"a"}})
 		pass(time.Second)
 		cancel(cause)
 		synctest.Wait()
@@ -351,7 +350,7 @@ func TestTheCauseOfAnEndedContextIsTheErrorOfTheWatch(t *testing.T) {
 }
 
 func TestAHubReportsEveryFaultOfItsConfigTogether(t *testing.T) {
-	_, err := watch.New(watch.Config{MinInterval: 10, MaxInterval: 5, Rate: math.Inf(1)})
+	_, err := New(Config{MinInterval: 10, MaxInterval: 5, Rate: math.Inf(1)})
 	if err == nil {
 		t.Fatal("no error")
 	}

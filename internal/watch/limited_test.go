@@ -8,18 +8,18 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// Unlimited is an upstream without limiters.
-type Unlimited interface {
+// unlimited is an upstream without limiters.
+type unlimited interface {
 	Generation(context.Context, catalog.Credential, string) (catalog.Version, error)
 	List(context.Context, catalog.Credential, time.Time) (*catalog.List, error)
 	Account(context.Context, catalog.Credential) (catalog.Account, error)
 }
 
-// Limited returns an upstream whose requests need permits, like those of the catalog client.
-func Limited(up Unlimited) Upstream { return limited{up, limiter.NewSet()} }
+// withLimiters returns an upstream whose requests need permits, like those of the catalog client.
+func withLimiters(up unlimited) Upstream { return limited{up, limiter.NewSet()} }
 
 type limited struct {
-	up       Unlimited
+	up       unlimited
 	limiters *limiter.Set
 }
 
@@ -54,8 +54,8 @@ func (l limited) ask(ctx context.Context, cred catalog.Credential, c limiter.Cla
 	return err
 }
 
-// Call waits for a permit, sends a request, and reports the result to the hub.
-func (h *Hub) Call(ctx context.Context, cred catalog.Credential, request func() error) {
+// call waits for a permit, sends a request, and reports the result to the hub.
+func (h *Hub) call(ctx context.Context, cred catalog.Credential, request func() error) {
 	_ = h.cfg.Upstream.(limited).ask(ctx, cred, limiter.Read, func() error {
 		err := request()
 		h.Called(cred, err)
