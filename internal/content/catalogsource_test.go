@@ -6,6 +6,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/content"
+	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
 func TestATextIsReadWhileTheStoreFails(t *testing.T) {
@@ -17,7 +18,7 @@ func TestATextIsReadWhileTheStoreFails(t *testing.T) {
 			if id == "g2" {
 				continue
 			}
-			s.observeText(id)
+			s.record(id, lifecycle.Observation{Status: lifecycle.Succeeded}, `{"File":null}`)
 			stop := s.run(s.results)
 			s.waitForCopy(id)
 			stop()
@@ -28,7 +29,7 @@ func TestATextIsReadWhileTheStoreFails(t *testing.T) {
 		}
 		s.wantBytes("g2", []byte(text), content.FromCatalog) // not copied yet, because the ledger has no terminal state of the generation
 		s.store.set(func() { s.store.refuse = errors.New("access denied") })
-		s.observeText("g2")
+		s.record("g2", lifecycle.Observation{Status: lifecycle.Succeeded}, `{"File":null}`)
 		s.wantBytes("g1", []byte(text), content.FromCatalog)
 		s.wantBytes("g2", []byte(text), content.FromCatalog)
 		original, err := s.results.Open(s.Context(), s.shared, "g1", 5, copied.Etag)

@@ -18,6 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 func TestAResultIsReadFromItsCopyWithoutTheCatalog(t *testing.T) {
@@ -53,7 +54,7 @@ func TestATextAndAnEmptyFileAreCopiedToo(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.texts["g1"], s.upstream.etags = "tide and stone", false })
 		s.order("g1")
-		s.observeText("g1")
+		s.record("g1", lifecycle.Observation{Status: lifecycle.Succeeded}, `{"File":null}`)
 		s.upstream.set(func() { s.upstream.files["g2"] = nil })
 		s.order("g2")
 		s.record("g2", lifecycle.Observation{Status: lifecycle.Succeeded}, `{"File":{"SizeBytes":0}}`)
@@ -193,9 +194,7 @@ func TestWordsThatAreNoTextAreRecorded(t *testing.T) {
 		s.store.set(func() { s.store.refuse = errors.New("x\xfe\x00" + strings.Repeat("ä", 200)) })
 		s.finish("g1", picture(1000))
 		defer s.run(s.results)()
-		for end := time.Now().Add(10 * time.Second); s.row("g1").Problem == "" && time.Now().Before(end); {
-			time.Sleep(10 * time.Millisecond)
-		}
+		proctest.Eventually(s, 10*time.Second, "the problem is recorded", func() bool { return s.row("g1").Problem != "" })
 		if problem := s.row("g1").Problem; !strings.HasPrefix(problem, "x\uFFFDä") || len(problem) > 300 || !utf8.ValidString(problem) {
 			s.Errorf("the problem is %q", problem)
 		}
@@ -256,19 +255,12 @@ func TestUnknownObjectsAreReportedAndNotDeleted(t *testing.T) {
 		stop()
 		path := func(id string) string { return s.dir + "/" + s.row(id).Object }
 		for name, data := range map[string][]byte{path("g2"): picture(999), path("g3"): picture(1001)[1:], path("g4") + "0": nil, path("g4") + ".part": nil, s.dir + "/other.part": nil, s.dir + "/here/notes.part": nil} {
-			if err := os.WriteFile(name, data, 0o600); err != nil {
-				s.Fatal(err)
-			}
+			proctest.Write(s, name, string(data))
 		}
 		if err := os.Remove(path("g1")); err != nil {
 			s.Fatal(err)
 		}
-		long := time.Now().Add(-30 * time.Hour)
-		for _, name := range s.objects() {
-			if err := os.Chtimes(name, long, long); err != nil {
-				s.Fatal(err)
-			}
-		}
+		s.age(30 * time.Hour)
 		verify := func() (all []string) {
 			if _, err := s.results.Verify(s.Context(), true, func(line string) { all = append(all, line) }, func(int64) {}); err != nil {
 				s.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 // A process that is killed while it copies a result leaves a partial file behind. Erasure deletes this file too.
@@ -21,13 +22,10 @@ func TestNextCopyDeletesTheRemainsOfAKilledOne(t *testing.T) {
 		dead, sum := s.take(ledger.CopyJob), sha256.Sum256([]byte("g1"))
 		name := hex.EncodeToString(sum[:])
 		remains := filepath.Join(s.dir, "here", name[:2], fmt.Sprintf("%s-%d-%d-X.part", name, dead.ID, dead.Fence))
-		err := os.MkdirAll(filepath.Dir(remains), 0o700)
-		if err == nil {
-			err = os.WriteFile(remains, picture(500), 0o600)
-		}
-		if err != nil {
+		if err := os.MkdirAll(filepath.Dir(remains), 0o700); err != nil {
 			s.Fatal(err)
 		}
+		proctest.Write(s, remains, string(picture(500)))
 		stop := s.run(s.results)
 		s.waitForCopy("g1")
 		stop()

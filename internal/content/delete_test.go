@@ -2,7 +2,6 @@ package content_test
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 func TestOwnerDiscardsItsCopyUnlessItsTeamKeepsIt(t *testing.T) {
@@ -116,10 +116,7 @@ func TestErasureLeavesNoByteOfAKilledCopy(t *testing.T) {
 		s.finish(other, picture(1000))
 		stop := s.run(s.results)
 		for _, id := range []string{"g1", other} {
-			row := s.waitForCopy(id)
-			if err := os.WriteFile(filepath.Join(s.dir, row.Object+".part"), picture(1000), 0o600); err != nil {
-				s.Fatal(err)
-			}
+			proctest.Write(s, filepath.Join(s.dir, s.waitForCopy(id).Object+".part"), string(picture(1000)))
 		}
 		stop()
 		s.erase(o)

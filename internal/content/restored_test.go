@@ -31,7 +31,7 @@ func inRestoredStudio(t *testing.T, test func(s *studio, restore func(lost func(
 			test(s, func(lost func()) {
 				s.backUp(restored)
 				lost()
-				s.age()
+				s.age(3 * time.Hour)
 				s.url = restored
 				s.restart(true)
 			})
@@ -50,17 +50,15 @@ func (s *studio) backUp(to string) {
 	}
 	file := filepath.Join(s.TempDir(), "ledger.dump")
 	for _, command := range [][]string{{"pg_dump", "--format=custom", "--file=" + file, s.url}, {"pg_restore", "--no-owner", "--dbname=" + to, file}} {
-		if output, err := exec.CommandContext(s.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
-			s.Fatalf("%s: %v\n%s", command[0], err, output)
-		}
+		proctest.Run(s, exec.CommandContext(s.Context(), command[0], command[1:]...))
 	}
 }
 
-// age changes the modification time of all files in the store to three hours ago.
-func (s *studio) age() {
+// age sets the age of all files in the store.
+func (s *studio) age(age time.Duration) {
 	s.Helper()
 	for _, name := range s.objects() {
-		old := time.Now().Add(-3 * time.Hour)
+		old := time.Now().Add(-age)
 		if err := os.Chtimes(name, old, old); err != nil {
 			s.Fatal(err)
 		}

@@ -392,12 +392,6 @@ func (s *studio) observe(id string, seen lifecycle.Observation) {
 	s.record(id, seen, `{"ID":"`+id+`","File":{}}`)
 }
 
-// observeText records that a generation has succeeded and has a text result.
-func (s *studio) observeText(id string) {
-	s.Helper()
-	s.record(id, lifecycle.Observation{Status: lifecycle.Succeeded}, `{"File":null}`)
-}
-
 func (s *studio) record(id string, seen lifecycle.Observation, record string) {
 	s.Helper()
 	if _, err := s.ledger.Observe(s.Context(), id, ledger.Observation{Observation: seen, Record: record}); err != nil {
@@ -425,15 +419,13 @@ func (s *studio) row(id string) ledger.Content {
 }
 
 // waitForCopy waits until a result is copied and returns the copy's row.
-func (s *studio) waitForCopy(id string) ledger.Content {
+func (s *studio) waitForCopy(id string) (row ledger.Content) {
 	s.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		if row := s.row(id); row.State == ledger.ContentCopied {
-			return row
-		}
-	}
-	s.Fatalf("%s is not copied: %+v", id, s.row(id))
-	return ledger.Content{}
+	proctest.Eventually(s, time.Minute, id+" is copied", func() bool {
+		row = s.row(id)
+		return row.State == ledger.ContentCopied
+	})
+	return row
 }
 
 // read reads a result from an offset to its end.
