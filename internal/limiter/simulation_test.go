@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -63,30 +64,20 @@ func (c *catalog) take(owner string) bool {
 	return true
 }
 
-func (c *catalog) reset() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	clear(c.passed)
-	c.lost = 0
-}
-
 // team is an owner whose callers send orders continuously.
 type team struct {
 	name     string
 	weight   float64
 	callers  int
 	deadline time.Duration
-	mu       sync.Mutex
-	rejected int
+	rejected atomic.Int64
 }
 
 func (o *team) run(ctx context.Context, l *limiter.Limiter, c *catalog) {
 	for ctx.Err() == nil {
 		ctx, cancel := context.WithTimeout(ctx, o.deadline)
 		if err := o.order(ctx, l, c); err != nil && context.Cause(ctx) != context.Canceled {
-			o.mu.Lock()
-			o.rejected++
-			o.mu.Unlock()
+			o.rejected.Add(1)
 			time.Sleep(time.Second) // allows virtual time to advance if orders fail at once
 		}
 		cancel()
@@ -163,7 +154,10 @@ func (c *catalog) share(t *testing.T, teams []*team) {
 		}
 	}
 	time.Sleep(time.Minute)
-	c.reset()
+	c.mu.Lock()
+	clear(c.passed)
+	c.lost = 0
+	c.mu.Unlock()
 	time.Sleep(5 * time.Minute)
 	c.mu.Lock()
 	if jain := c.jain(teams); !(jain >= 0.98) {
@@ -180,8 +174,8 @@ func (c *catalog) share(t *testing.T, teams []*team) {
 	cancel()
 	all.Wait()
 	for _, o := range teams {
-		if o.rejected > 0 {
-			t.Errorf("%d orders of %s were rejected", o.rejected, o.name)
+		if n := o.rejected.Load(); n > 0 {
+			t.Errorf("%d orders of %s were rejected", n, o.name)
 		}
 	}
 }
