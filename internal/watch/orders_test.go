@@ -158,21 +158,19 @@ func TestAWatchOfOrdersThatBeginsLateNeedsNoNewList(t *testing.T) { // fault D9
 		request := Request{Everything: true, Orders: &ofOwner{}, Listed: []string{"own"}}
 		b.watchWith(b.ctx, request)
 		pass(time.Minute)
-		lists := 0
-		b.up.with(func(u *upstream) { lists = u.lists })
+		lists := b.up.listCalls()
 		var late []*seen
 		for range 50 {
 			late = append(late, b.watchWith(b.ctx, request))
 			pass(100 * time.Millisecond)
 		}
-		b.up.with(func(u *upstream) { lists = u.lists - lists })
 		for _, s := range late {
 			if got := updatesOf(s); !slices.Equal(got, []string{"own"}) || len(s.look().caughtUp) != 1 {
 				b.t.Fatalf("the watch got %v, and caught up %d times", got, len(s.look().caughtUp))
 			}
 		}
-		if lists > 3 {
-			b.t.Errorf("%d lists in five seconds", lists)
+		if n := b.up.listCalls() - lists; n > 3 {
+			b.t.Errorf("%d lists in five seconds", n)
 		}
 	})
 }
