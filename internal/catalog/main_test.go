@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,16 +102,13 @@ type wire struct {
 	mu       sync.Mutex
 	requests []*http.Request
 	answer   func(n int, r *http.Request, conn net.Conn)
-	reused   bool // whether a connection serves more than one request
+	reused   bool         // whether a connection serves more than one request
+	open     atomic.Int32 // number of open connections
 }
 
 func (w *wire) client(t testing.TB, cfg Config) *Client {
 	t.Helper()
-	base := NewTransport()
-	base.DialContext = w.dial
-	transport := NewTransportPools(base)
-	t.Cleanup(transport.CloseIdleConnections)
-	cfg.Transport, cfg.BaseURL, cfg.AllowInsecure = transport, "http://catalog.example", true
+	cfg.Transport, cfg.BaseURL, cfg.AllowInsecure = poolsOf(t, w.transport()), "http://catalog.example", true
 	c, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -118,13 +116,28 @@ func (w *wire) client(t testing.TB, cfg Config) *Client {
 	return c
 }
 
-func (w *wire) dial(context.Context, string, string) (net.Conn, error) {
-	near, far := net.Pipe()
-	go w.serve(far)
-	return near, nil
+// transport returns a transport that connects to the wire.
+func (w *wire) transport() *http.Transport {
+	base := NewTransport()
+	base.DialContext = func(context.Context, string, string) (net.Conn, error) {
+		near, far := net.Pipe()
+		go w.serve(far)
+		return near, nil
+	}
+	return base
+}
+
+// poolsOf returns pools for a transport, which are closed at the end of the test.
+func poolsOf(t testing.TB, base *http.Transport) *TransportPools {
+	t.Helper()
+	pools := NewTransportPools(base)
+	t.Cleanup(pools.CloseIdleConnections)
+	return pools
 }
 
 func (w *wire) serve(conn net.Conn) {
+	w.open.Add(1)
+	defer w.open.Add(-1)
 	defer conn.Close()
 	buffered := bufio.NewReader(conn)
 	for again := true; again; again = w.reused {

@@ -1,14 +1,12 @@
 package catalog
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -109,15 +107,14 @@ func askAs(t *testing.T, by http.RoundTripper, url, apiKey string) (string, erro
 func TestAConnectionServesOneAPIKeyAlone(t *testing.T) { // fault L7
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) { _, _ = io.WriteString(conn, fine) }}
-		base, open := countingTransport(w)
-		pools := poolsOf(t, base)
+		pools := poolsOf(t, w.transport())
 		for n := range 12 {
 			if _, err := askAs(t, pools, "http://catalog.example/", fmt.Sprint(n%3)); err != nil {
 				t.Fatal(err)
 			}
 			synctest.Wait()
 		}
-		if n := open.Load(); n != 3 {
+		if n := w.open.Load(); n != 3 {
 			t.Errorf("three keys have %d connections", n)
 		}
 	})
@@ -131,8 +128,7 @@ func TestAnAnswerThatComesTwiceReachesNoOtherAPIKey(t *testing.T) { // fault L7
 			answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(r.URL.Path), r.URL.Path)
 			_, _ = io.WriteString(conn, answer+answer)
 		}}
-		base, _ := countingTransport(w)
-		pools := poolsOf(t, base)
+		pools := poolsOf(t, w.transport())
 		var asking sync.WaitGroup
 		for n := range 8 {
 			asking.Go(func() {
@@ -152,16 +148,15 @@ func TestARejectedAPIKeyIsForgottenWithItsAnswer(t *testing.T) { // fault A5
 		w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\n{}")
 		}}
-		base, open := countingTransport(w)
-		pools := poolsOf(t, base)
+		pools := poolsOf(t, w.transport())
 		for n := range 10 {
 			if _, err := askAs(t, pools, "http://catalog.example/a", fmt.Sprint(n)); err != nil {
 				t.Fatal(err)
 			}
 		}
 		synctest.Wait()
-		if n := len(pools.calls.keys); n != 0 || open.Load() != 0 {
-			t.Errorf("%d keys and %d connections are kept", n, open.Load())
+		if n := len(pools.calls.keys); n != 0 || w.open.Load() != 0 {
+			t.Errorf("%d keys and %d connections are kept", n, w.open.Load())
 		}
 	})
 }
@@ -169,7 +164,7 @@ func TestARejectedAPIKeyIsForgottenWithItsAnswer(t *testing.T) { // fault A5
 func TestManyAPIKeysKeepNoMoreConnectionsThanOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) { _, _ = io.WriteString(conn, fine) }}
-		base, open := countingTransport(w)
+		base := w.transport()
 		base.MaxConnsPerHost = 10
 		pools := poolsOf(t, base)
 		for n := range 100 {
@@ -177,23 +172,15 @@ func TestManyAPIKeysKeepNoMoreConnectionsThanOne(t *testing.T) {
 				t.Fatal(err)
 			}
 			synctest.Wait()
-			if n := open.Load(); n > 10 || len(pools.calls.keys) > 10 {
+			if n := w.open.Load(); n > 10 || len(pools.calls.keys) > 10 {
 				t.Errorf("%d connections are open, and %d keys are kept", n, len(pools.calls.keys))
 			}
 		}
 		time.Sleep(2 * base.IdleConnTimeout)
-		if open.Load() != 0 {
-			t.Errorf("%d connections are kept", open.Load())
+		if w.open.Load() != 0 {
+			t.Errorf("%d connections are kept", w.open.Load())
 		}
 	})
-}
-
-// poolsOf returns pools for a transport, which are closed at the end of the test.
-func poolsOf(t *testing.T, base *http.Transport) *TransportPools {
-	t.Helper()
-	pools := NewTransportPools(base)
-	t.Cleanup(pools.CloseIdleConnections)
-	return pools
 }
 
 const fine = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine"
@@ -216,28 +203,4 @@ func TestASwitchOfProtocolsIsNotWaitedFor(t *testing.T) { // fault U17
 			}
 		}
 	})
-}
-
-// countingTransport returns a transport that connects to a wire. It also returns the number of open
-// connections.
-func countingTransport(w *wire) (*http.Transport, *atomic.Int32) {
-	base, open := NewTransport(), new(atomic.Int32)
-	base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := w.dial(ctx, network, addr)
-		open.Add(1)
-		return &counted{Conn: conn, open: open}, err
-	}
-	return base, open
-}
-
-// counted is a connection that decrements a counter when it closes.
-type counted struct {
-	net.Conn
-	open *atomic.Int32
-	once sync.Once
-}
-
-func (c *counted) Close() error {
-	c.once.Do(func() { c.open.Add(-1) })
-	return c.Conn.Close()
 }

@@ -20,8 +20,8 @@ func TestAWaitForASlotIsNoSilenceOfTheCatalog(t *testing.T) { // fault A8
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx")
 			_, _ = conn.Read(make([]byte, 1)) // blocks until the reader closes the connection
 		}}
-		base := NewTransport()
-		base.DialContext, base.MaxConnsPerHost = w.dial, 1
+		base := w.transport()
+		base.MaxConnsPerHost = 1
 		var told atomic.Int32
 		client, err := New(Config{
 			BaseURL: "http://catalog.example", AllowInsecure: true, Transport: poolsOf(t, base), AttemptTimeout: 5 * time.Second,
