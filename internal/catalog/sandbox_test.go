@@ -1,7 +1,6 @@
 package catalog_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -75,20 +74,17 @@ func (b *bench) generation(model, inputs string) catalog.Generation {
 	return b.until(g.ID, catalog.State.Terminal)
 }
 
-func (b *bench) until(id string, reached func(catalog.State) bool) catalog.Generation {
+func (b *bench) until(id string, reached func(catalog.State) bool) (g catalog.Generation) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.t.Context(), 20*time.Second)
-	defer cancel()
-	for tick := time.NewTicker(2 * time.Millisecond); ; <-tick.C {
-		g, err := b.Generation(ctx, b.cred, id)
+	proctest.Eventually(b.t, 20*time.Second, "the state is reached", func() bool {
+		read, err := b.Generation(b.t.Context(), b.cred, id)
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		if reached(g.State) {
-			tick.Stop()
-			return g.Generation
-		}
-	}
+		g = read.Generation
+		return reached(g.State)
+	})
+	return g
 }
 
 func (b *bench) download(id string) (*catalog.Content, []byte, error) {

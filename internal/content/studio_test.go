@@ -59,9 +59,9 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errors.New("connection refused")
 	}
 	w := httptest.NewRecorder()
+	w.Header().Set("Content-Type", "application/json")
 	switch {
 	case rejects:
-		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusUnauthorized)
 		_, _ = fmt.Fprint(w, `{"code":"UNAUTHORIZED","message":"invalid API key"}`)
 	case isContent && hasFile:
@@ -75,16 +75,12 @@ func (u *upstream) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(file))
 	case isContent && hasText, r.URL.Path == "/account":
-		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusNoContent)
 	case hasText:
-		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"id":%q,"status":"succeeded","textOutput":%q}`, id, text)
 	case hasFile:
-		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"id":%q,"status":"succeeded","contentUrl":"/x"}`, id)
 	default:
-		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusNotFound)
 		_, _ = fmt.Fprint(w, `{"code":"NOT_FOUND","message":"no such generation"}`)
 	}

@@ -31,7 +31,6 @@ const (
 // post is a request that reached a receiver.
 type post struct {
 	id, kind, subject string
-	at                time.Time
 	header            http.Header
 	body              []byte
 }
@@ -54,7 +53,7 @@ func (r *receivers) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err := json.Unmarshal(body, &document); err != nil {
 		r.t.Error(err)
 	}
-	p := post{document.ID, strings.TrimPrefix(document.Type, "easel."), document.Subject, time.Now(), request.Header, body}
+	p := post{document.ID, strings.TrimPrefix(document.Type, "easel."), document.Subject, request.Header, body}
 	status, err := r.answer(request.URL.Host, p)
 	if request.Context().Err() != nil {
 		return nil, request.Context().Err()

@@ -26,8 +26,6 @@ type upstream struct {
 	failList    error                // error of list calls, or nil
 	failAccount error                // error of reads of the account, or nil
 	failOne     map[string]error     // errors of reads of single generations, by ID
-	balance     int64
-	accounts    []time.Time          // times at which the account was read
 	delay       time.Duration        // delay of every call
 	listDelay   time.Duration        // additional delay of list calls
 	listed      func(id string) bool // selects the listed generations; nil means all
@@ -112,7 +110,6 @@ func (u *upstream) Generation(ctx context.Context, _ catalog.Credential, id stri
 
 func (u *upstream) Account(ctx context.Context, _ catalog.Credential) (catalog.Account, error) {
 	u.mu.Lock()
-	u.accounts = append(u.accounts, time.Now())
 	delay := u.delay
 	u.mu.Unlock()
 	if err := pause(ctx, delay); err != nil {
@@ -120,11 +117,7 @@ func (u *upstream) Account(ctx context.Context, _ catalog.Credential) (catalog.A
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if err := cmp.Or(u.fail, u.failAccount); err != nil {
-		return catalog.Account{}, err
-	}
-	balance := u.balance
-	return catalog.Account{BalanceCents: &balance, ObserveTime: time.Now()}, nil
+	return catalog.Account{ObserveTime: time.Now()}, cmp.Or(u.fail, u.failAccount)
 }
 
 func (u *upstream) List(ctx context.Context, _ catalog.Credential, _ time.Time) (*catalog.List, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -83,7 +84,7 @@ func (u *racing) List(ctx context.Context, _ catalog.Credential, _ time.Time) (*
 
 // raced counts the results of all races.
 type raced struct {
-	early, same, late    int          // number of watches that started before, at or after the end of their generation
+	starts               [3]int       // number of watches that started before, at and after the end of their generation
 	stale                atomic.Int64 // number of outdated records
 	hung, wrong, leavers atomic.Int64
 }
@@ -108,7 +109,7 @@ func (r *raced) race(t *testing.T, seed uint64, generations int) {
 			end := up.finishes[id]
 			for range 2 {
 				from := tick()
-				r.count(from.Compare(end.at))
+				r.starts[1+from.Compare(end.at)]++
 				all.Go(func() { r.follow(ctx, hub, id, from, end) })
 			}
 			if from, stay := tick(), time.Duration(random.IntN(8))*raceTick; random.IntN(4) == 0 {
@@ -119,17 +120,6 @@ func (r *raced) race(t *testing.T, seed uint64, generations int) {
 		giveUp()
 		synctest.Wait()
 	})
-}
-
-func (r *raced) count(order int) {
-	switch {
-	case order < 0:
-		r.early++
-	case order == 0:
-		r.same++
-	default:
-		r.late++
-	}
 }
 
 // follow watches a generation to its end, and checks that the end is the last delivery.
@@ -174,7 +164,7 @@ func TestAWatchThatBeginsAsItsGenerationEndsGetsTheEnd(t *testing.T) { // fault 
 	if r.hung.Load() != 0 || r.wrong.Load() != 0 {
 		t.Errorf("%d watches hung, and %d did not get the end last", r.hung.Load(), r.wrong.Load())
 	}
-	if least := races / 100; min(r.early, r.same, r.late, int(r.stale.Load()), int(r.leavers.Load())) < least {
+	if least := races / 100; min(slices.Min(r.starts[:]), int(r.stale.Load()), int(r.leavers.Load())) < least {
 		t.Errorf("something of it happened fewer than %d times", least)
 	}
 }

@@ -143,12 +143,3 @@ func TestAnUpdateNamesThePollOrTheCallThatFoundIt(t *testing.T) {
 	}
 	t.Errorf("no poll found the change: %+v", heard.outcomes)
 }
-
-func TestAWatchPaysNothingForAnObserverThatIsNotThere(t *testing.T) {
-	hub := newHub(t, Config{Upstream: withLimiters(newUpstream(nil))})
-	d := delivery{tracer: hub.cfg.Tracer, ctx: t.Context(), watcher: &watcher{stream: stream{trace: hub.cfg.Tracer.TraceRef(t.Context())}}, deliver: ignore}
-	s := step{event: &Event{Update: &Update{}}}
-	if n := testing.AllocsPerRun(100, func() { _ = d.send(s) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}

@@ -161,9 +161,7 @@ func TestJitterMovesAGapByATenthAndBackoffDoubles(t *testing.T) {
 
 func TestTheExpectedDelayIsTheTrueOneOnAverage(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	generation := func() time.Duration {
-		return time.Duration(15 * math.Exp(0.3*random.NormFloat64()) * float64(time.Second))
-	}
+	generation := func() time.Duration { return time.Duration(distributions[0].draw(random) * float64(time.Second)) }
 	var known []time.Duration
 	for range 100 {
 		known = append(known, generation())
