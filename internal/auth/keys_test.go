@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -246,16 +245,13 @@ func TestASlowIssuerHoldsUpNoOther(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); v.ReadKeys(t.Context()) }()
 	<-began
-	for { // waits until the keys of the second issuer are loaded
+	proctest.Eventually(t, time.Minute, "the keys of the second issuer are loaded", func() bool {
 		_, _, err := v.verify(key.sign(t, claims(nil), nil))
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, errNoKeys) || t.Context().Err() != nil {
+		if err != nil && !errors.Is(err, errNoKeys) {
 			t.Fatalf("a token of the other issuer: %v", err)
 		}
-		runtime.Gosched()
-	}
+		return err == nil
+	})
 	if _, _, err := v.verify(key.sign(t, claims(map[string]any{"iss": first.Name}), nil)); !errors.Is(err, errNoKeys) {
 		t.Errorf("a token of the slow issuer: %v", err)
 	}

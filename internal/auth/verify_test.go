@@ -126,20 +126,17 @@ func loadIssuers(t testing.TB, logs io.Writer, issuers ...Issuer) *issued {
 
 func (i *issued) write(t testing.TB, issuers ...Issuer) {
 	t.Helper()
-	text := "callers: [{name: poster}]\nissuers:\n"
+	text := "callers: [{name: poster}]\nissuers: ["
 	for _, issuer := range issuers {
-		text += fmt.Sprintf("  - {issuer: %q, audience: %q", issuer.Name, issuer.Audience)
+		text += fmt.Sprintf("{issuer: %q, audience: %q", issuer.Name, issuer.Audience)
 		for _, member := range [][2]string{{"jwks_file", issuer.KeysFile}, {"jwks_url", issuer.KeysURL}, {"ca_file", issuer.CAFile}, {"token_file", issuer.TokenFile}} {
 			if member[1] != "" {
 				text += fmt.Sprintf(", %s: %q", member[0], member[1])
 			}
 		}
-		text += "}\n"
+		text += "}, "
 	}
-	if len(issuers) == 0 {
-		text = "callers: [{name: poster}]\n"
-	}
-	proctest.Write(t, i.path, text)
+	proctest.Write(t, i.path, text+"]\n")
 }
 
 // edit replaces the issuers in the callers file and reloads it.

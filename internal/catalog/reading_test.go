@@ -2,10 +2,11 @@ package catalog
 
 import (
 	"encoding/json"
-	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/easel-grpc/easel/internal/proctest"
 )
 
 func TestFindingsNameTheTableAndTheOtherMembers(t *testing.T) {
@@ -71,10 +72,7 @@ func TestFindingsContainNoKeyAndNoValue(t *testing.T) {
 
 // TestReadingsNameTheirTables checks that every table that a finding names exists in the source.
 func TestReadingsNameTheirTables(t *testing.T) {
-	source, err := os.ReadFile("rules.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := proctest.Read(t, RulesFile)
 	names := []string{"states", "centUnits", "timeLayouts"}
 	for _, r := range readings {
 		names = append(names, r.wrappers)
@@ -86,7 +84,7 @@ func TestReadingsNameTheirTables(t *testing.T) {
 		}
 	}
 	for _, name := range names {
-		if !strings.Contains(string(source), "\t"+name+" ") && !strings.Contains(string(source), "var "+name+" ") {
+		if !strings.Contains(source, "\t"+name+" ") && !strings.Contains(source, "var "+name+" ") {
 			t.Errorf("%s has no table %s", RulesFile, name)
 		}
 	}

@@ -34,15 +34,14 @@ func bucketClient(t *testing.T, server *proctest.Bucket, bucket string) minio.Co
 		t.Fatal(err)
 	}
 	client, err := minio.New(at.Host, &minio.Options{Creds: credentials.NewEnvAWS(), Region: "us-east-1", BucketLookup: minio.BucketLookupPath})
-	for end := time.Now().Add(time.Minute); err == nil; { // repeated, because the server responds before it is able to create buckets
-		if err := client.MakeBucket(t.Context(), bucket, minio.MakeBucketOptions{}); err == nil {
-			return minio.Core{Client: client}
-		} else if time.Now().After(end) {
-			t.Fatal(err)
-		}
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatal(err)
-	return minio.Core{}
+	proctest.Eventually(t, time.Minute, "the bucket is created", func() bool { // the server responds before it is able to create buckets
+		err = client.MakeBucket(t.Context(), bucket, minio.MakeBucketOptions{})
+		return err == nil
+	}, func() string { return fmt.Sprint(err) })
+	return minio.Core{Client: client}
 }
 
 // names returns the names of all objects with a prefix, sorted.
@@ -181,18 +180,15 @@ func TestABucketIsAStore(t *testing.T) {
 		t.Error("an object is written although the server is down")
 	}
 	server.Start(t)
-	for end := time.Now().Add(time.Minute); ; {
+	proctest.Eventually(t, time.Minute, "the object is read after a kill of the server", func() bool {
 		body, _, err := store.Get(t.Context(), "a/aa/large-1", 0)
-		if err == nil {
-			got, err := io.ReadAll(body)
-			if _ = body.Close(); err == nil && bytes.Equal(got, picture(12<<20)) {
-				break
-			}
+		if err != nil {
+			return false
 		}
-		if time.Now().After(end) {
-			t.Fatalf("after a kill of the server: %v", err)
-		}
-	}
+		defer body.Close()
+		got, err := io.ReadAll(body)
+		return err == nil && bytes.Equal(got, picture(12<<20))
+	})
 }
 
 // discard handles S3 requests. It accepts objects but does not store them.

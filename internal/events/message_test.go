@@ -141,7 +141,7 @@ func TestNothingIsSentThatCannotBeSigned(t *testing.T) {
 		if err != nil || len(all) != 1 || all[0].Attempts == 0 || all[0].Problem == "" || len(o.got("studio")) != 0 {
 			o.Fatalf("without a secret the failed events are %+v, %v, and %d events were sent", all, err, len(o.got("studio")))
 		}
-		o.write(oneSecret)
+		proctest.Write(o, o.secrets, oneSecret)
 		time.Sleep(time.Minute)
 		if got := len(o.got("studio")); got != 1 {
 			o.Errorf("with a secret %d events were sent", got)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -102,10 +101,9 @@ func inOffice(t *testing.T, test func(*office)) {
 
 func newOffice(t *testing.T, url string) *office {
 	o := &office{
-		T: t, url: url, teams: &events.Teams{}, secrets: filepath.Join(t.TempDir(), "secrets"), log: proctest.NewOutput(), counts: map[string]int64{},
+		T: t, url: url, teams: &events.Teams{}, secrets: proctest.File(t, oneSecret+"\n"), log: proctest.NewOutput(), counts: map[string]int64{},
 		receivers: &receivers{t: t, all: map[string][]post{}, answer: func(string, post) (int, error) { return http.StatusNoContent, nil }},
 	}
-	o.write(oneSecret + "\n")
 	o.register("studio", "print")
 	var err error
 	o.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: "https://catalog.example", ResendWindow: time.Hour, RefundWindow: time.Hour, Events: &ledger.EventConfig{
@@ -152,13 +150,6 @@ func (o *office) register(names ...string) {
 		teams[name] = events.Team{URL: "http://" + name + "/events", SecretFile: o.secrets}
 	}
 	o.teams.Set(teams)
-}
-
-func (o *office) write(secrets string) {
-	o.Helper()
-	if err := os.WriteFile(o.secrets, []byte(secrets), 0o600); err != nil {
-		o.Fatal(err)
-	}
 }
 
 // run runs a sender's jobs until stop is called.

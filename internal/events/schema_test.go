@@ -17,6 +17,7 @@ import (
 	"github.com/easel-grpc/easel/gen/openapi"
 	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/service"
 )
 
@@ -97,12 +98,15 @@ func TestTheSchemaTakesWhatIsSentAndWhatThePageShows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile(docs("operators.md"))
-	if err != nil {
-		t.Fatal(err)
+	validate := func(text string) error {
+		value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
+		if err != nil {
+			return err
+		}
+		return compiled.Validate(value)
 	}
 	var shown []string
-	for _, block := range strings.Split(string(page), "```json\n")[1:] {
+	for _, block := range strings.Split(proctest.Read(t, "docs/operators.md"), "```json\n")[1:] {
 		block, _, _ = strings.Cut(block, "```")
 		shown = append(shown, block)
 	}
@@ -143,20 +147,12 @@ func TestTheSchemaTakesWhatIsSentAndWhatThePageShows(t *testing.T) {
 		t.Errorf("the page has %d documents", len(shown))
 	}
 	for _, text := range shown {
-		value, err := jsonschema.UnmarshalJSON(strings.NewReader(text))
-		if err == nil {
-			err = compiled.Validate(value)
-		}
-		if err != nil {
+		if err := validate(text); err != nil {
 			t.Errorf("%v\n%s", err, text)
 		}
 	}
 	for _, wrong := range []string{`{}`, strings.Replace(shown[0], "generation.succeeded", "budget.threshold", 1), strings.Replace(shown[0], `"1.0"`, `"0.3"`, 1), strings.Replace(shown[0], "STATE_SUCCEEDED", "DONE", 1)} {
-		value, err := jsonschema.UnmarshalJSON(strings.NewReader(wrong))
-		if err == nil {
-			err = compiled.Validate(value)
-		}
-		if err == nil {
+		if validate(wrong) == nil {
 			t.Errorf("the schema accepts %s", wrong)
 		}
 	}

@@ -303,7 +303,7 @@ func TestSecretsChangeWithoutAGap(t *testing.T) {
 			file string
 			want int
 		}{{oneSecret, 1}, {oneSecret + "\r\n" + otherSecret + "\r\n", 2}, {"broken", 2}, {otherSecret, 1}} {
-			o.write(step.file)
+			proctest.Write(o, o.secrets, step.file)
 			if got := signatures(fmt.Sprint("g", n)); got != step.want {
 				t.Errorf("step %d has %d signatures", n, got)
 			}
