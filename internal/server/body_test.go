@@ -25,13 +25,10 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) { // fault L9
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := serve(t, servertest.NewStudio())
-				conn, err := s.HTTPPipe.Dial()
-				if err != nil {
-					t.Fatal(err)
-				}
+				conn := dialPipe(t, s.HTTPPipe)
 				defer conn.Close()
 				began := time.Now()
-				_, err = io.WriteString(conn, "POST /v1/generations HTTP/1.1\r\nHost: easel.test\r\n"+test.header+"Content-Length: 100\r\n\r\n{\"modelId\":")
+				_, err := io.WriteString(conn, "POST /v1/generations HTTP/1.1\r\nHost: easel.test\r\n"+test.header+"Content-Length: 100\r\n\r\n{\"modelId\":")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -58,13 +55,10 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) { // fault L9
 func TestHeadersThatDoNotComeAreGivenUp(t *testing.T) { // fault L9
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio())
-		conn, err := s.HTTPPipe.Dial()
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := dialPipe(t, s.HTTPPipe)
 		defer conn.Close()
 		began := time.Now()
-		if _, err = io.WriteString(conn, "GET / HTTP/1.1\r\nHost:"); err != nil {
+		if _, err := io.WriteString(conn, "GET / HTTP/1.1\r\nHost:"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := io.ReadAll(conn); err != nil {

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -20,25 +19,6 @@ import (
 
 // unknownID is the ID of a generation that does not exist.
 const unknownID = "0123456789abcdef"
-
-// manyForms contains callers for the three ways to watch many generations in one stream.
-var manyForms = map[string]func(s *stack, key string) caller{
-	"gRPC": forms["gRPC"],
-	"GET":  forms["REST"],
-	"POST": func(s *stack, key string) caller { return postCaller{restCaller{s, key}} },
-}
-
-// overMany runs a scenario with each of [manyForms], in virtual time.
-func overMany(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
-	for name, form := range manyForms {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newStack(t, append(change, func(o *options) { o.memory = true })...)
-				scenario(t, s, form(s, s.key))
-			})
-		})
-	}
-}
 
 // first summarizes the messages of a WatchGenerations stream up to caught_up.
 type first struct {
@@ -119,7 +99,7 @@ func erase(t *testing.T, c caller, id string) {
 
 func TestAReconnectOfManyTellsWhatHasChangedAlone(t *testing.T) {
 	t.Parallel()
-	overMany(t, func(t *testing.T, s *stack, c caller) {
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		ids := finishedTexts(t, c, 4)
 		for what, named := range map[string][]string{"everything": nil, "named": ids} {
 			all := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: named})
@@ -143,7 +123,7 @@ func TestAReconnectOfManyTellsWhatHasChangedAlone(t *testing.T) {
 
 func TestAWatchOfManyEndsAtOnceWhereAllThatIsKnownIsAtTheGoal(t *testing.T) {
 	t.Parallel()
-	overMany(t, func(t *testing.T, _ *stack, c caller) {
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
 		ids := finishedTexts(t, c, 2)
 		known := catchUp(t, c, &easelv1.WatchGenerationsRequest{GenerationIds: ids}).etags()
 		known["not-named"] = "it is ignored"
@@ -161,15 +141,13 @@ func TestAWatchOfManyEndsAtOnceWhereAllThatIsKnownIsAtTheGoal(t *testing.T) {
 
 func TestMadeUpIDsThatAreKnownCostTheCatalogNothing(t *testing.T) {
 	t.Parallel()
-	overMany(t, func(t *testing.T, s *stack, c caller) {
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		known := map[string]string{}
 		for n := range 1000 {
 			known[fmt.Sprintf("%d", n)] = "e"
 		}
 		before := s.reads()
-		stranger := map[bool]caller{true: postCaller{restCaller{s, "made-up"}}, false: grpcCaller{s, "made-up"}}
-		_, grpc := c.(grpcCaller)
-		err := stranger[!grpc].watchMany(t.Context(), &easelv1.WatchGenerationsRequest{KnownEtags: known}, toTheEnd)
+		err := withKeyOf(c, "made-up").watchMany(t.Context(), &easelv1.WatchGenerationsRequest{KnownEtags: known}, toTheEnd)
 		if st := statusOf(t, err); st.Code() != codes.Unauthenticated {
 			t.Error(err)
 		}
@@ -183,7 +161,7 @@ func TestMadeUpIDsThatAreKnownCostTheCatalogNothing(t *testing.T) {
 
 func TestAWatchOfManyTellsWhatItsFilterChooses(t *testing.T) {
 	t.Parallel()
-	overMany(t, func(t *testing.T, s *stack, c caller) {
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
 		a := create(t, c, order(t, text, "a", "a lake")).GetGenerationId()
 		b := create(t, c, order(t, picture, "b", "a lake")).GetGenerationId()
 		for _, id := range []string{a, b} {

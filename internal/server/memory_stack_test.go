@@ -11,29 +11,23 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/server"
+	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-// upstream is a stack's connection to its sandbox.
-type upstream struct {
-	url       string
-	transport http.RoundTripper
-	close     func()
-}
-
-func (s *stack) upstream(memory bool) upstream {
+// upstream starts the sandbox's server and sets its URL. It returns a transport to the sandbox, and a function that stops both.
+func (s *stack) upstream(memory bool) (transport *catalog.TransportPools, stop func()) {
 	listening, base := httptest.NewUnstartedServer(s.sandbox), catalog.NewTransport()
-	url := "http://" + listening.Listener.Addr().String()
+	s.catalog = "http://" + listening.Listener.Addr().String()
 	if memory {
 		listening.Listener.Close()
-		pipe := proctest.NewPipe(1 << 16)
+		pipe := servertest.Pipe()
 		listening.Listener = pipe
-		base.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return pipe.DialContext(ctx) }
+		base.DialContext = servertest.PipeDialer(pipe)
 	}
 	listening.Start()
-	transport := catalog.NewTransportPools(base)
-	return upstream{url, transport, func() { transport.CloseIdleConnections(); listening.Close() }}
+	transport = catalog.NewTransportPools(base)
+	return transport, func() { transport.CloseIdleConnections(); listening.Close() }
 }
 
 // handled is a transport that passes requests directly to a handler.
@@ -57,31 +51,13 @@ func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return result, nil
 }
 
-// dialers contains the functions with which a stack's clients connect. It is empty if the stack listens on
-// ports.
-type dialers struct {
-	grpc []grpc.DialOption
-	http func(ctx context.Context, network, addr string) (net.Conn, error)
-}
-
-// inMemory sets in-memory listeners if the options require them, and returns their dialers.
-func inMemory(o *options) dialers {
+// inMemory sets in-memory listeners if the options require them, and returns functions that connect to them. Both are nil if
+// the stack listens on ports.
+func inMemory(o *options) (dialGRPC []grpc.DialOption, dialHTTP func(ctx context.Context, network, addr string) (net.Conn, error)) {
 	if !o.memory {
-		return dialers{}
+		return nil, nil
 	}
-	calls, rest, admin := proctest.NewPipe(1<<16), proctest.NewPipe(1<<16), proctest.NewPipe(1<<16)
+	calls, rest, admin := servertest.Pipe(), servertest.Pipe(), servertest.Pipe()
 	o.server.Listeners = server.Listeners{GRPC: calls, HTTP: rest, Admin: admin}
-	dial := func(l *proctest.Pipe) func(context.Context) (net.Conn, error) {
-		return func(ctx context.Context) (net.Conn, error) {
-			conn, err := l.DialContext(ctx)
-			if err == nil && o.dialed != nil {
-				conn = o.dialed(conn)
-			}
-			return conn, err
-		}
-	}
-	return dialers{
-		grpc: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(calls)(ctx) })},
-		http: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(rest)(ctx) },
-	}
+	return []grpc.DialOption{grpc.WithContextDialer(servertest.GRPCDialer(calls))}, servertest.PipeDialer(rest)
 }

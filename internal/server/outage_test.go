@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,10 +16,13 @@ import (
 // A watch can be opened while the catalog is unavailable or has requested a pause. Clients depend on this when they reopen a
 // watch that has reached its maximum age.
 func TestWatchBeginsInAnOutageOfTheCatalog(t *testing.T) {
-	for name, fault := range map[string]sandbox.Fault{
-		"failing": {Status: 503},
-		"silent":  {Hang: true},
-		"paused":  {Status: 429, Header: map[string]string{"Retry-After": "120"}},
+	for name, row := range map[string]struct {
+		fault     sandbox.Fault
+		condition easelv1.UpstreamCondition // expected condition in the heartbeats of an open watch
+	}{
+		"failing": {sandbox.Fault{Status: 503}, easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE},
+		"silent":  {sandbox.Fault{Hang: true}, easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE},
+		"paused":  {sandbox.Fault{Status: 429, Header: map[string]string{"Retry-After": "120"}}, easelv1.UpstreamCondition_UPSTREAM_CONDITION_THROTTLED},
 	} {
 		t.Run(name, func(t *testing.T) {
 			overBoth(t, func(t *testing.T, s *stack, c caller) {
@@ -35,10 +39,11 @@ func TestWatchBeginsInAnOutageOfTheCatalog(t *testing.T) {
 				}
 				ctx, leave := context.WithCancel(t.Context())
 				defer leave()
+				latest := atomic.Pointer[easelv1.Heartbeat]{}
 				go func() {
-					_ = c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id}, func(*easelv1.WatchGenerationResponse) {})
+					_ = c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id}, func(m *easelv1.WatchGenerationResponse) { latest.Store(m.GetHeartbeat()) })
 				}()
-				away := s.sandbox.Inject(fault)
+				away := s.sandbox.Inject(row.fault)
 				for _, passed := range []time.Duration{10 * time.Second, 5 * time.Minute, 45 * time.Minute} {
 					time.Sleep(passed)
 					began := time.Now()
@@ -48,6 +53,9 @@ func TestWatchBeginsInAnOutageOfTheCatalog(t *testing.T) {
 					if took := time.Since(began); took > 2*time.Second {
 						t.Errorf("the start of the watch takes %v", took)
 					}
+				}
+				if h := latest.Load(); h.GetUpstreamCondition() != row.condition || h.GetConsecutivePollFailures() == 0 || h.GetLastError() == "" {
+					t.Errorf("the open watch has the heartbeat %v", h)
 				}
 				away.Remove()
 				rejected := s.sandbox.Inject(sandbox.Fault{Status: 401})

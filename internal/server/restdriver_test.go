@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/genproto/googleapis/api/annotations"
 	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
@@ -68,18 +69,24 @@ func restError(answer *http.Response, body []byte) error {
 }
 
 func (c restCaller) watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error {
-	return c.lines(c.request(ctx, "GenerationService/WatchGeneration", req), func(line []byte) error {
-		m := &easelv1.WatchGenerationResponse{}
-		if err := protojson.Unmarshal(line, m); err != nil {
-			return fmt.Errorf("the line %s: %w", line, err)
-		}
+	return messages(c, c.request(ctx, "GenerationService/WatchGeneration", req), &easelv1.WatchGenerationResponse{}, func(m *easelv1.WatchGenerationResponse) bool {
 		each(m)
-		return nil
+		return true
 	})
 }
 
+// watchMany sends a request by POST if it has both IDs and known etags, and by GET otherwise.
 func (c restCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) bool) error {
-	return messages(c, c.request(ctx, "GenerationService/WatchGenerations", req), &easelv1.WatchGenerationsResponse{}, each)
+	r := c.request(ctx, "GenerationService/WatchGenerations", req)
+	if len(req.GetGenerationIds()) > 0 && len(req.GetKnownEtags()) > 0 {
+		text, err := protojson.Marshal(req)
+		if err != nil {
+			return err
+		}
+		r.Method, r.URL.RawQuery, r.Body = http.MethodPost, "", io.NopCloser(bytes.NewReader(text))
+		r.Header.Set("Content-Type", "application/json")
+	}
+	return messages(c, r, &easelv1.WatchGenerationsResponse{}, each)
 }
 
 func (c restCaller) events(ctx context.Context, req *easelv1.WatchEventsRequest, each func(*easelv1.WatchEventsResponse) bool) error {
@@ -103,23 +110,6 @@ func messages[M proto.Message](c restCaller, r *http.Request, empty M, each func
 		return nil
 	}
 	return err
-}
-
-// postCaller is a [restCaller] that sends WatchGenerations by POST.
-type postCaller struct{ restCaller }
-
-func (c postCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) bool) error {
-	text, err := protojson.Marshal(req)
-	if err != nil {
-		return err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.restURL+"/v1/generations:watch", bytes.NewReader(text))
-	if err != nil {
-		return err
-	}
-	r.Header.Set("Authorization", "Bearer "+c.key)
-	r.Header.Set("Content-Type", "application/json")
-	return messages(c.restCaller, r, &easelv1.WatchGenerationsResponse{}, each)
 }
 
 // lines calls the function each for every line of a stream until the stream ends or each fails.
@@ -151,16 +141,7 @@ func (c restCaller) lines(r *http.Request, each func(line []byte) error) error {
 }
 
 func (c restCaller) download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error) {
-	plain := proto.CloneOf(req)
-	plain.ReadOffset, plain.ReadLimit = 0, 0
-	r := c.request(ctx, "GenerationService/DownloadGeneration", plain)
-	switch {
-	case req.GetReadLimit() > 0:
-		r.Header.Set("Range", fmt.Sprintf("bytes=%d-%d", req.GetReadOffset(), req.GetReadOffset()+req.GetReadLimit()-1))
-	case req.GetReadOffset() > 0:
-		r.Header.Set("Range", fmt.Sprintf("bytes=%d-", req.GetReadOffset()))
-	}
-	answer, err := c.http.Do(r)
+	answer, err := c.http.Do(c.request(ctx, "GenerationService/DownloadGeneration", req))
 	if err != nil {
 		return nil, err
 	}
@@ -210,6 +191,9 @@ func (c restCaller) request(ctx context.Context, method string, req proto.Messag
 	r.URL.RawQuery = query.Encode()
 	if c.key != "" {
 		r.Header.Set("Authorization", "Bearer "+c.key)
+	}
+	if end, ok := ctx.Deadline(); ok { // a little earlier than the client's own deadline, so that the server's error arrives
+		r.Header.Set("Grpc-Timeout", fmt.Sprintf("%dm", time.Until(end).Milliseconds()-10))
 	}
 	if withBody {
 		r.Header.Set("Content-Type", "application/json")

@@ -48,23 +48,6 @@ func TestAnInterruptedDownloadGoesOnExactlyWhereItBroke(t *testing.T) { // fault
 	}
 }
 
-func TestAReconnectWithTheKnownEtagStillGetsTheBytes(t *testing.T) {
-	t.Parallel()
-	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
-		id := finished(t, c, "64x40")
-		end, err := get(t, c, id)
-		if err != nil {
-			t.Fatal(err)
-		}
-		bytes := 0
-		err = c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: id, KnownEtag: end.GetEtag(), IncludeContent: true},
-			func(m *easelv1.WatchGenerationResponse) { bytes += len(m.GetContent().GetData()) })
-		if err != nil || bytes == 0 {
-			t.Errorf("%d bytes, %v", bytes, err)
-		}
-	})
-}
-
 func TestDeletedContentIsNotSaidToCome(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {

@@ -2,7 +2,10 @@ package server_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"image"
 	_ "image/png"
 	"strings"
@@ -175,9 +178,18 @@ func TestAPictureIsOrderedWatchedAndDownloaded(t *testing.T) {
 		if g.GetState() != easelv1.State_STATE_QUEUED || g.GetTerminal() || g.GetModelId() != picture {
 			t.Errorf("created as %v", g)
 		}
-		updates := watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()})
-		if !updates[0].GetInitial() {
-			t.Error("the first update is not marked as initial")
+		var updates []*easelv1.GenerationUpdate
+		var pushed []byte
+		var summary *easelv1.ContentSummary
+		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId(), IncludeContent: true}, func(m *easelv1.WatchGenerationResponse) {
+			if m.GetUpdate() != nil {
+				updates = append(updates, m.GetUpdate())
+			}
+			pushed = append(pushed, m.GetContent().GetData()...)
+			summary = cmp.Or(m.GetContent().GetSummary(), summary)
+		})
+		if err != nil || !updates[0].GetInitial() {
+			t.Errorf("the watch ends with %v, and its first update is %v", err, updates[0])
 		}
 		end := last(t, updates)
 		if end.GetState() != easelv1.State_STATE_SUCCEEDED || !end.GetTerminal() || end.GetFile() == nil || end.GetTerminalTime() == nil {
@@ -192,13 +204,22 @@ func TestAPictureIsOrderedWatchedAndDownloaded(t *testing.T) {
 		if err != nil || format != "png" || img.Bounds().Dx() != 64 {
 			t.Errorf("the result is not a picture: %v %v", format, err)
 		}
+		if !bytes.Equal(pushed, data) || fmt.Sprintf("%x", sha256.Sum256(data)) != summary.GetSha256() {
+			t.Errorf("the watch has %d bytes of %d, and the summary %v", len(pushed), len(data), summary)
+		}
 	})
 }
 
-func TestATextIsOrderedAndStandsInTheGeneration(t *testing.T) {
+func TestATextIsOrderedAndStandsInTheGeneration(t *testing.T) { // fault I2
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
-		g := create(t, c, order(t, text, "k", "a lake at dawn"))
+		g := create(t, c, &easelv1.CreateGenerationRequest{
+			ModelId: text, IdempotencyKey: "k", InputsJson: `{"prompt":"a lake at dawn","seed":9007199254740993}`,
+		})
+		// A double cannot represent this seed, so the server returns the seed as a string.
+		if seed := g.GetInputs().GetFields()["seed"]; seed.GetStringValue() != "9007199254740993" {
+			t.Errorf("the response has the seed %v", seed)
+		}
 		end := wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 		s.wantOwned(end)
 		if lines := strings.Count(end.GetText().GetText(), "\n"); lines != 2 {
@@ -259,6 +280,8 @@ func TestADeletedRenderEndsItsWatchWithOKAndIsNotFoundAfterwards(t *testing.T) {
 	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		id := g.GetGenerationId()
+		err := c.call(t.Context(), "GenerationService/DeleteGeneration", &easelv1.DeleteGenerationRequest{GenerationId: id}, &easelv1.DeleteGenerationResponse{})
+		wantStatus(t, err, codes.FailedPrecondition, "GENERATION_ACTIVE", 400)
 		started, deleted := make(chan struct{}), make(chan error, 1)
 		go func() {
 			<-started
@@ -266,7 +289,7 @@ func TestADeletedRenderEndsItsWatchWithOKAndIsNotFoundAfterwards(t *testing.T) {
 				&easelv1.DeleteGenerationRequest{GenerationId: id, Force: true}, &easelv1.DeleteGenerationResponse{})
 		}()
 		var states []easelv1.State
-		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: id}, func(m *easelv1.WatchGenerationResponse) {
+		err = c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: id}, func(m *easelv1.WatchGenerationResponse) {
 			if u := m.GetUpdate(); u != nil {
 				states = append(states, u.GetGeneration().GetState())
 			}
@@ -286,19 +309,6 @@ func TestADeletedRenderEndsItsWatchWithOKAndIsNotFoundAfterwards(t *testing.T) {
 			&easelv1.DeleteGenerationRequest{GenerationId: id, AllowMissing: true}, &easelv1.DeleteGenerationResponse{})
 		if err != nil {
 			t.Error("deleting a missing render with allow_missing:", err)
-		}
-	}, func(o *options) { o.sandbox.Speed = 0.1 })
-}
-
-func TestAnActiveRenderIsDeletedOnlyByForce(t *testing.T) {
-	t.Parallel()
-	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
-		g := create(t, c, order(t, picture, "k", "a lake"))
-		err := c.call(t.Context(), "GenerationService/DeleteGeneration",
-			&easelv1.DeleteGenerationRequest{GenerationId: g.GetGenerationId()}, &easelv1.DeleteGenerationResponse{})
-		wantStatus(t, err, codes.FailedPrecondition, "GENERATION_ACTIVE", 400)
-		if _, err := get(t, c, g.GetGenerationId()); err != nil {
-			t.Error("the render does not exist:", err)
 		}
 	}, func(o *options) { o.sandbox.Speed = 0.1 })
 }
@@ -344,17 +354,4 @@ func TestADownloadWaitsForTheResultWhereAsked(t *testing.T) {
 			t.Errorf("%d bytes, %v", len(data), err)
 		}
 	}, func(o *options) { o.sandbox.Speed = 20 })
-}
-
-func TestInputsAsTextArePassedOnDigitForDigit(t *testing.T) { // fault I2
-	t.Parallel()
-	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
-		g := create(t, c, &easelv1.CreateGenerationRequest{
-			ModelId: text, IdempotencyKey: "k", InputsJson: `{"prompt":"a lake","seed":9007199254740993}`,
-		})
-		// A double cannot represent this seed, so the server returns the seed as a string.
-		if seed := g.GetInputs().GetFields()["seed"]; seed.GetStringValue() != "9007199254740993" {
-			t.Errorf("the response has the seed %v", seed)
-		}
-	})
 }

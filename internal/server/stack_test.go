@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync"
 	"testing"
@@ -63,9 +62,8 @@ type options struct {
 	wrap    func(http.RoundTripper) http.RoundTripper // wraps the transport to the catalog
 	// memory makes all connections in-memory, as tests in virtual time require.
 	memory      bool
-	client      *tls.Config             // the clients' TLS configuration; nil means no TLS
-	dialOptions []grpc.DialOption       // options of the gRPC client
-	dialed      func(net.Conn) net.Conn // wraps the client's end of each in-memory connection
+	client      *tls.Config       // the clients' TLS configuration; nil means no TLS
+	dialOptions []grpc.DialOption // options of the gRPC client
 }
 
 func newStack(t *testing.T, change ...func(*options)) *stack {
@@ -96,14 +94,13 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	must(err)
 	tracer, err := telemetry.NewTracer()
 	must(err)
-	up := s.upstream(o.memory)
-	s.catalog = up.url
+	transport, stopCatalog := s.upstream(o.memory)
 	client, err := catalog.New(catalog.Config{
-		BaseURL: up.url + sandbox.BasePath, Transport: o.wrap(up.transport), AttemptTimeout: 2 * time.Second,
+		BaseURL: s.catalog + sandbox.BasePath, Transport: o.wrap(transport), AttemptTimeout: 2 * time.Second,
 	})
 	must(err)
 	o.hub.Upstream, o.hub.Tracer = client.Polls(), tracer
-	s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: up.url, ResendWindow: time.Hour, Contents: o.copied, Events: o.events})
+	s.ledger, err = ledger.Open(t.Context(), ledger.Config{URL: o.ledger, Catalog: s.catalog, ResendWindow: time.Hour, Contents: o.copied, Events: o.events})
 	must(err)
 	recorder := &orders.Recorder{Ledger: s.ledger, Logger: slog.New(slog.DiscardHandler)}
 	o.hub.Recorder = recorder
@@ -130,7 +127,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	o.server.REST = func(front *server.Server, local *server.Local) (http.Handler, error) {
 		return rest.New(rest.Config{Calls: local, Content: services.Content, Addr: front.HTTPAddr()})
 	}
-	dialers := inMemory(&o)
+	dialGRPC, dialHTTP := inMemory(&o)
 	srv, err := server.New(o.server)
 	must(err)
 	must(srv.Listen())
@@ -142,9 +139,9 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	if o.client != nil {
 		encryption, scheme = credentials.NewTLS(o.client), "https://"
 	}
-	s.grpc, err = grpc.NewClient("passthrough:///"+srv.GRPCAddr(), append(dialers.grpc, append(o.dialOptions, grpc.WithTransportCredentials(encryption))...)...)
+	s.grpc, err = grpc.NewClient("passthrough:///"+srv.GRPCAddr(), append(dialGRPC, append(o.dialOptions, grpc.WithTransportCredentials(encryption))...)...)
 	must(err)
-	s.http = &http.Client{Transport: &http.Transport{DisableCompression: true, DialContext: dialers.http, DisableKeepAlives: o.memory, TLSClientConfig: o.client}}
+	s.http = &http.Client{Transport: &http.Transport{DisableCompression: true, DialContext: dialHTTP, DisableKeepAlives: o.memory, TLSClientConfig: o.client}}
 	s.restURL = scheme + srv.HTTPAddr()
 	t.Cleanup(func() {
 		s.http.CloseIdleConnections()
@@ -158,7 +155,7 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 		unmeasure()
 		s.hub.Close()
 		s.audit()
-		up.close()
+		stopCatalog()
 		_ = s.sandbox.Close()
 		stopRecording()
 		recording.Wait()

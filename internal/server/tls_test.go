@@ -141,15 +141,6 @@ func certificateIn(t *testing.T, text []byte) *x509.Certificate {
 	return certificate
 }
 
-func parseURL(t *testing.T, raw string) *url.URL {
-	t.Helper()
-	u, err := url.Parse(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u
-}
-
 func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 	t.Parallel()
 	files := newTLSFiles(t, "server")
@@ -159,7 +150,7 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 		want     *auth.Certificate
 	}{
 		{"URIs before DNS names", &x509.Certificate{
-			URIs: []*url.URL{parseURL(t, "spiffe://house/shop")}, DNSNames: []string{"shop.test", "www.shop.test"}, Subject: pkix.Name{CommonName: "shop"},
+			URIs: []*url.URL{{Scheme: "spiffe", Host: "house", Path: "/shop"}}, DNSNames: []string{"shop.test", "www.shop.test"}, Subject: pkix.Name{CommonName: "shop"},
 		}, &auth.Certificate{Names: []string{"spiffe://house/shop", "shop.test", "www.shop.test"}, CommonName: "shop"}},
 		{"a DNS name", &x509.Certificate{DNSNames: []string{"shop.test"}}, &auth.Certificate{Names: []string{"shop.test"}}},
 		{"the common name", &x509.Certificate{Subject: pkix.Name{CommonName: "lädchen"}}, &auth.Certificate{CommonName: "lädchen"}},
@@ -168,7 +159,7 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
 			config := files.clientConfig(t, test.template)
-			_, err := s.getOverTLS(t, config)
+			_, err := s.getOverTLS(t.Context(), t, config)
 			if denied := status.Code(err) == codes.Unauthenticated; denied != (test.want.Name() == "") {
 				t.Errorf("the call returned %v", err)
 			}
@@ -201,19 +192,8 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 	}
 }
 
-// getOverTLS sends a call without an API key over a new connection, and returns the common name of the server's certificate.
-func (s *site) getOverTLS(t *testing.T, config *tls.Config) (server string, err error) {
-	t.Helper()
-	return s.getWith(t.Context(), t, config)
-}
-
-// getWithKey is like getOverTLS, but the call has an API key.
-func (s *site) getWithKey(t *testing.T, config *tls.Config) (server string, err error) {
-	t.Helper()
-	return s.getWith(servertest.WithKey(t.Context()), t, config)
-}
-
-func (s *site) getWith(ctx context.Context, t *testing.T, config *tls.Config) (server string, err error) {
+// getOverTLS sends a call over a new connection, and returns the common name of the server's certificate.
+func (s *site) getOverTLS(ctx context.Context, t *testing.T, config *tls.Config) (server string, err error) {
 	t.Helper()
 	config = config.Clone()
 	config.VerifyConnection = func(state tls.ConnectionState) error {
@@ -234,7 +214,7 @@ func TestACertificateOfAnotherAuthorityIsRefused(t *testing.T) {
 	s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
 	config := files.clientConfig(t, nil)
 	config.Certificates = others.clientConfig(t, &x509.Certificate{Subject: pkix.Name{CommonName: "stranger"}}).Certificates
-	if _, err := s.getOverTLS(t, config); status.Code(err) != codes.Unavailable {
+	if _, err := s.getOverTLS(t.Context(), t, config); status.Code(err) != codes.Unavailable {
 		t.Errorf("a call with a stranger's certificate returned %v", err)
 	}
 }
@@ -253,7 +233,7 @@ func TestAttackWithoutAClientCertificate(t *testing.T) { // fault A13
 		s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
 		for name, template := range map[string]*x509.Certificate{"attacker": nil, "neighbour": {Subject: pkix.Name{CommonName: "neighbour"}}} {
 			served, config := test.served || template != nil, files.clientConfig(t, template)
-			if _, err := s.getWithKey(t, config); (err == nil) != served {
+			if _, err := s.getOverTLS(servertest.WithKey(t.Context()), t, config); (err == nil) != served {
 				t.Errorf("%q: the %s returned %v over gRPC", test.auth, name, err)
 			}
 			for form, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
@@ -282,7 +262,7 @@ func TestPlaintextAndOldTLSAreNotSpoken(t *testing.T) {
 	s := serve(t, servertest.NewStudio(), func(c *Config) { c.TLS = files.TLS })
 	config := files.clientConfig(t, nil)
 	config.MaxVersion = tls.VersionTLS12
-	if _, err := s.getOverTLS(t, config); status.Code(err) != codes.Unavailable {
+	if _, err := s.getOverTLS(t.Context(), t, config); status.Code(err) != codes.Unavailable {
 		t.Errorf("a call over TLS 1.2 returned %v", err)
 	}
 	if answer, err := s.HTTP.Do(servertest.Request(t, http.MethodGet, "/v1/generations/g", "")); err == nil {
@@ -344,7 +324,7 @@ func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // fault X4
 		for n := range 8 {
 			load.Go(func() {
 				for time.Sleep(time.Duration(n) * 13 * time.Millisecond); ; time.Sleep(100 * time.Millisecond) {
-					name, err := s.getOverTLS(t, client)
+					name, err := s.getOverTLS(t.Context(), t, client)
 					if status.Code(err) != codes.Unauthenticated { // the only error is the missing API key
 						t.Errorf("a call returned %v", err)
 					}

@@ -4,59 +4,14 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
-
-func TestUpstreamTroubleIsToldInHeartbeatsAndTheWatchGoesOn(t *testing.T) { // faults U1, U4
-	t.Parallel()
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
-		g := create(t, c, order(t, picture, "k", "a lake"))
-		trouble := s.sandbox.Inject(sandbox.Fault{Route: "GET /generations/{id}", Status: 503})
-		var conditions []easelv1.UpstreamCondition
-		var end *easelv1.Generation
-		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{
-			GenerationId: g.GetGenerationId(), HeartbeatInterval: durationpb.New(time.Second),
-		}, func(m *easelv1.WatchGenerationResponse) {
-			if h := m.GetHeartbeat(); h != nil {
-				conditions = append(conditions, h.GetUpstreamCondition())
-				if h.GetConsecutivePollFailures() > 0 && h.GetLastError() != "" {
-					s.sandbox.ClearFaults()
-				}
-			}
-			end = m.GetUpdate().GetGeneration()
-		})
-		if err != nil || trouble.Fired() == 0 || end.GetState() != easelv1.State_STATE_SUCCEEDED {
-			t.Fatalf("ended as %v with %v after %d faults", end.GetState(), err, trouble.Fired())
-		}
-		if len(conditions) == 0 || conditions[0] != easelv1.UpstreamCondition_UPSTREAM_CONDITION_UNREACHABLE {
-			t.Errorf("conditions %v", conditions)
-		}
-	})
-}
-
-func TestAForwardedKeyThatIsRevokedEndsItsWatches(t *testing.T) {
-	t.Parallel()
-	overBoth(t, func(t *testing.T, s *stack, c caller) {
-		g := create(t, c, order(t, picture, "k", "a lake"))
-		told := 0
-		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(*easelv1.WatchGenerationResponse) {
-			if told++; told == 1 {
-				if err := s.sandbox.RevokeKey(t.Context(), s.key); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-		wantStatus(t, err, codes.Unauthenticated, "UPSTREAM_CREDENTIAL_REJECTED", 200)
-	}, func(o *options) { o.sandbox.Speed = 0.1 })
-}
 
 func TestASharedKeyThatIsRejectedIsTheOperatorsFault(t *testing.T) { // fault U7
 	t.Parallel()
@@ -71,21 +26,6 @@ func TestASharedKeyThatIsRejectedIsTheOperatorsFault(t *testing.T) { // fault U7
 		})
 	}
 	eventually(t, "the log lines of the calls have their caller", func() bool { return strings.Count(logs.String(), `"caller":"anonymous"`) == 2 })
-}
-
-func TestAStreamAtItsMaximumAgeSaysSo(t *testing.T) {
-	t.Parallel()
-	overBoth(t, func(t *testing.T, _ *stack, c caller) {
-		g := create(t, c, order(t, picture, "k", "a lake"))
-		closing := easelv1.StreamClosingReason_STREAM_CLOSING_REASON_UNSPECIFIED
-		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(m *easelv1.WatchGenerationResponse) {
-			closing = m.GetClosing().GetReason()
-		})
-		st := wantStatus(t, err, codes.Unavailable, "STREAM_MAX_AGE", 200)
-		if closing != easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE || retryDelay(st) == 0 {
-			t.Errorf("closing %v, %v", closing, st)
-		}
-	}, func(o *options) { o.sandbox.Speed = 0.1; o.service.MaxStreamAge = 300 * time.Millisecond })
 }
 
 func TestAQuoteDoesNotFailForTheBalance(t *testing.T) {

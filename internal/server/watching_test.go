@@ -1,8 +1,6 @@
 package server_test
 
 import (
-	"crypto/sha256"
-	"fmt"
 	"runtime"
 	"testing"
 
@@ -11,54 +9,29 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-func TestAWatcherThatJoinsAfterTheEndGetsTheResultAtOnce(t *testing.T) {
+func TestAWatchAfterTheEndSendsWhatItsCallerLacks(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
-		g := create(t, c, order(t, text, "k", "a lake"))
-		wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
-		updates := watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()})
-		if len(updates) != 1 || updates[0].GetGeneration().GetText() == nil || !updates[0].GetInitial() {
-			t.Errorf("updates %v", updates)
+		id := finished(t, c, "64x40")
+		updates := watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: id})
+		if len(updates) != 1 || updates[0].GetGeneration().GetFile() == nil || !updates[0].GetInitial() {
+			t.Fatalf("updates %v", updates)
 		}
-	})
-}
-
-func TestAReconnectWithTheKnownEtagCostsNoRepeat(t *testing.T) {
-	t.Parallel()
-	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
-		g := create(t, c, order(t, text, "k", "a lake"))
-		end := wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
-		beats := 0
-		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId(), KnownEtag: end.GetEtag()},
-			func(m *easelv1.WatchGenerationResponse) {
+		for _, content := range []bool{false, true} {
+			beats, bytes := 0, 0
+			req := &easelv1.WatchGenerationRequest{GenerationId: id, KnownEtag: updates[0].GetGeneration().GetEtag(), IncludeContent: content}
+			err := c.watch(t.Context(), req, func(m *easelv1.WatchGenerationResponse) {
 				if m.GetUpdate() != nil {
 					t.Errorf("the known state was sent again: %v", m)
 				}
 				if m.GetHeartbeat() != nil {
 					beats++
 				}
+				bytes += len(m.GetContent().GetData())
 			})
-		if err != nil || beats != 1 {
-			t.Errorf("%d heartbeats and %v, want one and OK", beats, err)
-		}
-	})
-}
-
-func TestAWatchThatAsksForItCarriesTheBytesOfTheResult(t *testing.T) {
-	t.Parallel()
-	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
-		g := create(t, c, order(t, picture, "k", "a lake"))
-		var data []byte
-		var summary *easelv1.ContentSummary
-		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId(), IncludeContent: true},
-			func(m *easelv1.WatchGenerationResponse) {
-				data = append(data, m.GetContent().GetData()...)
-				if s := m.GetContent().GetSummary(); s != nil {
-					summary = s
-				}
-			})
-		if err != nil || len(data) == 0 || fmt.Sprintf("%x", sha256.Sum256(data)) != summary.GetSha256() {
-			t.Errorf("%d bytes, summary %v, %v", len(data), summary, err)
+			if err != nil || beats != 1 || (bytes > 0) != content {
+				t.Errorf("%d heartbeats, %d bytes and %v; want one, bytes: %v, and OK", beats, bytes, err, content)
+			}
 		}
 	})
 }
