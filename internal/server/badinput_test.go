@@ -139,8 +139,6 @@ func TestEveryRuleOfTheContractIsHeldAndNamesItsField(t *testing.T) { // faults 
 	})
 }
 
-func second[A any](_ A, err error) error { return err }
-
 func TestIdsNeverLeaveTheirPlaceInTheUpstreamPath(t *testing.T) { // fault I3
 	t.Parallel()
 	overBothOnPorts(t, func(t *testing.T, s *stack, c caller) {

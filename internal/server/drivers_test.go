@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -28,8 +29,15 @@ type caller interface {
 	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) (more bool)) error
 	// events calls the function each for every message until the stream ends or each returns false.
 	events(ctx context.Context, req *easelv1.WatchEventsRequest, each func(*easelv1.WatchEventsResponse) (more bool)) error
-	// download returns the received bytes, even if the download fails.
-	download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error)
+	// download writes the received bytes, even if the download fails.
+	download(ctx context.Context, req *easelv1.DownloadGenerationRequest, into io.Writer) error
+}
+
+// downloaded returns the received bytes of a download, even if the download fails.
+func downloaded(ctx context.Context, c caller, req *easelv1.DownloadGenerationRequest) ([]byte, error) {
+	var all bytes.Buffer
+	err := c.download(ctx, req, &all)
+	return all.Bytes(), err
 }
 
 // overBoth runs a scenario over gRPC and over REST, each with its own stack in virtual time.
@@ -161,25 +169,29 @@ func (c grpcCaller) events(ctx context.Context, req *easelv1.WatchEventsRequest,
 	return unlessEOF(err)
 }
 
-func (c grpcCaller) download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error) {
+func (c grpcCaller) download(ctx context.Context, req *easelv1.DownloadGenerationRequest, into io.Writer) error {
 	stream, err := easelv1.NewGenerationServiceClient(c.grpc).DownloadGeneration(c.keyed(ctx), req)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var all []byte
-	for {
+	sum := sha256.New()
+	for next := req.GetReadOffset(); ; {
 		m, err := stream.Recv()
 		if err != nil {
-			return all, unlessEOF(err)
+			return unlessEOF(err)
 		}
 		chunk := m.GetChunk()
-		if chunk.GetOffset() != req.GetReadOffset()+int64(len(all)) {
-			return all, fmt.Errorf("a chunk at %d after %d bytes", chunk.GetOffset(), len(all))
+		if chunk.GetOffset() != next {
+			return fmt.Errorf("a chunk at %d, want %d", chunk.GetOffset(), next)
 		}
 		if crc32.Checksum(chunk.GetData(), crc32.MakeTable(crc32.Castagnoli)) != chunk.GetCrc32C() {
-			return all, errors.New("a chunk has the wrong checksum")
+			return errors.New("a chunk has the wrong checksum")
 		}
-		all = append(all, chunk.GetData()...)
+		next += int64(len(chunk.GetData()))
+		_, _ = io.MultiWriter(into, sum).Write(chunk.GetData())
+		if whole := chunk.GetSummary().GetSha256(); whole != "" && whole != fmt.Sprintf("%x", sum.Sum(nil)) {
+			return fmt.Errorf("the summary has the checksum %s", whole)
+		}
 	}
 }
 

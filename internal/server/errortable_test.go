@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -162,8 +163,7 @@ func (r row) make(t *testing.T, c caller, id string) error {
 	case "events":
 		return c.events(ctx, &easelv1.WatchEventsRequest{}, func(*easelv1.WatchEventsResponse) bool { return true })
 	case "content":
-		_, err := c.download(ctx, &easelv1.DownloadGenerationRequest{GenerationId: id})
-		return err
+		return c.download(ctx, &easelv1.DownloadGenerationRequest{GenerationId: id}, io.Discard)
 	case "delete":
 		return unary(&easelv1.DeleteGenerationRequest{GenerationId: elsewhere, Force: true}, &easelv1.DeleteGenerationResponse{})
 	}
@@ -242,9 +242,9 @@ func TestADownloadThatCannotContinueIsRefused(t *testing.T) {
 	t.Parallel()
 	overBoth(t, func(t *testing.T, _ *stack, c caller) {
 		id := finished(t, c, "64x40")
-		_, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: id, ReadOffset: 1 << 40})
+		_, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, ReadOffset: 1 << 40})
 		wantStatus(t, err, codes.OutOfRange, "READ_OFFSET_OUT_OF_RANGE", 416)
-		_, err = c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: id, Etag: `"another"`})
+		_, err = downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, Etag: `"another"`})
 		wantStatus(t, err, codes.DataLoss, "CONTENT_CHANGED", 412)
 	})
 }

@@ -160,38 +160,33 @@ func TestADeleteThatIsNotFoundSoonAfterTheOrderDeletesNothing(t *testing.T) {
 
 func TestAListHasWhatWasRecordedAndTheResultFromTheCatalog(t *testing.T) {
 	t.Parallel()
-	for name, database := range databases() {
-		for form, as := range forms {
-			t.Run(form+", "+name, func(t *testing.T) {
-				s := ledgerStack(t, database(t), []string{"shop"})
-				c := as(s, "shop")
-				id := create(t, c, order(t, text, "k", "a lake")).GetGenerationId()
-				want := wait(t, c, id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
-				listed := func(states ...easelv1.State) (all []*easelv1.Generation) {
-					return listAll(t, c, &easelv1.GenerationFilter{States: states}, 0)
-				}
-				eventually(t, "the terminal state is recorded", func() bool { return len(listed(easelv1.State_STATE_SUCCEEDED)) == 1 })
-				eventually(t, "the catalog's list has the result", func() bool { return listed()[0].GetText() != nil }) // the server caches the catalog's list for a second
-				got := listed()[0]
-				if got.GetState() != want.GetState() || got.GetText().GetText() != want.GetText().GetText() || got.GetInputs() == nil || got.GetEtag() != want.GetEtag() {
-					t.Errorf("the render is listed as %v, want %v", got, want)
-				}
-				s.sandbox.Inject(sandbox.Fault{Route: "GET /generations", Status: 403, Body: `{}`})
-				eventually(t, "the result is no longer listed", func() bool { return listed()[0].GetText() == nil })
-				if got := listed()[0]; got.GetState() != want.GetState() || got.GetCostCents() != want.GetCostCents() {
-					t.Errorf("without the catalog's list, the render is %v", got)
-				}
-				s.sandbox.ClearFaults()
-				if err := c.call(t.Context(), "GenerationService/DeleteGeneration", &easelv1.DeleteGenerationRequest{GenerationId: id}, &easelv1.DeleteGenerationResponse{}); err != nil {
-					t.Fatal(err)
-				}
-				eventually(t, "the deletion is recorded", func() bool { return len(listed()) == 0 })
-				if deleted := listed(easelv1.State_STATE_DELETED, easelv1.State_STATE_FAILED); len(deleted) != 1 || deleted[0].GetState() != easelv1.State_STATE_DELETED {
-					t.Errorf("the deleted renders are %v", deleted)
-				}
-			})
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		c := as("shop")
+		id := create(t, c, order(t, text, "k", "a lake")).GetGenerationId()
+		want := wait(t, c, id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+		listed := func(states ...easelv1.State) (all []*easelv1.Generation) {
+			return listAll(t, c, &easelv1.GenerationFilter{States: states}, 0)
 		}
-	}
+		eventually(t, "the terminal state is recorded", func() bool { return len(listed(easelv1.State_STATE_SUCCEEDED)) == 1 })
+		eventually(t, "the catalog's list has the result", func() bool { return listed()[0].GetText() != nil }) // the server caches the catalog's list for a second
+		got := listed()[0]
+		if got.GetState() != want.GetState() || got.GetText().GetText() != want.GetText().GetText() || got.GetInputs() == nil || got.GetEtag() != want.GetEtag() {
+			t.Errorf("the render is listed as %v, want %v", got, want)
+		}
+		s.sandbox.Inject(sandbox.Fault{Route: "GET /generations", Status: 403, Body: `{}`})
+		eventually(t, "the result is no longer listed", func() bool { return listed()[0].GetText() == nil })
+		if got := listed()[0]; got.GetState() != want.GetState() || got.GetCostCents() != want.GetCostCents() {
+			t.Errorf("without the catalog's list, the render is %v", got)
+		}
+		s.sandbox.ClearFaults()
+		if err := c.call(t.Context(), "GenerationService/DeleteGeneration", &easelv1.DeleteGenerationRequest{GenerationId: id}, &easelv1.DeleteGenerationResponse{}); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the deletion is recorded", func() bool { return len(listed()) == 0 })
+		if deleted := listed(easelv1.State_STATE_DELETED, easelv1.State_STATE_FAILED); len(deleted) != 1 || deleted[0].GetState() != easelv1.State_STATE_DELETED {
+			t.Errorf("the deleted renders are %v", deleted)
+		}
+	}, func(o *options) { o.sandbox.Speed = usualSpeed })
 }
 
 func TestAListRecordsALaterStateThatTheCatalogLists(t *testing.T) {

@@ -183,7 +183,7 @@ func probeWait(t *testing.T, _ *stack, c caller) {
 	}
 	edge(t, c, "GenerationService/WaitGeneration", wait(waitLimit), wait(waitLimit+1))
 	download := func(d time.Duration) error {
-		return second(c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: "unknown", WaitTimeout: durationpb.New(d)}))
+		return c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: "unknown", WaitTimeout: durationpb.New(d)}, io.Discard)
 	}
 	wantStatus(t, download(waitLimit), codes.NotFound, "GENERATION_NOT_FOUND", http.StatusNotFound)
 	wantStatus(t, download(waitLimit+1), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)

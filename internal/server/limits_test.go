@@ -62,7 +62,7 @@ func limits() []limit {
 			"watches, waits and downloads of a caller (`EASEL_CALLER_STREAMS`)", number(server.CallerStreams), "`STREAM_QUOTA_EXCEEDED`, REST 429",
 			[]string{"TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport"},
 		},
-		{"watches, waits and downloads of all callers (`EASEL_MAX_STREAMS`)", number(server.AllStreams), "`OVERLOADED`, REST 429", []string{"TestStreamPastTheLimitOfAllCallersIsRefusedAtOnce"}},
+		{"watches, waits and downloads of all callers (`EASEL_MAX_STREAMS`)", number(server.AllStreams), "`OVERLOADED`, REST 429", []string{"TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport"}},
 		{"`generation_ids` in all watches of a caller", number(server.CallerWatched), "`STREAM_QUOTA_EXCEEDED`, REST 429", []string{"TestTheGenerationsOfACallersWatchesAreBounded"}},
 		{"other calls of a caller (`EASEL_CALLER_CALLS`)", number(server.CallerCalls), "`OVERLOADED`, REST 429", []string{"TestCallPastALimitIsRefusedAtOnce"}},
 		{"other calls of all callers (`EASEL_MAX_CALLS`)", number(server.AllCalls), "`OVERLOADED`, REST 429", []string{"TestCallPastALimitIsRefusedAtOnce"}},

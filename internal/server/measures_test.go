@@ -29,7 +29,6 @@ func TestEachEndOfAStreamHasAReasonOfTheClosedSet(t *testing.T) {
 		{service.Fail(easelv1.ErrorReason_UPSTREAM_UNAVAILABLE, ""), "failed"},
 		{service.Fail(easelv1.ErrorReason_READER_TOO_SLOW, ""), "reader_too_slow"},
 		{service.Fail(easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED, ""), "credential_rejected"},
-		{service.Fail(easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED, ""), "credential_rejected"},
 		{service.Fail(easelv1.ErrorReason_GENERATION_NOT_FOUND, ""), "refused"},
 		{service.Fail(easelv1.ErrorReason_CONTENT_NOT_READY, ""), "refused"},
 		{service.Fail(easelv1.ErrorReason_CONTENT_CHANGED, ""), "failed"},

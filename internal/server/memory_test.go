@@ -3,11 +3,7 @@ package server_test
 import (
 	"bytes"
 	"crypto/sha256"
-	"errors"
-	"fmt"
-	"hash"
 	"io"
-	"net/http"
 	"runtime"
 	"runtime/debug"
 	"sync/atomic"
@@ -59,15 +55,12 @@ func TestA64MegabyteResultStreamsInBoundedMemoryWithTheSameSumInBothForms(t *tes
 	})
 	wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 	sums := map[string][]byte{}
-	for form, stream := range map[string]func(hash.Hash) (int64, error){
-		"gRPC": func(h hash.Hash) (int64, error) { return streamGRPC(t, c, g.GetGenerationId(), h) },
-		"REST": func(h hash.Hash) (int64, error) { return streamREST(t, s, g.GetGenerationId(), h) },
-	} {
-		sum := sha256.New()
+	for form, as := range forms {
+		sum, size := sha256.New(), counter(0)
 		rise := peak(func() {
-			n, err := stream(sum)
-			if err != nil || n < 60<<20 {
-				t.Errorf("%s: %d bytes, %v", form, n, err)
+			err := as(s, s.key).download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()}, io.MultiWriter(sum, &size))
+			if err != nil || size < 60<<20 {
+				t.Errorf("%s: %d bytes, %v", form, size, err)
 			}
 		})
 		t.Logf("%s: the heap of client, facade and sandbox together rose by %.1f MiB", form, float64(rise)/(1<<20))
@@ -81,40 +74,10 @@ func TestA64MegabyteResultStreamsInBoundedMemoryWithTheSameSumInBothForms(t *tes
 	}
 }
 
-func streamGRPC(t *testing.T, c grpcCaller, id string, into hash.Hash) (n int64, err error) {
-	stream, err := easelv1.NewGenerationServiceClient(c.grpc).DownloadGeneration(c.keyed(t.Context()), &easelv1.DownloadGenerationRequest{GenerationId: id})
-	if err != nil {
-		return 0, err
-	}
-	said := ""
-	for {
-		m, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return n, err
-		}
-		into.Write(m.GetChunk().GetData())
-		n += int64(len(m.GetChunk().GetData()))
-		said += m.GetChunk().GetSummary().GetSha256()
-	}
-	if got := fmt.Sprintf("%x", into.Sum(nil)); got != said {
-		return n, fmt.Errorf("the summary has the checksum %s, the bytes have %s", said, got)
-	}
-	return n, nil
-}
+// counter counts the bytes that are written to it.
+type counter int64
 
-func streamREST(t *testing.T, s *stack, id string, into hash.Hash) (int64, error) {
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.restURL+"/v1/generations/"+id+"/content", nil)
-	if err != nil {
-		return 0, err
-	}
-	r.Header.Set("Authorization", "Bearer "+s.key)
-	answer, err := s.http.Do(r)
-	if err != nil {
-		return 0, err
-	}
-	defer answer.Body.Close()
-	return io.Copy(into, answer.Body)
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
 }

@@ -140,7 +140,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	for i, one := range []caller{c, rest, c, rest, c} {
 		g := create(t, one, order(t, picture, string(rune('a'+i)), "a lake"))
 		watched(t, one, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()})
-		if _, err := one.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()}); err != nil {
+		if err := one.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()}, io.Discard); err != nil {
 			t.Fatal(err)
 		}
 		create(t, one, order(t, picture, string(rune('a'+i)), "a lake")) // a repeated order is not charged

@@ -3,6 +3,7 @@ package server_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -153,7 +154,7 @@ func operatorSees(t *testing.T, c caller, id string) {
 	}); err != nil || seen != id+" STATE_SUCCEEDED" {
 		t.Errorf("the watch saw %q, %v", seen, err)
 	}
-	if _, err := c.download(ctx, &easelv1.DownloadGenerationRequest{GenerationId: id}); err != nil {
+	if err := c.download(ctx, &easelv1.DownloadGenerationRequest{GenerationId: id}, io.Discard); err != nil {
 		t.Errorf("the download: %v", err)
 	}
 	if err := c.call(ctx, "GenerationService/DeleteGeneration", &easelv1.DeleteGenerationRequest{GenerationId: id}, &easelv1.DeleteGenerationResponse{}); err != nil {

@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"io"
 	"net/http"
 	"testing"
@@ -29,7 +28,10 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 					return &service.Content{Info: &easelv1.ContentInfo{SizeBytes: proto.Int64(size)}, Body: io.NopCloser(bytes.NewReader(make([]byte, size)))}, nil
 				}
 				s := serve(t, studio, func(c *Config) { c.TLS = files.TLS })
-				transport := smallWindows(s, files.clientConfig(t, nil), http2)
+				transport := &http.Transport{ // buffers only a few bytes before they are read
+					DialContext: servertest.PipeDialer(s.HTTPPipe), TLSClientConfig: files.clientConfig(t, nil), ForceAttemptHTTP2: http2, DisableCompression: true,
+					HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 128 << 10},
+				}
 				defer transport.CloseIdleConnections()
 				r := servertest.Request(t, http.MethodGet, "/v1/generations/g/content", "")
 				r.URL.Scheme = "https"
@@ -58,16 +60,5 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 				}
 			})
 		})
-	}
-}
-
-// smallWindows returns an HTTP transport that buffers only a few bytes before they are read.
-func smallWindows(s *site, tlsConfig *tls.Config, http2 bool) *http.Transport {
-	return &http.Transport{
-		DialContext:        servertest.PipeDialer(s.HTTPPipe),
-		TLSClientConfig:    tlsConfig,
-		ForceAttemptHTTP2:  http2,
-		DisableCompression: true,
-		HTTP2:              &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 128 << 10},
 	}
 }

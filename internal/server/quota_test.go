@@ -47,36 +47,48 @@ func wantOverQuota(t *testing.T, err error) {
 }
 
 func TestAStreamOverTheQuotaIsRefusedAtOnceAndNeverQueuedByTheTransport(t *testing.T) { // fault L5
-	synctest.Test(t, func(t *testing.T) {
-		studio := servertest.NewStudio()
-		studio.Watch = watchUntilLeft
-		s := serve(t, studio) // a server with the default limits
-		ctx, cancel := context.WithCancel(t.Context())
-		limit := Limits{}.callerStreams()
-		for n := range limit { // opens all streams on one connection
-			if err := openWatch(ctx, s.Generations()); err != nil {
-				t.Fatalf("stream %d: %v", n+1, err)
-			}
-		}
-		began := time.Now()
-		wantOverQuota(t, openWatch(ctx, s.Generations()))
-		answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", ""))
-		if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") != "1" {
-			t.Errorf("over REST the response is %s with Retry-After %q", answer.Status, answer.Header.Get("Retry-After"))
-		}
-		wantOverQuota(t, servertest.RESTStatus(t, body).Err())
-		if _, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
-			t.Errorf("a call in addition to the streams ended with %v", err)
-		}
-		if took := time.Since(began); took != 0 {
-			t.Errorf("the responses took %v", took)
-		}
-		cancel()
-		synctest.Wait()
-		if err := openWatch(t.Context(), s.Generations()); err != nil {
-			t.Errorf("after the streams have ended, one more: %v", err)
-		}
-	})
+	for name, row := range map[string]struct {
+		limits Limits
+		open   int
+		want   func(*testing.T, error)
+	}{
+		"of a caller, with the default limits": {Limits{}, Limits{}.callerStreams(), wantOverQuota},
+		"of the server": {Limits{Streams: 2}, 2, func(t *testing.T, err error) {
+			servertest.WantError(t, err, codes.ResourceExhausted, "OVERLOADED")
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				studio := servertest.NewStudio()
+				studio.Watch = watchUntilLeft
+				s := serve(t, studio, func(c *Config) { c.Limits = row.limits })
+				ctx, cancel := context.WithCancel(t.Context())
+				for n := range row.open { // opens all streams on one connection
+					if err := openWatch(ctx, s.Generations()); err != nil {
+						t.Fatalf("stream %d: %v", n+1, err)
+					}
+				}
+				began := time.Now()
+				row.want(t, openWatch(ctx, s.Generations()))
+				answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", ""))
+				if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") != "1" {
+					t.Errorf("over REST the response is %s with Retry-After %q", answer.Status, answer.Header.Get("Retry-After"))
+				}
+				row.want(t, servertest.RESTStatus(t, body).Err())
+				if _, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"}); err != nil {
+					t.Errorf("a call in addition to the streams ended with %v", err)
+				}
+				if took := time.Since(began); took != 0 {
+					t.Errorf("the responses took %v", took)
+				}
+				cancel()
+				synctest.Wait()
+				if err := openWatch(t.Context(), s.Generations()); err != nil {
+					t.Errorf("after the streams have ended, one more: %v", err)
+				}
+			})
+		})
+	}
 }
 
 func TestOneHTTPConnectionCarriesAllStreamsOfACaller(t *testing.T) { // fault L5
@@ -216,41 +228,6 @@ func TestHealthWatchesCountOnTheirConnection(t *testing.T) {
 	})
 }
 
-func TestStreamPastTheLimitOfAllCallersIsRefusedAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		studio := servertest.NewStudio()
-		studio.Watch = watchUntilLeft
-		s := serve(t, studio, func(c *Config) { c.Limits.Streams = 2 })
-		ctx, cancel := context.WithCancel(t.Context())
-		for range 2 {
-			if err := openWatch(ctx, s.Generations()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		servertest.WantError(t, openWatch(t.Context(), s.Generations()), codes.ResourceExhausted, "OVERLOADED")
-		answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g:watch", ""))
-		if answer.StatusCode != http.StatusTooManyRequests || answer.Header.Get("Retry-After") != "1" {
-			t.Errorf("over REST: %s, Retry-After %q", answer.Status, answer.Header.Get("Retry-After"))
-		}
-		cancel()
-		synctest.Wait()
-		if err := openWatch(t.Context(), s.Generations()); err != nil {
-			t.Errorf("after the streams have ended, one more: %v", err)
-		}
-	})
-}
-
-// getsUnderWay starts n GetGeneration calls and waits until they are in progress.
-func getsUnderWay(t *testing.T, s *site, n int) {
-	t.Helper()
-	for range n {
-		go func() {
-			_, _ = s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"})
-		}()
-	}
-	synctest.Wait()
-}
-
 func TestCallPastALimitIsRefusedAtOnce(t *testing.T) {
 	for name, limits := range map[string]Limits{
 		"of a caller":   {CallerCalls: 2, Calls: 100},
@@ -264,7 +241,12 @@ func TestCallPastALimitIsRefusedAtOnce(t *testing.T) {
 					return &easelv1.GetGenerationResponse{}, nil
 				}
 				s := serve(t, studio, func(c *Config) { c.Limits = limits })
-				getsUnderWay(t, s, 2)
+				for range 2 {
+					go func() {
+						_, _ = s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: "g"})
+					}()
+				}
+				synctest.Wait()
 				if n := s.chain.calls.inUse(); n != 2 {
 					t.Fatalf("%d calls are in progress", n)
 				}

@@ -140,17 +140,18 @@ func (c restCaller) lines(r *http.Request, each func(line []byte) error) error {
 	return lines.Err()
 }
 
-func (c restCaller) download(ctx context.Context, req *easelv1.DownloadGenerationRequest) ([]byte, error) {
+func (c restCaller) download(ctx context.Context, req *easelv1.DownloadGenerationRequest, into io.Writer) error {
 	answer, err := c.http.Do(c.request(ctx, "GenerationService/DownloadGeneration", req))
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
 	if answer.StatusCode/100 != 2 {
-		return nil, restError(answer, body)
+		body, _ := io.ReadAll(answer.Body)
+		return restError(answer, body)
 	}
-	return body, err
+	_, err = io.Copy(into, answer.Body)
+	return err
 }
 
 var pathVariable = regexp.MustCompile(`\{(\w+)(=\*\*)?\}`)

@@ -28,13 +28,13 @@ func TestAnInterruptedDownloadGoesOnExactlyWhereItBroke(t *testing.T) { // fault
 	s := newStack(t)
 	c := grpcCaller{s, s.key}
 	id := finished(t, c, "640x400")
-	whole, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: id})
+	whole, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.sandbox.Inject(sandbox.Fault{Route: errorCalls["content"].route, Count: 1, Cut: true, CutAfter: 100_000})
 	s.sandbox.Inject(sandbox.Fault{Route: errorCalls["content"].route, Reset: true})
-	first, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: id})
+	first, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id})
 	st := wantStatus(t, err, codes.Unavailable, "CONTENT_INTERRUPTED", 0)
 	info, _ := detailOf[*errdetails.ErrorInfo](t, st)
 	next, err := strconv.ParseInt(info.GetMetadata()["next_offset"], 10, 64)
@@ -42,7 +42,7 @@ func TestAnInterruptedDownloadGoesOnExactlyWhereItBroke(t *testing.T) { // fault
 		t.Fatalf("%d bytes arrived, next_offset is %q", len(first), info.GetMetadata()["next_offset"])
 	}
 	s.sandbox.ClearFaults()
-	rest, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: id, ReadOffset: next})
+	rest, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, ReadOffset: next})
 	if err != nil || !bytes.Equal(append(first, rest...), whole) {
 		t.Errorf("%d and %d bytes are not the %d of the whole: %v", len(first), len(rest), len(whole), err)
 	}
@@ -54,12 +54,12 @@ func TestDeletedContentIsNotSaidToCome(t *testing.T) {
 		id := finished(t, c, "64x40")
 		for _, status := range []int{204, 404, 410} {
 			fault := s.sandbox.Inject(sandbox.Fault{Route: errorCalls["content"].route, Status: status, Body: " "})
-			_, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: id})
+			_, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id})
 			wantStatus(t, err, codes.FailedPrecondition, "NO_CONTENT", 400)
 			fault.Remove()
 		}
 		s.sandbox.Inject(sandbox.Fault{Route: errorCalls["content"].route, Status: 409, Body: `{}`})
-		_, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: id})
+		_, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id})
 		wantStatus(t, err, codes.FailedPrecondition, "CONTENT_NOT_READY", 400)
 	})
 }

@@ -196,7 +196,7 @@ func TestAPictureIsOrderedWatchedAndDownloaded(t *testing.T) {
 			t.Errorf("ended as %v", end)
 		}
 		s.wantOwned(end)
-		data, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()})
+		data, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +225,7 @@ func TestATextIsOrderedAndStandsInTheGeneration(t *testing.T) { // fault I2
 		if lines := strings.Count(end.GetText().GetText(), "\n"); lines != 2 {
 			t.Errorf("the haiku is %q", end.GetText().GetText())
 		}
-		_, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()})
+		_, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()})
 		wantStatus(t, err, codes.FailedPrecondition, "NO_CONTENT", 400)
 	})
 }
@@ -324,7 +324,7 @@ func TestAWaitThatRunsOutAnswersWithTheNewestState(t *testing.T) {
 		if err != nil || resp.GetGeneration().GetState() != easelv1.State_STATE_QUEUED {
 			t.Errorf("%v %v", resp, err)
 		}
-		_, err = c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId(), WaitTimeout: durationpb.New(2 * time.Second)})
+		_, err = downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId(), WaitTimeout: durationpb.New(2 * time.Second)})
 		wantStatus(t, err, codes.FailedPrecondition, "CONTENT_NOT_READY", 400)
 	}, func(o *options) { o.sandbox.Speed = 0.1 })
 }
@@ -347,7 +347,7 @@ func TestADownloadWaitsForTheResultWhereAsked(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
-		data, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{
+		data, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{
 			GenerationId: g.GetGenerationId(), WaitTimeout: durationpb.New(30 * time.Second),
 		})
 		if err != nil || len(data) == 0 {

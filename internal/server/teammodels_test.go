@@ -141,7 +141,7 @@ func TestATeamReadsItsOrdersOfAModelThatItLost(t *testing.T) {
 		if err := c.call(t.Context(), "GenerationService/ListGenerations", &easelv1.ListGenerationsRequest{}, listed); err != nil || len(listed.GetGenerations()) != 1 {
 			t.Errorf("a list: %v, %v", listed, err)
 		}
-		if bytes, err := c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: id}); err != nil || len(bytes) == 0 {
+		if bytes, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id}); err != nil || len(bytes) == 0 {
 			t.Errorf("a download: %d bytes, %v", len(bytes), err)
 		}
 	})
