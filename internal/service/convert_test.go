@@ -9,17 +9,10 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/watch"
 )
-
-// seen converts a generation from the catalog to a message.
-func seen(t *testing.T, g catalog.Generation) *easelv1.Generation {
-	t.Helper()
-	return generationMessage(g, "e")
-}
 
 // plainly decodes JSON into a Struct with the standard library. It converts numbers that a double cannot represent to
 // strings.
@@ -60,7 +53,7 @@ func numbers(value any) any {
 func TestTheMembersOfARecordReachACallerWhateverTheyAre(t *testing.T) {
 	members := `{"null":null,"yes":true,"no":false,"":"","text":"\u00e9","long":"` + strings.Repeat("x", 300) + `","number":-0.5,"exact":9007199254740993,
 		"huge":1e999,"zero":0,"list":[],"lists":[[null,1],{"a":["b"]}],"empty":{},"object":{"a":{"b":{"c":"` + strings.Repeat("y", 20_000) + `"}}}}`
-	got := seen(t, catalog.Generation{ID: "g", Inputs: catalog.Canonical([]byte(members)), Extra: catalog.Value("{}"), CostCents: new(int64(0))})
+	got := generationMessage(catalog.Generation{ID: "g", Inputs: catalog.Canonical([]byte(members)), Extra: catalog.Value("{}"), CostCents: new(int64(0))}, "e")
 	if got.UpstreamFields == nil || len(got.GetUpstreamFields().GetFields()) != 0 || got.GetOmittedFields() != nil {
 		t.Errorf("the empty upstream fields are %v", got.GetUpstreamFields())
 	}
@@ -82,7 +75,7 @@ func TestANumberThatNoDoubleHoldsIsAText(t *testing.T) { // fault I2
 		"1e-400": true, "-0.1e-323": true, "5e-324": false, "1e999": true, "123456789012345678901234567890": true, "100000000000000000000.0": false,
 		"1e-99999999999999999999": true, "0e99999999999999999999": false,
 	} {
-		value := seen(t, catalog.Generation{ID: "g", Inputs: catalog.Value(`{"n":` + number + `}`)}).GetInputs().GetFields()["n"].AsInterface()
+		value := generationMessage(catalog.Generation{ID: "g", Inputs: catalog.Value(`{"n":` + number + `}`)}, "e").GetInputs().GetFields()["n"].AsInterface()
 		if text, got := value.(string); got != isText || got && text != number {
 			t.Errorf("%s is %v", number, value)
 		}
@@ -96,7 +89,7 @@ func FuzzTheMembersOfARecordReachACaller(f *testing.F) {
 		if !json.Valid([]byte(text)) || !strings.HasPrefix(strings.TrimSpace(text), "{") || strings.Count(text, "[")+strings.Count(text, "{") > 100 {
 			t.Skip()
 		}
-		got, want := seen(t, catalog.Generation{ID: "g", Inputs: catalog.Canonical([]byte(text))}).GetInputs(), plainly(t, text)
+		got, want := generationMessage(catalog.Generation{ID: "g", Inputs: catalog.Canonical([]byte(text))}, "e").GetInputs(), plainly(t, text)
 		if !proto.Equal(got, want) {
 			t.Errorf("got\n%v\nwant\n%v", got, want)
 		}
@@ -128,9 +121,8 @@ func TestAnAnswerLeavesOutWhatMakesItTooLarge(t *testing.T) {
 		"too many values":              {catalog.Generation{Inputs: digits(maxDecoded), Extra: many(100)}, []string{"inputs"}},
 	} {
 		row.g.ID, row.g.State = "g", catalog.StateSucceeded
-		message := generationMessage(row.g, "e")
-		got := message
-		if size := proto.Size(message); size > maxRecord+200 || !slices.Equal(got.GetOmittedFields(), row.want) {
+		got := generationMessage(row.g, "e")
+		if size := proto.Size(got); size > maxRecord+200 || !slices.Equal(got.GetOmittedFields(), row.want) {
 			t.Errorf("%s: %q are omitted from %d bytes", name, got.GetOmittedFields(), size)
 		}
 		for field, is := range map[string]bool{"inputs": got.GetInputs() != nil, "upstream_fields": got.GetUpstreamFields() != nil, "text": got.GetText() != nil} {
@@ -140,8 +132,7 @@ func TestAnAnswerLeavesOutWhatMakesItTooLarge(t *testing.T) {
 			}
 		}
 	}
-	account := accountMessage(catalog.Account{Extra: many(most)})
-	if got := account; !slices.Equal(got.GetOmittedFields(), []string{"upstream_fields"}) || got.GetUpstreamFields() != nil {
+	if got := accountMessage(catalog.Account{Extra: many(most)}); !slices.Equal(got.GetOmittedFields(), []string{"upstream_fields"}) || got.GetUpstreamFields() != nil {
 		t.Errorf("the fields %q of an account are omitted", got.GetOmittedFields())
 	}
 }
@@ -160,9 +151,8 @@ func TestAModelLeavesOutWhatMakesItTooLarge(t *testing.T) {
 		"more fields than may": {catalog.Model{Fields: make([]catalog.InputField, maxFields+1), Extra: many(9)}, []string{"input_fields"}},
 		"large fields":         {catalog.Model{Fields: slices.Repeat([]catalog.InputField{{Description: strings.Repeat("x", maxProse)}}, 100)}, []string{"input_fields"}},
 	} {
-		message := modelMessage(row.m)
-		got := message
-		if size := proto.Size(message); size > maxRecord+200 || !slices.Equal(got.GetOmittedFields(), row.want) {
+		got := modelMessage(row.m)
+		if size := proto.Size(got); size > maxRecord+200 || !slices.Equal(got.GetOmittedFields(), row.want) {
 			t.Errorf("%s: %q are omitted from %d bytes", name, got.GetOmittedFields(), size)
 		}
 		if name == "nothing" && (len(got.GetInputFields()[0].GetAllowedValues()) != maxAllowed || got.GetInputFields()[0].GetDefaultValue().GetNumberValue() != 1) {

@@ -57,7 +57,11 @@ func TestAReasonThatAsksToComeAgainSaysThatItHelps(t *testing.T) {
 
 // Each kind of catalog error has a single code, except a rejected API key.
 func TestEachErrorOfTheCatalogHasTheCodeOfItsReason(t *testing.T) {
-	for kind, r := range rules {
+	for kind := catalog.Kind(1); !strings.HasPrefix(kind.String(), "kind("); kind++ {
+		r, known := rules[kind]
+		if !known {
+			t.Errorf("%v has no rule", kind)
+		}
 		for _, held := range []bool{false, true} {
 			st, want := Status(&catalog.Error{Kind: kind, SharedKey: held}), codesOf[r.reason]
 			if held && kind == catalog.KindCredentialRejected {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 
@@ -19,28 +18,14 @@ import (
 )
 
 func reason(err error) string {
-	for _, d := range status.Convert(err).Details() {
-		if info, ok := d.(*errdetails.ErrorInfo); ok {
-			return info.GetReason()
-		}
-	}
-	return ""
-}
-
-func TestEveryKindOfCatalogErrorHasARule(t *testing.T) {
-	for kind := catalog.Kind(1); !strings.HasPrefix(kind.String(), "kind("); kind++ {
-		if _, ok := rules[kind]; !ok {
-			t.Errorf("%v has no rule", kind)
-		}
-	}
+	return Detail[*errdetails.ErrorInfo](status.Convert(err)).GetReason()
 }
 
 func TestAnOrderThatIsNotSentAgainAsksForNoOtherTry(t *testing.T) { // fault A10
 	for cause, again := range map[error]bool{io.EOF: true, orders.ErrResendWindow: false} {
 		st := Status(&catalog.Error{Kind: catalog.KindOutcomeUnknown, Err: cause})
 		asks := strings.Contains(st.Message(), "send the same idempotency_key again")
-		retry := slices.ContainsFunc(st.Details(), func(d any) bool { _, ok := d.(*errdetails.RetryInfo); return ok })
-		if st.Code() != codes.Unavailable || reason(st.Err()) != "SUBMISSION_OUTCOME_UNKNOWN" || asks != again || retry != again {
+		if st.Code() != codes.Unavailable || reason(st.Err()) != "SUBMISSION_OUTCOME_UNKNOWN" || asks != again || (Detail[*errdetails.RetryInfo](st) != nil) != again {
 			t.Errorf("after %v: %v", cause, st.Proto())
 		}
 	}
@@ -104,14 +89,8 @@ func TestAStatusFitsIntoTrailers(t *testing.T) { // fault I6
 	if n := proto.Size(st.Proto()); n > 5<<10 {
 		t.Errorf("%d bytes", n)
 	}
-	var bad *errdetails.BadRequest
-	for _, d := range st.Details() {
-		if d, ok := d.(*errdetails.BadRequest); ok {
-			bad = d
-		}
-	}
-	last := bad.GetFieldViolations()[len(bad.GetFieldViolations())-1]
-	if !strings.HasSuffix(last.GetDescription(), "more violations") {
+	violations := Detail[*errdetails.BadRequest](st).GetFieldViolations()
+	if last := violations[len(violations)-1]; !strings.HasSuffix(last.GetDescription(), "more violations") {
 		t.Errorf("the omitted fields are not named: %v", last)
 	}
 }
