@@ -9,7 +9,6 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -190,19 +189,6 @@ func TestHEADSaysTheSameWithoutTheBytes(t *testing.T) {
 	if answer.StatusCode != http.StatusOK || answer.ContentLength != 5000 || body != "" || answer.Header.Get("ETag") != `"e1"` {
 		t.Errorf("the response is %s with %d bytes of %d, %v", answer.Status, len(body), answer.ContentLength, answer.Header)
 	}
-}
-
-func TestAnErrorBeforeTheFirstByteIsAStatus(t *testing.T) {
-	studio := servertest.NewStudio()
-	studio.OpenContent = func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error) {
-		return nil, service.Fail(easelv1.ErrorReason_CONTENT_NOT_READY, "not yet")
-	}
-	s := serve(t, studio)
-	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g/content", "", "Range: bytes=1-"))
-	if answer.StatusCode != http.StatusBadRequest {
-		t.Errorf("the response is %s", answer.Status)
-	}
-	servertest.WantError(t, servertest.RESTStatus(t, body).Err(), codes.FailedPrecondition, "CONTENT_NOT_READY")
 }
 
 func TestBytesThatFailBreakTheConnection(t *testing.T) {

@@ -18,10 +18,6 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-func heartbeatEvent() *easelv1.WatchGenerationResponse {
-	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: &easelv1.Heartbeat{}}}
-}
-
 // event is an event in a text/event-stream.
 type event struct{ name, id, retry, data string }
 
@@ -53,6 +49,19 @@ func readEvents(t *testing.T, body io.Reader) (events []event) {
 	return events
 }
 
+// wantEvents compares the names, IDs and retry delays of events.
+func wantEvents(t *testing.T, events []event, want ...event) {
+	t.Helper()
+	if len(events) != len(want) {
+		t.Fatalf("events: %v", events)
+	}
+	for n, e := range events {
+		if e.data = ""; e != want[n] {
+			t.Errorf("event %d is %+v, want %+v", n, e, want[n])
+		}
+	}
+}
+
 func TestAWatchIsAStreamOfServerSentEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		studio := servertest.NewStudio()
@@ -60,7 +69,10 @@ func TestAWatchIsAStreamOfServerSentEvents(t *testing.T) {
 			if req.GetGenerationId() != "g" || req.GetUntil() != easelv1.WatchUntil_WATCH_UNTIL_SETTLED || req.GetHeartbeatInterval().AsDuration() != 5*time.Second {
 				t.Errorf("the request is %v", req)
 			}
-			for _, m := range []*easelv1.WatchGenerationResponse{servertest.UpdateEvent("g", "e1"), heartbeatEvent(), servertest.UpdateEvent("g", "e2"), servertest.ClosingEvent(7 * time.Second)} {
+			for _, m := range []*easelv1.WatchGenerationResponse{
+				servertest.UpdateEvent("g", "e1"), {Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: &easelv1.Heartbeat{}}},
+				servertest.UpdateEvent("g", "e2"), servertest.ClosingEvent(7 * time.Second),
+			} {
 				if err := stream.Send(m); err != nil {
 					return err
 				}
@@ -76,22 +88,9 @@ func TestAWatchIsAStreamOfServerSentEvents(t *testing.T) {
 			}
 		}
 		events := readEvents(t, strings.NewReader(body))
-		want := []event{
-			{retry: "2000"},
-			{name: "update", id: "e1"},
-			{name: "heartbeat"},
-			{name: "update", id: "e2"},
-			{name: "closing", retry: "7000"},
-			{name: "done", data: "{}"},
-		}
-		if len(events) != len(want) {
-			t.Fatalf("events: %v", events)
-		}
-		for n, e := range events {
-			if e.name != want[n].name || e.id != want[n].id || e.retry != want[n].retry {
-				t.Errorf("event %d is %+v, want %+v", n, e, want[n])
-			}
-		}
+		wantEvents(t, events,
+			event{retry: "2000"}, event{name: "update", id: "e1"}, event{name: "heartbeat"}, event{name: "update", id: "e2"},
+			event{name: "closing", retry: "7000"}, event{name: "done"})
 		if !strings.Contains(events[1].data, `"etag"`) {
 			t.Errorf("the update is %s", events[1].data)
 		}
@@ -277,16 +276,9 @@ func TestTheIDOfAnEventIsTheTokenThatContinuesAfterIt(t *testing.T) {
 		s := serve(t, studio)
 		const path = "/v1/events:watch?resumeToken=url&filter.types=easel.generation.failed"
 		_, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, "", "Accept: text/event-stream", "Last-Event-ID: t0"))
-		events := readEvents(t, strings.NewReader(body))
-		want := []event{{retry: "2000"}, {name: "event", id: "t1"}, {name: "caughtUp", id: "t1"}, {name: "heartbeat", id: "t2"}, {name: "closing", id: "t2", retry: "7000"}, {name: "done"}}
-		if len(events) != len(want) {
-			t.Fatalf("events: %v", events)
-		}
-		for n, e := range events {
-			if e.name != want[n].name || e.id != want[n].id || e.retry != want[n].retry {
-				t.Errorf("event %d is %+v, want %+v", n, e, want[n])
-			}
-		}
+		wantEvents(t, readEvents(t, strings.NewReader(body)),
+			event{retry: "2000"}, event{name: "event", id: "t1"}, event{name: "caughtUp", id: "t1"}, event{name: "heartbeat", id: "t2"},
+			event{name: "closing", id: "t2", retry: "7000"}, event{name: "done"})
 		_, body = servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, ""))
 		if lines := strings.Split(strings.TrimSpace(body), "\n"); len(lines) != 4 || !strings.Contains(lines[0], `"eventId":"evt_1"`) || !strings.Contains(lines[0], `"resumeToken":"t1"`) {
 			t.Errorf("the lines are %s", body)

@@ -54,6 +54,12 @@ func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
 			t.Errorf("the response has the header %s", name)
 		}
 	}
+	if err := s.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if calls := s.Lines(t, "call"); len(calls) != 1 || calls[0]["peer"] != "bufconn" || calls[0]["code"] != "OK" {
+		t.Errorf("logged %v", calls)
+	}
 }
 
 func TestReadPastItsDeadlineNamesTheRemedy(t *testing.T) {
@@ -252,32 +258,5 @@ func TestAnErrorHasTheHeadersThatHTTPKnows(t *testing.T) {
 		if got := answer.Header.Get(test.name); got != test.header || answer.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s with %v has %s %q, want %q", test.reason, test.retry, test.name, got, test.header)
 		}
-	}
-}
-
-func TestARESTCallIsLoggedWithTheClientsAddress(t *testing.T) {
-	s := serve(t, servertest.NewStudio())
-	servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", ""))
-	if err := s.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	calls := s.Lines(t, "call")
-	if len(calls) != 1 || calls[0]["peer"] != "bufconn" || calls[0]["code"] != "OK" {
-		t.Errorf("logged %v", calls)
-	}
-}
-
-func TestThePagesAreServed(t *testing.T) {
-	s := serve(t, servertest.NewStudio())
-	answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/", "", "Authorization: "))
-	if body != "a page" || answer.StatusCode != http.StatusOK {
-		t.Errorf("the page is %s %s", answer.Status, body)
-	}
-	answer, body = servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/openapi.json", ""))
-	if body != `{"openapi":"3.1.0"}` || answer.Header.Get("Content-Type") != "application/json" {
-		t.Errorf("/openapi.json is %s", body)
-	}
-	if got := answer.Header.Get("X-Content-Type-Options"); got != "nosniff" {
-		t.Errorf("X-Content-Type-Options %q", got)
 	}
 }

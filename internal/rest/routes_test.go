@@ -39,8 +39,12 @@ func TestNoPathIsOpenByAccident(t *testing.T) {
 		t.Errorf("tried %d routes; the contract has 15", refused)
 	}
 	for _, path := range openPages {
-		if answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, "", "Authorization: ")); answer.StatusCode != http.StatusOK {
-			t.Errorf("%s returned %s", path, answer.Status)
+		answer, body := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, path, "", "Authorization: "))
+		if answer.StatusCode != http.StatusOK || path == "/" && body != "a page" {
+			t.Errorf("%s returned %s: %s", path, answer.Status, body)
+		}
+		if path == "/openapi.json" && (body != `{"openapi":"3.1.0"}` || answer.Header.Get("Content-Type") != "application/json" || answer.Header.Get("X-Content-Type-Options") != "nosniff") {
+			t.Errorf("%s is %s with %v", path, body, answer.Header)
 		}
 	}
 }
