@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -83,24 +82,31 @@ func answer(status int, body string) sandbox.Fault { return sandbox.Fault{Status
 
 var throttled = sandbox.Fault{Status: 429, Body: `{}`, Header: map[string]string{"Retry-After": "7"}}
 
-// errorCalls maps each call in the table to its method and to the catalog's route that fails. The route is empty if the call
-// sends no request to the catalog.
-var errorCalls = map[string]struct{ method, route string }{
-	"account":    {"AccountService/GetAccount", "GET /me"},
-	"usage":      {"AccountService/ListUsage", ""},
-	"models":     {"ModelService/ListModels", "GET /models"},
-	"model":      {"ModelService/GetModel", "GET /models/detail"},
-	"quote":      {"GenerationService/QuoteGeneration", "POST /quote"},
-	"create":     {"GenerationService/CreateGeneration", "POST /generations"},
-	"read":       {"GenerationService/GetGeneration", "GET /generations/{id}"},
-	"list":       {"GenerationService/ListGenerations", "GET /generations"},
-	"wait":       {"GenerationService/WaitGeneration", "GET /generations/{id}"},
-	"watch":      {"GenerationService/WatchGeneration", "GET /generations/{id}"},
-	"watch many": {"GenerationService/WatchGenerations", "GET /generations"},
-	"events":     {"GenerationService/WatchEvents", ""},
-	"content":    {"GenerationService/DownloadGeneration", "GET /generations/{id}/content"},
-	"delete":     {"GenerationService/DeleteGeneration", "DELETE /generations/{id}"},
+// errorCalls maps each call in the table to its method, to the catalog's route that fails, and to its request. The route is empty
+// if the call sends no request to the catalog. The function make creates the requests that are nil here.
+var errorCalls = map[string]struct {
+	method, route string
+	request       proto.Message
+}{
+	"account":    {"AccountService/GetAccount", "GET /me", &easelv1.GetAccountRequest{}},
+	"usage":      {"AccountService/ListUsage", "", &easelv1.ListUsageRequest{PageToken: "of another one"}},
+	"models":     {"ModelService/ListModels", "GET /models", &easelv1.ListModelsRequest{}},
+	"model":      {"ModelService/GetModel", "GET /models/detail", &easelv1.GetModelRequest{ModelId: "a/b"}},
+	"quote":      {"GenerationService/QuoteGeneration", "POST /quote", &easelv1.QuoteGenerationRequest{ModelId: text, InputsJson: `{"prompt":"a lake"}`}},
+	"create":     {"GenerationService/CreateGeneration", "POST /generations", nil},
+	"read":       {"GenerationService/GetGeneration", "GET /generations/{id}", &easelv1.GetGenerationRequest{GenerationId: elsewhere}},
+	"list":       {"GenerationService/ListGenerations", "GET /generations", &easelv1.ListGenerationsRequest{Filter: &easelv1.GenerationFilter{ModelId: "nothing/ordered"}}}, // makes the server ask the catalog
+	"wait":       {"GenerationService/WaitGeneration", "GET /generations/{id}", &easelv1.WaitGenerationRequest{GenerationId: elsewhere}},
+	"watch":      {"GenerationService/WatchGeneration", "GET /generations/{id}", &easelv1.WatchGenerationRequest{GenerationId: elsewhere}},
+	"watch many": {"GenerationService/WatchGenerations", "GET /generations", &easelv1.WatchGenerationsRequest{}},
+	"events":     {"GenerationService/WatchEvents", "", &easelv1.WatchEventsRequest{}},
+	"content":    {"GenerationService/DownloadGeneration", "GET /generations/{id}/content", nil},
+	"delete":     {"GenerationService/DeleteGeneration", "DELETE /generations/{id}", &easelv1.DeleteGenerationRequest{GenerationId: elsewhere, Force: true}},
 }
+
+// elsewhere is the ID of a generation that another process has ordered. If this process had ordered it, a 404 would mean "not
+// visible yet".
+const elsewhere = "of-another-process"
 
 func TestTheErrorTable(t *testing.T) {
 	t.Parallel()
@@ -130,45 +136,18 @@ func (r row) meet(t *testing.T, s *stack, c caller) {
 func (r row) make(t *testing.T, c caller, id string) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	const elsewhere = "of-another-process" // this process did not place the order; otherwise, a 404 would mean "not visible yet"
-	unary := func(req, resp proto.Message) error { return c.call(ctx, errorCalls[r.call].method, req, resp) }
+	request := errorCalls[r.call].request
 	switch r.call {
-	case "account":
-		return unary(&easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
-	case "usage":
-		return unary(&easelv1.ListUsageRequest{PageToken: "of another one"}, &easelv1.ListUsageResponse{})
-	case "models":
-		return unary(&easelv1.ListModelsRequest{}, &easelv1.ListModelsResponse{})
-	case "model":
-		return unary(&easelv1.GetModelRequest{ModelId: "a/b"}, &easelv1.GetModelResponse{})
-	case "quote":
-		return unary(&easelv1.QuoteGenerationRequest{ModelId: text, InputsJson: `{"prompt":"a lake"}`}, &easelv1.QuoteGenerationResponse{})
 	case "create":
 		if r.retry {
 			ctx, cancel = context.WithTimeout(ctx, 3*time.Second)
 			defer cancel()
 		}
-		return unary(order(t, text, strings.ReplaceAll(t.Name(), " ", "-"), "a lake"), &easelv1.CreateGenerationResponse{})
-	case "read":
-		return unary(&easelv1.GetGenerationRequest{GenerationId: elsewhere}, &easelv1.GetGenerationResponse{})
-	case "list":
-		none := &easelv1.GenerationFilter{ModelId: "nothing/ordered"} // makes the server ask the catalog
-		return unary(&easelv1.ListGenerationsRequest{Filter: none}, &easelv1.ListGenerationsResponse{})
-	case "wait":
-		return unary(&easelv1.WaitGenerationRequest{GenerationId: elsewhere}, &easelv1.WaitGenerationResponse{})
-	case "watch":
-		return c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: elsewhere}, func(*easelv1.WatchGenerationResponse) {})
-	case "watch many":
-		return c.watchMany(ctx, &easelv1.WatchGenerationsRequest{}, toTheEnd)
-	case "events":
-		return c.events(ctx, &easelv1.WatchEventsRequest{}, func(*easelv1.WatchEventsResponse) bool { return true })
+		request = order(t, text, strings.ReplaceAll(t.Name(), " ", "-"), "a lake")
 	case "content":
-		return c.download(ctx, &easelv1.DownloadGenerationRequest{GenerationId: id}, io.Discard)
-	case "delete":
-		return unary(&easelv1.DeleteGenerationRequest{GenerationId: elsewhere, Force: true}, &easelv1.DeleteGenerationResponse{})
+		request = &easelv1.DownloadGenerationRequest{GenerationId: id}
 	}
-	t.Fatalf("errorCalls has no call %q", r.call)
-	return nil
+	return callAny(ctx, c, errorCalls[r.call].method, request, &easelv1.GetAccountResponse{})
 }
 
 // untold reports whether a create timed out before the caller could receive the catalog's error. A second attempt

@@ -270,13 +270,17 @@ func TestAForeignKnownRenderIsToldAsOneThatDoesNotExist(t *testing.T) { // fault
 	})
 }
 
-func TestAnEtagOfAListIsKnownToAWatch(t *testing.T) {
+func TestAnEtagOfAListIsKnownToAWatchInEveryDialect(t *testing.T) {
 	t.Parallel()
 	for _, dialect := range sandbox.Dialects() {
 		t.Run(dialect.Name, func(t *testing.T) {
 			s := ledgerStack(t, sqliteLedger(t), []string{"shop"}, func(o *options) { o.sandbox.Dialect = dialect })
 			c := grpcCaller{s, "shop"}
+			lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
 			finishedTexts(t, c, 2)
+			if n := len(s.audit().ChargesByIdempotencyKey); n != 2 || lost.Fired() != 1 {
+				t.Errorf("%d orders are charged after %d lost answers", n, lost.Fired())
+			}
 			wait(t, c, create(t, c, order(t, picture, "k", "a lake")).GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
 			eventually(t, "the terminal states are recorded", func() bool {
 				return len(listAll(t, c, &easelv1.GenerationFilter{States: []easelv1.State{succeeded}}, 0)) == 3

@@ -15,28 +15,79 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
+// Each request at its limit must pass validation, and each request past its limit must be rejected as invalid.
 func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // faults I2, I4, I5
-	for name, probe := range map[string]func(*testing.T, *stack, caller){
-		"nesting": probeDepth, "values": probeValues, "ids": probeIDs, "idempotency key": probeKey, "labels": probeLabels,
-		"page token": probeToken, "many ids": probeManyIDs, "wait": probeWait, "heartbeats": probePulse,
-	} {
-		t.Run(name, func(t *testing.T) { overBoth(t, probe) })
+	id := strings.Repeat("a", idLimit)
+	nested := func(depth int) proto.Message {
+		return &easelv1.QuoteGenerationRequest{ModelId: text, InputsJson: strings.Repeat(`{"a":`, depth) + "1" + strings.Repeat("}", depth)}
 	}
-}
-
-// edge sends a request at the limit, which must pass validation, and a request past the limit, which must be rejected as
-// invalid.
-func edge(t *testing.T, c caller, method string, at, past proto.Message) {
-	t.Helper()
-	call := func(req proto.Message) error { return c.call(t.Context(), method, req, &easelv1.GetAccountResponse{}) }
-	switch err := call(at); {
-	case err == nil, strings.Contains(err.Error(), "unknown field"): // a call that passed validation may return any response
-	default:
-		if st := statusOf(t, err); strings.Contains(fmt.Sprint(st.Details()), "INVALID_REQUEST") {
-			t.Errorf("%s at the limit: %v", method, err)
+	values := func(n int) proto.Message {
+		return &easelv1.QuoteGenerationRequest{ModelId: text, Inputs: inputs(t, map[string]any{"prompt": "x", "seeds": make([]any, n-2)})}
+	}
+	labels := func(many, name, value int) proto.Message {
+		all := map[string]string{"a" + strings.Repeat("b", name-1): strings.Repeat("v", value)}
+		for n := len(all); n < many; n++ {
+			all[fmt.Sprint("c", n)] = "v"
 		}
+		return orderWith(func(r *easelv1.CreateGenerationRequest) { r.Labels = all })
 	}
-	wantStatus(t, call(past), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
+	keyed := func(n int) proto.Message {
+		return orderWith(func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = strings.Repeat("k", n) })
+	}
+	watched := func(n int) proto.Message {
+		req := &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(time.Minute)}
+		for i := range n {
+			req.GenerationIds = append(req.GenerationIds, fmt.Sprintf("g%d", i))
+		}
+		return req
+	}
+	waiting := func(d time.Duration) proto.Message {
+		return &easelv1.WaitGenerationRequest{GenerationId: "unknown", Timeout: durationpb.New(d)}
+	}
+	fetched := func(d time.Duration) proto.Message {
+		return &easelv1.DownloadGenerationRequest{GenerationId: "unknown", WaitTimeout: durationpb.New(d)}
+	}
+	beating := func(d time.Duration) proto.Message {
+		return &easelv1.WatchGenerationRequest{GenerationId: "unknown", HeartbeatInterval: durationpb.New(d)}
+	}
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		for _, row := range []struct {
+			method   string
+			at, past proto.Message
+		}{
+			{"GenerationService/QuoteGeneration", nested(depthLimit), nested(depthLimit + 1)},
+			{"GenerationService/QuoteGeneration", values(valuesLimit), values(valuesLimit + 1)},
+			{"ModelService/GetModel", &easelv1.GetModelRequest{ModelId: id}, &easelv1.GetModelRequest{ModelId: id + "a"}},
+			{"GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: id}, &easelv1.GetGenerationRequest{GenerationId: id + "a"}},
+			{"GenerationService/CreateGeneration", keyed(keyLimit), keyed(keyLimit + 1)},
+			{"GenerationService/CreateGeneration", labels(labelsLimit, nameLimit, valueLimit), labels(labelsLimit+1, 1, 1)},
+			{"GenerationService/CreateGeneration", labels(1, nameLimit, 1), labels(1, nameLimit+1, 1)},
+			{"GenerationService/CreateGeneration", labels(1, 1, valueLimit), labels(1, 1, valueLimit+1)},
+			{"GenerationService/WatchGenerations", watched(idsLimit), watched(idsLimit + 1)},
+			{"GenerationService/WaitGeneration", waiting(waitLimit), waiting(waitLimit + 1)},
+			{"GenerationService/DownloadGeneration", fetched(waitLimit), fetched(waitLimit + 1)},
+			{"GenerationService/WatchGeneration", beating(fastestPulse), beating(fastestPulse - 1)},
+			{"GenerationService/WatchGeneration", beating(slowestPulse), beating(slowestPulse + 1)},
+		} {
+			call := func(req proto.Message) error {
+				return callAny(t.Context(), c, row.method, req, &easelv1.GetAccountResponse{})
+			}
+			switch err := call(row.at); {
+			case err == nil, strings.Contains(err.Error(), "unknown field"): // a call that passed validation may return any response
+			case strings.Contains(fmt.Sprint(statusOf(t, err).Details()), "INVALID_REQUEST"):
+				t.Errorf("%s at the limit: %v", row.method, err)
+			}
+			wantStatus(t, call(row.past), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
+		}
+		// At the limit, an unknown token is rejected too, but with another message.
+		refusal := func(n int) string {
+			err := c.call(t.Context(), "ModelService/ListModels", &easelv1.ListModelsRequest{PageToken: strings.Repeat("t", n)}, &easelv1.ListModelsResponse{})
+			return wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest).Message()
+		}
+		if at, past := refusal(tokenLimit), refusal(tokenLimit+1); at == past || !strings.Contains(past, fmt.Sprint(tokenLimit)) {
+			t.Errorf("at the limit %q, past it %q", at, past)
+		}
+	})
 }
 
 func TestInputsHaveTheLimitOfTheSetting(t *testing.T) {
@@ -81,65 +132,6 @@ func echoOrder(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, `{"id":"gen_`+r.Header.Get("Idempotency-Key")+`","status":"queued",`+strings.TrimPrefix(string(body), "{"))
 }
 
-func probeDepth(t *testing.T, s *stack, c caller) {
-	quote := func(n int) *easelv1.QuoteGenerationRequest {
-		return &easelv1.QuoteGenerationRequest{ModelId: text, InputsJson: strings.Repeat(`{"a":`, n) + "1" + strings.Repeat("}", n)}
-	}
-	edge(t, c, "GenerationService/QuoteGeneration", quote(depthLimit), quote(depthLimit+1))
-	if n := s.sandbox.Requests()["POST /quote"]; n != 1 {
-		t.Errorf("%d quotes reached the catalog", n)
-	}
-}
-
-func probeValues(t *testing.T, _ *stack, c caller) {
-	quote := func(n int) *easelv1.QuoteGenerationRequest {
-		numbers := make([]any, n-2)
-		return &easelv1.QuoteGenerationRequest{ModelId: text, Inputs: inputs(t, map[string]any{"prompt": "x", "seeds": numbers})}
-	}
-	edge(t, c, "GenerationService/QuoteGeneration", quote(valuesLimit), quote(valuesLimit+1))
-}
-
-func probeIDs(t *testing.T, _ *stack, c caller) {
-	at := strings.Repeat("a", idLimit)
-	edge(t, c, "ModelService/GetModel", &easelv1.GetModelRequest{ModelId: at}, &easelv1.GetModelRequest{ModelId: at + "a"})
-	edge(t, c, "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: at}, &easelv1.GetGenerationRequest{GenerationId: at + "a"})
-}
-
-func probeKey(t *testing.T, s *stack, c caller) {
-	order := func(n int) *easelv1.CreateGenerationRequest {
-		return &easelv1.CreateGenerationRequest{ModelId: text, InputsJson: `{"prompt":"x"}`, IdempotencyKey: strings.Repeat("k", n)}
-	}
-	edge(t, c, "GenerationService/CreateGeneration", order(keyLimit), order(keyLimit+1))
-	if n := s.sandbox.Requests()["POST /generations"]; n != 1 {
-		t.Errorf("%d orders reached the catalog", n)
-	}
-}
-
-func probeLabels(t *testing.T, _ *stack, c caller) {
-	order := func(many, name, value int) *easelv1.CreateGenerationRequest {
-		labels := map[string]string{"a" + strings.Repeat("b", name-1): strings.Repeat("v", value)}
-		for n := len(labels); n < many; n++ {
-			labels[fmt.Sprint("c", n)] = "v"
-		}
-		return &easelv1.CreateGenerationRequest{ModelId: text, InputsJson: `{"prompt":"x"}`, IdempotencyKey: "k", Labels: labels}
-	}
-	at := order(labelsLimit, nameLimit, valueLimit)
-	for _, past := range []*easelv1.CreateGenerationRequest{order(labelsLimit+1, 1, 1), order(1, nameLimit+1, 1), order(1, 1, valueLimit+1)} {
-		edge(t, c, "GenerationService/CreateGeneration", at, past)
-	}
-}
-
-func probeToken(t *testing.T, _ *stack, c caller) {
-	// At the limit, an unknown token is rejected too, but with another message.
-	refusal := func(n int) string {
-		err := c.call(t.Context(), "ModelService/ListModels", &easelv1.ListModelsRequest{PageToken: strings.Repeat("t", n)}, &easelv1.ListModelsResponse{})
-		return wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest).Message()
-	}
-	if at, past := refusal(tokenLimit), refusal(tokenLimit+1); at == past || !strings.Contains(past, fmt.Sprint(tokenLimit)) {
-		t.Errorf("at the limit %q, past it %q", at, past)
-	}
-}
-
 func TestAPageHasAtMostAThousandRenders(t *testing.T) { // fault I5
 	overBoth(t, func(t *testing.T, _ *stack, c caller) {
 		for _, size := range []int32{pageLimit, pageLimit + 1} {
@@ -161,43 +153,4 @@ func listLong(w http.ResponseWriter, _ *http.Request) {
 		records[n] = fmt.Sprintf(`{"id":"gen_%d","modelId":"m","status":"queued"}`, n)
 	}
 	_, _ = io.WriteString(w, "["+strings.Join(records, ",")+"]")
-}
-
-func probeManyIDs(t *testing.T, _ *stack, c caller) {
-	watch := func(n int) *easelv1.WatchGenerationsRequest {
-		req := &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(time.Minute)}
-		for i := range n {
-			req.GenerationIds = append(req.GenerationIds, fmt.Sprintf("g%d", i))
-		}
-		return req
-	}
-	if err := c.watchMany(t.Context(), watch(idsLimit), oneMessage); err != nil {
-		t.Errorf("%d ids: %v", idsLimit, err)
-	}
-	wantStatus(t, c.watchMany(t.Context(), watch(idsLimit+1), oneMessage), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
-}
-
-func probeWait(t *testing.T, _ *stack, c caller) {
-	wait := func(d time.Duration) *easelv1.WaitGenerationRequest {
-		return &easelv1.WaitGenerationRequest{GenerationId: "unknown", Timeout: durationpb.New(d)}
-	}
-	edge(t, c, "GenerationService/WaitGeneration", wait(waitLimit), wait(waitLimit+1))
-	download := func(d time.Duration) error {
-		return c.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: "unknown", WaitTimeout: durationpb.New(d)}, io.Discard)
-	}
-	wantStatus(t, download(waitLimit), codes.NotFound, "GENERATION_NOT_FOUND", http.StatusNotFound)
-	wantStatus(t, download(waitLimit+1), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
-}
-
-func probePulse(t *testing.T, _ *stack, c caller) {
-	watch := func(d time.Duration) error {
-		return c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "unknown", HeartbeatInterval: durationpb.New(d)},
-			func(*easelv1.WatchGenerationResponse) {})
-	}
-	for _, at := range []time.Duration{fastestPulse, slowestPulse} {
-		wantStatus(t, watch(at), codes.NotFound, "GENERATION_NOT_FOUND", http.StatusNotFound)
-	}
-	for _, past := range []time.Duration{fastestPulse - 1, slowestPulse + 1} {
-		wantStatus(t, watch(past), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
-	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -136,7 +137,15 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	// Order, watch and download generations over gRPC and REST while a watch of everything is open.
 	ctx, leave := context.WithCancel(t.Context())
 	everything, beat := make(chan error, 1), make(chan struct{})
-	go func() { everything <- watchEverything(ctx, c, beat) }()
+	var once sync.Once
+	go func() {
+		everything <- c.watchMany(ctx, &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(time.Second)}, func(m *easelv1.WatchGenerationsResponse) bool {
+			if m.GetHeartbeat() != nil {
+				once.Do(func() { close(beat) })
+			}
+			return true
+		})
+	}()
 	for i, one := range []caller{c, rest, c, rest, c} {
 		g := create(t, one, order(t, picture, string(rune('a'+i)), "a lake"))
 		watched(t, one, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()})
@@ -194,19 +203,6 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 			t.Errorf("no stream has ended with the reason %s", reason)
 		}
 	}
-}
-
-// watchEverything watches everything until ctx is done. It closes beat at the first heartbeat.
-func watchEverything(ctx context.Context, c grpcCaller, beat chan<- struct{}) error {
-	stream, err := easelv1.NewGenerationServiceClient(c.grpc).WatchGenerations(c.keyed(ctx), &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(time.Second)})
-	for told := false; err == nil; {
-		var m *easelv1.WatchGenerationsResponse
-		if m, err = stream.Recv(); err == nil && m.GetHeartbeat() != nil && !told {
-			told = true
-			close(beat)
-		}
-	}
-	return err
 }
 
 // muddle reports states to the hub faster than a watcher reads them. One of the states is outdated.

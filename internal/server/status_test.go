@@ -11,6 +11,8 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/easel-grpc/easel/internal/service"
 )
 
 // detailOf returns the detail of type T in a status. A status must have at most one.
@@ -85,10 +87,5 @@ func inCamelCase(path string) string {
 }
 
 func retryDelay(st *status.Status) time.Duration {
-	for _, d := range st.Details() {
-		if retry, ok := d.(*errdetails.RetryInfo); ok {
-			return retry.GetRetryDelay().AsDuration()
-		}
-	}
-	return 0
+	return service.Detail[*errdetails.RetryInfo](st).GetRetryDelay().AsDuration()
 }

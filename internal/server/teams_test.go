@@ -108,6 +108,10 @@ func callAny(ctx context.Context, c caller, method string, request, response pro
 	switch request := request.(type) {
 	case *easelv1.WatchGenerationRequest:
 		return c.watch(ctx, request, func(*easelv1.WatchGenerationResponse) {})
+	case *easelv1.WatchGenerationsRequest:
+		return c.watchMany(ctx, request, toTheEnd)
+	case *easelv1.WatchEventsRequest:
+		return c.events(ctx, request, func(*easelv1.WatchEventsResponse) bool { return true })
 	case *easelv1.DownloadGenerationRequest:
 		return c.download(ctx, request, io.Discard)
 	}

@@ -41,22 +41,3 @@ func TestAQuoteDoesNotFailForTheBalance(t *testing.T) {
 		}
 	})
 }
-
-func TestEveryDialectIsOrderedAndWatchedThroughTheWholeStack(t *testing.T) {
-	t.Parallel()
-	for _, dialect := range sandbox.Dialects() {
-		t.Run(dialect.Name, func(t *testing.T) {
-			s := newStack(t, func(o *options) { o.sandbox.Dialect = dialect })
-			c := grpcCaller{s, s.key}
-			lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
-			g := create(t, c, order(t, text, "k", "a lake"))
-			end := last(t, watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}))
-			if end.GetState() != easelv1.State_STATE_SUCCEEDED || end.GetText().GetText() == "" {
-				t.Errorf("ended as %v", end)
-			}
-			if n := s.audit().ChargesByIdempotencyKey["k"]; n != 1 || lost.Fired() != 1 {
-				t.Errorf("%d charges after %d lost answers", n, lost.Fired())
-			}
-		})
-	}
-}
