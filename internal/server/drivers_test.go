@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
@@ -134,10 +135,17 @@ func (c grpcCaller) call(ctx context.Context, method string, req, resp proto.Mes
 
 func (c grpcCaller) watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error {
 	stream, err := easelv1.NewGenerationServiceClient(c.grpc).WatchGeneration(c.keyed(ctx), req)
+	return received(stream, err, func(m *easelv1.WatchGenerationResponse) bool { each(m); return true })
+}
+
+// received calls the function each for every message of a stream until the stream ends or each returns false. opened is the error
+// with which the stream was opened.
+func received[M any](stream grpc.ServerStreamingClient[M], opened error, each func(*M) bool) error {
+	err := opened
 	for err == nil {
-		var m *easelv1.WatchGenerationResponse
-		if m, err = stream.Recv(); err == nil {
-			each(m)
+		var m *M
+		if m, err = stream.Recv(); err == nil && !each(m) {
+			return nil
 		}
 	}
 	return unlessEOF(err)
@@ -147,26 +155,14 @@ func (c grpcCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerations
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
 	stream, err := easelv1.NewGenerationServiceClient(c.grpc).WatchGenerations(c.keyed(ctx), req)
-	for err == nil {
-		var m *easelv1.WatchGenerationsResponse
-		if m, err = stream.Recv(); err == nil && !each(m) {
-			return nil
-		}
-	}
-	return unlessEOF(err)
+	return received(stream, err, each)
 }
 
 func (c grpcCaller) events(ctx context.Context, req *easelv1.WatchEventsRequest, each func(*easelv1.WatchEventsResponse) bool) error {
 	ctx, leave := context.WithCancel(ctx)
 	defer leave()
 	stream, err := easelv1.NewGenerationServiceClient(c.grpc).WatchEvents(c.keyed(ctx), req)
-	for err == nil {
-		var m *easelv1.WatchEventsResponse
-		if m, err = stream.Recv(); err == nil && !each(m) {
-			return nil
-		}
-	}
-	return unlessEOF(err)
+	return received(stream, err, each)
 }
 
 func (c grpcCaller) download(ctx context.Context, req *easelv1.DownloadGenerationRequest, into io.Writer) error {

@@ -38,13 +38,7 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
 		id := create(t, as("poster"), labelled(t, text, "a", map[string]string{"patient": "jane-doe"})).GetGenerationId()
 		wait(t, as("poster"), id, easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
-		ctx, leave := context.WithCancel(t.Context())
-		defer leave()
-		watched := make(chan struct{})
-		go func() { // keeps a watch open during the test
-			defer close(watched)
-			_ = as("poster").watchMany(ctx, &easelv1.WatchGenerationsRequest{}, func(*easelv1.WatchGenerationsResponse) bool { return true })
-		}()
+		followed(t, as("poster")) // keeps a watch open during the test
 		for _, who := range []string{"poster", "ops"} {
 			for name, labels := range servedLabels(t, as(who), id) {
 				if labels["patient"] != "jane-doe" {
@@ -75,8 +69,6 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 				}
 			}
 		}
-		leave()
-		<-watched
 	}, func(o *options) { url, o.sandbox.Speed = o.ledger, 100 })
 }
 

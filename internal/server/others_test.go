@@ -1,14 +1,19 @@
 package server_test
 
 import (
+	"context"
 	"crypto/rand"
+	"maps"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
+	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
 // writtenElsewhere writes an owner's order to the ledger, as another replica does before it sends the order.
@@ -76,4 +81,89 @@ func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {
 	t.Run("PostgreSQL", func(t *testing.T) {
 		scenario(t, sharedStackFrom(t, file, func(o *options) { o.ledger, o.sandbox.Speed = postgresLedger(t), 100 }))
 	})
+}
+
+// followed opens a watch of everything and waits until it has caught up. It returns a channel of the watch's
+// updates.
+func followed(t *testing.T, c caller) <-chan *easelv1.GenerationUpdate {
+	t.Helper()
+	ctx, leave := context.WithCancel(t.Context())
+	updates, caughtUp, ended := make(chan *easelv1.GenerationUpdate, 100), make(chan struct{}), make(chan struct{})
+	t.Cleanup(func() { leave(); <-ended })
+	go func() {
+		defer close(ended)
+		defer close(updates)
+		_ = c.watchMany(ctx, &easelv1.WatchGenerationsRequest{}, func(m *easelv1.WatchGenerationsResponse) bool {
+			if m.GetCaughtUp() != nil {
+				close(caughtUp)
+			}
+			if m.GetUpdate() != nil {
+				updates <- m.GetUpdate()
+			}
+			return true
+		})
+	}()
+	select {
+	case <-caughtUp:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the watch has not caught up")
+	}
+	return updates
+}
+
+// untilEnded reads updates until the given generations have ended, and returns each generation's last update.
+func untilEnded(t *testing.T, updates <-chan *easelv1.GenerationUpdate, ids ...string) map[string]*easelv1.GenerationUpdate {
+	t.Helper()
+	ends := map[string]*easelv1.GenerationUpdate{}
+	missing := func(id string) bool { return !ends[id].GetGeneration().GetTerminal() }
+	for late := time.After(30 * time.Second); slices.ContainsFunc(ids, missing); {
+		select {
+		case u, open := <-updates:
+			if !open {
+				t.Fatalf("the watch has ended after %q", slices.Sorted(maps.Keys(ends)))
+			}
+			id := u.GetGeneration().GetGenerationId()
+			if ends[id].GetGeneration().GetEtag() == u.GetGeneration().GetEtag() {
+				t.Errorf("an update arrived twice: %v", u)
+			}
+			ends[id] = u
+		case <-late:
+			t.Fatalf("the watch got %q, want %q", slices.Sorted(maps.Keys(ends)), ids)
+		}
+	}
+	return ends
+}
+
+func TestAnOpenWatchIsToldOfAGenerationThatTheLedgerLearnsOfLater(t *testing.T) {
+	t.Parallel()
+	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
+		own, foreign, all := followed(t, as("banner")), followed(t, as("shop")), followed(t, as("ops"))
+		lost := s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", AfterCommit: true, Reset: true})
+		answer := make(chan error, 1)
+		go func() {
+			req := labelled(t, text, "k", map[string]string{"job": "7"})
+			answer <- as("poster").call(t.Context(), "GenerationService/CreateGeneration", req, &easelv1.CreateGenerationResponse{})
+		}()
+		eventually(t, "the response is lost", func() bool { return lost.Fired() > 0 && len(listAll(t, as("ops"), nil, 0)) > 0 })
+		id := listAll(t, as("ops"), nil, 0)[0].GetGenerationId()
+		untilEnded(t, all, id) // waits until the hub has delivered the terminal state to the operator
+		time.Sleep(100 * time.Millisecond)
+		if known, err := s.ledger.Own(t.Context(), nil, id); err != nil || len(known) > 0 || len(own) > 0 {
+			t.Fatalf("the ledger knows %v, %v, and %d updates are sent", known, err, len(own))
+		}
+		s.sandbox.ClearFaults()
+		if err := <-answer; err != nil {
+			t.Fatal(err)
+		}
+		end := untilEnded(t, own, id)[id]
+		if g := end.GetGeneration(); end.GetInitial() || g.GetOwner() != "studio" || g.GetCaller() != "poster" || g.GetLabels()["job"] != "7" {
+			t.Errorf("the watch got %v", end)
+		}
+		for name, updates := range map[string]<-chan *easelv1.GenerationUpdate{"banner": own, "shop": foreign} {
+			last := create(t, as(name), order(t, text, "last", "a lake")).GetGenerationId()
+			if ends := untilEnded(t, updates, last); len(ends) > 1 {
+				t.Errorf("%s got %v", name, ends)
+			}
+		}
+	}, func(o *options) { o.sandbox.Speed = 200 })
 }

@@ -58,11 +58,11 @@ func writeText(t *testing.T, name, content string) {
 
 func listedModels(t *testing.T, c caller) (ids []string) {
 	t.Helper()
-	models, err := list(t, c)
-	if err != nil {
+	resp := &easelv1.ListModelsResponse{}
+	if err := c.call(t.Context(), "ModelService/ListModels", &easelv1.ListModelsRequest{}, resp); err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range models {
+	for _, m := range resp.GetModels() {
 		ids = append(ids, m.GetModelId())
 	}
 	return ids
@@ -152,11 +152,4 @@ func model(t *testing.T, c caller, id string) (*easelv1.Model, error) {
 	resp := &easelv1.GetModelResponse{}
 	err := c.call(t.Context(), "ModelService/GetModel", &easelv1.GetModelRequest{ModelId: id}, resp)
 	return resp.GetModel(), err
-}
-
-func list(t *testing.T, c caller) ([]*easelv1.Model, error) {
-	t.Helper()
-	resp := &easelv1.ListModelsResponse{}
-	err := c.call(t.Context(), "ModelService/ListModels", &easelv1.ListModelsRequest{}, resp)
-	return resp.GetModels(), err
 }
