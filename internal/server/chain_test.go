@@ -7,15 +7,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
+	protobuf "google.golang.org/protobuf/proto"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/server/servertest"
@@ -119,9 +122,11 @@ func TestEachCallIsOneLineWithShortNames(t *testing.T) {
 // rawCodec sends bytes as they are instead of encoding a message.
 type rawCodec struct{}
 
-func (rawCodec) Marshal(v any) ([]byte, error)      { return v.([]byte), nil }
-func (rawCodec) Unmarshal(data []byte, v any) error { return proto.Unmarshal(data, v.(proto.Message)) }
-func (rawCodec) Name() string                       { return "proto" }
+func (rawCodec) Marshal(v any) ([]byte, error) { return v.([]byte), nil }
+func (rawCodec) Unmarshal(data []byte, v any) error {
+	return protobuf.Unmarshal(data, v.(protobuf.Message))
+}
+func (rawCodec) Name() string { return "proto" }
 
 var _ encoding.Codec = rawCodec{}
 
@@ -177,5 +182,31 @@ func TestMetadataOfRESTIsBelievedInMemoryOnly(t *testing.T) {
 	}
 	if lines := s.Lines(t, "call"); len(lines) > 0 && lines[0]["peer"] == "192.0.2.1:1" {
 		t.Errorf("logged %v", lines)
+	}
+}
+
+func TestLargeRequestsLeaveAProcessorToOthers(t *testing.T) {
+	large, err := protobuf.Marshal(&easelv1.Generation{GenerationId: strings.Repeat("a", largeMessage)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range cap(largeDecodes) {
+		largeDecodes <- struct{}{} // simulates a server that is decoding the maximum number of large requests
+	}
+	done, codec := make(chan error, 1), encoding.GetCodecV2(proto.Name)
+	go func() { done <- codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(large)}, &easelv1.Generation{}) }()
+	if err := codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(large[:0])}, &easelv1.Generation{}); err != nil {
+		t.Errorf("a small request: %v", err)
+	}
+	select {
+	case <-done:
+		t.Error("a large request was decoded above the limit")
+	case <-time.After(50 * time.Millisecond):
+	}
+	for range cap(largeDecodes) {
+		<-largeDecodes
+	}
+	if err := <-done; err != nil || len(largeDecodes) > 0 {
+		t.Errorf("afterwards: %v, and %d slots are in use", err, len(largeDecodes))
 	}
 }

@@ -137,28 +137,6 @@ func TestTheTokenOfAPageIsBoundToItsListAndOwner(t *testing.T) {
 	})
 }
 
-func TestADeleteThatIsNotFoundSoonAfterTheOrderDeletesNothing(t *testing.T) {
-	t.Parallel()
-	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
-		id := create(t, as("shop"), order(t, text, "k", "a lake")).GetGenerationId()
-		unseen := answer(404, `{}`)
-		unseen.Route = "DELETE /generations/{id}"
-		hidden := s.sandbox.Inject(unseen)
-		err := as("shop").call(t.Context(), "GenerationService/DeleteGeneration",
-			&easelv1.DeleteGenerationRequest{GenerationId: id, Force: true, AllowMissing: true}, &easelv1.DeleteGenerationResponse{})
-		if err != nil || hidden.Fired() == 0 {
-			t.Errorf("the delete returned %v after %d injected responses", err, hidden.Fired())
-		}
-		if g, err := get(t, as("shop"), id); err != nil || g.GetState() == easelv1.State_STATE_DELETED {
-			t.Errorf("the render is %v, %v", g, err)
-		}
-		one, err := s.ledger.Own(t.Context(), nil, id)
-		if err != nil || one[id].DeletedByCall || one[id].Settled {
-			t.Errorf("the order is %+v, %v", one[id], err)
-		}
-	})
-}
-
 func TestAListHasWhatWasRecordedAndTheResultFromTheCatalog(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {

@@ -2,13 +2,21 @@ package server_test
 
 import (
 	"bytes"
+	"compress/gzip"
+	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"io"
+	"net"
+	"net/http"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc/codes"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
@@ -80,4 +88,63 @@ type counter int64
 func (c *counter) Write(p []byte) (int, error) {
 	*c += counter(len(p))
 	return len(p), nil
+}
+
+// bombRise is the maximum growth of the heap, in bytes, while the server rejects a message above the size
+// limit.
+const bombRise = 16 << 20
+
+// compressed returns a compressed gRPC message that has n bytes before compression.
+func compressed(t *testing.T, n int64) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	out.Write(make([]byte, 5))
+	writer := gzip.NewWriter(&out)
+	for block := make([]byte, 1<<20); n > 0; n -= int64(len(block)) {
+		_, _ = writer.Write(block) // cannot fail, because it writes to memory
+	}
+	if err := writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	message := out.Bytes()
+	message[0] = 1 // marks the message as compressed
+	binary.BigEndian.PutUint32(message[1:], uint32(len(message)-5))
+	return message
+}
+
+func TestALargeMessageCompressedSmallCostsLittleMemory(t *testing.T) { // fault I1
+	if raceDetector {
+		t.Skip("memory is not meaningful under the race detector")
+	}
+	s := newStack(t)
+	bomb := compressed(t, 256<<20)
+	transport := &http.Transport{Protocols: new(http.Protocols), DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(s.grpc.Target(), "passthrough:///"))
+	}}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	client := &http.Client{Transport: transport}
+	defer client.CloseIdleConnections()
+	rise := peak(func() {
+		for range 5 {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://easel.test"+easelv1.GenerationService_CreateGeneration_FullMethodName, bytes.NewReader(bomb))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "Grpc-Encoding": {"gzip"}, "Authorization": {"Bearer " + s.key}}
+			answer, err := client.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, answer.Body) // the trailers arrive after the body
+			answer.Body.Close()
+			said := answer.Header.Get("Grpc-Status") + answer.Trailer.Get("Grpc-Status")
+			if said != "8" || codes.ResourceExhausted != 8 {
+				t.Errorf("a message of %d bytes that unpacks to 256 MiB returned the status %q", len(bomb), said)
+			}
+		}
+	})
+	t.Logf("%d bytes that unpack to 256 MiB cost %.1f MiB", len(bomb), float64(rise)/(1<<20))
+	if rise > bombRise {
+		t.Errorf("the heap rose by %d bytes", rise)
+	}
 }

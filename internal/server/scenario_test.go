@@ -342,16 +342,3 @@ func TestAWaitAnswersShortlyBeforeTheCallersOwnDeadline(t *testing.T) {
 		}
 	})
 }
-
-func TestADownloadWaitsForTheResultWhereAsked(t *testing.T) {
-	t.Parallel()
-	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
-		g := create(t, c, order(t, picture, "k", "a lake"))
-		data, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{
-			GenerationId: g.GetGenerationId(), WaitTimeout: durationpb.New(30 * time.Second),
-		})
-		if err != nil || len(data) == 0 {
-			t.Errorf("%d bytes, %v", len(data), err)
-		}
-	}, func(o *options) { o.sandbox.Speed = 20 })
-}

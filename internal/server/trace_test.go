@@ -27,8 +27,18 @@ func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
 		t.Run(form, func(t *testing.T) {
 			spans := servertest.RecordSpans(t)
 			s := newStack(t)
+			s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 503, Count: 1})
 			if err := (grpcCaller{s, s.key}).call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}); err != nil {
 				t.Fatal(err) // the call verifies the API key, so that later calls do not have to
+			}
+			attempts := spansNamed(spans, "GET /me")
+			if len(attempts) != 2 {
+				t.Fatalf("%d spans", len(attempts))
+			}
+			for i, code := range []int64{503, 200} {
+				if n, got := attributeOf(attempts[i], "http.request.resend_count").AsInt64(), attributeOf(attempts[i], "http.response.status_code").AsInt64(); n != int64(i) || got != code {
+					t.Errorf("attempt %d has the resend count %d and the status %d", i+1, n, got)
+				}
 			}
 			const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 			if form == "gRPC" {
@@ -52,7 +62,7 @@ func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
 }
 
 func TestEveryErrorSaysWhichTraceItIsOf(t *testing.T) {
-	servertest.RecordSpans(t)
+	spans := servertest.RecordSpans(t)
 	s := newStack(t)
 	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	own := *s
@@ -74,6 +84,15 @@ func TestEveryErrorSaysWhichTraceItIsOf(t *testing.T) {
 				t.Errorf("%s, %s: the response's Traceparent header is %q", name, what, rest.header.Get("Traceparent"))
 			}
 		}
+	}
+	if err := (grpcCaller{s, "no-such-key"}).watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}, func(*easelv1.WatchGenerationResponse) {}); err == nil {
+		t.Fatal("the watch was not rejected")
+	}
+	const name = "easel.v1.GenerationService/WatchGeneration"
+	eventually(t, "the span of the watch has ended", func() bool { return len(spansNamed(spans, name)) > 0 })
+	span := spansNamed(spans, name)[0]
+	if got := attributeOf(span, "rpc.response.status_code").AsString(); got != "UNAUTHENTICATED" || attributeOf(span, "easel.stream.reason").AsString() != "credential_rejected" {
+		t.Errorf("the attributes are %v", span.Attributes)
 	}
 }
 
@@ -144,25 +163,6 @@ func attributeOf(span tracetest.SpanStub, key attribute.Key) attribute.Value {
 	return attribute.Value{}
 }
 
-func TestEachAttemptIsASpanThatSaysWhichItIs(t *testing.T) {
-	spans := servertest.RecordSpans(t)
-	s := newStack(t)
-	spans.Reset()
-	s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 503, Count: 1})
-	if err := (grpcCaller{s, s.key}).call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}); err != nil {
-		t.Fatal(err)
-	}
-	attempts := spansNamed(spans, "GET /me")
-	if len(attempts) != 2 {
-		t.Fatalf("%d spans", len(attempts))
-	}
-	for i, code := range []int64{503, 200} {
-		if n, got := attributeOf(attempts[i], "http.request.resend_count").AsInt64(), attributeOf(attempts[i], "http.response.status_code").AsInt64(); n != int64(i) || got != code {
-			t.Errorf("attempt %d has the resend count %d and the status %d", i+1, n, got)
-		}
-	}
-}
-
 // In virtual time, the watch certainly begins before the render ends.
 func TestAPushLeadsToThePollThatFoundTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -201,19 +201,4 @@ func TestAPushLeadsToThePollThatFoundTheEnd(t *testing.T) {
 			t.Errorf("the last push has the state %q", got)
 		}
 	})
-}
-
-func TestSpanOfARefusedWatchHasItsReason(t *testing.T) {
-	spans := servertest.RecordSpans(t)
-	c := grpcCaller{newStack(t), "no-such-key"}
-	err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: "gen_1"}, func(*easelv1.WatchGenerationResponse) {})
-	if err == nil {
-		t.Fatal("the call was not rejected")
-	}
-	const name = "easel.v1.GenerationService/WatchGeneration"
-	eventually(t, "the span has ended", func() bool { return len(spansNamed(spans, name)) > 0 })
-	span := spansNamed(spans, name)[0]
-	if got := attributeOf(span, "rpc.response.status_code").AsString(); got != "UNAUTHENTICATED" || attributeOf(span, "easel.stream.reason").AsString() != "credential_rejected" {
-		t.Errorf("the attributes are %v", span.Attributes)
-	}
 }

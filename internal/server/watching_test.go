@@ -1,18 +1,28 @@
 package server_test
 
 import (
+	"bytes"
 	"runtime"
+	"strconv"
 	"testing"
+	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-func TestAWatchAfterTheEndSendsWhatItsCallerLacks(t *testing.T) {
+func TestADownloadWaitsForTheEndAndALaterWatchSendsWhatItsCallerLacks(t *testing.T) {
 	t.Parallel()
 	overEveryStack(t, func(t *testing.T, _ *stack, c caller) {
-		id := finished(t, c, "64x40")
+		id := create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
+		data, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, WaitTimeout: durationpb.New(30 * time.Second)})
+		if err != nil || len(data) == 0 {
+			t.Errorf("%d bytes, %v", len(data), err)
+		}
 		updates := watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: id})
 		if len(updates) != 1 || updates[0].GetGeneration().GetFile() == nil || !updates[0].GetInitial() {
 			t.Fatalf("updates %v", updates)
@@ -33,7 +43,7 @@ func TestAWatchAfterTheEndSendsWhatItsCallerLacks(t *testing.T) {
 				t.Errorf("%d heartbeats, %d bytes and %v; want one, bytes: %v, and OK", beats, bytes, err, content)
 			}
 		}
-	})
+	}, func(o *options) { o.sandbox.Speed = 20 })
 }
 
 func TestADrainEndsAWaitAndAWatchAndSaysWhenToComeBack(t *testing.T) {
@@ -60,6 +70,93 @@ func TestADrainEndsAWaitAndAWatchAndSaysWhenToComeBack(t *testing.T) {
 		}
 		if closing != easelv1.StreamClosingReason_STREAM_CLOSING_REASON_DRAINING {
 			t.Errorf("the watch was closed for %v", closing)
+		}
+	}, func(o *options) { o.sandbox.Speed = 0.1 })
+}
+
+// finished orders a picture, waits until it is finished, and returns its ID.
+func finished(t *testing.T, c caller, size string) string {
+	t.Helper()
+	g := create(t, c, &easelv1.CreateGenerationRequest{
+		ModelId: picture, IdempotencyKey: "k", Inputs: inputs(t, map[string]any{"prompt": "x", "size": size}),
+	})
+	wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_TERMINAL)
+	return g.GetGenerationId()
+}
+
+func TestAnInterruptedDownloadGoesOnExactlyWhereItBroke(t *testing.T) { // fault U16
+	s := newStack(t)
+	c := grpcCaller{s, s.key}
+	id := finished(t, c, "640x400")
+	whole, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.sandbox.Inject(sandbox.Fault{Route: errorCalls["content"].route, Count: 1, Cut: true, CutAfter: 100_000})
+	s.sandbox.Inject(sandbox.Fault{Route: errorCalls["content"].route, Reset: true})
+	first, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id})
+	st := wantStatus(t, err, codes.Unavailable, "CONTENT_INTERRUPTED", 0)
+	info, _ := detailOf[*errdetails.ErrorInfo](t, st)
+	next, err := strconv.ParseInt(info.GetMetadata()["next_offset"], 10, 64)
+	if err != nil || next != int64(len(first)) || next == 0 {
+		t.Fatalf("%d bytes arrived, next_offset is %q", len(first), info.GetMetadata()["next_offset"])
+	}
+	s.sandbox.ClearFaults()
+	rest, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, ReadOffset: next})
+	if err != nil || !bytes.Equal(append(first, rest...), whole) {
+		t.Errorf("%d and %d bytes are not the %d of the whole: %v", len(first), len(rest), len(whole), err)
+	}
+}
+
+func TestDeletedContentIsNotSaidToCome(t *testing.T) {
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
+		id := finished(t, c, "64x40")
+		for _, status := range []int{204, 404, 410} {
+			fault := s.sandbox.Inject(sandbox.Fault{Route: errorCalls["content"].route, Status: status, Body: " "})
+			_, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id})
+			wantStatus(t, err, codes.FailedPrecondition, "NO_CONTENT", 400)
+			fault.Remove()
+		}
+		s.sandbox.Inject(sandbox.Fault{Route: errorCalls["content"].route, Status: 409, Body: `{}`})
+		_, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id})
+		wantStatus(t, err, codes.FailedPrecondition, "CONTENT_NOT_READY", 400)
+	})
+}
+
+func TestAnOrderThatTheCatalogDoesNotShowYetIsNeitherMissingNorDeleted(t *testing.T) { // fault U10
+	t.Parallel()
+	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
+		g := create(t, c, order(t, picture, "k", "a lake"))
+		hidden := s.sandbox.Inject(sandbox.Fault{Route: errorCalls["read"].route, Status: 404, Body: `{}`})
+		got, err := get(t, c, g.GetGenerationId())
+		if err != nil || got.GetState() != easelv1.State_STATE_QUEUED {
+			t.Errorf("a read returns %v, %v", got, err)
+		}
+		resp := &easelv1.WaitGenerationResponse{}
+		err = c.call(t.Context(), "GenerationService/WaitGeneration", &easelv1.WaitGenerationRequest{
+			GenerationId: g.GetGenerationId(), Timeout: durationpb.New(3 * time.Second),
+		}, resp)
+		if err != nil || resp.GetGeneration().GetState() != easelv1.State_STATE_QUEUED {
+			t.Errorf("a wait returns %v, %v", resp, err)
+		}
+		again := create(t, c, order(t, picture, "k", "a lake"))
+		if again.GetGenerationId() != g.GetGenerationId() || hidden.Fired() == 0 {
+			t.Errorf("the same key returns %v after %d faults", again, hidden.Fired())
+		}
+		unseen := s.sandbox.Inject(sandbox.Fault{Route: errorCalls["delete"].route, Status: 404, Body: `{}`})
+		err = c.call(t.Context(), "GenerationService/DeleteGeneration",
+			&easelv1.DeleteGenerationRequest{GenerationId: g.GetGenerationId(), Force: true, AllowMissing: true}, &easelv1.DeleteGenerationResponse{})
+		if err != nil || unseen.Fired() == 0 {
+			t.Errorf("the delete returned %v after %d injected responses", err, unseen.Fired())
+		}
+		hidden.Remove()
+		if got, err := get(t, c, g.GetGenerationId()); err != nil || got.GetState() == easelv1.State_STATE_DELETED {
+			t.Errorf("after the delete, the render is %v, %v", got, err)
+		}
+		one, err := s.ledger.Own(t.Context(), nil, g.GetGenerationId())
+		if order, known := one[g.GetGenerationId()]; err != nil || !known || order.DeletedByCall || order.Settled {
+			t.Errorf("the order is %+v, %v", order, err)
 		}
 	}, func(o *options) { o.sandbox.Speed = 0.1 })
 }
