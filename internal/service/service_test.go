@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"go.uber.org/goleak"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -94,3 +95,5 @@ func TestAStatusFitsIntoTrailers(t *testing.T) { // fault I6
 		t.Errorf("the omitted fields are not named: %v", last)
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
