@@ -5,77 +5,16 @@ package easel_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	easel "github.com/easel-grpc/easel/clients/go"
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
-
-func TestOrderRetriesWithTheSameKeyUntilTheOutcomeIsKnown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var keys []string
-		answers := func(err error) func(*easelv1.CreateGenerationRequest) error {
-			return func(request *easelv1.CreateGenerationRequest) error {
-				keys = append(keys, request.GetIdempotencyKey())
-				return err
-			}
-		}
-		s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{
-			answers(status.Error(codes.Unavailable, "a proxy's")),
-			answers(failed(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", time.Minute)),
-			answers(failed(codes.Aborted, "SUBMISSION_IN_PROGRESS", "unknown", time.Second)),
-			answers(failed(codes.Unavailable, "A_NEWER_ONE", "unknown", 0)),
-			answers(nil),
-		}}
-		render, err := play(t, s).Order(t.Context(), easel.Order{Key: "k"})
-		if err != nil || render.GenerationID != "gen_1" {
-			t.Fatal(render, err)
-		}
-		if got := fmt.Sprint(keys); got != "[k k k k k]" {
-			t.Errorf("the attempts had the keys %s, want k five times", got)
-		}
-		if waited := s.calls[2].Sub(s.calls[1]); waited < time.Minute || waited > 2*time.Minute {
-			t.Errorf("the client waited %s, want between 1 and 2 minutes, because the server requested a minute", waited)
-		}
-	})
-}
-
-func TestOrderStopsIfARetryCannotHelp(t *testing.T) {
-	for reason, test := range map[string]struct {
-		code    codes.Code
-		outcome easel.Outcome
-	}{
-		"BUDGET_EXCEEDED":              {codes.ResourceExhausted, easel.OutcomeNotPlaced},
-		"SUBMISSION_OUTCOME_UNKNOWN":   {codes.Unavailable, easel.OutcomeUnknown}, // the error has no RetryInfo, because no time is left for a retry
-		"PRICE_ABOVE_LIMIT":            {codes.FailedPrecondition, easel.OutcomeNotPlacedByThisCall},
-		"ORDER_EXPIRED":                {codes.FailedPrecondition, easel.OutcomeUnknown},
-		"UPSTREAM_CREDENTIAL_REJECTED": {codes.Unauthenticated, easel.OutcomeUnknown},
-		"UPSTREAM_REDIRECT_REFUSED":    {codes.Internal, easel.OutcomeUnknown},
-	} {
-		t.Run(reason, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{
-					func(*easelv1.CreateGenerationRequest) error {
-						return failed(test.code, reason, string(test.outcome), 0)
-					},
-				}}
-				_, err := play(t, s).Order(t.Context(), easel.Order{Key: "k"})
-				err = fmt.Errorf("as callers do: %w", err)
-				base := &easel.Error{}
-				if !errors.As(err, &base) || len(s.calls) != 1 || easel.ReasonOf(err) != reason || base.OrderOutcome != test.outcome || base.IdempotencyKey != "k" {
-					t.Errorf("got %d calls, want 1, and an error with the reason, the outcome and the key; the error is %+v: %v", len(s.calls), base, err)
-				}
-			})
-		})
-	}
-}
 
 func TestOrderSendsItsExpireTimeWithEveryAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -144,31 +83,6 @@ func TestOrderOutcomeCoversAllAttempts(t *testing.T) {
 	}
 }
 
-// An attempt that is in flight at the deadline may still place the order, even if the catalog rejected an earlier
-// attempt.
-func TestOrderInFlightAtTheDeadlineMayExist(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		taken := make(chan struct{})
-		defer close(taken)
-		s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{
-			func(*easelv1.CreateGenerationRequest) error {
-				return failed(codes.Unavailable, "UPSTREAM_UNAVAILABLE", "not_placed", time.Second)
-			},
-			func(*easelv1.CreateGenerationRequest) error {
-				<-taken
-				return nil
-			},
-		}}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, err := play(t, s).Order(ctx, easel.Order{Key: "k"})
-		timeout := (*easel.TimeoutError)(nil)
-		if !errors.As(err, &timeout) || timeout.OrderOutcome != easel.OutcomeUnknown || timeout.Reason != "UPSTREAM_UNAVAILABLE" || timeout.IdempotencyKey != "k" {
-			t.Errorf("after %d calls, the error is %v; want a TimeoutError with the unknown outcome, the key and the reason UPSTREAM_UNAVAILABLE", len(s.calls), err)
-		}
-	})
-}
-
 // With the key from the error, a program can send the order again without paying twice.
 func TestEveryErrorOfRunContainsTheKey(t *testing.T) {
 	for name, end := range map[string]func(*easelv1.WatchGenerationRequest, watchStream) error{
@@ -206,26 +120,6 @@ func TestEveryErrorOfRunContainsTheKey(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestOrderEndsWithItsContextAndReturnsTheLastError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{
-			func(*easelv1.CreateGenerationRequest) error {
-				return failed(codes.Unavailable, "UPSTREAM_UNAVAILABLE", "unknown", time.Second)
-			},
-		}}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		_, err := play(t, s).Order(ctx, easel.Order{Key: "k"})
-		timeout := (*easel.TimeoutError)(nil)
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.As(err, &timeout) || timeout.Reason != "UPSTREAM_UNAVAILABLE" || timeout.OrderOutcome != easel.OutcomeUnknown || easel.IsRetryable(err) {
-			t.Errorf("got %v; want a TimeoutError that is not retryable, with the unknown outcome and the reason UPSTREAM_UNAVAILABLE", err)
-		}
-		if n := len(s.calls); n < 5 || n > 20 {
-			t.Errorf("got %d calls in a minute, want 5 to 20", n)
-		}
-	})
 }
 
 func TestImplausibleDelaysAreNotAwaited(t *testing.T) {

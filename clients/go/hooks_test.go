@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"regexp"
@@ -238,37 +237,6 @@ func TestUnhealthyServerIsSkipped(t *testing.T) {
 		}
 		if len(s.calls) != 2 {
 			t.Errorf("the server received %d calls, want 2", len(s.calls))
-		}
-	})
-}
-
-func TestListReadsAllPagesAndRetries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		page := func(token, id string) func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
-			return func(request *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
-				if request.GetFilter().GetLabels()["campaign"] != "winter" {
-					return nil, status.Error(codes.InvalidArgument, "the filter is lost")
-				}
-				return &easelv1.ListGenerationsResponse{Generations: []*easelv1.Generation{{GenerationId: id}}, NextPageToken: token}, nil
-			}
-		}
-		fail := func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
-			return nil, failed(codes.Unavailable, "UPSTREAM_UNAVAILABLE", "", 0)
-		}
-		list := func(options ...easel.Option) (ids []string, last error) {
-			s := &script{lists: []func(*easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error){fail, page("2", "a"), fail, fail, page("", "b")}}
-			for render, err := range play(t, s, options...).List(t.Context(), easel.Filter{Labels: map[string]string{"campaign": "winter"}}) {
-				if last = err; err == nil {
-					ids = append(ids, render.GenerationID)
-				}
-			}
-			return ids, last
-		}
-		if ids, err := list(); err != nil || fmt.Sprint(ids) != "[a b]" {
-			t.Errorf("got the IDs %v and %v, want [a b] and no error", ids, err)
-		}
-		if ids, err := list(easel.WithAttempts(1)); easel.ReasonOf(err) != "UPSTREAM_UNAVAILABLE" || len(ids) != 0 {
-			t.Errorf("with one attempt, got the IDs %v and %v; want no IDs and UPSTREAM_UNAVAILABLE", ids, err)
 		}
 	})
 }

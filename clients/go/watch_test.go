@@ -3,7 +3,6 @@
 package easel_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -70,43 +69,6 @@ func TestWatchYieldsEachStateOnceOverAllStreams(t *testing.T) {
 			t.Errorf("the client reconnected after %s, want 20 to 30 s, because the server requested 20 s; it reconnected after %s of silence, want 30 s to 1 minute", told, silence)
 		}
 	})
-}
-
-func TestWatchStopsIfARetryCannotHelp(t *testing.T) {
-	stop := map[codes.Code]bool{
-		codes.NotFound: true, codes.Unauthenticated: true, codes.PermissionDenied: true,
-		codes.InvalidArgument: true, codes.FailedPrecondition: true, codes.OutOfRange: true, codes.Unimplemented: true,
-	}
-	watches := map[string]func(context.Context, *easel.Client) error{
-		"Watch": func(ctx context.Context, client *easel.Client) error {
-			return lastError(client.Watch(ctx, "gen_1"))
-		},
-		"WatchMany without ids": func(ctx context.Context, client *easel.Client) error {
-			return lastError(client.WatchMany(ctx, nil))
-		},
-	}
-	for code := codes.Canceled; code <= codes.Unauthenticated; code++ {
-		for name, watch := range watches {
-			t.Run(code.String()+" of "+name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					scripted := status.Error(code, "scripted")
-					s := &script{
-						watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{func(*easelv1.WatchGenerationRequest, watchStream) error { return scripted }},
-						many:    []func(*easelv1.WatchGenerationsRequest, manyStream) error{func(*easelv1.WatchGenerationsRequest, manyStream) error { return scripted }},
-					}
-					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-					defer cancel()
-					last := watch(ctx, play(t, s))
-					if n := len(s.calls); stop[code] && n != 1 || !stop[code] && (n < 40 || n > 130) {
-						t.Errorf("got %d calls in ten minutes; want 1 if the code ends a watch, otherwise 40 to 130", n)
-					}
-					if want := status.Code(last) == code && errors.Is(last, context.DeadlineExceeded) != stop[code]; !want {
-						t.Errorf("the watch ended with %v; want the server's code, and a timeout unless the code ends a watch", last)
-					}
-				})
-			})
-		}
-	}
 }
 
 // lastError returns the error that ends a watch.

@@ -5,7 +5,6 @@ package easel_test
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"testing"
@@ -51,7 +50,7 @@ func TestWatchManyStoresTheEtagOfEachRender(t *testing.T) {
 				}}
 				before := map[string]string{"a": "a0"}
 				var etags []string
-				for render, err := range watchThem(t, play(t, s), tt.named, easel.KnownEtags(before)) {
+				for render, err := range play(t, s).WatchMany(t.Context(), tt.named, easel.KnownEtags(before)) {
 					if err == nil {
 						etags = append(etags, render.Etag)
 					}
@@ -94,44 +93,6 @@ func TestWatchManySendsUpToAThousandEtags(t *testing.T) {
 			t.Errorf("got %d known etags, from %s to %s; want 1000, from gen_0100 to gen_1098 and gen_1100", len(known), known[:3], known[len(known)-2:])
 		}
 	})
-}
-
-// watchThem watches the named renders, or all renders if named is nil.
-func watchThem(t *testing.T, client *easel.Client, named []string, options ...easel.CallOption) iter.Seq2[*easel.Render, error] {
-	t.Helper()
-	if named == nil {
-		return client.WatchMany(t.Context(), nil, options...)
-	}
-	return client.WatchMany(t.Context(), named, options...)
-}
-
-func TestWatchManyEndsWhenNamedRendersAreFinished(t *testing.T) {
-	for _, tt := range []struct {
-		name  string
-		named []string
-		calls int
-	}{
-		{"named", []string{"a"}, 1},
-		{"all of an empty list", []string{}, 2},
-		{"all, where the end of a stream is no goal", nil, 2},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &script{many: []func(*easelv1.WatchGenerationsRequest, manyStream) error{
-					func(_ *easelv1.WatchGenerationsRequest, stream manyStream) error {
-						return send(stream, manyUpdate("a", "a1", easelv1.State_STATE_SUCCEEDED))
-					},
-					func(*easelv1.WatchGenerationsRequest, manyStream) error {
-						return status.Error(codes.Unauthenticated, "scripted")
-					},
-				}}
-				last := lastError(watchThem(t, play(t, s), tt.named))
-				if len(s.calls) != tt.calls || status.Code(last) == codes.Unauthenticated != (tt.calls == 2) {
-					t.Errorf("got %d streams, or an unexpected last error: %v", len(s.calls), last)
-				}
-			})
-		})
-	}
 }
 
 func TestWatchManyRepeatsNoFinishedGeneration(t *testing.T) {
