@@ -2,6 +2,7 @@ package siege
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -68,9 +69,9 @@ func TestAttackByQueries(t *testing.T) { // fault D13
 	}
 }
 
-// get sends a GET request over REST and discards the response.
+// get sends a GET request over REST and discards the response. It returns an error if the status is not 200.
 func (s *siege) get(ctx context.Context, client *http.Client, path, credential string) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.HTTP+path, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, map[bool]string{true: "http://", false: "https://"}[s.trust == nil]+s.HTTP+path, nil)
 	if err != nil {
 		return err
 	}
@@ -82,6 +83,8 @@ func (s *siege) get(ctx context.Context, client *http.Client, path, credential s
 		return err
 	}
 	defer answer.Body.Close()
-	_, err = io.Copy(io.Discard, answer.Body)
+	if _, err = io.Copy(io.Discard, answer.Body); err == nil && answer.StatusCode != http.StatusOK {
+		err = errors.New(answer.Status)
+	}
 	return err
 }

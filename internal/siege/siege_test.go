@@ -2,6 +2,8 @@ package siege
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"flag"
 	"fmt"
 	"net"
@@ -17,6 +19,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 	"github.com/easel-grpc/easel/internal/auth"
@@ -65,8 +69,9 @@ func (rawCodec) Name() string                        { return "proto" }
 // siege is a server in its own process with the limits in the chart, a catalog in this process, and two clients: an
 // attacker, and a neighbor at another address.
 type siege struct {
-	attacked
+	*proctest.Process
 	t                   *testing.T
+	trust               *tls.Config // TLS configuration that trusts the server; nil for plaintext
 	box                 *sandbox.Sandbox
 	attacker, neighbour string           // credentials
 	near                *grpc.ClientConn // connection of the neighbor
@@ -83,6 +88,8 @@ type siegeConfig struct {
 	// ledger is the URL of the ledger. If it is set, the API key is shared, and the attacker and the neighbor belong to two
 	// teams. Otherwise, both forward their API keys.
 	ledger string
+	// encrypted reports whether the server uses TLS.
+	encrypted bool
 	// settings contains additional settings of the server.
 	settings proctest.Settings
 }
@@ -109,6 +116,12 @@ func newSiege(t *testing.T, c siegeConfig) *siege {
 	if c.ledger != "" {
 		settings = settings.With(twoTeams(t, s.attacker)).With(proctest.Settings{"EASEL_LEDGER_URL": c.ledger})
 		s.attacker, s.neighbour = "attacker", "neighbour"
+	}
+	if c.encrypted {
+		cert, key := proctest.Certificate(t, "easel")
+		settings = settings.With(proctest.Settings{"EASEL_TLS_CERT_FILE": cert, "EASEL_TLS_KEY_FILE": key})
+		s.trust = &tls.Config{RootCAs: x509.NewCertPool(), ServerName: "localhost", NextProtos: []string{"h2"}}
+		s.trust.RootCAs.AppendCertsFromPEM([]byte(proctest.Read(t, cert)))
 	}
 	s.Process = proctest.Serve(t, settings)
 	s.near = s.dialFrom("127.0.0.2")
@@ -139,11 +152,14 @@ func (s *siege) newKey() string {
 }
 
 // dialFrom connects to the server over gRPC from one of this machine's addresses.
-func (s *siege) dialFrom(address string, options ...grpc.DialOption) *grpc.ClientConn {
+func (s *siege) dialFrom(address string) *grpc.ClientConn {
 	s.t.Helper()
-	from := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
-	return proctest.Dial(s.t, s.GRPC, append(options,
-		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return from.DialContext(ctx, "tcp", addr) }))...)
+	from, secured := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}, insecure.NewCredentials()
+	if s.trust != nil {
+		secured = credentials.NewTLS(s.trust)
+	}
+	return proctest.Dial(s.t, s.GRPC, grpc.WithTransportCredentials(secured),
+		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return from.DialContext(ctx, "tcp", addr) }))
 }
 
 // measure sends the neighbor's calls at a constant rate without waiting for responses. It returns the 99th percentile of

@@ -3,7 +3,6 @@ package siege
 import (
 	"bytes"
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"net/http"
@@ -170,18 +169,11 @@ func TestAttackByReportsOnALongLedger(t *testing.T) { // fault D7
 // multiply copies an owner's only order in the ledger until the owner has count orders.
 func multiply(t *testing.T, ledgerURL, owner string, count int) {
 	t.Helper()
-	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(ledgerURL, "sqlite:")+"?_pragma=busy_timeout(5000)")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.ExecContext(t.Context(), `WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+	proctest.Exec(t, ledgerURL, fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
 		INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, state, leases, leased_until, order_time, placed_time, retry_time,
 			generation_id, status, settled, reserved_cents, cost_cents)
 		SELECT id || i, namespace, owner, caller, idempotency_key || i, upstream_key, api_key, model_id, digest, state, leases, leased_until, order_time - i * 60000000, placed_time, retry_time,
-			generation_id || i, 4, 1, 0, 2 FROM orders, n WHERE owner = ?`, count, owner); err != nil {
-		t.Fatal(err)
-	}
+			generation_id || i, 4, 1, 0, 2 FROM orders, n WHERE owner = '%s'`, count, owner))
 }
 
 func TestAttackByWatchesOfMadeUpIDsBehindASharedKey(t *testing.T) { // fault D7
