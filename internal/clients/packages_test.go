@@ -1,12 +1,10 @@
 package clients
 
 import (
-	"archive/tar"
 	"archive/zip"
-	"bytes"
-	"compress/gzip"
-	"errors"
-	"io"
+	"io/fs"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -57,7 +55,7 @@ func TestEachPackageHasItsLicenceItsNoticeAndItsTypes(t *testing.T) {
 		path := onlyOne(t, want.files)
 		files, version := unpack(t, path), proctest.Find(t, `-(\d+\.\d+\.\d.*?)(?:-py3-none-any\.whl|\.tgz|\.jar)$`, filepath.Base(path))
 		for name, text := range want.holds {
-			if !holds(files, regexp.MustCompile(name), regexp.MustCompile(strings.ReplaceAll(text, "VERSION", regexp.QuoteMeta(version)))) {
+			if !holds(t, files, regexp.MustCompile(name), regexp.MustCompile(strings.ReplaceAll(text, "VERSION", regexp.QuoteMeta(version)))) {
 				t.Errorf("%s has no file %s that contains %q", filepath.Base(path), name, text)
 			}
 		}
@@ -85,66 +83,35 @@ func onlyOne(t *testing.T, pattern string) (path string) {
 	return path
 }
 
-// unpack returns the contents of the files in an archive, by name.
-func unpack(t *testing.T, path string) (files map[string]string) {
+// unpack returns the files in an archive.
+func unpack(t *testing.T, path string) fs.FS {
 	t.Helper()
-	data, files := []byte(proctest.Read(t, path)), map[string]string{}
-	var err error
 	if strings.HasSuffix(path, ".tgz") {
-		err = untar(data, files)
-	} else {
-		err = unzip(data, files)
+		dir := t.TempDir()
+		proctest.Run(t, exec.CommandContext(t.Context(), "tar", "-xzf", path, "-C", dir))
+		return os.DirFS(dir)
 	}
+	archive, err := zip.OpenReader(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return files
+	t.Cleanup(func() { archive.Close() })
+	return archive
 }
 
-func untar(data []byte, files map[string]string) error {
-	plain, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
+// holds reports whether a file whose path matches name has content that matches text.
+func holds(t *testing.T, files fs.FS, name, text *regexp.Regexp) (found bool) {
+	t.Helper()
+	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || !name.MatchString(path) {
+			return err
+		}
+		content, err := fs.ReadFile(files, path)
+		found = found || text.Match(content)
 		return err
-	}
-	for archive := tar.NewReader(plain); ; {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		text, err := io.ReadAll(archive)
-		if err != nil {
-			return err
-		}
-		files[header.Name] = string(text)
-	}
-}
-
-func unzip(data []byte, files map[string]string) error {
-	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	})
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	for _, entry := range archive.File {
-		in, err := entry.Open()
-		if err != nil {
-			return err
-		}
-		text, err := io.ReadAll(in)
-		if err := errors.Join(err, in.Close()); err != nil {
-			return err
-		}
-		files[entry.Name] = string(text)
-	}
-	return nil
-}
-
-func holds(files map[string]string, name, text *regexp.Regexp) bool {
-	for path, content := range files {
-		if name.MatchString(path) && text.MatchString(content) {
-			return true
-		}
-	}
-	return false
+	return found
 }

@@ -34,7 +34,7 @@ import (
 type scripted struct {
 	t      *testing.T
 	script *script
-	wire   *wire
+	wire   *proctest.Wire
 	key    *keyFile
 
 	certificate string // path of the certificate; empty without TLS
@@ -69,9 +69,9 @@ func newScripted(t *testing.T, s *script) *scripted {
 	healthpb.RegisterHealthServer(server, health.NewServer()) // the client libraries use Easel's health service too
 	go func() { _ = server.Serve(listener) }()                // returns when the server is stopped
 	t.Cleanup(server.Stop)
-	served.wire = newWire(t, listener.Addr().String())
+	served.wire = proctest.NewWire(t, listener.Addr().String())
 	if s.Dead {
-		_ = served.wire.listener.Close() // the listener has not accepted a connection yet
+		served.wire.Close() // the listener has not accepted a connection yet
 	}
 	return served
 }
@@ -79,9 +79,9 @@ func newScripted(t *testing.T, s *script) *scripted {
 // addr returns the address to which the program connects.
 func (s *scripted) addr() string {
 	if s.certificate != "" {
-		return "https://" + s.wire.addr
+		return "https://" + s.wire.Address
 	}
-	return s.wire.addr
+	return s.wire.Address
 }
 
 // requests returns the messages of all calls.
@@ -119,7 +119,7 @@ func (s *scripted) answer(_ any, stream grpc.ServerStream) error {
 	case answer.Fails != nil:
 		return answer.Fails.err()
 	case answer.Then == "freeze":
-		s.wire.freeze()
+		s.wire.Freeze()
 		fallthrough
 	case answer.Then == "silence":
 		<-stream.Context().Done()

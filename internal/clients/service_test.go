@@ -110,8 +110,8 @@ func restartUnder(t *testing.T, dir, language string) {
 	s, key := startStack(t, proctest.Settings{"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")}), "sandbox_live_of_a_service"
 	s.addKey(key)
 	s.hold()
-	wire := newWire(t, s.Server.GRPC)
-	start := func() *proctest.Process { return startService(t, dir, language, wire.addr, key) }
+	wire := proctest.NewWire(t, s.Server.GRPC)
+	start := func() *proctest.Process { return startService(t, dir, language, wire.Address, key) }
 	start().Kill() // the next run must find the order, either in its journal or by the idempotency key
 	s.awaitWatches(0)
 	run := start()
@@ -121,7 +121,7 @@ func restartUnder(t *testing.T, dir, language string) {
 		s.Serve()
 	}
 	s.awaitWatches(1)
-	if wire.freeze() == 0 {
+	if wire.Freeze() == 0 {
 		t.Fatal("there was nothing to freeze")
 	}
 	s.Heal()

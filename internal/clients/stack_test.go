@@ -27,13 +27,7 @@ func (s stack) addKey(key string) {
 // awaitWatches waits until want watches of single generations are open.
 func (s stack) awaitWatches(want int) {
 	s.Helper()
-	s.awaitStreams("WatchGeneration", want)
-}
-
-// awaitStreams waits until want streams of the method name are open.
-func (s stack) awaitStreams(name string, want int) {
-	s.Helper()
-	proctest.Eventually(s, patience, name, func() bool { return s.Measured("easel_stream_open", name) == float64(want) }, s.Status)
+	proctest.Eventually(s, patience, "watches", func() bool { return s.Measured("easel_stream_open", "WatchGeneration") == float64(want) }, s.Status)
 }
 
 // hold injects faults that make the catalog report all renders as queued.

@@ -22,7 +22,6 @@
 //
 //	fleet     facades over one PostgreSQL, a stub catalog, and watches that reconnect to another facade
 //	replicas  tests that kill, stop, cut off or replace a facade, the database or the catalog
-//	tunnel    a connection that drops all bytes
 //
 // The tests of result copies also kill the store that contains the copies:
 //

@@ -90,13 +90,13 @@ func (m *stubCatalog) since(at time.Time) (n int) {
 }
 
 // fleet is a group of replicas with the same catalog and the same PostgreSQL server. Each replica connects to
-// PostgreSQL through its own tunnel. All connect to the catalog through one tunnel.
+// PostgreSQL through its own wire. All connect to the catalog through one wire.
 type fleet struct {
 	t        *testing.T
 	postgres *proctest.Postgres
 	url      *url.URL // URL of the ledger
-	ledgers  []*tunnel
-	upstream *tunnel
+	ledgers  []*proctest.Wire
+	upstream *proctest.Wire
 	meter    *stubCatalog
 	ids      []string
 	record   *promises.Record
@@ -115,7 +115,7 @@ func startFleet(t *testing.T, replicas int) *fleet {
 	t.Helper()
 	f := &fleet{
 		t: t, postgres: proctest.StartPostgres(t), meter: &stubCatalog{states: map[string]string{}}, record: &promises.Record{Begin: time.Now()},
-		ledgers: make([]*tunnel, replicas), replicas: make([]*proctest.Process, replicas), conns: make([]*grpc.ClientConn, replicas), began: time.Now(),
+		ledgers: make([]*proctest.Wire, replicas), replicas: make([]*proctest.Process, replicas), conns: make([]*grpc.ClientConn, replicas), began: time.Now(),
 	}
 	f.use(f.postgres.Database(t))
 	for i := range max(min(*watchesWanted/5, 1000), 1) {
@@ -124,7 +124,7 @@ func startFleet(t *testing.T, replicas int) *fleet {
 	f.meter.set("queued", f.ids...)
 	site := httptest.NewServer(f.meter)
 	t.Cleanup(site.Close)
-	f.upstream = dig(t, site.Listener.Addr().String())
+	f.upstream = proctest.NewWire(t, site.Listener.Addr().String())
 	for i := range replicas {
 		f.start(i)
 	}
@@ -148,7 +148,7 @@ func (f *fleet) use(ledger string) {
 		f.t.Fatal(err)
 	}
 	for i := range f.ledgers {
-		f.ledgers[i] = dig(f.t, f.url.Host)
+		f.ledgers[i] = proctest.NewWire(f.t, f.url.Host)
 	}
 }
 
@@ -156,8 +156,8 @@ func (f *fleet) use(ledger string) {
 func (f *fleet) start(i int) {
 	f.t.Helper()
 	through := *f.url
-	through.Host = f.ledgers[i].address
-	p := proctest.Serve(f.t, before(f.upstream.address).With(proctest.Settings{
+	through.Host = f.ledgers[i].Address
+	p := proctest.Serve(f.t, before(f.upstream.Address).With(proctest.Settings{
 		"EASEL_LOG_LEVEL": "debug", "EASEL_CALLER_STREAMS": "20000", "EASEL_POLL_RATE": fmt.Sprint(fleetRate), "EASEL_LEDGER_URL": through.String(),
 	}))
 	conn := proctest.Dial(f.t, p.GRPC)

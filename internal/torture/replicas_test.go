@@ -43,17 +43,17 @@ func TestReplicasKeepAllWatches(t *testing.T) {
 			f.changed("after all were killed")
 		}},
 		{"of which one is cut from the database", 3, func(f *fleet) {
-			f.ledgers[0].darken()
+			f.ledgers[0].Darken()
 			f.changed("on both sides")
-			f.ledgers[0].light()
+			f.ledgers[0].Light()
 		}},
 		{"whose database hangs", 3, func(f *fleet) {
 			for _, ledger := range f.ledgers {
-				ledger.darken()
+				ledger.Darken()
 			}
 			f.changed("while the database hangs")
 			for _, ledger := range f.ledgers {
-				ledger.light()
+				ledger.Light()
 			}
 		}},
 		{"whose database is killed", 3, func(f *fleet) {
@@ -95,14 +95,14 @@ func (f *fleet) divide() {
 // report the outage, and the replicas must close the dead connections (fault N1).
 func (f *fleet) loseCatalog() {
 	f.t.Helper()
-	f.upstream.darken()
+	f.upstream.Darken()
 	if err := f.read(); status.Code(err) != codes.DeadlineExceeded && status.Code(err) != codes.Unavailable {
 		f.t.Errorf("a read without a response ended with %v", err)
 	}
 	eventually(f.t, "heartbeats that report it", func() bool { return f.count(func(w *watcher) bool { return w.unreachable }) == len(f.watchers) })
-	f.upstream.light()
+	f.upstream.Light()
 	f.changed("after the black hole")
-	eventually(f.t, "the end of dead connections", func() bool { return !f.upstream.hasDead() })
+	eventually(f.t, "the end of dead connections", func() bool { return !f.upstream.HasFrozen() })
 	if err := f.read(); err != nil {
 		f.t.Error(err)
 	}
