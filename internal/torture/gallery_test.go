@@ -3,15 +3,13 @@
 package torture
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
-	"encoding/hex"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -22,23 +20,19 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/durationpb"
 
-	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	easel "github.com/easel-grpc/easel/clients/go"
 	"github.com/easel-grpc/easel/internal/auth"
-	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/content"
 	"github.com/easel-grpc/easel/internal/proctest"
 	"github.com/easel-grpc/easel/internal/promises"
-	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
 // gallery is a complete installation of Easel that copies results to a store. It has several replicas with one ledger,
 // a catalog and an S3 server. The test kills its processes.
 type gallery struct {
 	*testing.T
-	ctx      context.Context //nolint:containedctx // context for calls, which contains the caller's token
+	clients  []*easel.Client // each is connected to any running replica
 	door     *catalogDoor
 	bucket   *proctest.Bucket
 	postgres *proctest.Postgres
@@ -50,15 +44,13 @@ type gallery struct {
 
 	mu       sync.Mutex
 	replicas [resultReplica]*proctest.Process
-	conns    [resultReplica]*grpc.ClientConn
-	results  map[string]int // number of each order, by generation ID
 }
 
 func openGallery(t *testing.T) *gallery {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", proctest.BucketKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", proctest.BucketSecret)
-	g := &gallery{T: t, door: openCatalogDoor(t), bucket: proctest.StartBucket(t), file: filepath.Join(t.TempDir(), "catalog.db"), results: map[string]int{}}
+	g := &gallery{T: t, door: openCatalogDoor(t), bucket: proctest.StartBucket(t), file: filepath.Join(t.TempDir(), "catalog.db")}
 	g.makeBucket()
 	g.postgres = proctest.StartPostgres(t)
 	g.ledger = g.postgres.Database(t)
@@ -68,7 +60,6 @@ func openGallery(t *testing.T) *gallery {
 	}
 	t.Cleanup(func() { g.db.Close() })
 	token, operator := auth.NewToken(), auth.NewToken()
-	g.ctx = proctest.Bearing(t.Context(), token)
 	g.settings = before(strings.TrimPrefix(g.door.URL, "http://")).With(proctest.Settings{
 		"EASEL_UPSTREAM_KEY_FILE": proctest.File(t, key), "EASEL_LEDGER_URL": g.ledger, "EASEL_POLL_RATE": "20",
 		"EASEL_CALLERS_FILE": proctest.File(t, `{"teams": {"studio": {}}, "callers": [{"name": "service", "team": "studio", "tokens": ["`+auth.Hash(token)+`"]}, {"name": "ops", "operator": true, "tokens": ["`+auth.Hash(operator)+`"]}]}`),
@@ -79,6 +70,13 @@ func openGallery(t *testing.T) *gallery {
 	g.startCatalog()
 	for n := range g.replicas {
 		g.startReplica(n)
+	}
+	for range clientCount {
+		client, err := easel.New(t.Context(), easel.WithAddress("localhost:1"), easel.WithAPIKey(token), easel.WithDialer(g.dial))
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.clients = append(g.clients, client)
 	}
 	return g
 }
@@ -101,44 +99,36 @@ func (g *gallery) startCatalog() {
 func (g *gallery) startReplica(n int) {
 	g.Helper()
 	p := proctest.Serve(g.T, g.settings)
-	conn := proctest.Dial(g.T, p.GRPC)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.replicas[n], g.conns[n] = p, conn
+	g.replicas[n] = p
 }
 
-// client returns a client that is connected to a random replica.
-func (g *gallery) client() easelv1.GenerationServiceClient {
+// dial connects to a random replica.
+func (g *gallery) dial(ctx context.Context, _ string) (net.Conn, error) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	return easelv1.NewGenerationServiceClient(g.conns[rand.IntN(len(g.conns))])
+	address := g.replicas[rand.IntN(len(g.replicas))].GRPC
+	g.mu.Unlock()
+	return new(net.Dialer).DialContext(ctx, "tcp", address)
 }
+
+// client returns a random client. Clients retry while processes are killed.
+func (g *gallery) client() *easel.Client { return g.clients[rand.IntN(len(g.clients))] }
 
 // picture is a model whose result is a file.
 const picture = "studio/landscape"
 
-// order places the n-th order. It retries while processes are killed.
+// order places the n-th order and waits until it has succeeded.
 func (g *gallery) order(n int) (id string, err error) {
-	r := &easelv1.CreateGenerationRequest{ModelId: picture, IdempotencyKey: fmt.Sprint("result-", n), InputsJson: fmt.Sprintf(`{"prompt":"result %d","size":"64x40"}`, n)}
+	order := easel.Order{Model: picture, Key: fmt.Sprint("result-", n), Inputs: map[string]any{"prompt": fmt.Sprint("result ", n), "size": "64x40"}}
 	if n%10 == 0 {
-		r.ModelId, r.InputsJson = "studio/haiku", fmt.Sprintf(`{"prompt":"result %d"}`, n)
+		order.Model, order.Inputs = "studio/haiku", map[string]any{"prompt": fmt.Sprint("result ", n)}
 	}
-	for {
-		ctx, cancel := context.WithTimeout(g.ctx, 10*time.Second)
-		answer, err := g.client().CreateGeneration(ctx, r)
-		cancel()
-		if err == nil {
-			id = answer.GetGeneration().GetGenerationId()
-			g.mu.Lock()
-			g.results[id] = n
-			g.mu.Unlock()
-			return id, nil
-		}
-		if g.ctx.Err() != nil || !retryable(err) {
-			return "", fmt.Errorf("order %d: %w", n, err)
-		}
-		pauseFor(g.ctx, 100*time.Millisecond)
+	render, err := g.client().Run(g.Context(), order)
+	if err != nil {
+		return "", fmt.Errorf("order %d: %w", n, err)
 	}
+	return render.GenerationID, nil
 }
 
 // copied returns the number of copies that are recorded in the ledger.
@@ -184,10 +174,7 @@ func (g *gallery) comeBack() {
 	asking.SetLimit(atOnce)
 	for id := range strings.FieldsSeq(missing.String) {
 		asking.Go(func() error {
-			_, err := g.client().GetGeneration(g.ctx, &easelv1.GetGenerationRequest{GenerationId: id})
-			for ; retryable(err) && g.ctx.Err() == nil; pauseFor(g.ctx, 100*time.Millisecond) {
-				_, err = g.client().GetGeneration(g.ctx, &easelv1.GetGenerationRequest{GenerationId: id})
-			}
+			_, err := g.client().Get(g.Context(), id)
 			return err
 		})
 	}
@@ -224,68 +211,21 @@ func (g *gallery) storm(results, rounds int) (kills int) {
 // wanted returns the digest of each result, which it reads directly from the catalog.
 func (g *gallery) wanted(ids ...string) map[string]string {
 	g.Helper()
-	var mu sync.Mutex
-	wanted, asking := map[string]string{}, errgroup.Group{}
-	asking.SetLimit(atOnce)
+	wanted := map[string]string{}
 	for _, id := range ids {
-		asking.Go(func() error {
-			digest, err := g.upstream(id)
-			mu.Lock()
-			defer mu.Unlock()
-			wanted[id] = digest
-			return err
-		})
-	}
-	if err := asking.Wait(); err != nil {
-		g.Fatal(err)
+		read := func(path string) string {
+			return proctest.Fetch(g.T, http.MethodGet, g.catalog.Catalog+"/generations/"+id+path, "", "Authorization", "Bearer "+key)
+		}
+		var record struct{ TextOutput *string }
+		if err := json.Unmarshal([]byte(read("")), &record); err != nil {
+			g.Fatal(err)
+		}
+		if record.TextOutput == nil {
+			record.TextOutput = new(read("/content"))
+		}
+		wanted[id] = fmt.Sprintf("%x", sha256.Sum256([]byte(*record.TextOutput)))
 	}
 	return wanted
-}
-
-// upstream reads a result from the catalog without the proxy, and returns its digest.
-func (g *gallery) upstream(id string) (digest string, err error) {
-	client, err := catalog.New(catalog.Config{BaseURL: "http://" + g.catalog.HTTP + sandbox.BasePath, Transport: http.DefaultTransport})
-	if err != nil {
-		return "", err
-	}
-	cred := catalog.Forwarded(catalog.NewSecret(key))
-	result, err := client.Generation(g.ctx, cred, id)
-	if err != nil || result.Text != nil {
-		return digestOf([]byte(*cmp.Or(result.Text, new("")))), err
-	}
-	file, err := client.Content(g.ctx, cred, id, 0, "")
-	if err != nil {
-		return "", err
-	}
-	defer file.Body.Close()
-	data, err := io.ReadAll(file.Body)
-	return digestOf(data), err
-}
-
-func digestOf(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
-}
-
-// download downloads a result and returns its digest and its source.
-func (g *gallery) download(id string) (digest string, from easelv1.ContentSource, err error) {
-	ctx, cancel := context.WithTimeout(g.ctx, 2*time.Minute)
-	defer cancel()
-	stream, err := g.client().DownloadGeneration(ctx, &easelv1.DownloadGenerationRequest{GenerationId: id})
-	sum := sha256.New()
-	for err == nil {
-		var m *easelv1.DownloadGenerationResponse
-		if m, err = stream.Recv(); err == nil {
-			sum.Write(m.GetChunk().GetData())
-			if info := m.GetChunk().GetInfo(); info != nil {
-				from = info.GetSource()
-			}
-		}
-	}
-	if !errors.Is(err, io.EOF) {
-		return "", from, fmt.Errorf("%s: %w", id, err)
-	}
-	return hex.EncodeToString(sum.Sum(nil)), from, nil
 }
 
 // downloadAll downloads results and checks their digests. It returns the number of results that came from copies.
@@ -293,19 +233,22 @@ func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
 	g.Helper()
 	var mu sync.Mutex
 	record, run := promises.Record{Begin: time.Now()}, promises.Run{Truth: map[string]promises.Truth{}}
-	all := errgroup.Group{}
+	all, directory := errgroup.Group{}, g.TempDir()
 	all.SetLimit(atOnce)
 	for id, want := range wanted {
 		run.Truth[id] = promises.Truth{Owner: "studio", Digest: want}
 		all.Go(func() error {
-			got, from, err := g.download(id)
-			record.Add(promises.Event{Actor: "studio.reader", Kind: promises.Downloaded, Generation: id, Text: got})
+			got, err := g.client().Fetch(g.Context(), id, filepath.Join(directory, id), easel.FetchOptions{})
+			if err != nil {
+				return err
+			}
+			record.Add(promises.Event{Actor: "studio.reader", Kind: promises.Downloaded, Generation: id, Text: got.SHA256})
 			mu.Lock()
 			defer mu.Unlock()
-			if from == easelv1.ContentSource_CONTENT_SOURCE_COPY {
+			if got.Source == "copy" {
 				copies++
 			}
-			return err
+			return nil
 		})
 	}
 	if err := all.Wait(); err != nil {
@@ -325,9 +268,7 @@ func (g *gallery) orderAll(from, count int) []string {
 	ordering.SetLimit(callersAtOnce)
 	for n := range ids {
 		ordering.Go(func() (err error) {
-			if ids[n], err = g.order(from + n); err == nil {
-				err = g.waitForEnd(ids[n])
-			}
+			ids[n], err = g.order(from + n)
 			return err
 		})
 	}
@@ -335,22 +276,6 @@ func (g *gallery) orderAll(from, count int) []string {
 		g.Error(err)
 	}
 	return ids
-}
-
-// waitForEnd waits until a generation has succeeded. It retries while processes are killed.
-func (g *gallery) waitForEnd(id string) error {
-	ctx, cancel := context.WithTimeout(g.ctx, 5*time.Minute)
-	defer cancel()
-	for {
-		answer, err := g.client().WaitGeneration(ctx, &easelv1.WaitGenerationRequest{GenerationId: id, Timeout: durationpb.New(30 * time.Second)})
-		switch state := answer.GetGeneration().GetState(); {
-		case state == easelv1.State_STATE_SUCCEEDED:
-			return nil
-		case ctx.Err() != nil, err != nil && !retryable(err):
-			return fmt.Errorf("waiting for %s ended in state %v: %w", id, state, err)
-		}
-		pauseFor(ctx, 100*time.Millisecond)
-	}
 }
 
 // objects returns the names of all objects in the store.

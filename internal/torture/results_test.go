@@ -25,6 +25,7 @@ const (
 	healedWithin  = 5 * time.Minute  // time for the remaining copies or deletions after the last kill
 	atOnce        = 16
 	callersAtOnce = 64
+	clientCount   = 8
 	copiesInWork  = 8 // maximum number of concurrent copies in a process
 	resultReplica = 2
 )
