@@ -64,9 +64,14 @@ type pod struct {
 	} `yaml:"securityContext"`
 }
 
-// readManifests returns the kinds of the manifests, in order, and the pod of the only Deployment.
-func readManifests(t *testing.T, text string) (kinds []string, made pod) {
+// rendered renders the chart with [template]. It returns the manifests, their kinds in order, and the pod of the only
+// Deployment.
+func rendered(t *testing.T, values string, more ...string) (text string, kinds []string, made pod) {
 	t.Helper()
+	text, err := template(t, values, more...)
+	if err != nil {
+		t.Fatal(text)
+	}
 	decoder := yaml.NewDecoder(strings.NewReader(text))
 	for {
 		var m struct {
@@ -75,7 +80,7 @@ func readManifests(t *testing.T, text string) (kinds []string, made pod) {
 		}
 		var raw yaml.Node
 		if decoder.Decode(&raw) != nil {
-			return kinds, made
+			return text, kinds, made
 		}
 		if err := raw.Decode(&m); err == nil && m.Kind == "Deployment" {
 			made = m.Spec.Template.Spec
@@ -104,11 +109,7 @@ func TestTheChartMakesWhatItsValuesAskFor(t *testing.T) {
 		"least.yaml": {"NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "Service", "Service", "Deployment"},
 		"all.yaml":   {"NetworkPolicy", "PodDisruptionBudget", "ServiceAccount", "Service", "Service", "Deployment", "HorizontalPodAutoscaler", "PodMonitor"},
 	} {
-		text, err := template(t, values)
-		if err != nil {
-			t.Fatal(text)
-		}
-		kinds, made := readManifests(t, text)
+		_, kinds, made := rendered(t, values)
 		slices.Sort(kinds)
 		if slices.Sort(want); !slices.Equal(kinds, want) {
 			t.Errorf("%s renders %v, want %v", values, kinds, want)
@@ -122,11 +123,7 @@ func TestTheChartMakesWhatItsValuesAskFor(t *testing.T) {
 
 func TestAPodOfTheChartHasTimeToDrain(t *testing.T) {
 	for _, values := range []string{"least.yaml", "all.yaml"} {
-		text, err := template(t, values)
-		if err != nil {
-			t.Fatal(text)
-		}
-		_, made := readManifests(t, text)
+		_, _, made := rendered(t, values)
 		drain := proctest.Find(t, `^(\d+)s$`, made.env(t)["EASEL_DRAIN_TIMEOUT"])
 		sleep := made.Containers[0].Lifecycle.PreStop.Sleep.Seconds
 		var seconds int
@@ -140,11 +137,7 @@ func TestAPodOfTheChartIsProbedWhereItListens(t *testing.T) {
 	ports := map[string]string{"grpc": port(t, "EASEL_GRPC_ADDR"), "http": port(t, "EASEL_HTTP_ADDR"), "metrics": "9465"}
 	settings := map[string]string{"grpc": "EASEL_GRPC_ADDR", "http": "EASEL_HTTP_ADDR", "metrics": "EASEL_METRICS_ADDR"}
 	for _, values := range []string{"least.yaml", "all.yaml"} {
-		text, err := template(t, values)
-		if err != nil {
-			t.Fatal(text)
-		}
-		_, made := readManifests(t, text)
+		text, _, made := rendered(t, values)
 		env := made.env(t)
 		if len(made.Containers[0].Ports) != len(ports) {
 			t.Errorf("%s: ports %v", values, made.Containers[0].Ports)
@@ -163,11 +156,7 @@ func TestAPodOfTheChartIsProbedWhereItListens(t *testing.T) {
 }
 
 func TestSecretsReachAPodOfTheChartAsFilesOnly(t *testing.T) {
-	text, err := template(t, "all.yaml")
-	if err != nil {
-		t.Fatal(text)
-	}
-	_, made := readManifests(t, text)
+	_, _, made := rendered(t, "all.yaml")
 	known, mounts := settings(t, "serve"), map[string]string{}
 	for _, m := range made.Containers[0].VolumeMounts {
 		if !m.ReadOnly {
@@ -197,12 +186,8 @@ func TestSecretsReachAPodOfTheChartAsFilesOnly(t *testing.T) {
 func TestAPodOfTheChartNeedsOneStaticSecret(t *testing.T) {
 	const held = "upstream.keySecret.name=catalog,callers.configMap.name=callers,ledger.url=postgres://easel@db:5432/easel,settings.EASEL_ALLOW_PLAINTEXT=true"
 	for set, want := range map[string][]string{"image.tag=v1": nil, held: {"catalog"}} {
-		text, err := template(t, "least.yaml", "--set-string", set)
-		if err != nil {
-			t.Fatal(text)
-		}
 		var secrets []string
-		_, made := readManifests(t, text)
+		text, _, made := rendered(t, "least.yaml", "--set-string", set)
 		for _, volume := range made.Volumes {
 			if volume.Secret.SecretName != "" {
 				secrets = append(secrets, volume.Secret.SecretName)
@@ -226,11 +211,7 @@ func TestAPodOfTheChartReachesItsCopies(t *testing.T) {
 		"content.credentialsSecret.name=": {"s3://results/easel?region=eu-central-1", "", ""},
 		"content.url=,content.credentialsSecret.name=,content.volumeClaim=c": {"file:/var/lib/easel/content", "", "/var/lib/easel/content"},
 	} {
-		text, err := template(t, "all.yaml", "--set", set)
-		if err != nil {
-			t.Fatal(text)
-		}
-		_, made := readManifests(t, text)
+		text, _, made := rendered(t, "all.yaml", "--set", set)
 		env, directory := made.env(t), ""
 		for _, m := range made.Containers[0].VolumeMounts {
 			if strings.HasSuffix(m.MountPath, "/content") {
@@ -255,19 +236,11 @@ func TestAPodOfTheChartReachesItsCopies(t *testing.T) {
 func TestHelmAndKubernetesTakeTheChart(t *testing.T) {
 	kubecheck := tool(t, "kubecheck")
 	for _, values := range []string{"least.yaml", "all.yaml"} {
-		out, err := exec.CommandContext(t.Context(), tool(t, "helm"), "lint", chart, "--strict", "--quiet", "-f", filepath.Join(chart, "ci", values)).CombinedOutput()
-		if err != nil {
-			t.Errorf("%s: %v\n%s", values, err, out)
-		}
-		text, err := template(t, values)
-		if err != nil {
-			t.Fatal(text)
-		}
+		proctest.Run(t, exec.CommandContext(t.Context(), tool(t, "helm"), "lint", chart, "--strict", "--quiet", "-f", filepath.Join(chart, "ci", values)))
+		text, _, _ := rendered(t, values)
 		check := exec.CommandContext(t.Context(), kubecheck)
 		check.Stdin = strings.NewReader(text)
-		if out, err := check.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", values, err, out)
-		}
+		proctest.Run(t, check)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -119,11 +118,6 @@ func TestTheProxiesBelowDeployWaitLongerThanACallIsSilent(t *testing.T) {
 			t.Errorf("deploy/%s has %d time-outs for watches and %d for waits, want 2 of each for gRPC and REST", path, watches, waits)
 		}
 	}
-}
-
-func TestEnvoyTakesItsFile(t *testing.T) {
-	file := filepath.Join(proctest.Root, "deploy", "envoy", "envoy.yaml")
-	proctest.Run(t, exec.CommandContext(t.Context(), tool(t, "envoy"), "--mode", "validate", "-c", file))
 }
 
 // TestTheProgramIsStatic checks that the program needs no shared libraries, because the image contains none. Programs

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
@@ -24,18 +23,12 @@ func envoyBefore(t *testing.T, server *proctest.Process, swaps ...[2]string) pro
 	t.Helper()
 	binary := tool(t, "envoy")
 	host := fmt.Sprintf("127.%d.%d.2", 1+rand.IntN(200), rand.IntN(256)) //nolint:gosec // any free loopback address is suitable
-	text := proctest.Read(t, "deploy", "envoy", "envoy.yaml")
-	for _, swap := range append([][2]string{
+	text := deployedWith(t, filepath.Join("deploy", "envoy", "envoy.yaml"), append([][2]string{
 		{"address: easel, port_value: 50051", socketOf(t, server.GRPC)},
 		{"address: easel, port_value: 8080", socketOf(t, server.HTTP)},
 		{"address: 0.0.0.0,", "address: " + host + ","},
 		{"stream_idle_timeout: 75s", fmt.Sprintf("stream_idle_timeout: %ds", int(readTimeout.Seconds()))},
-	}, swaps...) {
-		if !strings.Contains(text, swap[0]) {
-			t.Fatalf("%q is not in deploy/envoy/envoy.yaml", swap[0])
-		}
-		text = strings.ReplaceAll(text, swap[0], swap[1])
-	}
+	}, swaps...))
 	file := filepath.Join(t.TempDir(), "envoy.yaml")
 	proctest.Write(t, file, text)
 	p := proctest.Start(t, os.Environ(), binary, "-c", file, "--use-dynamic-base-id", "--concurrency", "1", "-l", "warn")
@@ -69,16 +62,10 @@ func socketOf(t *testing.T, address string) string {
 // open starts a watch over REST and returns the status of the response, or zero if the connection was closed.
 func (p proxied) open(ctx context.Context, t *testing.T) int {
 	t.Helper()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://easel.example/v1/generations:watch?heartbeatInterval=1s", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Header = http.Header{"Authorization": {"Bearer " + p.key}, "Accept": {"text/event-stream"}}
-	answer, err := p.rest.Do(request)
+	answer, err := p.send(ctx, t, "/v1/generations:watch?heartbeatInterval=1s", "text/event-stream")
 	if err != nil {
 		return 0
 	}
-	t.Cleanup(func() { answer.Body.Close() })
 	return answer.StatusCode
 }
 

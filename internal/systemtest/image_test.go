@@ -1,7 +1,6 @@
 package systemtest
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,38 +28,15 @@ func seenByDocker(lines []string, file string) bool {
 	return seen
 }
 
-// copyContext copies the files of the working tree that are in Docker's build context to a directory.
-func copyContext(t *testing.T, to string) {
-	t.Helper()
-	list := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
-	list.Dir = proctest.Root
-	names, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(proctest.Read(t, ".dockerignore"), "\n")
-	for name := range strings.SplitSeq(strings.TrimRight(string(names), "\x00"), "\x00") {
-		if !seenByDocker(lines, name) {
-			continue
-		}
-		data, err := os.ReadFile(filepath.Join(proctest.Root, name))
-		if os.IsNotExist(err) {
-			continue // the file is deleted, but the deletion is not committed
-		}
-		path := filepath.Join(to, filepath.FromSlash(name))
-		if err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755)); err == nil {
-			err = os.WriteFile(path, data, 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestTheImageIsBuiltFromWhatDockerSees(t *testing.T) {
 	t.Parallel()
 	work := t.TempDir()
-	copyContext(t, work)
+	lines := strings.Split(proctest.Read(t, ".dockerignore"), "\n")
+	for name, data := range workingTree(t) {
+		if seenByDocker(lines, name) {
+			write(t, filepath.Join(work, filepath.FromSlash(name)), data)
+		}
+	}
 	copies := regexp.MustCompile(`(?m)^COPY ([^-].*) \S+$`).FindAllStringSubmatch(proctest.Read(t, "deploy", "Dockerfile"), -1)
 	if len(copies) < 5 {
 		t.Errorf("the Dockerfile copies %v", copies)

@@ -1,7 +1,6 @@
 package systemtest
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"net/http"
@@ -28,12 +27,14 @@ func largeInputs(bytes int) string {
 	return head + strings.Repeat("A", bytes-len(head)-len(tail)) + tail
 }
 
-// startForPhotos starts a sandbox, a server that accepts inputs of the maximum size, and a client.
-func startForPhotos(t *testing.T) (server *proctest.Process, client *render.Client) {
-	t.Helper()
+// With -photos 50, TestPhotosAreOrderedConcurrently measures the memory that docs/operators.md states.
+func TestPhotosAreOrderedConcurrently(t *testing.T) {
+	if testing.Short() {
+		t.Skip("this test sends large orders")
+	}
 	const key = "sandbox_live_of_large_inputs"
 	box := proctest.Sandbox(t, "--speed", "50", "--key", key)
-	server = proctest.Serve(t, map[string]string{
+	server := proctest.Serve(t, proctest.Settings{
 		"EASEL_UPSTREAM_URL": box.Catalog, "EASEL_MAX_INPUTS": fmt.Sprint(maxInputs),
 		"EASEL_UPSTREAM_KEY_FILE": proctest.File(t, key), "EASEL_ALLOW_ANONYMOUS": "true", "EASEL_LEDGER_URL": sqliteLedger(t),
 	})
@@ -41,42 +42,7 @@ func startForPhotos(t *testing.T) (server *proctest.Process, client *render.Clie
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = client.Close() })
-	return server, client
-}
-
-func TestPhotoOfTheMaximumSizeIsOrdered(t *testing.T) {
-	t.Parallel()
-	server, client := startForPhotos(t)
-	if _, err := client.Order(t.Context(), render.Order{Model: "studio/abstract", InputsJSON: largeInputs(maxInputs), Key: "grpc"}); err != nil {
-		t.Errorf("over gRPC: %v", err)
-	}
-	if text := placeByREST(t, server, "rest", largeInputs(maxInputs)); !strings.Contains(text, `"generationId"`) {
-		t.Errorf("over REST: %.300s", text)
-	}
-	tooLarge := largeInputs(maxInputs + 1)
-	var invalid *render.InvalidRequestError
-	if _, err := client.Order(t.Context(), render.Order{Model: "studio/abstract", InputsJSON: tooLarge, Key: "large-grpc"}); !errors.As(err, &invalid) || !strings.Contains(err.Error(), "inputs_json: must be at most 16777216 bytes") {
-		t.Errorf("a byte more over gRPC: %v", err)
-	}
-	for name, row := range map[string]struct{ inputs, reason string }{
-		"a byte more": {tooLarge, "INVALID_REQUEST"}, "a MiB more": {largeInputs(maxInputs + 1<<20), "REQUEST_TOO_LARGE"},
-	} {
-		text := placeByREST(t, server, "large-rest", row.inputs)
-		for _, want := range []string{`"` + row.reason + `"`, `"field":"inputs"`, "EASEL_MAX_INPUTS"} {
-			if !strings.Contains(strings.ReplaceAll(text, `": "`, `":"`), want) {
-				t.Errorf("%s over REST: no %s in %.500s", name, want, text)
-			}
-		}
-	}
-}
-
-// With -photos 50, TestPhotosAreOrderedConcurrently measures the memory that docs/operators.md states.
-func TestPhotosAreOrderedConcurrently(t *testing.T) {
-	if testing.Short() {
-		t.Skip("this test sends large orders")
-	}
-	server, client := startForPhotos(t)
+	defer client.Close()
 	inputs := largeInputs(maxInputs)
 	before, _ := proctest.Memory(t, server.Pid())
 	began := time.Now()
@@ -94,12 +60,15 @@ func TestPhotosAreOrderedConcurrently(t *testing.T) {
 	if highest-before > *photos*maxPhotoMemory {
 		t.Errorf("the memory has grown by %d MB", (highest-before)/1e6)
 	}
-}
-
-// placeByREST places an order over REST and returns the body of the response.
-func placeByREST(t *testing.T, server *proctest.Process, key, inputs string) string {
-	t.Helper()
-	body := `{"modelId":"studio/abstract","idempotencyKey":"` + key + `","inputs":` + inputs + "}"
-	_, text := proctest.Request(t, http.MethodPost, "http://"+server.HTTP+"/v1/generations", body, "Content-Type", "application/json")
-	return string(text)
+	for inputs, wants := range map[string][]string{
+		inputs: {`"generationId"`}, largeInputs(maxInputs + 1<<20): {`"REQUEST_TOO_LARGE"`, `"field":"inputs"`, "EASEL_MAX_INPUTS"},
+	} {
+		body := `{"modelId":"studio/abstract","idempotencyKey":"rest","inputs":` + inputs + "}"
+		_, text := proctest.Request(t, http.MethodPost, "http://"+server.HTTP+"/v1/generations", body, "Content-Type", "application/json")
+		for _, want := range wants {
+			if !strings.Contains(strings.ReplaceAll(string(text), `": "`, `":"`), want) {
+				t.Errorf("inputs of %d bytes over REST: no %s in %.500s", len(inputs), want, text)
+			}
+		}
+	}
 }

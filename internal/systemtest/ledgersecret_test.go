@@ -1,7 +1,6 @@
 package systemtest
 
 import (
-	"database/sql"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -14,30 +13,18 @@ import (
 // secretLedger returns the URL of a database whose password is the canary. lockOut prevents the user from logging in.
 func secretLedger(t *testing.T) (ledger string, lockOut func()) {
 	t.Helper()
-	address, err := url.Parse(proctest.Database(t))
+	database := proctest.Database(t)
+	address, err := url.Parse(database)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db, err := sql.Open("pgx", address.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { db.Close() })
 	name := strings.TrimPrefix(address.Path, "/")
-	exec := func(statements ...string) {
-		t.Helper()
-		for _, statement := range statements {
-			if _, err := db.ExecContext(t.Context(), statement); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
 	role := "keeper_of_" + name
-	exec("CREATE ROLE "+role+" LOGIN PASSWORD '"+canary+"'", "ALTER DATABASE "+name+" OWNER TO "+role)
+	proctest.Exec(t, database, "CREATE ROLE "+role+" LOGIN PASSWORD '"+canary+"'; ALTER DATABASE "+name+" OWNER TO "+role)
 	address.User = url.UserPassword(role, canary)
 	return address.String(), func() {
 		t.Helper()
-		exec("ALTER ROLE "+role+" PASSWORD 'another'", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '"+role+"'")
+		proctest.Exec(t, database, "ALTER ROLE "+role+" PASSWORD 'another'; SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '"+role+"'")
 	}
 }
 

@@ -1,14 +1,12 @@
 package systemtest
 
 import (
-	"archive/zip"
 	"bytes"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -68,59 +66,49 @@ func readModule(t *testing.T, dir string) (found goModule) {
 func publish(t *testing.T, version string) (proxy string) {
 	t.Helper()
 	proxy = t.TempDir()
-	list := exec.CommandContext(t.Context(), "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.go", "*go.mod", "*LICENSE", "cmd", "internal", "deploy", "gen/openapi", "gen/easel.binpb")
-	list.Dir = proctest.Root
-	names, err := list.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := workingTree(t, "*.go", "*go.mod", "*LICENSE", "cmd", "internal", "deploy", "gen/openapi", "gen/easel.binpb")
 	for _, dir := range published {
 		path := filepath.ToSlash(filepath.Join(module, dir))
 		at := filepath.Join(proxy, filepath.FromSlash(path), "@v")
-		if err := os.MkdirAll(at, 0o755); err != nil {
-			t.Fatal(err)
+		inside := map[string]string{}
+		for name, data := range files {
+			if moduleOf(name, files) == dir {
+				inside[path+"@"+version+"/"+strings.TrimPrefix(name, dir+"/")] = data
+			}
 		}
-		write := func(name, data string) { proctest.Write(t, filepath.Join(at, name), data) }
-		write("list", version+"\n")
-		write(version+".info", `{"Version":"`+version+`"}`)
-		write(version+".mod", proctest.Read(t, filepath.FromSlash(dir), "go.mod"))
-		write(version+".zip", string(archive(t, path+"@"+version, dir, strings.Split(strings.TrimRight(string(names), "\x00"), "\x00"))))
+		for name, data := range map[string]string{
+			"list": version + "\n", version + ".info": `{"Version":"` + version + `"}`, version + ".mod": files[filepath.Join(dir, "go.mod")], version + ".zip": zipped(t, inside),
+		} {
+			write(t, filepath.Join(at, name), data)
+		}
 	}
 	return proxy
 }
 
-// archive returns a zip file of the module in a directory, without nested modules.
-func archive(t *testing.T, prefix, dir string, names []string) []byte {
+// workingTree returns the contents of the files in the working tree that match a pattern, by name. It omits files that
+// git ignores. Without patterns, it returns all files.
+func workingTree(t *testing.T, patterns ...string) map[string]string {
 	t.Helper()
-	var file bytes.Buffer
-	writer := zip.NewWriter(&file)
-	for _, name := range names {
-		inside, err := filepath.Rel(dir, name)
-		if err != nil || strings.HasPrefix(inside, "..") || moduleOf(name, names) != dir {
-			continue
-		}
+	list := exec.CommandContext(t.Context(), "git", append([]string{"ls-files", "-z", "--cached", "--others", "--exclude-standard"}, patterns...)...)
+	list.Dir = proctest.Root
+	files := map[string]string{}
+	for name := range strings.SplitSeq(strings.TrimRight(proctest.Run(t, list), "\x00"), "\x00") {
 		data, err := os.ReadFile(filepath.Join(proctest.Root, name))
 		if os.IsNotExist(err) {
 			continue // the file is deleted, but the deletion is not committed
 		}
-		entry, errOf := writer.Create(prefix + "/" + filepath.ToSlash(inside))
-		if err == nil && errOf == nil {
-			_, err = entry.Write(data)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if err != nil || errOf != nil {
-			t.Fatal(err, errOf)
-		}
+		files[name] = string(data)
 	}
-	if err := writer.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return file.Bytes()
+	return files
 }
 
 // moduleOf returns the directory of the module that contains a file.
-func moduleOf(name string, names []string) string {
+func moduleOf(name string, files map[string]string) string {
 	dir := filepath.Dir(name)
-	for ; dir != "." && !slices.Contains(names, filepath.Join(dir, "go.mod")); dir = filepath.Dir(dir) {
+	for ; dir != "." && files[filepath.Join(dir, "go.mod")] == ""; dir = filepath.Dir(dir) {
 	}
 	return dir
 }

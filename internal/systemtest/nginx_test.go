@@ -17,8 +17,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -64,22 +62,29 @@ func nginxBefore(t *testing.T, server *proctest.Process, swaps ...[2]string) pro
 	return proxied{easelv1.NewGenerationServiceClient(conn), &http.Client{Transport: transport}, server.Key}
 }
 
+// deployedWith returns the content of a file, in which each pair in swaps replaces a string.
+func deployedWith(t *testing.T, file string, swaps [][2]string) string {
+	t.Helper()
+	text := proctest.Read(t, file)
+	for _, swap := range swaps {
+		if !strings.Contains(text, swap[0]) {
+			t.Fatalf("%q is not in %s", swap[0], file)
+		}
+		text = strings.ReplaceAll(text, swap[0], swap[1])
+	}
+	return text
+}
+
 // writeNginxFiles writes easel.conf with the test's addresses and timeouts, and applies swaps.
 func writeNginxFiles(t *testing.T, dir string, server *proctest.Process, swaps ...[2]string) {
 	t.Helper()
-	text := proctest.Read(t, "deploy", "nginx", "easel.conf")
-	for _, swap := range append([][2]string{
+	text := deployedWith(t, filepath.Join("deploy", "nginx", "easel.conf"), append([][2]string{
 		{"easel:50051", server.GRPC},
 		{"easel:8080", server.HTTP},
 		{"listen 50051 ", "listen unix:" + filepath.Join(dir, "grpc") + " "},
 		{"listen 8080;", "listen unix:" + filepath.Join(dir, "rest") + ";"},
 		{"_read_timeout 75s;", fmt.Sprintf("_read_timeout %ds;", int(readTimeout.Seconds()))},
-	}, swaps...) {
-		if !strings.Contains(text, swap[0]) {
-			t.Fatalf("%q is not in deploy/nginx/easel.conf", swap[0])
-		}
-		text = strings.ReplaceAll(text, swap[0], swap[1])
-	}
+	}, swaps...))
 	frame := "pid nginx.pid;\nevents {}\nhttp {\n  access_log off;\n"
 	if os.Getuid() == 0 {
 		frame = "user root;\n" + frame
@@ -123,20 +128,28 @@ func (p proxied) watchAll(t *testing.T, heartbeat time.Duration) grpc.ServerStre
 	return stream
 }
 
-// get sends a REST request through nginx.
+// send sends a REST request through the proxy.
+func (p proxied) send(ctx context.Context, t *testing.T, path, accept string) (*http.Response, error) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://easel.example"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header = http.Header{"Authorization": {"Bearer " + p.key}, "Accept": {accept}}
+	answer, err := p.rest.Do(request)
+	if err == nil {
+		t.Cleanup(func() { answer.Body.Close() })
+	}
+	return answer, err
+}
+
+// get sends a REST request through the proxy. It fails the test if the request fails.
 func (p proxied) get(t *testing.T, path, accept string) *http.Response {
 	t.Helper()
-	request, err := http.NewRequestWithContext(p.as(t), http.MethodGet, "http://easel.example"+path, nil)
+	answer, err := p.send(p.as(t), t, path, accept)
 	if err != nil {
 		t.Fatal(err)
 	}
-	request.Header.Set("Authorization", "Bearer "+p.key)
-	request.Header.Set("Accept", accept)
-	answer, err := p.rest.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { answer.Body.Close() })
 	if answer.StatusCode != http.StatusOK {
 		t.Fatalf("GET %s returned %s", path, answer.Status)
 	}
@@ -149,6 +162,7 @@ func TestHeartbeatsKeepAWatchOpenThroughAProxy(t *testing.T) {
 			t.Parallel()
 			p := before(t, proctest.StartDev(t, "--http-allowed-hosts", "easel.example"))
 			stream, began := p.watchAll(t, time.Second), time.Now()
+			answer := p.get(t, "/v1/generations:watch?heartbeatInterval=1s", "text/event-stream")
 			for beats := 0; beats < 5; {
 				event, err := stream.Recv()
 				if err != nil {
@@ -158,41 +172,16 @@ func TestHeartbeatsKeepAWatchOpenThroughAProxy(t *testing.T) {
 					beats++
 				}
 			}
-			if lasted := time.Since(began); lasted < 2*readTimeout {
-				t.Errorf("the watch took %v, less than the proxy's timeout", lasted)
+			beats := 0
+			for lines := bufio.NewScanner(answer.Body); beats < 5 && lines.Scan(); {
+				if strings.Contains(lines.Text(), `"heartbeat"`) {
+					beats++
+				}
+			}
+			if lasted := time.Since(began); beats < 5 || lasted < 2*readTimeout {
+				t.Errorf("%d heartbeats over REST in %v; the watches must last longer than the proxy's timeout", beats, lasted)
 			}
 		})
-	}
-}
-
-// If heartbeats are too rare, nginx closes a watch. This proves that TestHeartbeatsKeepAWatchOpenThroughAProxy
-// depends on heartbeats.
-func TestAWatchWhoseHeartbeatsAreTooFarApartIsEndedByNginx(t *testing.T) {
-	t.Parallel()
-	p := startNginx(t)
-	stream := p.watchAll(t, time.Minute)
-	for {
-		if _, err := stream.Recv(); err != nil {
-			if code := status.Code(err); code == codes.OK || code == codes.DeadlineExceeded {
-				t.Errorf("the watch ended with %v", err)
-			}
-			return
-		}
-	}
-}
-
-func TestEventsOfRESTPassNginxAsTheyCome(t *testing.T) {
-	t.Parallel()
-	p := startNginx(t)
-	answer, began := p.get(t, "/v1/generations:watch?heartbeatInterval=1s", "text/event-stream"), time.Now()
-	beats := 0
-	for lines := bufio.NewScanner(answer.Body); beats < 5 && lines.Scan(); {
-		if strings.Contains(lines.Text(), `"heartbeat"`) {
-			beats++
-		}
-	}
-	if lasted := time.Since(began); beats < 5 || lasted < 2*readTimeout {
-		t.Errorf("%d heartbeats in %v", beats, lasted)
 	}
 }
 

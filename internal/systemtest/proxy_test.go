@@ -1,10 +1,10 @@
 package systemtest
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/tls"
 	"encoding/base64"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,10 +16,10 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// connectProxy is an HTTP proxy that connects every CONNECT request to the same address. It records all bytes that
-// it forwards.
+// connectProxy is an HTTP proxy that connects every CONNECT request to the same address. It records the headers of all
+// requests, and all bytes that it forwards to this address.
 type connectProxy struct {
-	addr string
+	*httptest.Server
 
 	mu    sync.Mutex
 	asked []*http.Request
@@ -28,43 +28,28 @@ type connectProxy struct {
 
 func startConnectProxy(t *testing.T, target string) *connectProxy {
 	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &connectProxy{addr: l.Addr().String()}
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			serving.Go(func() { p.serve(conn, target) })
+	p := &connectProxy{}
+	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		p.asked = append(p.asked, r)
+		p.mu.Unlock()
+		fmt.Fprintln(p, r.RequestURI, r.Header)
+		out, err := net.Dial("tcp", target)
+		if err != nil || r.Method != http.MethodConnect {
+			return
 		}
-	})
-	t.Cleanup(func() { l.Close(); serving.Wait() })
+		defer out.Close()
+		conn, in, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n")
+		go func() { defer conn.Close(); _, _ = io.Copy(conn, out) }()
+		_, _ = io.Copy(out, io.TeeReader(in, p))
+	}))
+	t.Cleanup(p.Close)
 	return p
-}
-
-func (p *connectProxy) serve(conn net.Conn, target string) {
-	defer conn.Close()
-	in := bufio.NewReader(io.TeeReader(conn, p))
-	r, err := http.ReadRequest(in)
-	if err != nil {
-		return
-	}
-	p.mu.Lock()
-	p.asked = append(p.asked, r)
-	p.mu.Unlock()
-	out, err := net.Dial("tcp", target)
-	if err != nil || r.Method != http.MethodConnect {
-		return
-	}
-	defer out.Close()
-	_, _ = io.WriteString(conn, "HTTP/1.1 200 Connection established\r\n\r\n")
-	go func() { defer conn.Close(); _, _ = io.Copy(conn, out) }()
-	_, _ = io.Copy(out, in)
 }
 
 // Write records forwarded bytes.
@@ -123,7 +108,8 @@ func TestTheCatalogIsReachedThroughTheProxyOfTheEnvironment(t *testing.T) {
 			if test.upstream == "" {
 				test.upstream = catalog.URL
 			}
-			login := "http://me:hunter2@" + proxy.addr
+			address := proxy.Listener.Addr().String()
+			login := "http://me:hunter2@" + address
 			served := proctest.Serve(t, map[string]string{
 				"HTTPS_PROXY": login, "HTTP_PROXY": login, "ALL_PROXY": login, "NO_PROXY": test.noProxy, "SSL_CERT_FILE": trust,
 				"EASEL_UPSTREAM_URL": test.upstream, "EASEL_UPSTREAM_INSECURE": "true",
@@ -143,7 +129,7 @@ func TestTheCatalogIsReachedThroughTheProxyOfTheEnvironment(t *testing.T) {
 					t.Errorf("the proxy received %s %s, with %v", r.Method, r.Host, r.Header)
 				}
 			}
-			if strings.Contains(logs, `"proxy":"`+proxy.addr) != test.proxied || strings.Contains(logs, "hunter2") {
+			if strings.Contains(logs, `"proxy":"`+address) != test.proxied || strings.Contains(logs, "hunter2") {
 				t.Errorf("the logs are\n%s", logs)
 			}
 		})

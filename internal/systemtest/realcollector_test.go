@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -36,15 +35,8 @@ func startRealCollector(t *testing.T, program string, sink *collector) (*proctes
 	return r, proctest.Find(t, `Starting GRPC server.*"endpoint": "([^"]+)"`, r.Stderr.String())
 }
 
-func TestTheCollectorTakesTheShippedConfigurationAndRefusesASlip(t *testing.T) {
-	program := tool(t, "otelcol")
-	if out, err := exec.CommandContext(t.Context(), program, "validate", "--config="+filepath.Join(proctest.Root, shippedCollector)).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	slip := proctest.File(t, strings.Replace(proctest.Read(t, "deploy", "otel", "collector.yaml"), "limit_mib", "limit_mb", 1))
-	if out, err := exec.CommandContext(t.Context(), program, "validate", "--config="+slip).CombinedOutput(); err == nil || !regexp.MustCompile(`limit_mb\b`).Match(out) {
-		t.Errorf("an unknown field is accepted: %v\n%s", err, out)
-	}
+func TestTheCollectorTakesTheShippedConfiguration(t *testing.T) {
+	proctest.Run(t, exec.CommandContext(t.Context(), tool(t, "otelcol"), "validate", "--config="+filepath.Join(proctest.Root, shippedCollector)))
 }
 
 func TestARealCollectorHandsOnTheTraceOfAJobAndTheMetrics(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -320,7 +321,11 @@ func (r *registries) holdBundle(t *testing.T, packages map[string]string) {
 	files, home := map[string]string{}, gpgHome(t)
 	for _, entry := range archive.File {
 		if name, inPlace := strings.CutPrefix(entry.Name, "io/github/easel-grpc/easel-grpc/1.2.3-rc.1/"); inPlace && name != "" {
-			files[name] = contentOf(t, entry)
+			text, err := fs.ReadFile(archive, entry.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[name] = string(text)
 		}
 	}
 	want := map[string]string{"easel-grpc-1.2.3-rc.1.pom": "<project/>\n"}
@@ -341,17 +346,4 @@ func (r *registries) holdBundle(t *testing.T, packages map[string]string) {
 	if len(files) != 4*len(want) {
 		t.Errorf("Central has %v", slices.Sorted(maps.Keys(files)))
 	}
-}
-
-func contentOf(t *testing.T, entry *zip.File) string {
-	t.Helper()
-	in, err := entry.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
