@@ -67,13 +67,10 @@ func TestOrderOutcomeCoversAllAttempts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				answer := func(err error) func(*easelv1.CreateGenerationRequest) error {
-					return func(*easelv1.CreateGenerationRequest) error { return err }
-				}
-				s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{
-					answer(failed(codes.Unavailable, "UPSTREAM_UNAVAILABLE", test.first, time.Second)),
-					answer(failed(codes.FailedPrecondition, "INSUFFICIENT_BALANCE", test.last, 0)),
-				}}
+				s := &script{creates: creates(
+					failed(codes.Unavailable, "UPSTREAM_UNAVAILABLE", test.first, time.Second),
+					failed(codes.FailedPrecondition, "INSUFFICIENT_BALANCE", test.last, 0),
+				)}
 				_, err := play(t, s).Order(t.Context(), easel.Order{Key: "k"})
 				if money := (*easel.InsufficientBalanceError)(nil); !errors.As(err, &money) || string(money.OrderOutcome) != test.want {
 					t.Errorf("got %v; want an InsufficientBalanceError with the outcome over both attempts", err)
@@ -101,7 +98,7 @@ func TestEveryErrorOfRunContainsTheKey(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &script{
-					creates: []func(*easelv1.CreateGenerationRequest) error{func(*easelv1.CreateGenerationRequest) error { return nil }},
+					creates: creates(nil),
 					watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{end},
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -129,11 +126,7 @@ func TestImplausibleDelaysAreNotAwaited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &script{creates: []func(*easelv1.CreateGenerationRequest) error{
-					func(*easelv1.CreateGenerationRequest) error {
-						return failed(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", test.delay)
-					},
-				}}
+				s := &script{creates: creates(failed(codes.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", test.delay))}
 				_, err := play(t, s).Order(t.Context(), easel.Order{Key: "k"})
 				unknown := (*easel.OutcomeUnknownError)(nil)
 				if !errors.As(err, &unknown) || unknown.RetryAfter != test.kept || unknown.IdempotencyKey != "k" || unknown.OrderOutcome != easel.OutcomeUnknown || len(s.calls) != 1 {

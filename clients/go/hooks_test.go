@@ -68,24 +68,26 @@ func TestClientWarnsAboutFailingCalls(t *testing.T) {
 }
 
 func TestCallsEndWithoutACallersDeadline(t *testing.T) {
-	down := status.Error(codes.Unavailable, "connection refused")
+	down := func(context.Context) error { return status.Error(codes.Unavailable, "connection refused") }
 	silent := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	list := func(options ...easel.CallOption) func(context.Context, *easel.Client) error {
+		return func(ctx context.Context, c *easel.Client) error {
+			return lastError(c.List(ctx, easel.Filter{}, options...))
+		}
+	}
+	order := func(ctx context.Context, c *easel.Client) error {
+		_, err := c.Order(ctx, easel.Order{Key: "k"})
+		return err
+	}
+	sevenSeconds := easel.WithTimeout(7 * time.Second)
 	for name, test := range map[string]struct {
 		call    func(context.Context, *easel.Client) error
 		answer  func(context.Context) error
 		options []easel.Option
 		within  [2]time.Duration
 	}{
-		"a read with a dead port": {
-			func(ctx context.Context, c *easel.Client) error { return lastError(c.List(ctx, easel.Filter{})) },
-			func(context.Context) error { return down }, nil,
-			[2]time.Duration{3 * time.Second, 12 * time.Second},
-		},
-		"a read without a response": {
-			func(ctx context.Context, c *easel.Client) error { return lastError(c.List(ctx, easel.Filter{})) },
-			silent, nil,
-			[2]time.Duration{time.Minute, time.Minute},
-		},
+		"a read with a dead port":   {list(), down, nil, [2]time.Duration{3 * time.Second, 12 * time.Second}},
+		"a read without a response": {list(), silent, nil, [2]time.Duration{time.Minute, time.Minute}},
 		"a stub's read without a response": {
 			func(ctx context.Context, c *easel.Client) error {
 				_, err := c.Generations.ListGenerations(ctx, nil)
@@ -94,41 +96,17 @@ func TestCallsEndWithoutACallersDeadline(t *testing.T) {
 			silent, nil,
 			[2]time.Duration{time.Minute, time.Minute},
 		},
-		"a read of a client with a timeout": {
-			func(ctx context.Context, c *easel.Client) error { return lastError(c.List(ctx, easel.Filter{})) },
-			silent,
-			[]easel.Option{easel.WithTimeout(7 * time.Second)},
-			[2]time.Duration{7 * time.Second, 7 * time.Second},
-		},
+		"a read of a client with a timeout": {list(), silent, []easel.Option{sevenSeconds}, [2]time.Duration{7 * time.Second, 7 * time.Second}},
 		"a read with a timeout": {
-			func(ctx context.Context, c *easel.Client) error {
-				return lastError(c.List(ctx, easel.Filter{}, easel.Timeout(5*time.Second)))
-			},
-			silent,
-			[]easel.Option{easel.WithTimeout(7 * time.Second)},
-			[2]time.Duration{5 * time.Second, 5 * time.Second},
+			list(easel.Timeout(5 * time.Second)), silent, []easel.Option{sevenSeconds}, [2]time.Duration{5 * time.Second, 5 * time.Second},
 		},
-		"a read with one attempt": {
-			func(ctx context.Context, c *easel.Client) error {
-				return lastError(c.List(ctx, easel.Filter{}, easel.Attempts(1)))
-			},
-			func(context.Context) error { return down }, nil,
-			[2]time.Duration{0, time.Second},
-		},
-		"an order": {
-			func(ctx context.Context, c *easel.Client) error {
-				_, err := c.Order(ctx, easel.Order{Key: "k"})
-				return err
-			},
-			func(context.Context) error { return down }, nil,
-			[2]time.Duration{14 * time.Minute, 15 * time.Minute},
-		},
+		"a read with one attempt": {list(easel.Attempts(1)), down, nil, [2]time.Duration{0, time.Second}},
+		"an order":                {order, down, nil, [2]time.Duration{14 * time.Minute, 15 * time.Minute}},
 		"an order whose context has more time": {
 			func(ctx context.Context, c *easel.Client) error {
 				ctx, cancel := context.WithTimeout(ctx, time.Hour)
 				defer cancel()
-				_, err := c.Order(ctx, easel.Order{Key: "k"})
-				return err
+				return order(ctx, c)
 			},
 			func(context.Context) error {
 				return failed(codes.Aborted, "SUBMISSION_IN_PROGRESS", "unknown", 40*time.Second)
@@ -136,13 +114,11 @@ func TestCallsEndWithoutACallersDeadline(t *testing.T) {
 			[2]time.Duration{59 * time.Minute, time.Hour},
 		},
 		"a watch": {
-			func(ctx context.Context, c *easel.Client) error { return lastError(c.Watch(ctx, "gen_1")) },
-			func(context.Context) error { return down }, nil,
+			func(ctx context.Context, c *easel.Client) error { return lastError(c.Watch(ctx, "gen_1")) }, down, nil,
 			[2]time.Duration{14 * time.Minute, 18 * time.Minute},
 		},
 		"a download": {
-			func(ctx context.Context, c *easel.Client) error { return c.Download(ctx, "gen_1", io.Discard) },
-			func(context.Context) error { return down }, nil,
+			func(ctx context.Context, c *easel.Client) error { return c.Download(ctx, "gen_1", io.Discard) }, down, nil,
 			[2]time.Duration{14 * time.Minute, 18 * time.Minute},
 		},
 	} {

@@ -47,6 +47,14 @@ type script struct {
 	calls     []time.Time
 }
 
+// creates returns a function for each error, which responds to an order with the error, or with success if it is nil.
+func creates(errs ...error) (all []func(*easelv1.CreateGenerationRequest) error) {
+	for _, err := range errs {
+		all = append(all, func(*easelv1.CreateGenerationRequest) error { return err })
+	}
+	return all
+}
+
 func (s *script) next(n int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
