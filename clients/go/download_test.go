@@ -320,7 +320,14 @@ func TestWrittenFileIsCompleteOrUnchanged(t *testing.T) {
 		t.Errorf("WriteFile followed a link and created %v", exists.Name())
 	}
 	fifo := filepath.Join(dir, "fifo")
-	if err := errors.Join(syscall.Mkfifo(fifo, 0o600), easel.WriteFile(fifo, nil, false)); !errors.Is(err, easel.ErrNotRegular) {
-		t.Errorf("a fifo was replaced: %v", err)
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, err := range map[string]error{
+		"WriteFile": easel.WriteFile(fifo, nil, false), "DownloadFile": play(t, &script{}).DownloadFile(t.Context(), "gen_1", fifo),
+	} {
+		if !errors.Is(err, easel.ErrNotRegular) {
+			t.Errorf("%s to a fifo: %v", name, err)
+		}
 	}
 }

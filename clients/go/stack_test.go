@@ -114,7 +114,11 @@ func play(t *testing.T, s *script, options ...easel.Option) *easel.Client {
 
 // failed returns a gRPC error in the format of Easel's server, with RetryInfo if delay is not zero.
 func failed(code codes.Code, reason, outcome string, delay time.Duration) error {
-	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Domain: "easel", Reason: reason, Metadata: map[string]string{"order_outcome": outcome}}}
+	return failedWith(code, reason, map[string]string{"order_outcome": outcome}, delay)
+}
+
+func failedWith(code codes.Code, reason string, metadata map[string]string, delay time.Duration) error {
+	details := []protoadapt.MessageV1{&errdetails.ErrorInfo{Domain: "easel", Reason: reason, Metadata: metadata}}
 	if delay != 0 {
 		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(delay)})
 	}
