@@ -48,7 +48,6 @@ const (
 	Deleted    = "deleted" // the caller deleted the generation
 	Done       = "done"    // the caller has reached its goal
 	Fault      = "fault"   // a fault began or ended
-	Kept       = "held"    // the server did not close a stream that its client did not read
 	Leaked     = "leak"    // a response contained data that must stay hidden
 	Exceeded   = "over"    // a value exceeded its limit
 )

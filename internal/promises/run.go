@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -122,12 +121,6 @@ func (r *Run) limit(owner, period string) (cents int64, limited bool) {
 	}
 	return *limit, true
 }
-
-// Past is the prefix of the idempotency keys of orders that bypass Easel.
-const Past = "past-easel-"
-
-// IsPast reports whether the key belongs to an order that bypassed Easel.
-func IsPast(key string) bool { return strings.HasPrefix(key, Past) }
 
 // UpstreamKey returns the idempotency key that the catalog receives if the actor of an event uses the given key. If the
 // API key is shared, Easel derives the catalog's key from it. Without a ledger, callers are anonymous.

@@ -4,7 +4,6 @@ import "slices"
 
 // Directories of the packages that the bugs change.
 const (
-	authDir      = "internal/auth"
 	catalogDir   = "internal/catalog"
 	eventsDir    = "internal/events"
 	limiterDir   = "internal/limiter"
@@ -12,7 +11,6 @@ const (
 	ledgerDir    = "internal/ledger"
 	lifecycleDir = "internal/ledger/lifecycle"
 	ordersDir    = "internal/orders"
-	reloadDir    = "internal/reload"
 	restDir      = "internal/rest"
 	serverDir    = "internal/server"
 	serviceDir   = "internal/service"
@@ -76,22 +74,10 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 		breaks: []string{"an idempotency key is charged once"},
 	},
 	{
-		name:   "an order of unknown outcome is sent again under the newest API key",
-		edits:  []edit{{ledgerDir, "Ledger.scan", "o.APIKey != apiKey", "false"}},
-		jobs:   seeds("only-A11", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10),
-		breaks: []string{"an idempotency key is charged once"},
-	},
-	{
 		name:   "an order of unknown outcome ends with its caller",
 		edits:  []edit{{ordersDir, "submission.over", "s.waiting > 0 || s.mayExist", "s.waiting > 0"}},
 		jobs:   seeds("only-K7", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"an order that may have been sent is completed"},
-	},
-	{
-		name:   "an unknown outcome is forgotten",
-		edits:  []edit{{ordersDir, "submission.note", "s.mayExist = s.mayExist || posted == catalog.Unknown", "_ = posted"}},
-		jobs:   seeds("only-A10", 1, 2, 3, 4, 5, 6),
-		breaks: []string{"no unknown outcome is reported as known"},
 	},
 	{
 		name:   "two calls with one idempotency key submit twice",
@@ -106,22 +92,10 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 		breaks: []string{"one idempotency key has one submission at a time, and none after it succeeded"},
 	},
 	{
-		name:   "calls retry without a budget",
-		edits:  []edit{{catalogDir, "requester.retry", "!q.limiter(cred.Tenant).MayRetry()", "!q.limiter(cred.Tenant).MayRetry() && false"}},
-		jobs:   seeds("only-U19", 1, 2, 3),
-		breaks: []string{"calls retry little in an outage"},
-	},
-	{
 		name:   "Retry-After is read as nothing",
 		edits:  []edit{{catalogDir, "ParseRetryAfter", "time.Duration(min(max(seconds, 0), int64(maxRetryAfter/time.Second)))", "time.Duration(0 * min(max(seconds, 0), int64(maxRetryAfter/time.Second)))"}},
 		jobs:   seeds("only-U5", 1, 2, 3),
 		breaks: []string{"no request is sent in a pause of the catalog"},
-	},
-	{
-		name:   "a body that was cut is a whole file",
-		edits:  []edit{{catalogDir, "contentBody.ended", "b.size >= 0 && b.at == b.size && s.at == b.at", "true"}},
-		jobs:   seeds("only-U16", 1, 2, 3, 4),
-		breaks: []string{"files arrive complete"},
 	},
 	{
 		name: "the transport may repeat an order by itself",
@@ -143,26 +117,6 @@ func bodyAgain(body []byte) func() (io.ReadCloser, error) {
 	{
 		name:   "all API keys are one tenant",
 		edits:  []edit{{catalogDir, "Forwarded", "keyed[:16]", "keyed[:0]"}},
-		jobs:   seeds("only-L7", 1, 2, 3),
-		breaks: []string{"no caller sees another owner's generation or a secret"},
-	},
-	{
-		name: "the first caller's API key serves everybody",
-		edits: []edit{
-			{authDir, "Authenticator.forwarded", "catalog.NewSecret(token)", "catalog.NewSecret(firstToken(token))"},
-			addition(authDir, `import "sync"
-
-var (
-	first string
-	once  sync.Once
-)
-
-func firstToken(token string) string {
-	once.Do(func() { first = token })
-	return first
-}
-`),
-		},
 		jobs:   seeds("only-L7", 1, 2, 3),
 		breaks: []string{"no caller sees another owner's generation or a secret"},
 	},
@@ -203,12 +157,6 @@ func firstToken(token string) string {
 		breaks: []string{"OK means that the goal is reached"},
 	},
 	{
-		name:   "no reader is too slow",
-		edits:  []edit{{watchDir, "delivery.limitStall", "time.AfterFunc(d.watcher.stall-handoff", "time.AfterFunc(100*(d.watcher.stall-handoff)"}},
-		jobs:   seeds("only-L1", 1, 2, 3),
-		breaks: []string{"a stalled reader is closed"},
-	},
-	{
 		name:   "events have no id",
 		edits:  []edit{{restDir, "eventWriter.message", "eventID(m)", `""`}},
 		jobs:   seeds("only-N4", 1, 2, 3),
@@ -227,12 +175,6 @@ func firstToken(token string) string {
 		breaks: []string{"states never go backwards"},
 	},
 	{
-		name:   "an order of this process may be missing at once",
-		edits:  []edit{{watchDir, "generation.justCreated", "now.Sub(e.created) < lifecycle.VisibleAfter", "false"}, {watchDir, "generation.exists", "e.ordered || !e.listing.seenAt.IsZero() || e.state.State != 0 && !e.isPresumedDeleted()", "false"}},
-		jobs:   seeds("only-U10", 1, 2, 3),
-		breaks: []string{"failures of the catalog end no watch", "no state is delivered that the catalog never had"},
-	},
-	{
 		name:   "an API key in an error is passed on",
 		edits:  []edit{{catalogDir, "redactor.clean", "r.without(text)", "text"}, {catalogDir, "redactor.clean", "keyLike.ReplaceAllString(text, redacted)", "text"}},
 		jobs:   seeds("only-U22", 1, 2, 3),
@@ -240,12 +182,6 @@ func firstToken(token string) string {
 	},
 
 	// Bugs in the hub.
-	{
-		name:   "a watcher that joins after the end gets nothing",
-		edits:  []edit{{watchDir, "watcher.add", "if e.fresh {", "if e.fresh && !e.state.State.Terminal() {"}},
-		jobs:   seeds("only-L6", 1, 2),
-		breaks: []string{"every caller is served in the end"},
-	},
 	{
 		name:   "a change wakes nobody",
 		edits:  []edit{{watchDir, "watcher.mark", "w.notify()", ""}},
@@ -324,18 +260,6 @@ func firstContext(h *Hub) context.Context {
 		breaks: []string{"a generation is polled once for all watchers"},
 	},
 	{
-		name:   "streams are not counted",
-		edits:  []edit{{serverDir, "counts.acquire", "c.used[caller] += n", "c.used[caller] = 0"}},
-		jobs:   seeds("only-L5", 1, 2),
-		breaks: []string{"limits hold, and are reported immediately"},
-	},
-	{
-		name:   "a delivery that blocks holds up the others",
-		edits:  []edit{{watchDir, "dispatcher.inspect", "d.worker, d.checkAfter = nil, max(cmp.Or(d.checkAfter, handoff)/2, leastHandoff)", "d.checkAfter = max(cmp.Or(d.checkAfter, handoff)/2, leastHandoff)"}},
-		jobs:   seeds("only-L1", 1, 2, 3, 4),
-		breaks: []string{"silence is never longer than the heartbeat", "every caller is served in the end"},
-	},
-	{
 		name: "events left after a turn wait for the next change",
 		edits: []edit{
 			{watchDir, "delivery.run", "maxEventsPerTurn", "1"},
@@ -347,12 +271,6 @@ func firstContext(h *Hub) context.Context {
 	{
 		name:   "a watch has one heartbeat and no more",
 		edits:  []edit{{watchDir, "delivery.park", "d.timer.Reset(next.Sub(now))", ""}},
-		jobs:   seeds("only-U19", 1, 2, 3),
-		breaks: []string{"silence is never longer than the heartbeat"},
-	},
-	{
-		name:   "the first heartbeat is late",
-		edits:  []edit{{watchDir, "newWatcher", "time.Now().Add(w.heartbeat)", "time.Now().Add(2 * w.heartbeat)"}},
 		jobs:   seeds("only-U19", 1, 2, 3),
 		breaks: []string{"silence is never longer than the heartbeat"},
 	},

@@ -18,7 +18,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
@@ -167,8 +166,7 @@ type order struct {
 	inputs string
 	key    string
 	limit  *int64
-	expire *timestamppb.Timestamp // expire time by the ledger's clock; nil means none
-	leave  time.Duration          // time after which the caller disconnects from its first attempt; zero means at the deadline
+	leave  time.Duration // time after which the caller disconnects from its first attempt; zero means at the deadline
 
 	elsewhere bool // each attempt goes to a different replica
 	forgotten bool // the caller never repeats the order
@@ -210,13 +208,12 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 		if o.leave > 0 && attempt == 1 {
 			time.AfterFunc(o.leave, cancel)
 		}
-		g, err := c.send(ctx, o, c.labelsOf(o, attempt))
+		g, err := c.send(ctx, o)
 		cancel()
 		if o.leave > 0 && attempt == 1 {
 			c.pause(patience) // during this pause, no caller waits for the order
 		}
 		if err == nil {
-			c.world.front.placed(g.GetGenerationId())
 			c.note(promises.Event{Kind: promises.Placed, Generation: g.GetGenerationId(), Text: o.key, State: g.GetState(), Etag: g.GetEtag(), Observed: c.world.moment(g.GetObserveTime().AsTime())})
 			return g.GetGenerationId(), true
 		}
@@ -245,7 +242,6 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 			c.switchEndpoint()
 		}
 		if c.world.plan.Forgets > 0 && c.world.history.Since() > began+c.world.plan.Window+20*time.Second {
-			c.world.noteForgotten(c, o)
 			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}
@@ -258,8 +254,8 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 	return "", false
 }
 
-func (c *caller) send(ctx context.Context, o order, labels map[string]string) (*easelv1.Generation, error) {
-	request := &easelv1.CreateGenerationRequest{ModelId: o.model, InputsJson: o.inputs, IdempotencyKey: o.key, MaxCostCents: o.limit, Labels: labels, ExpireTime: o.expire}
+func (c *caller) send(ctx context.Context, o order) (*easelv1.Generation, error) {
+	request := &easelv1.CreateGenerationRequest{ModelId: o.model, InputsJson: o.inputs, IdempotencyKey: o.key, MaxCostCents: o.limit, Labels: c.labels()}
 	if c.randomly(0.15) {
 		return c.endpoint().rest().Create(ctx, request)
 	}

@@ -73,7 +73,7 @@ func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say p
 		if promises.IsEnd(s.has[id].State) || one.Deleted || one.Ended < 0 || s.open.At-one.Ended < limit {
 			continue
 		}
-		if !o.excused(one.Ended-5*time.Minute, e.At, "", "", reachCatalog, reachReads, reachOutage, reachReplica, reachCallers, reachVisible, reachRejected, reachLedger) {
+		if !o.excused(one.Ended-5*time.Minute, e.At, "", "", reachCatalog, reachReads, reachOutage, reachReplica, reachCallers, reachRejected, reachLedger) {
 			e.Generation = id
 			say(e, "the generation ended at %v, but the caller has the state %s", one.Ended, s.has[id].State)
 		}

@@ -133,26 +133,6 @@ func outageIsProbed(o *outcome, say promises.Say) {
 	}
 }
 
-// callsRetryLittle checks that a process retries only a few reads during an outage.
-func callsRetryLittle(o *outcome, say promises.Say) {
-	for _, f := range o.faults {
-		if f.reach != reachOutage || o.mixed(f) {
-			continue
-		}
-		repeats := map[string]int{}
-		for _, r := range o.sent() {
-			if r.at >= f.from && r.at <= f.to && r.op != routePlace && r.attempt > 1 {
-				repeats[r.process]++
-			}
-		}
-		for process, n := range repeats {
-			if n > 12 {
-				say(promises.Event{At: f.from, Actor: process}, "%d calls were retried during an outage", n)
-			}
-		}
-	}
-}
-
 func nobodyPolls(o *outcome, say promises.Say) {
 	if o.plan.Events { // if a team receives events, its generations are polled as if they were watched
 		return

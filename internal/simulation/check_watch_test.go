@@ -30,13 +30,7 @@ func onlyTrueStates(o *outcome, say promises.Say) {
 		case !known:
 			say(e, "the catalog does not have the generation")
 		case e.State == easelv1.State_STATE_DELETED:
-			// Only the replica that placed an order knows the new generation, but an operator may use another
-			// replica.
-			young := strings.HasPrefix(e.Actor, promises.Operator+".") && o.excused(e.At-time.Minute, e.At, "", "", reachVisible) &&
-				slices.ContainsFunc(o.Events, func(order promises.Event) bool {
-					return order.Kind == promises.Placed && order.Generation == e.Generation && order.At > e.At-30*time.Second
-				})
-			if !one.Deleted && !young {
+			if !one.Deleted {
 				say(e, "the generation is reported as deleted, but exists")
 			}
 		case one.Deleted:
@@ -148,7 +142,7 @@ func seenInTime(o *outcome, say promises.Say) {
 		// Calls have priority over polls, but a quarter of the rate is reserved for polls.
 		limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd(e.At)/pollRate*2)*time.Second
 		if late := e.At - from; late > limit && !o.excused(from-5*time.Minute, e.At, "", "",
-			reachCatalog, reachReads, reachOutage, reachReplica, reachCallers, reachVisible, reachRejected) {
+			reachCatalog, reachReads, reachOutage, reachReplica, reachCallers, reachRejected) {
 			say(e, "the generation ended at %v, but its end was delivered %v later, which is more than %v", one.Ended, late, limit)
 		}
 	}
@@ -209,9 +203,6 @@ func watchesAreKept(o *outcome, say promises.Say) {
 		}
 		if strings.HasSuffix(e.Text, "UPSTREAM_UNAVAILABLE") && !o.plan.Held && !o.wasOpen(e, e.At) && !o.hadAccepted(e) {
 			continue // the catalog has not yet accepted a request from this process under this API key
-		}
-		if strings.HasPrefix(e.Text, "NotFound") && o.plan.Ledger && o.excused(e.At-time.Minute, e.At, "", "", reachVisible) {
-			continue // another replica placed the order, and this replica cannot read the generation yet
 		}
 		if strings.HasPrefix(e.Text, "NotFound") && (o.Truth[e.Generation].Deleted || e.Generation == nobodys) {
 			continue

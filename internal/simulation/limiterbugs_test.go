@@ -9,34 +9,16 @@ var limiterBugs = []bug{
 		breaks: []string{"polls keep to their rate"},
 	},
 	{
-		name:   "a pause that the catalog asked for is forgotten",
-		edits:  []edit{{limiterDir, "pause.begin", "p.closed, p.until, p.reason = true, until, r.Outcome", "p.closed = true"}},
-		jobs:   seeds("gate-only-G3", 1, 2, 3),
-		breaks: []string{"no request is sent in a pause of the catalog"},
-	},
-	{
 		name:   "a 503 that asks to wait is a failure as any other",
 		edits:  []edit{{catalogDir, "ResultOf", "e.RetryAfter > 0", "e.RetryAfter < 0"}},
-		jobs:   seeds("gate-only-G3", 1, 2, 3, 4, 5, 6),
+		jobs:   seeds("ledger-G3", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"no request is sent in a pause of the catalog"},
 	},
 	{
 		name:   "after a pause all go at once",
 		edits:  []edit{{limiterDir, "Limiter.next", "l.pause.probe != nil", "false"}},
-		jobs:   seeds("gate-only-G1", 1, 2, 3),
+		jobs:   seeds("ledger-G3", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"one request is sent first after a pause"},
-	},
-	{
-		name:   "who came first goes first, whoever it is",
-		edits:  []edit{{limiterDir, "Permit.isBefore", "cmp.Compare(w.owner.tag, other.owner.tag)", "0"}},
-		jobs:   seeds("gate-only-G1", 1, 2, 3, 4),
-		breaks: []string{"no owner starves"},
-	},
-	{
-		name:   "the daily cap is asked about with each order",
-		edits:  []edit{{limiterDir, "dailyCap.reach", "d.until = now.Truncate(day).Add(day)", "d.until = now"}},
-		jobs:   seeds("gate-only-G2", 1, 2, 3),
-		breaks: []string{"the daily cap is only probed"},
 	},
 	{
 		name:   "each replica has all of the rate",

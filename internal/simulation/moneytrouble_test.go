@@ -1,15 +1,11 @@
 package simulation
 
 import (
-	"os"
 	"slices"
 	"time"
 
-	"google.golang.org/protobuf/types/known/timestamppb"
-
 	"github.com/easel-grpc/easel/internal/promises"
 
-	"github.com/easel-grpc/easel/internal/events"
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
@@ -17,12 +13,10 @@ import (
 // These troubles concern money. Their IDs start with M in the list of faults in cmd/easel/faults_test.go.
 func init() {
 	for id, act := range map[string]faultAction{
-		"M1":  {reach: reachNobody, victim: moveWhileQuoted, begin: slowQuotes},
 		"M2":  {reach: reachNobody, victim: func(s *runningFault) { s.buyTwice(1) }, begin: slowQuotes},
 		"M2j": {reach: reachNobody, victim: func(s *runningFault) { s.buyTwice(0) }, begin: slowQuotes},
 		"M3":  ofTheLedger(commitSilent),
 		"M4":  {reach: reachReads, victim: watchOne, begin: missForAWhile},
-		"M5":  {reach: reachNobody, victim: buyAndForget, begin: olderCallersFile},
 		"M7": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 			return inject(s, sandbox.Fault{Set: map[string]any{"costCents": 0}, Key: s.apiKey()}, routePlace)
 		}},
@@ -36,101 +30,14 @@ func init() {
 				r.thaw(p)
 			})
 		}},
-		"M16": {reach: reachOrders, victim: buyExpiring, begin: func(s *runningFault) (func(), func() int) {
-			return inject(s, sandbox.Fault{Status: 429, Header: waitFor("3"), Body: tooMany, Count: 10, Key: s.apiKey()}, routePlace)
-		}},
 	} {
 		acts[id] = act
-	}
-}
-
-// buyExpiring places an order that expires during a pause that the catalog has requested.
-func buyExpiring(s *runningFault) {
-	const left = 5 * time.Second
-	w, h := s.world, s.c.helper(s.next("expiring"))
-	o := h.haiku(false)
-	o.expire = timestamppb.New(time.Now().Add(left + w.plan.Skew))
-	w.mu.Lock()
-	w.expiring = append(w.expiring, expiringKey{h.name, o.key, w.history.Since() + left})
-	w.mu.Unlock()
-	h.buy(o, 20*time.Second)
-}
-
-// expiringKey is the idempotency key of an order with an expire time. at is this expire time.
-type expiringKey struct {
-	caller, key string
-	at          time.Duration
-}
-
-// nothingSentPastItsExpireTime checks that no order was sent after its expire time.
-func nothingSentPastItsExpireTime(o *outcome, say promises.Say) {
-	for _, e := range o.expiring {
-		key := o.UpstreamKey(promises.Event{Actor: e.caller}, e.key)
-		for _, r := range o.requests {
-			if r.op == routePlace && r.key == key && r.at > e.at {
-				say(promises.Event{At: r.at, Actor: e.caller, Generation: e.key}, "the order was sent %v after its expire time", r.at-e.at)
-			}
-		}
 	}
 }
 
 // slowQuotes delays the catalog's responses to quotes.
 func slowQuotes(s *runningFault) (end func(), fired func() int) {
 	return inject(s, sandbox.Fault{Delay: sandbox.Delay(6 * time.Second), Key: s.apiKey()}, routeQuote)
-}
-
-// moveWhileQuoted moves a caller to another team while its order is being quoted. The caller then sends the order
-// again, under the same key.
-func moveWhileQuoted(s *runningFault) {
-	w := s.world
-	team := w.tenants[1]
-	first, second := w.caller(w.guest, s.next("moved")+s.c.name), w.caller(team, s.next("moved")+s.c.name)
-	second.tenant = &tenant{name: team.name, key: w.guest.key, endpoints: w.guest.endpoints}
-	first.at, second.at = s.Replica, (s.Replica+s.Variant)%len(w.replicas)
-	o, most := second.haiku(false), int64(100)
-	o.limit = &most
-	w.mu.Lock()
-	w.moved = append(w.moved, movedKey{team.name, o.key})
-	w.mu.Unlock()
-	quoted := make(chan struct{})
-	w.trouble.Go(func() {
-		defer close(quoted)
-		abandoned := o
-		abandoned.forgotten = true
-		first.buy(abandoned, 20*time.Second)
-	})
-	s.c.sleep(time.Second)
-	s.changeCallers(func() error {
-		text := w.callersText(w.plan.Budget, w.token(guest), "team: "+team.name+", ")
-		return os.WriteFile(w.callersFile, []byte(text), 0o600)
-	}, func() {
-		s.c.sleep(2 * time.Second)
-		second.buy(o, 30*time.Second)
-		<-quoted
-	})
-	s.done(true)
-	s.c.sleep(2 * time.Second)
-}
-
-// movedKey is an idempotency key that a caller used before and after it changed teams.
-type movedKey struct{ team, key string }
-
-// oneChargeForAMovedCaller checks in the sandbox's accounts that each movedKey was charged at most once.
-func oneChargeForAMovedCaller(o *outcome, say promises.Say) {
-	for _, m := range o.moved {
-		var charged []string
-		for _, owner := range []string{guest, m.team} {
-			key := o.UpstreamKey(promises.Event{Actor: owner + "."}, m.key)
-			for _, g := range o.Accounts["held"].Generations {
-				if g.IdempotencyKey == key {
-					charged = append(charged, g.ID)
-				}
-			}
-		}
-		if len(charged) > 1 {
-			say(promises.Event{Actor: guest, Generation: m.key}, "the order was charged for the generations %q", charged)
-		}
-	}
 }
 
 // buyTwice sends the same order from two callers concurrently. One of them has a limit below the price, and its quote
@@ -164,17 +71,6 @@ func missForAWhile(s *runningFault) (end func(), fired func() int) {
 		{Status: 404, Body: page, Header: html}, {Status: 404, Body: `{"code":"GENERATION_NOT_FOUND","message":"There is no such generation."}`}, {Status: 410, Body: page, Header: html},
 	}[s.Variant%3]
 	return inject(s, missing, routeRead)
-}
-
-// olderCallersFile replaces a process's callers file with an older one, in which no team has a receiver.
-func olderCallersFile(s *runningFault) (end func(), fired func() int) {
-	p := s.world.replicas[s.Replica].current()
-	older := s.world.subscribers()
-	for name, team := range older {
-		older[name] = events.Team{Limits: team.Limits}
-	}
-	p.teams.Set(older)
-	return func() { p.teams.Set(s.world.subscribers()) }, func() int { return 1 }
 }
 
 // nothingReservedPastTheWindow checks that no order without an outcome has a reservation after its resend window.

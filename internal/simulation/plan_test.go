@@ -34,12 +34,10 @@ type plan struct {
 	Skew    time.Duration `json:"skew,omitempty"`    // difference between the database's clock and the replicas' clocks
 	Window  time.Duration `json:"window,omitempty"`  // time in which an order whose outcome is unknown may be resent
 	Forgets time.Duration `json:"forgets,omitempty"` // time after which the catalog forgets an idempotency key
-	Poor    bool          `json:"poor,omitempty"`    // whether the balance is low, and the catalog checks it before the idempotency key
 	Budget  int64         `json:"budget,omitempty"`  // the thrifty team's daily budget in cents
 	Events  bool          `json:"events,omitempty"`  // whether teams receive events
 
-	Everywhere bool    `json:"everywhere,omitempty"` // whether most generations are watched through every replica
-	OrderRate  float64 `json:"orderRate,omitempty"`  // orders per second that the catalog accepts; zero means no limit
+	Everywhere bool `json:"everywhere,omitempty"` // whether most generations are watched through every replica
 }
 
 // trouble is a fault, and the time at which it happens in the run. ID is the fault's key in acts, and starts with an
@@ -65,12 +63,10 @@ func (p plan) String() string {
 var (
 	ofReads    = []string{"U1", "U2", "U3", "U4", "U5", "U6", "U11", "U13", "U17", "U18", "U22", "N1"}
 	ofOrders   = []string{"U2p", "U4p", "U5p", "U8", "U9", "U12", "U14", "U15", "U20", "K7", "K8", "A10"}
-	ofFiles    = []string{"U16"}
 	ofReplicas = []string{"K3", "N4", "C2", "N2", "N3", "A10k"}
-	ofLedger   = []string{"T1", "T1r", "T2", "T3", "T3", "T3l", "T4s", "T4a", "T4m", "T4f", "T4c", "T4n", "T7", "T8", "T9", "T9", "T10", "T11", "A10m", "M1", "M2", "M2j", "M3", "M4", "M5", "M7", "M8", "M12"}
+	ofLedger   = []string{"T1", "T1r", "T2", "T3", "T3", "T3l", "T4s", "T4a", "T4m", "T4f", "T4c", "T4n", "T9", "T9", "T10", "T11", "G3", "M2", "M2j", "M3", "M4", "M7", "M8", "M12"}
 	ofPolls    = []string{"P5"}
-	ofTheGate  = []string{"G1", "G2", "G3"}
-	ofCallers  = []string{"L1", "L2", "L3", "L4", "L5", "L6", "L7", "S3"}
+	ofCallers  = []string{"L2", "L4", "L7", "S3"}
 )
 
 // kind is a kind of run.
@@ -117,17 +113,17 @@ var kinds = []kind{
 	{
 		name: "week", weight: 22, count: between{10, 16}, length: days(5, 9),
 		workers: between{1, 1}, pause: between{8, 19}, unit: time.Minute, speeds: anySpeed,
-		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers, []string{"U7", "U10", "U19"}),
+		troubles: slices.Concat(ofReads, ofOrders, ofReplicas, ofCallers, []string{"U7", "U19"}),
 	},
 	{ // in this kind, troubles may overlap
 		name: "chaos", weight: 20, count: between{12, 20}, length: minutes(10, 20),
 		workers: between{3, 6}, pause: between{12, 12}, unit: time.Second, speeds: anySpeed,
-		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, []string{"U19", "L2", "L3", "L6", "L7"}),
+		troubles: slices.Concat(ofReads, ofOrders, ofReplicas, []string{"U19", "L2", "L7"}),
 	},
 	{
 		name: "busy", weight: 20, count: between{4, 8}, length: minutes(10, 20),
 		workers: between{8, 15}, pause: between{5, 14}, unit: time.Second, speeds: []float64{2, 1, 0.5},
-		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, ofCallers),
+		troubles: slices.Concat(ofReads, ofOrders, ofReplicas, ofCallers),
 	},
 	{
 		name: "outage", weight: 10, count: between{1, 2}, length: minutes(15, 20),
@@ -141,31 +137,13 @@ var kinds = []kind{
 			p.watchEverywhere(r)
 			p.Rotates = r.IntN(5) == 0
 		},
-		troubles: slices.Concat(ofPolls, ofReads, ofReplicas, []string{"T4s", "T4a", "T4m", "T4f", "T4c", "M3", "T10", "L6"}),
+		troubles: slices.Concat(ofPolls, ofReads, ofReplicas, []string{"T4s", "T4a", "T4m", "T4f", "T4c", "M3", "T10"}),
 	},
 	{
 		name: "polls-short", count: between{2, 3}, length: minutes(4, 5),
 		workers: between{1, 1}, pause: between{15, 15}, unit: time.Second, speeds: highSpeed,
 		more:     func(r *rand.Rand, p *plan) { p.watchEverywhere(r) },
 		troubles: slices.Concat(ofPolls, []string{"K3", "C2", "T4s", "T4a", "T4c", "M3"}),
-	},
-	{
-		name: "gate", weight: 3, count: between{3, 6}, length: minutes(15, 25),
-		workers: between{1, 2}, pause: between{15, 15}, unit: time.Second,
-		more: func(r *rand.Rand, p *plan) {
-			p.share(r)
-			p.OrderRate, p.Replicas = orderRate, 1+r.IntN(3)
-		},
-		troubles: slices.Concat(ofTheGate, ofTheGate, ofOrders, []string{"U5", "U6", "K3", "C2", "T4s", "T4a"}),
-	},
-	{
-		name: "gate-short", count: between{1, 2}, length: minutes(4, 5),
-		workers: between{1, 1}, pause: between{15, 15}, unit: time.Second,
-		more: func(r *rand.Rand, p *plan) {
-			p.share(r)
-			p.OrderRate, p.Replicas = orderRate, 1+r.IntN(2)
-		},
-		troubles: ofTheGate,
 	},
 	{ // The only replica never restarts, because a new process would not know the API key of an earlier order.
 		name: "rotation", weight: 5, count: between{4, 8}, length: minutes(8, 15),
@@ -177,19 +155,17 @@ var kinds = []kind{
 		name: "short", count: between{3, 4}, length: minutes(4, 6),
 		workers: between{1, 2}, pause: between{15, 15}, unit: time.Second,
 		more:     func(_ *rand.Rand, p *plan) { p.Tenants = min(p.Tenants, 2) },
-		troubles: slices.Concat(ofReads, ofOrders, ofFiles, ofReplicas, []string{"L2", "L3", "L6", "L7"}),
+		troubles: slices.Concat(ofReads, ofOrders, ofReplicas, []string{"L2", "L7"}),
 	},
 	{
-		name: "teams", weight: 7, count: between{5, 9}, length: minutes(10, 20),
+		name: "teams", weight: 10, count: between{5, 9}, length: minutes(10, 20),
 		workers: between{1, 2}, pause: between{12, 12}, unit: time.Second,
 		more: func(r *rand.Rand, p *plan) {
 			p.share(r)
-			switch r.IntN(6) {
+			switch r.IntN(4) {
 			case 0:
 				p.Rotates = true
 			case 1:
-				p.Poor = true
-			case 2:
 				p.forget()
 			}
 		},
@@ -228,7 +204,7 @@ var kinds = []kind{
 
 // bases contains the kinds of runs with a single trouble, by the prefix of their names.
 var bases = map[string]string{
-	"only-": "short", "ledger-": "teams-short", "events-only-": "teams-short", "polls-only-": "polls-short", "gate-only-": "gate-short",
+	"only-": "short", "ledger-": "teams-short", "events-only-": "teams-short", "polls-only-": "polls-short",
 }
 
 // planOf returns the plan of a seed. If name is empty, the seed also selects the kind. A name such as "only-U14" means
@@ -269,10 +245,6 @@ func (k kind) only(name, id string) kind {
 			p.rotate()
 		case "T10":
 			p.Rotates = true
-		case "A10m":
-			p.Poor = true
-		case "M5":
-			p.receive()
 		case "T11", "M8", "M12":
 			p.forget()
 			p.Length = 8 * time.Minute
@@ -386,24 +358,14 @@ func (p *plan) rotate() { p.Held, p.Rotates, p.Tenants, p.Replicas = true, true,
 // takes reports whether a trouble can occur in a run with this plan.
 func (p *plan) takes(id string) bool {
 	switch id {
-	case "A10m":
-		return p.Poor
 	case "T10":
 		return p.Rotates
 	case "T11", "M8", "M12":
 		return p.Forgets > 0
-	case "M5":
-		return p.Events
-	case "G1":
-		return p.OrderRate > 0
 	case "U11", "U13", "M7": // these faults change members of a record, which must not be nested in another object
 		return dialect(p.Dialect).Record == sandbox.ShapeBare && dialect(p.Dialect).List == sandbox.ShapeBare
 	case "L7":
 		return !p.Held
-	case "U10":
-		return p.Replicas == 1
-	case "L1":
-		return p.Speed >= 0.1
 	}
 	return true
 }

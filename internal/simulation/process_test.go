@@ -107,7 +107,7 @@ func (r *replica) boot() error {
 	p.stop = cancel
 	p.client = upstream.Reporting(func(_ context.Context, cred catalog.Credential, err error) { p.hub.Called(cred, err) })
 	p.order(ctx, w, recorder)
-	front, err := r.frontend(ctx, p)
+	front, err := r.frontend(p)
 	if err == nil {
 		err = front.Listen()
 	}
@@ -124,7 +124,7 @@ func (r *replica) boot() error {
 	return nil
 }
 
-func (r *replica) frontend(ctx context.Context, p *process) (*server.Server, error) {
+func (r *replica) frontend(p *process) (*server.Server, error) {
 	w := r.world
 	cfg := service.Config{
 		Feed: events.NewFeed(p.ledger, slog.New(slog.DiscardHandler)), Catalog: p.client, Hub: p.hub, Orders: p.orders, MaxStreamAge: w.plan.StreamAge, Seed: w.seed("service " + p.name),
@@ -134,7 +134,7 @@ func (r *replica) frontend(ctx context.Context, p *process) (*server.Server, err
 		cfg.Auth.SharedKey, cfg.Auth.AllowAnonymous = &held, true
 	}
 	if w.plan.Ledger {
-		if err := p.withCallers(ctx, w, &cfg); err != nil {
+		if err := w.withCallers(&cfg); err != nil {
 			return nil, err
 		}
 	}

@@ -2,10 +2,8 @@ package simulation
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"maps"
 	"slices"
@@ -103,11 +101,11 @@ func (m memory) etags() map[string]string {
 }
 
 // followAll watches several generations in one stream until all have ended.
-func (c *caller) followAll(ids []string, slow time.Duration) {
+func (c *caller) followAll(ids []string) {
 	m := memory{}
 	open := slices.Clone(ids)
 	for tries := 0; !c.over() && len(open) > 0; tries++ {
-		if !c.watchMany(manyViewing{ids: open, slow: slow}, m) {
+		if !c.watchMany(manyViewing{ids: open}, m) {
 			c.switchEndpoint()
 		}
 		open = slices.DeleteFunc(open, func(id string) bool {
@@ -141,9 +139,9 @@ func (c *caller) everything(length time.Duration) {
 
 // manyViewing describes a watch of many generations.
 type manyViewing struct {
-	ids         []string // IDs of the watched generations; empty means all
-	model       string   // filter; empty means all models
-	slow, limit time.Duration
+	ids   []string // IDs of the watched generations; empty means all
+	model string   // filter; empty means all models
+	limit time.Duration
 }
 
 // request returns the stream's request.
@@ -166,12 +164,8 @@ func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 		c.note(e)
 	}
 	patience := c.patience(every)
-	open := promises.Event{Kind: promises.Opened, Text: fmt.Sprint(len(v.ids), " generations"), Named: slices.Clone(v.ids), Known: maps.Clone(m), Model: v.model}
-	if v.slow > 0 {
-		open.Text = "slow"
-	}
-	say(open)
-	err, cause := readStream(c, reading{patience, v.slow, v.limit}, func(ctx context.Context) (func() (*easelv1.WatchGenerationsResponse, error), error) {
+	say(promises.Event{Kind: promises.Opened, Text: fmt.Sprint(len(v.ids), " generations"), Named: slices.Clone(v.ids), Known: maps.Clone(m), Model: v.model})
+	err, cause := readStream(c, reading{patience, 0, v.limit}, func(ctx context.Context) (func() (*easelv1.WatchGenerationsResponse, error), error) {
 		stream, err := d.grpc.WatchGenerations(d.signed(ctx), v.request(every, m))
 		if err != nil {
 			return nil, err
@@ -210,60 +204,6 @@ func (c *caller) tellMany(say func(promises.Event), message *easelv1.WatchGenera
 	}
 }
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// download downloads a file. It resumes the download after interruptions.
-func (c *caller) download(id string) {
-	var data []byte
-	etag := ""
-	for tries := 0; !c.over() && tries < 200; tries++ {
-		ctx, cancel := context.WithTimeout(c.world.ctx, 2*time.Minute)
-		err := c.fetch(ctx, id, &data, &etag)
-		cancel()
-		if err == nil {
-			c.note(promises.Event{Kind: promises.Downloaded, Generation: id, Text: fmt.Sprintf("%x", sha256.Sum256(data))})
-			return
-		}
-		code, reason := c.failed(promises.Event{Generation: id, Process: c.endpoint().replica.current().name}, err)
-		switch {
-		case code == codes.DataLoss:
-			data, etag = nil, ""
-		case code == codes.Unavailable && reason == "":
-			c.switchEndpoint()
-		}
-		c.pause(max(retryDelay(err), 500*time.Millisecond))
-	}
-}
-
-// fetch downloads the rest of a file, which starts at the end of data.
-func (c *caller) fetch(ctx context.Context, id string, data *[]byte, etag *string) error {
-	d := c.endpoint()
-	stream, err := d.grpc.DownloadGeneration(d.signed(ctx), &easelv1.DownloadGenerationRequest{
-		GenerationId: id, ReadOffset: int64(len(*data)), Etag: *etag,
-	})
-	for err == nil {
-		var m *easelv1.DownloadGenerationResponse
-		if m, err = stream.Recv(); err != nil {
-			break
-		}
-		chunk := m.GetChunk()
-		if chunk.GetInfo() != nil {
-			*etag = chunk.GetInfo().GetEtag()
-		}
-		if len(chunk.GetData()) > 0 && chunk.GetOffset() != int64(len(*data)) {
-			c.note(promises.Event{Kind: promises.Downloaded, Generation: id, Text: "a chunk is not where the one before ended"})
-		}
-		if crc32.Checksum(chunk.GetData(), castagnoli) != chunk.GetCrc32C() && len(chunk.GetData()) > 0 {
-			c.note(promises.Event{Kind: promises.Downloaded, Generation: id, Text: "a chunk does not have its checksum"})
-		}
-		*data = append(*data, chunk.GetData()...)
-	}
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	return err
-}
-
 // readOnce reads a generation once. If isNew is set, the server must read it from the catalog.
 func (c *caller) readOnce(id string, isNew bool) {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
@@ -274,55 +214,6 @@ func (c *caller) readOnce(id string, isNew bool) {
 	}
 	resp, err := c.endpoint().grpc.GetGeneration(c.endpoint().signed(ctx), req)
 	c.got(id, resp.GetGeneration(), err)
-}
-
-// watchBriefly opens a watch and cancels it at once or after the first message.
-func (c *caller) watchBriefly(id string) {
-	ctx, cancel := context.WithCancel(c.world.ctx)
-	defer cancel()
-	d := c.endpoint()
-	stream, err := d.grpc.WatchGeneration(d.signed(ctx), &easelv1.WatchGenerationRequest{GenerationId: id})
-	if err == nil && c.randomly(0.5) {
-		_, _ = stream.Recv()
-	}
-	c.sleep(time.Duration(c.random.Int64N(2e6)))
-}
-
-// neverRead watches many large generations in one stream and reads nothing for longer than the server waits. Then it
-// checks that the server has closed the stream.
-func (c *caller) neverRead(d *endpoint, s *runningFault) {
-	var ids []string
-	for range 40 {
-		o := c.essay(false)
-		o.inputs = o.inputs[:len(o.inputs)-len(`"paragraphs":1}`)] + `"paragraphs":12}`
-		id, ok := c.buy(o, 30*time.Second)
-		if !ok {
-			return
-		}
-		ids = append(ids, id)
-	}
-	c.followAll(ids, 0)
-	ctx, cancel := context.WithTimeout(c.world.ctx, 10*time.Minute)
-	defer cancel()
-	stream, err := d.grpc.WatchGenerations(d.signed(ctx), &easelv1.WatchGenerationsRequest{GenerationIds: ids})
-	if err != nil {
-		return
-	}
-	c.sleep(45 * time.Second) // the server closes the stream after 30 s without a reader
-	read := 0
-	for err == nil {
-		if _, err = stream.Recv(); err == nil {
-			read++
-		}
-	}
-	switch code := status.Code(err); {
-	case errors.Is(err, io.EOF):
-		c.note(promises.Event{Kind: promises.Kept, Text: fmt.Sprintf("a stream without a reader for 45 s returned %d messages and OK", read)})
-	case code == codes.ResourceExhausted:
-		s.count.Add(1)
-	default:
-		c.failed(promises.Event{Text: "deaf"}, err)
-	}
 }
 
 // tryEveryCall calls each method with the ID of a generation and returns the errors by method.

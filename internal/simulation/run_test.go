@@ -2,9 +2,7 @@ package simulation
 
 import (
 	"context"
-	"crypto/sha256"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -40,13 +38,6 @@ type outcome struct {
 
 	homeKey  string // SHA-256 of the API key that is active at the end
 	journeys map[string][]promises.Version
-	lists    []listing // lists that the operator has received
-	limits   []limitChange
-	resolved map[string]string
-	moved    []movedKey
-	expiring []expiringKey
-	dearer   int64
-	seen     inspection
 }
 
 // simulate runs a plan in its own synctest bubble.
@@ -87,7 +78,6 @@ func (w *world) run() *outcome {
 	if w.plan.Ledger {
 		w.caller(w.tenants[w.plan.Tenants], "s").start((*caller).spend)
 		w.caller(w.operator, "o").start((*caller).operate)
-		w.trouble.Go(w.earn)
 	}
 	time.Sleep(w.plan.Length)
 	healing := within(&w.trouble, 15*time.Minute)
@@ -102,9 +92,6 @@ func (w *world) run() *outcome {
 	o.alone = w.history.Since()
 	time.Sleep(5 * time.Minute)
 	o.End = w.history.Since()
-	if w.plan.Ledger {
-		o.seen = w.inspect()
-	}
 	o.Events = w.history.Sorted()
 	w.learn(o)
 	if w.plan.Ledger {
@@ -116,9 +103,8 @@ func (w *world) run() *outcome {
 	time.Sleep(time.Minute) // within a minute, lingering connections are closed
 	synctest.Wait()
 	o.left = leftOver()
-	o.Events, o.faults, o.problems, o.lists = w.history.Sorted(), w.faults, w.problems, w.lists
-	o.limits, o.resolved, o.moved, o.expiring, o.dearer = w.limits, w.resolved, w.moved, w.expiring, w.dearer.Load()
-	o.requests, o.leaks, o.posts = w.traffic.list, w.traffic.leaks, w.front.posts
+	o.Events, o.faults, o.problems = w.history.Sorted(), w.faults, w.problems
+	o.requests, o.leaks, o.posts = w.traffic.list, w.traffic.leaks, int(w.posts.Load())
 	o.digest = promises.Digest(o.Events)
 	return o
 }
@@ -204,11 +190,7 @@ func (c *caller) oneGeneration() {
 	case n < 90:
 		c.together()
 	case n < 94:
-		c.then(c.picture(), func(id string) {
-			if c.follow(viewing{id: id}) {
-				c.download(id)
-			}
-		})
+		c.orderAndFollow(c.picture(), viewing{})
 	case n < 97:
 		c.then(c.essay(false), c.remove)
 	default:
@@ -231,7 +213,7 @@ func (c *caller) batch() {
 		}
 		c.pause(200 * time.Millisecond)
 	}
-	c.followAll(ids, 0)
+	c.followAll(ids)
 }
 
 // together orders a generation and starts several callers that watch it.
@@ -300,7 +282,7 @@ func (w *world) newRun() promises.Run {
 	return promises.Run{
 		IsShared: w.plan.Held, HasLedger: w.plan.Ledger, HasEvents: w.plan.Events, Begin: w.history.Begin,
 		Limits: w.limitsOfTeams(), Receivers: w.receiving(),
-		IsCaller: func(owner, caller string) bool { return caller == callerOf(owner) || caller == callerOf(guest) },
+		IsCaller: func(owner, caller string) bool { return caller == callerOf(owner) },
 	}
 }
 
@@ -340,25 +322,13 @@ func (w *world) learn(o *outcome) {
 }
 
 func (w *world) readTruth(client *catalog.Client, t *tenant, id string, one *promises.Truth) {
-	cred := catalog.Forwarded(catalog.NewSecret(t.key))
-	g, err := client.Generation(context.Background(), cred, id)
+	g, err := client.Generation(context.Background(), catalog.Forwarded(catalog.NewSecret(t.key)), id)
 	if err != nil {
 		w.problem("no truth of %s: %v", id, err)
 		return
 	}
 	one.State, one.Ended = g.State, w.moment(g.TerminalTime)
 	one.HasFailed = one.HasFailed || g.State == catalog.StateFailed
-	if g.File == nil {
-		return
-	}
-	content, err := client.Content(context.Background(), cred, id, 0, "")
-	if err != nil {
-		w.problem("no file of %s: %v", id, err)
-		return
-	}
-	defer content.Body.Close()
-	data, _ := io.ReadAll(content.Body)
-	one.Digest = fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
 // handlerTransport is a transport that passes requests to a handler without a network.

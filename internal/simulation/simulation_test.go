@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
-	"reflect"
 	"runtime"
 	"testing"
 )
@@ -23,9 +22,8 @@ func TestMain(m *testing.M) {
 func TestTheStackKeepsItsPromises(t *testing.T) {
 	for _, row := range [][]job{
 		seeds("short", 1, 2, 3, 4, 5, 6, 7, 8),
-		append(seeds("teams-short", 1, 3), oneOfEach("ledger-", "T3", "T9", "T4c", "T7", "T8", "T10")...),
+		append(seeds("teams-short", 1, 3), oneOfEach("ledger-", "T3", "T9", "T4c", "T10", "G3")...),
 		append(seeds("polls-short", 4), oneOfEach("polls-only-", "P5", "T4a", "U5")...),
-		append(oneOfEach("gate-only-", ofTheGate...), seeds("gate-only-G1", 2)...),
 		seeds("events-short", 1, 2, 3),
 	} {
 		if testing.Short() {
@@ -75,27 +73,5 @@ func TestOneSeed(t *testing.T) {
 	t.Log(j.plan())
 	for _, f := range keeps(t, j).faults {
 		t.Logf("%+v", f)
-	}
-}
-
-// TestASeedIsOneHistory runs each seed twice and compares the runs. A failure can be analyzed only if it can be
-// repeated. The test omits worlds with a ledger, because two goroutines may compete for the only database connection
-// there. The seed does not determine which of them gets the connection first.
-func TestASeedIsOneHistory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compared only without -short")
-	}
-	for seed := range uint64(2) {
-		plan := planOf(seed+1, "short")
-		first, again := simulate(t, plan), simulate(t, plan)
-		if first.digest == again.digest {
-			continue
-		}
-		t.Errorf("seed %d (%s) returned %d and %d events", seed, plan.Kind, len(first.Events), len(again.Events))
-		for i := range min(len(first.Events), len(again.Events)) {
-			if !reflect.DeepEqual(first.Events[i], again.Events[i]) {
-				t.Fatalf("the first events that differ are\n%v\n%v", first.Events[i], again.Events[i])
-			}
-		}
 	}
 }

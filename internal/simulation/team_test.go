@@ -2,8 +2,10 @@ package simulation
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -16,7 +18,6 @@ import (
 	"github.com/easel-grpc/easel/internal/jobs"
 	"github.com/easel-grpc/easel/internal/ledger"
 	"github.com/easel-grpc/easel/internal/orders"
-	"github.com/easel-grpc/easel/internal/reload"
 	"github.com/easel-grpc/easel/internal/sandbox"
 	"github.com/easel-grpc/easel/internal/service"
 )
@@ -39,12 +40,36 @@ func (w *world) openLedger(dir string) error {
 	}
 	w.callersFile = filepath.Join(dir, "callers.yaml")
 	w.receivers = &receivers{world: w}
-	return errors.Join(w.writeSecret(dir), w.writeCallers(w.plan.Budget))
+	return errors.Join(w.writeSecret(dir), w.writeCallers())
+}
+
+// writeCallers writes the callers file, with an operator and one caller for each team.
+func (w *world) writeCallers() error {
+	teams, list := "", ""
+	add := func(name, more string) {
+		list += fmt.Sprintf("  - {name: %s, %stokens: [\"sha256:%x\"]}\n", callerOf(name), more, sha256.Sum256([]byte(w.token(name))))
+	}
+	for i, name := range w.plan.tenantNames() {
+		switch {
+		case i == 0: // a caller without a team
+			add(name, "")
+			continue
+		case name == thrifty:
+			teams += fmt.Sprintf("  %s: {budget: {daily_cents: %d, monthly_cents: %d}}\n", name, w.plan.Budget, monthlyBudget(w.plan.Budget))
+		case i%2 == 1:
+			teams += fmt.Sprintf("  %s: {budget: {monthly_cents: 1000000}, labels: {required: [who], budgets: {who: {monthly_cents: 1000000}}}}\n", name)
+		default:
+			teams += fmt.Sprintf("  %s: {budget: {}}\n", name)
+		}
+		add(name, "team: "+name+", ")
+	}
+	add(promises.Operator, "operator: true, ")
+	return os.WriteFile(w.callersFile, []byte("teams:\n"+teams+"callers:\n"+list), 0o600)
 }
 
 // callerOf returns the name of the only caller of a tenant.
 func callerOf(tenant string) string {
-	if tenant == "t1" || tenant == promises.Operator || tenant == guest {
+	if tenant == "t1" || tenant == promises.Operator {
 		return tenant
 	}
 	return tenant + "-service"
@@ -126,36 +151,18 @@ func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder
 	p.followers.Go(func() { jobs.New(p.ledger, w.logger(), kinds...).Run(ctx) })
 }
 
-// count adds the counters of a process's ledger to the counters of the world.
+// count reports the faults that a process has found in its ledger.
 func (w *world) count(p *process) {
-	w.dearer.Add(p.ledger.Counts.Dearer.Load())
 	if n := p.ledger.Counts.Faults.Load(); n > 0 {
 		w.problem("%s found %d faults of the ledger", p.name, n)
 	}
 }
 
 // withCallers adds the callers file to the configuration of a service.
-func (p *process) withCallers(ctx context.Context, w *world, cfg *service.Config) error {
-	callers, err := auth.LoadCallers(w.callersFile, w.logger(), nil)
-	cfg.Auth.Callers, cfg.Auth.AllowAnonymous = callers, false
-	if err == nil {
-		p.followers.Go(func() { follow(ctx, callers) })
-	}
+func (w *world) withCallers(cfg *service.Config) (err error) {
+	cfg.Auth.Callers, err = auth.LoadCallers(w.callersFile, w.logger(), nil)
+	cfg.Auth.AllowAnonymous = false
 	return err
-}
-
-// follow reloads the callers file periodically, as 'easel serve' does.
-func follow(ctx context.Context, callers *auth.Callers) {
-	ticks := time.NewTicker(reload.Interval)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ticks.C:
-			callers.Reload()
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // spend acts for the thrifty team. It sends bursts of concurrent orders through all replicas until the budget is
@@ -177,21 +184,6 @@ func (c *caller) spend() {
 			})
 		}
 		burst.Wait()
-	}
-}
-
-// earn adds small amounts to the account during the run if the plan has a low balance.
-func (w *world) earn() {
-	for w.plan.Poor && time.Since(w.history.Begin) < w.plan.Length {
-		time.Sleep(15 * time.Second)
-		w.topUp(12)
-	}
-	w.topUp(1_000_000)
-}
-
-func (w *world) topUp(cents int64) {
-	if err := w.box.TopUp(context.Background(), w.account.key, cents, "earned"); err != nil {
-		w.problem("no top-up: %v", err)
 	}
 }
 

@@ -1,15 +1,10 @@
 package simulation
 
 import (
-	"context"
-	"errors"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/promises"
 
-	"github.com/easel-grpc/easel/internal/catalog"
-	"github.com/easel-grpc/easel/internal/ledger"
-	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
@@ -38,22 +33,11 @@ func init() {
 				{AfterCommit: true, Reset: true, Count: 4, Key: s.apiKey()}, {AfterCommit: true, Hang: true, Count: 2, Key: s.apiKey()}, {Status: 503, Count: 6, Key: s.apiKey()},
 			}[s.Variant%3], routePlace)
 		}},
-		"A10m": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
-			return inject(s, sandbox.Fault{AfterCommit: true, Reset: true, Count: 3, Key: s.apiKey()}, routePlace)
-		}},
 		"T10": {reach: reachOrders, victim: comeBackElsewhere, begin: changeAPIKey},
 		"T11": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 			s.For = s.world.plan.Window + s.world.plan.Forgets
-			end, fired := inject(s, sandbox.Fault{AfterCommit: true, Reset: true, Key: s.apiKey()}, routePlace)
-			return func() {
-				end()
-				s.resolveAll()
-			}, fired
+			return inject(s, sandbox.Fault{AfterCommit: true, Reset: true, Key: s.apiKey()}, routePlace)
 		}},
-		"T7": {reach: reachNobody, victim: buyBelow, begin: func(s *runningFault) (func(), func() int) {
-			return inject(s, sandbox.Fault{Status: 200, Body: `{"priceCents": 1}`, Header: map[string]string{"Content-Type": "application/json"}, Key: s.apiKey()}, "POST /quote")
-		}},
-		"T8": {reach: reachNobody, victim: callersFileChanges},
 	} {
 		acts[id] = act
 	}
@@ -216,99 +200,4 @@ func comeBackElsewhere(s *runningFault) {
 		}
 	})
 	s.c.sleep(15 * time.Second)
-}
-
-// buyBelow places an order with a cost limit, which requires a quote.
-func buyBelow(s *runningFault) {
-	s.concurrently(s.next("below"), func(h *caller) {
-		o, most := h.essay(false), int64(100)
-		o.limit = &most
-		h.orderAndFollow(o, viewing{})
-	})
-	s.c.sleep(15 * time.Second)
-}
-
-// forgottenOrder is an order that its caller has abandoned, and the caller's tenant.
-type forgottenOrder struct {
-	order
-	tenant *tenant
-}
-
-func (w *world) noteForgotten(c *caller, o order) {
-	if !w.plan.Ledger {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.gaveUp[(&outcome{plan: w.plan}).UpstreamKey(promises.Event{Actor: c.name}, o.key)] = forgottenOrder{o, c.tenant}
-}
-
-// resolveAll acts as an operator: it records the outcome of each unresolved order according to the sandbox's
-// accounts. Then the order's caller repeats it.
-func (s *runningFault) resolveAll() {
-	w := s.world
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-	defer cancel()
-	led := w.replicas[s.Replica].current().ledger
-	all, err := led.List(ctx, ledger.Filter{Unresolved: true}, ledger.Position{}, 100)
-	audit, unread := w.box.Audit(ctx, w.account.key)
-	if err := errors.Join(err, unread); err != nil {
-		w.problem("nothing is resolved: %v", err)
-		return
-	}
-	for _, o := range all {
-		generation := ""
-		for _, g := range audit.Generations {
-			if g.IdempotencyKey == o.UpstreamKey {
-				generation = g.ID
-			}
-		}
-		_, possible, err := led.Resolve(ctx, o.ID, catalog.Shared(w.currentSharedKey).APIKeySum(), ledger.Resolution{Generation: generation, By: ledger.By{Actor: "ops"}})
-		if err != nil {
-			w.problem("%s is not resolved: %v", o.ID, err)
-		}
-		if possible {
-			s.comeBackTo(o, generation)
-		}
-	}
-}
-
-// comeBackTo repeats a resolved order for the caller that placed it.
-func (s *runningFault) comeBackTo(o ledger.Order, generation string) {
-	s.world.mu.Lock()
-	s.world.resolved[o.ID] = generation
-	left, ok := s.world.gaveUp[o.UpstreamKey]
-	s.world.mu.Unlock()
-	if !ok || generation == "" {
-		return
-	}
-	h := s.world.caller(left.tenant, s.next("resolved")+s.c.name)
-	h.start(func(h *caller) {
-		if id, ok := h.buy(left.order, 20*time.Second); ok && id != generation {
-			h.note(promises.Event{Kind: promises.Leaked, Generation: id, Text: "it was resolved as " + generation})
-		}
-	})
-}
-
-// resolvedStays checks that no process overwrites an operator's resolution of an order.
-func resolvedStays(o *outcome, say promises.Say) {
-	for _, c := range o.Orders() {
-		want, resolved := o.resolved[c.ID]
-		if resolved && (c.Generation != want || (c.State == lifecycle.Placed) != (want != "")) {
-			say(promises.Event{At: c.At, Actor: c.Owner, Generation: c.Key}, "the order was resolved with generation %q, but now has %q in state %d", want, c.Generation, c.State)
-		}
-	}
-}
-
-// dearerIsTold checks that charges above the quote are reported to operators.
-func dearerIsTold(o *outcome, say promises.Say) {
-	_, orders := o.Excess()
-	for _, t := range o.plan.Troubles {
-		if t.ID != "T7" { // with any other trouble, a process may have crashed before it reported a charge
-			return
-		}
-	}
-	if o.dearer < orders {
-		say(promises.Event{At: o.End}, "%d orders cost more than their quotes, but only %d were reported", orders, o.dearer)
-	}
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/limiter"
-	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
 // request is a process's request to the catalog.
@@ -31,7 +30,6 @@ type request struct {
 	poll    bool   // whether the hub sent it as a poll
 	key     string // Idempotency-Key
 	status  int    // HTTP status of the response; zero if there was no response
-	attempt int    // number of this attempt in its call
 	cut     bool   // whether the process canceled the request
 
 	undialed bool // whether the process could not connect
@@ -93,7 +91,7 @@ func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
 	tenant := t.tenants[apiKey]
 	note := request{
 		at: t.traffic.history.Since(), process: t.process, tenant: tenant, op: r.Pattern, path: r.URL.Path,
-		poll: r.Context().Value(pollKey{}) != nil, attempt: catalog.Attempt(r.Context()), key: r.Header.Get("Idempotency-Key"), apiKey: fmt.Sprintf("%x", sha256.Sum256([]byte(apiKey))),
+		poll: r.Context().Value(pollKey{}) != nil, key: r.Header.Get("Idempotency-Key"), apiKey: fmt.Sprintf("%x", sha256.Sum256([]byte(apiKey))),
 	}
 	resp, err := t.send(r, tenant)
 	note.end = t.traffic.history.Since()
@@ -185,62 +183,4 @@ func retryAfter(text string) time.Duration {
 		return 0
 	}
 	return min(time.Duration(seconds)*time.Second, 2*time.Minute)
-}
-
-// lagProxy is a proxy in front of the sandbox. It counts orders, and hides new generations for a while if lag is set.
-type lagProxy struct {
-	world *world
-	next  http.Handler
-
-	mu     sync.Mutex
-	posts  int
-	lag    time.Duration
-	hidden int
-	born   map[string]time.Time
-}
-
-func (f *lagProxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if f.lags(r) {
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusNotFound)
-		_, _ = w.Write([]byte(`{"code":"GENERATION_NOT_FOUND","message":"There is no such generation."}`))
-		return
-	}
-	f.next.ServeHTTP(w, r)
-}
-
-func (f *lagProxy) lags(r *http.Request) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	path := strings.TrimPrefix(r.URL.Path, sandbox.BasePath+"/generations")
-	if r.Method == http.MethodPost && path == "" {
-		f.posts++
-	}
-	born, known := f.born[strings.TrimPrefix(path, "/")]
-	if r.Method != http.MethodGet || !known || time.Since(born) >= f.lag {
-		return false
-	}
-	f.hidden++
-	return true
-}
-
-// placed records the time at which a caller received a generation.
-func (f *lagProxy) placed(id string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if _, known := f.born[id]; !known {
-		f.born[id] = time.Now()
-	}
-}
-
-func (f *lagProxy) setLag(lag time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.lag = lag
-}
-
-func (f *lagProxy) fired() int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.hidden
 }

@@ -1,7 +1,6 @@
 package simulation
 
 import (
-	"context"
 	"fmt"
 	"time"
 
@@ -35,20 +34,13 @@ func watchOne(s *runningFault) {
 // nobodys is the ID of a generation that does not exist.
 const nobodys = "gen_nobodys"
 
-// askMuch reads and watches a generation that does not exist, while another caller orders.
-func askMuch(s *runningFault) {
+// hopeAndWatch watches a generation that does not exist, while another caller orders.
+func hopeAndWatch(s *runningFault) {
 	s.concurrently(s.next("hopes"), func(h *caller) {
 		h.at = s.Replica
 		h.follow(viewing{id: nobodys})
 	})
 	watchOne(s)
-	s.concurrently(s.next("asks"), func(h *caller) {
-		h.at = s.Replica
-		for range 60 {
-			h.readOnce(nobodys, true)
-			h.pause(2 * time.Second)
-		}
-	})
 }
 
 // buyOne places an order and watches its generation.
@@ -60,12 +52,16 @@ func buyOne(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// fetchOne orders a picture and downloads the file.
-func fetchOne(s *runningFault) {
-	h := s.c.helper(s.next("file"))
-	if id, ok := h.buy(h.picture(), 30*time.Second); ok && h.follow(viewing{id: id}) {
-		h.download(id)
+// orderIntoAPause places overlapping orders from several callers around a pause that the catalog requests.
+func orderIntoAPause(s *runningFault) {
+	for i := range 5 {
+		s.concurrently(s.next(fmt.Sprint("waits", i)), func(h *caller) {
+			h.at = s.Replica
+			h.orderAndFollow(h.haiku(false), viewing{})
+		})
+		s.c.pause(300 * time.Millisecond)
 	}
+	s.c.sleep(15 * time.Second)
 }
 
 // watched starts watches through the replica and waits until they are open.
@@ -128,72 +124,6 @@ func seeEndGoBack(s *runningFault) {
 	s.c.sleep(25 * time.Second)
 }
 
-// neverRead opens a stream with many large messages and does not read them for a while.
-func neverRead(s *runningFault) {
-	d, err := s.world.door(s.world.replicas[s.Replica], s.c.tenant.key)
-	if err != nil {
-		s.world.problem("no door: %v", err)
-		return
-	}
-	defer d.close()
-	s.c.neverRead(d, s)
-}
-
-// callerStreams is the server's maximum number of open streams per caller.
-const callerStreams = 1000
-
-// openTooMany opens streams until one is rejected.
-func openTooMany(s *runningFault) {
-	id, ok := s.c.buy(s.c.essay(false), 30*time.Second)
-	if !ok {
-		return
-	}
-	d, err := s.world.door(s.world.replicas[s.Replica], s.c.tenant.key)
-	if err != nil {
-		s.world.problem("no door: %v", err)
-		return
-	}
-	defer d.close()
-	ctx, cancel := context.WithCancel(s.c.world.ctx)
-	defer cancel()
-	for open := 0; ; open++ {
-		began := time.Now()
-		stream, err := d.grpc.WatchGeneration(d.signed(ctx), &easelv1.WatchGenerationRequest{GenerationId: id})
-		if err == nil {
-			_, err = stream.Recv()
-		}
-		if err == nil && open < callerStreams {
-			continue
-		}
-		code, reason := codes.OK, ""
-		if err != nil {
-			code, reason = s.c.failed(promises.Event{Generation: id}, err)
-		}
-		switch took := time.Since(began); {
-		case err == nil:
-			s.c.note(promises.Event{Kind: promises.Exceeded, Generation: id, Text: fmt.Sprintf("%d streams of one caller were let in", open+1)})
-		case code != codes.ResourceExhausted || reason != "STREAM_QUOTA_EXCEEDED": // the stream was not rejected because of the limit
-		case took > 50*time.Millisecond:
-			s.c.note(promises.Event{Kind: promises.Exceeded, Generation: id, Text: fmt.Sprintf("the refusal of a stream took %v", took)})
-		default:
-			s.count.Add(1)
-		}
-		return
-	}
-}
-
-// openAndCancel opens watches and cancels them immediately.
-func openAndCancel(s *runningFault) {
-	id, ok := s.c.buy(s.c.essay(false), 30*time.Second)
-	if !ok {
-		return
-	}
-	for range 300 {
-		s.c.watchBriefly(id)
-	}
-	s.done(s.c.follow(viewing{id: id}))
-}
-
 // herd starts many watches of the same generation.
 func herd(s *runningFault) {
 	id, ok := s.c.buy(s.c.essay(s.Variant == 0), 30*time.Second)
@@ -205,25 +135,6 @@ func herd(s *runningFault) {
 			h.at = s.Replica
 			h.follow(viewing{id: id, rest: i%10 == 0})
 		})
-	}
-	s.count.Add(1)
-}
-
-// joinAtTheEnd starts watches around the time at which their generation ends.
-func joinAtTheEnd(s *runningFault) {
-	for range 5 {
-		id, ok := s.c.buy(s.c.haiku(false), 30*time.Second)
-		if !ok {
-			return
-		}
-		for i := range 25 {
-			s.concurrently(s.next("j"), func(h *caller) {
-				h.at = s.Replica
-				h.sleep(time.Duration(i) * 120 * time.Millisecond * time.Duration(1/s.world.plan.Speed))
-				h.follow(viewing{id: id})
-			})
-		}
-		s.c.pause(5 * time.Second)
 	}
 	s.count.Add(1)
 }

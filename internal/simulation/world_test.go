@@ -44,7 +44,7 @@ type world struct {
 	box       *sandbox.Sandbox
 	site      *http.Server  // HTTP server in front of the sandbox
 	address   sharedAddress // address of site
-	front     *lagProxy
+	posts     atomic.Int64  // number of orders that reached the catalog
 	replicas  []*replica
 	tenants   []*tenant
 	keys      map[string]string      // name of the tenant by API key
@@ -55,15 +55,7 @@ type world struct {
 	database    *database // the ledger's database
 	callersFile string
 	operator    *tenant
-	guest       *tenant
-	limits      []limitChange
-	gaveUp      map[string]forgottenOrder // orders that their callers have abandoned, by upstream key
-	moved       []movedKey
-	expiring    []expiringKey
-	resolved    map[string]string // generation IDs with which an operator has resolved orders, by order ID
-	dearer      atomic.Int64      // number of charges above the quote that were reported
-	lists       []listing         // lists that the operator has received
-	receivers   *receivers        // receivers of events
+	receivers   *receivers // receivers of events
 
 	ctx     context.Context // context of all callers
 	cancel  context.CancelFunc
@@ -96,12 +88,10 @@ const (
 	reachOrders   reach = iota // the catalog's responses to orders
 	reachCatalog               // all responses from the catalog
 	reachReads                 // the catalog's responses to reads of generations
-	reachContent               // downloads
 	reachCallers               // the network between a tenant and a replica
 	reachReplica               // a process that is dead or frozen
 	reachNobody                // nothing except the caller for which the trouble was planned
 	reachOutage                // an outage of the catalog
-	reachVisible               // the visibility of new generations: the catalog does not return them yet
 	reachRejected              // the API keys, which the catalog rejects
 	reachLedger                // the ledger, which responds late or not at all
 )
@@ -135,7 +125,7 @@ func (w *world) seed(part string) uint64 {
 // newWorld builds the stack. It must be called in the bubble, because everything that it creates belongs to the
 // bubble.
 func newWorld(p plan, dir string) (*world, error) {
-	w := &world{plan: p, history: &promises.Record{Begin: time.Now()}, keys: map[string]string{}, busy: map[string]int{}, gaveUp: map[string]forgottenOrder{}, resolved: map[string]string{}}
+	w := &world{plan: p, history: &promises.Record{Begin: time.Now()}, keys: map[string]string{}, busy: map[string]int{}}
 	w.traffic = &traffic{history: w.history}
 	w.ctx, w.cancel = context.WithCancel(context.Background())
 	err := w.openCatalog()
@@ -160,9 +150,6 @@ func newWorld(p plan, dir string) (*world, error) {
 		if w.operator, err = w.withDoors(w.enlist(promises.Operator)); err != nil {
 			return nil, err
 		}
-		if w.guest, err = w.withDoors(w.enlist(guest)); err != nil {
-			return nil, err
-		}
 	}
 	for i, r := range w.replicas {
 		if err := r.boot(); err != nil {
@@ -180,17 +167,25 @@ func newWorld(p plan, dir string) (*world, error) {
 func (w *world) openCatalog() (err error) {
 	w.box, err = sandbox.Open(sandbox.Config{
 		Seed: w.seed("sandbox"), Speed: w.plan.Speed, FailureRate: w.plan.Failures, Dialect: dialect(w.plan.Dialect),
-		RateLimit: w.plan.OrderRate, RateRoute: routePlace,
-		Repeats: sandbox.Repeats{PerAPIKey: w.plan.Rotates, MoneyFirst: w.plan.Poor, Forget: w.plan.Forgets},
+		Repeats: sandbox.Repeats{PerAPIKey: w.plan.Rotates, Forget: w.plan.Forgets},
 	})
 	if err != nil {
 		return err
 	}
-	w.front = &lagProxy{world: w, born: map[string]time.Time{}, next: w.box}
-	w.site = &http.Server{Handler: w.front, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	w.site = &http.Server{Handler: w.countOrders(w.box), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	l := w.address.listen()
 	go w.site.Serve(l)
 	return nil
+}
+
+// countOrders returns a handler that counts the orders before it passes them to next.
+func (w *world) countOrders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && r.URL.Path == sandbox.BasePath+"/generations" {
+			w.posts.Add(1)
+		}
+		next.ServeHTTP(rw, r)
+	})
 }
 
 func dialect(name string) sandbox.Dialect {
@@ -237,12 +232,8 @@ func (w *world) withDoors(t *tenant) (*tenant, error) {
 
 // openAccount creates a tenant that has an account with a balance in the catalog.
 func (w *world) openAccount(name string) (*tenant, error) {
-	balance := int64(10_000_000)
-	if w.plan.Poor {
-		balance = 40
-	}
 	key, err := w.box.CreateKey(w.ctx, sandbox.KeyConfig{
-		Name: name, BalanceCents: balance, Key: fmt.Sprintf("%ssimulated_%s_%x", sandbox.KeyPrefix, name, w.seed("key "+name)),
+		Name: name, BalanceCents: 10_000_000, Key: fmt.Sprintf("%ssimulated_%s_%x", sandbox.KeyPrefix, name, w.seed("key "+name)),
 	})
 	if err != nil {
 		return nil, err
