@@ -132,13 +132,22 @@ func TestEverySeededBugCompiles(t *testing.T) {
 	}
 }
 
-// overlay writes the changed files and the overlay file for the compiler. It returns the path of the overlay file.
-func (b bug) overlay(root, dir string) (string, error) {
-	changed := map[string]string{} // source by path
+// apply returns the source of the files that the bug changes, by path.
+func (b bug) apply(root string) (map[string]string, error) {
+	changed := map[string]string{}
 	for _, e := range b.edits {
 		if err := e.apply(root, changed); err != nil {
-			return "", err
+			return nil, err
 		}
+	}
+	return changed, nil
+}
+
+// overlay writes the changed files and the overlay file for the compiler. It returns the path of the overlay file.
+func (b bug) overlay(root, dir string) (string, error) {
+	changed, err := b.apply(root)
+	if err != nil {
+		return "", err
 	}
 	var list struct{ Replace map[string]string }
 	list.Replace = map[string]string{}

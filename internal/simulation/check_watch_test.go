@@ -26,7 +26,6 @@ func onlyTrueStates(o *outcome, say promises.Say) {
 		}
 		one, known := o.Truth[e.Generation]
 		switch {
-		case e.Generation == nobodys && e.State == easelv1.State_STATE_DELETED: // this generation never existed
 		case !known:
 			say(e, "the catalog does not have the generation")
 		case e.State == easelv1.State_STATE_DELETED:
@@ -204,7 +203,7 @@ func watchesAreKept(o *outcome, say promises.Say) {
 		if strings.HasSuffix(e.Text, "UPSTREAM_UNAVAILABLE") && !o.plan.Held && !o.wasOpen(e, e.At) && !o.hadAccepted(e) {
 			continue // the catalog has not yet accepted a request from this process under this API key
 		}
-		if strings.HasPrefix(e.Text, "NotFound") && (o.Truth[e.Generation].Deleted || e.Generation == nobodys) {
+		if strings.HasPrefix(e.Text, "NotFound") && o.Truth[e.Generation].Deleted {
 			continue
 		}
 		say(e, "a watch ended with %s %s", e.Kind, e.Text)

@@ -204,15 +204,11 @@ func (c *caller) tellMany(say func(promises.Event), message *easelv1.WatchGenera
 	}
 }
 
-// readOnce reads a generation once. If isNew is set, the server must read it from the catalog.
-func (c *caller) readOnce(id string, isNew bool) {
+// readNew reads a generation once. The server must read it from the catalog.
+func (c *caller) readNew(id string) {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
 	defer cancel()
-	req := &easelv1.GetGenerationRequest{GenerationId: id}
-	if isNew {
-		req.MaxStaleness = durationpb.New(0)
-	}
-	resp, err := c.endpoint().grpc.GetGeneration(c.endpoint().signed(ctx), req)
+	resp, err := c.endpoint().grpc.GetGeneration(c.endpoint().signed(ctx), &easelv1.GetGenerationRequest{GenerationId: id, MaxStaleness: durationpb.New(0)})
 	c.got(id, resp.GetGeneration(), err)
 }
 

@@ -3,11 +3,9 @@ package simulation
 import (
 	"cmp"
 	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -35,10 +33,7 @@ func (e edit) apply(root string, changed map[string]string) error {
 	}
 	places := 0
 	for path, text := range files {
-		start, end, err := e.find(path, text)
-		if err != nil {
-			return err
-		}
+		start, end := e.find(text)
 		if n := strings.Count(text[start:end], e.old); n > 0 {
 			places += n
 			changed[path] = text[:start] + strings.Replace(text[start:end], e.old, e.new, 1) + text[end:]
@@ -50,19 +45,18 @@ func (e edit) apply(root string, changed map[string]string) error {
 	return nil
 }
 
-// find returns the offsets of the function in a file, or zeros if the file does not contain the function.
-func (e edit) find(path, text string) (start, end int, err error) {
-	fset := token.NewFileSet()
-	file, err := parser.ParseFile(fset, path, text, parser.SkipObjectResolution)
-	if err != nil {
-		return 0, 0, err
+// find returns the offsets of the function in a source file, or zeros if the file does not contain the function. In
+// source that gofmt has formatted, a function ends with its first line or with a line that is only a brace.
+func (e edit) find(text string) (start, end int) {
+	name := e.function
+	if receiver, method, ok := strings.Cut(e.function, "."); ok {
+		name = `\(\w+ \*?` + receiver + `(?:\[\w+\])?\) ` + method
 	}
-	for _, decl := range file.Decls {
-		if f, ok := decl.(*ast.FuncDecl); ok && functionName(f) == e.function {
-			return fset.Position(f.Pos()).Offset, fset.Position(f.End()).Offset, nil
-		}
+	at := regexp.MustCompile(`(?ms)^func ` + name + `[\[(](?:[^\n]*\}$|.*?^\}$)`).FindStringIndex(text)
+	if at == nil {
+		return 0, 0
 	}
-	return 0, 0, nil
+	return at[0], at[1]
 }
 
 // sources returns the source of the files in a package, by path.
@@ -82,23 +76,4 @@ func sources(dir string, changed map[string]string) (map[string]string, error) {
 		}
 	}
 	return files, nil
-}
-
-// functionName returns the name of a function as "Function" or "Type.Method".
-func functionName(f *ast.FuncDecl) string {
-	if f.Recv == nil {
-		return f.Name.Name
-	}
-	receiver := f.Recv.List[0].Type
-	if star, ok := receiver.(*ast.StarExpr); ok {
-		receiver = star.X
-	}
-	switch generic := receiver.(type) {
-	case *ast.IndexExpr:
-		receiver = generic.X
-	case *ast.IndexListExpr:
-		receiver = generic.X
-	}
-	name, _ := receiver.(*ast.Ident)
-	return fmt.Sprint(name, ".", f.Name.Name)
 }

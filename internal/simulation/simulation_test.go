@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 func TestTheStackKeepsItsPromises(t *testing.T) {
 	for _, row := range [][]job{
 		seeds("short", 1, 2, 3, 4, 5, 6, 7, 8),
-		append(seeds("teams-short", 1, 3), oneOfEach("ledger-", "T3", "T9", "T4c", "T10", "G3")...),
+		append(seeds("teams-short", 1, 3), oneOfEach("ledger-", "T3", "T9", "T4c", "T10", "M2", "M4")...),
+		oneOfEach("ledger-", "G3"),
 		append(seeds("polls-short", 4), oneOfEach("polls-only-", "P5", "T4a", "U5")...),
 		seeds("events-short", 1, 2, 3),
 	} {

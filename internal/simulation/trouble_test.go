@@ -236,7 +236,7 @@ var acts = map[string]faultAction{
 		sandbox.Fault{Redirect: "http://elsewhere/"}, sandbox.Fault{Redirect: "http://catalog:81/", Status: 307},
 		sandbox.Fault{Redirect: "https://catalog/", Status: 308}, sandbox.Fault{Status: 304}),
 	"U18": broken(reachCatalog, watchOne, reads, sandbox.Fault{Oversize: 9 << 20, Count: 2}),
-	"U19": {reach: reachOutage, victim: hopeAndWatch, begin: uplinks(reachOutage, refused, true).begin},
+	"U19": uplinks(reachOutage, refused, true),
 	"U22": {reach: reachCatalog, victim: watchOne, begin: func(s *runningFault) (func(), func() int) {
 		key := s.c.tenant.key
 		if s.world.account != nil { // the tenants share this account
@@ -248,6 +248,9 @@ var acts = map[string]faultAction{
 		}, reads...)
 	}},
 	"N1": uplinks(reachCatalog, silent, false),
+	"P5": {reach: reachReads, victim: watchMuch, begin: func(s *runningFault) (func(), func() int) {
+		return inject(s, sandbox.Fault{Status: 503, Body: page, Header: html, Key: s.apiKey()}, routeList)
+	}},
 
 	"U2p": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{Hang: true, Count: 2}),
 	"U4p": broken(reachOrders, buyOne, []string{routePlace},

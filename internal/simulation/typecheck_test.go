@@ -62,11 +62,9 @@ func (c *typeChecker) check(dir string, texts map[string]string) error {
 
 // compiles type-checks each package that a bug changes. The packages that it imports are unchanged.
 func (b bug) compiles(c *typeChecker, root string) error {
-	changed := map[string]string{}
-	for _, e := range b.edits {
-		if err := e.apply(root, changed); err != nil {
-			return err
-		}
+	changed, err := b.apply(root)
+	if err != nil {
+		return err
 	}
 	for _, e := range b.edits {
 		dir := filepath.Join(root, e.pkg)

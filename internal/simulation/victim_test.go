@@ -31,16 +31,16 @@ func watchOne(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// nobodys is the ID of a generation that does not exist.
-const nobodys = "gen_nobodys"
-
-// hopeAndWatch watches a generation that does not exist, while another caller orders.
-func hopeAndWatch(s *runningFault) {
-	s.concurrently(s.next("hopes"), func(h *caller) {
-		h.at = s.Replica
-		h.follow(viewing{id: nobodys})
-	})
-	watchOne(s)
+// watchMuch places more orders than can be polled one by one at the poll rate, and watches their generations through
+// all replicas.
+func watchMuch(s *runningFault) {
+	for n := range 60 {
+		s.concurrently(s.next("much"), func(h *caller) {
+			h.at = n % len(s.world.replicas)
+			h.orderAndFollow(h.essay(false), viewing{})
+		})
+	}
+	s.c.sleep(15 * time.Second)
 }
 
 // buyOne places an order and watches its generation.
@@ -116,7 +116,7 @@ func seeEndGoBack(s *runningFault) {
 	s.concurrently(s.next("all"), func(h *caller) { h.everything(40 * time.Second) })
 	s.concurrently(s.next("get"), func(h *caller) {
 		for range 10 {
-			h.readOnce(id, true)
+			h.readNew(id)
 			h.pause(2 * time.Second)
 		}
 	})
