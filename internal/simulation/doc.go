@@ -13,13 +13,11 @@
 //	world     start and end of the stack, and restarts of replicas
 //	team      worlds with a ledger: teams behind one API key, and the steps of their orders
 //	database  the ledger's database, which can be slow, unavailable or full, or lose a commit
-//	polls     more generations than the poll rate can read one by one
-//	gate      teams whose demand exceeds the catalog's rate limit, and the order of their requests
 //	network   in-memory connections that can be cut, frozen and lost
 //	traffic   the requests to the catalog
 //	plan      everything that a seed determines
 //	trouble   the faults
-//	caller    orders, watches, waits, downloads, and callers that misbehave
+//	caller    orders, watches, waits and reads
 //	check     the promises that need virtual time
 //	driver    runs each seed in its own process
 //	story     the report of a failure

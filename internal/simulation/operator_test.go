@@ -37,8 +37,7 @@ func (c *caller) operate() {
 	}
 }
 
-// oversee lists everything and deletes a generation of another owner. It does not delete a generation with a
-// file, because downloaded files are compared with the catalog's files at the end.
+// oversee lists everything and deletes a random generation of another owner.
 func (c *caller) oversee() {
 	ctx, cancel := context.WithTimeout(c.world.ctx, time.Minute)
 	defer cancel()
@@ -48,10 +47,9 @@ func (c *caller) oversee() {
 		c.switchEndpoint()
 		return
 	}
-	for _, g := range resp.GetGenerations() {
-		if g.GetOwner() != promises.Operator && (g.GetModelId() == "studio/haiku" || g.GetModelId() == "studio/essay") {
+	if all := resp.GetGenerations(); len(all) > 0 {
+		if g := all[c.random.IntN(len(all))]; g.GetOwner() != promises.Operator {
 			c.removeOf(g.GetOwner(), g.GetGenerationId())
-			return
 		}
 	}
 }
