@@ -263,15 +263,6 @@ func TestTooManyRequestsGetARetryAfter(t *testing.T) {
 	})
 }
 
-func TestARateOfOneRouteLimitsNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newAccount(t, sandbox.Config{RateLimit: 1, RateRoute: "GET /models"})
-		b.do("GET", "/models", "").want(t, 200, "")
-		b.do("GET", "/models", "").want(t, 429, "RATE_LIMITED")
-		b.do("GET", "/me", "").want(t, 200, "")
-	})
-}
-
 func TestRequestsAreCountedByRoute(t *testing.T) {
 	sh := open(t, fast())
 	sh.do("GET", "/me", "")

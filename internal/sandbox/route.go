@@ -65,7 +65,7 @@ func (s *Sandbox) newMux() *http.ServeMux {
 	mux := http.NewServeMux()
 	for _, to := range routes {
 		mux.HandleFunc(strings.Replace(to.template, " ", " "+BasePath, 1), func(w http.ResponseWriter, r *http.Request) {
-			s.serve(&call{w: w, r: r}, to.template, to.handle)
+			s.serve(&call{w: w, r: r}, to.handle)
 		})
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
@@ -94,8 +94,8 @@ type apiError struct {
 func (e *apiError) Error() string { return e.code + ": " + e.message }
 
 // serve authenticates a request, applies the rate limit, reads the body, and runs the handler.
-func (s *Sandbox) serve(c *call, template string, handle handler) {
-	err := s.admit(c, template)
+func (s *Sandbox) serve(c *call, handle handler) {
+	err := s.admit(c)
 	var body []byte
 	if err == nil {
 		body, err = handle(s, c)
@@ -108,14 +108,14 @@ func (s *Sandbox) serve(c *call, template string, handle handler) {
 	}
 }
 
-func (s *Sandbox) admit(c *call, template string) (err error) {
+func (s *Sandbox) admit(c *call) (err error) {
 	if s.ended() {
 		return &apiError{status: http.StatusServiceUnavailable, code: "CLOSING", message: "The catalog is closing."}
 	}
 	if c.who, err = s.authenticate(c.r); err != nil {
 		return err
 	}
-	if wait := s.wait(c.who, template); wait > 0 {
+	if wait := s.wait(c.who); wait > 0 {
 		return &apiError{
 			status: http.StatusTooManyRequests, code: "RATE_LIMITED", message: "Too many requests.",
 			retryAfter: int(math.Ceil(wait.Seconds())),
@@ -126,8 +126,8 @@ func (s *Sandbox) admit(c *call, template string) (err error) {
 
 // wait removes a token from an account's bucket and returns zero. If the bucket is empty, it returns the time until the next
 // token.
-func (s *Sandbox) wait(who account, template string) time.Duration {
-	if s.cfg.RateLimit == 0 || s.cfg.RateRoute != "" && s.cfg.RateRoute != template {
+func (s *Sandbox) wait(who account) time.Duration {
+	if s.cfg.RateLimit == 0 {
 		return 0
 	}
 	s.mu.Lock()

@@ -40,9 +40,6 @@ type Config struct {
 	DailyCapCents int64
 	// RateLimit is the maximum number of requests per second for each account. Zero means no limit.
 	RateLimit float64
-	// RateRoute is the only route that RateLimit applies to, such as "POST /generations". Empty means all routes, which share
-	// the limit.
-	RateRoute string
 	// RefundDelay is the time from "failed" to "refunded" in dialects that show both. Zero means 2 s.
 	RefundDelay time.Duration
 	// Dialect contains the choices that the specification leaves open.

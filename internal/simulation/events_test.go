@@ -34,7 +34,7 @@ type receivers struct {
 	all []promises.Arrival
 }
 
-// limitsOfTeams returns the budgets of the teams in the usual callers file.
+// limitsOfTeams returns the budgets of the teams in the callers file.
 func (w *world) limitsOfTeams() map[string]ledger.Limits {
 	limits := map[string]ledger.Limits{}
 	for i, name := range w.plan.tenantNames() {
