@@ -105,7 +105,7 @@ var orderBugs = []bug{
 	{
 		name:   "a label's budget is not released",
 		edits:  []edit{{ledgerDir, "Ledger.conclude", "WHERE order_id = $1 AND budgeted = 0`", "WHERE order_id = $1`"}},
-		jobs:   seeds("teams-short", 1, 2, 3, 4, 5, 6),
+		jobs:   seeds("ledger-U8", 1, 2, 3, 4, 5, 6),
 		breaks: []string{"the ledger equals its journal"},
 	},
 	{
