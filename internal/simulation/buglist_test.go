@@ -165,7 +165,7 @@ func bodyAgain(body []byte) func() (io.ReadCloser, error) {
 	{
 		name:   "events stay in the buffer",
 		edits:  []edit{{restDir, "eventWriter.write", "return e.flush()", "return nil"}},
-		jobs:   seeds("short", 1, 2, 3),
+		jobs:   seeds("short", 5, 6, 7, 8),
 		breaks: []string{"silence is never longer than the heartbeat", "a change is delivered immediately"},
 	},
 	{
