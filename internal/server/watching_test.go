@@ -102,7 +102,16 @@ func TestAnInterruptedDownloadGoesOnExactlyWhereItBroke(t *testing.T) { // fault
 		t.Fatalf("%d bytes arrived, next_offset is %q", len(first), info.GetMetadata()["next_offset"])
 	}
 	s.sandbox.ClearFaults()
-	rest, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, ReadOffset: next})
+	stream, err := easelv1.NewGenerationServiceClient(s.grpc).DownloadGeneration(c.keyed(t.Context()), &easelv1.DownloadGenerationRequest{GenerationId: id, ReadLimit: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, err := stream.Recv()
+	etag := begin.GetChunk().GetInfo().GetEtag()
+	if err != nil || etag == "" {
+		t.Fatalf("the first chunk has the etag %q: %v", etag, err)
+	}
+	rest, err := downloaded(t.Context(), c, &easelv1.DownloadGenerationRequest{GenerationId: id, ReadOffset: next, Etag: etag})
 	if err != nil || !bytes.Equal(append(first, rest...), whole) {
 		t.Errorf("%d and %d bytes are not the %d of the whole: %v", len(first), len(rest), len(whole), err)
 	}
