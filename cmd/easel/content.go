@@ -100,7 +100,7 @@ type contentVerifyCmd struct {
 	contentFlags
 	UpstreamInsecure bool `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Allow http to a bucket on a host that is not loopback. The copies are then sent unencrypted."`
 
-	Bytes bool `help:"Read each copy, and compare its SHA-256."`
+	Bytes bool `help:"Read each copy, and compare its SHA-256 with the value in the ledger."`
 }
 
 // Run compares the ledger with the store of copies, and prints each difference.

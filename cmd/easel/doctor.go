@@ -17,7 +17,7 @@ import (
 type doctorCmd struct {
 	UpstreamURL      string        `name:"upstream-url" group:"upstream" env:"EASEL_UPSTREAM_URL" placeholder:"URL" help:"Base address of the catalog. Required."`
 	UpstreamKeyFile  string        `group:"upstream" env:"EASEL_UPSTREAM_KEY_FILE" placeholder:"FILE" help:"File with an API key for the catalog. Default: the key in $$EASEL_API_KEY."`
-	UpstreamInsecure bool          `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Send the API key over http to a host that is not loopback."`
+	UpstreamInsecure bool          `group:"upstream" env:"EASEL_UPSTREAM_INSECURE" help:"Allow http to a catalog on a host that is not loopback. The API key is then sent unencrypted."`
 	Model            string        `placeholder:"MODEL" help:"Model to check and to quote. Default: the first model in the list."`
 	Inputs           []string      `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs to quote. Default: sample values for the model's fields."`
 	Timeout          time.Duration `default:"2m" placeholder:"TIME" help:"Timeout of the whole check."`

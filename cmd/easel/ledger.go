@@ -42,7 +42,7 @@ func (f *facade) openLedger(ctx context.Context) (err error) {
 // ledgerCmd contains the operators' commands that open a ledger directly, without a server.
 type ledgerCmd struct {
 	Verify   ledgerVerifyCmd   `cmd:"" help:"Compare a ledger with its journal, and print each difference."`
-	Backup   ledgerBackupCmd   `cmd:"" help:"Write a SQLite ledger into a new file while a server uses it."`
+	Backup   ledgerBackupCmd   `cmd:"" help:"Back up a SQLite ledger into a new file, even while a server uses the ledger."`
 	Copy     ledgerCopyCmd     `cmd:"" help:"Copy a ledger into a new one, for example from SQLite to PostgreSQL."`
 	Restored ledgerRestoredCmd `cmd:"" help:"Mark a ledger as restored from a snapshot, a file or a log."`
 	Unseal   ledgerUnsealCmd   `cmd:"" help:"Let servers use a ledger again after it was copied."`

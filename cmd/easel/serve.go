@@ -77,10 +77,10 @@ type tuningFlags struct {
 	CallerCalls   int `group:"limits" env:"EASEL_CALLER_CALLS" default:"320" placeholder:"N" help:"Maximum number of concurrent calls of one caller, not counting watches, waits and downloads. Further calls are rejected."`
 	MaxCalls      int `group:"limits" env:"EASEL_MAX_CALLS" default:"480" placeholder:"N" help:"Maximum number of concurrent calls across all callers, not counting watches, waits and downloads. Further calls are rejected."`
 	MaxConns      int `group:"limits" env:"EASEL_MAX_CONNS" default:"10000" placeholder:"N" help:"Maximum number of connections to each of the gRPC and HTTP addresses. Further connections wait."`
-	MaxInputs     int `group:"limits" env:"EASEL_MAX_INPUTS" default:"1048576" placeholder:"BYTES" help:"Maximum size of a request's inputs as JSON (up to 16777216). 50 concurrent orders of 16 MiB need 6 GB of memory."`
+	MaxInputs     int `group:"limits" env:"EASEL_MAX_INPUTS" default:"1048576" placeholder:"BYTES" help:"Maximum size of a request's inputs as JSON, at most 16777216 (16 MiB). 50 concurrent orders of that size need 6 GB of memory."`
 
-	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"debug, info, warn or error. Default: info, or warn for easel dev on a terminal."`
-	LogFormat string `group:"logs" env:"EASEL_LOG_FORMAT" enum:",json,text" default:"" placeholder:"FORMAT" help:"json or text. Default: json, or text for easel dev on a terminal."`
+	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"Lowest level of the messages to log: debug, info, warn or error. Default: info, or warn for easel dev on a terminal."`
+	LogFormat string `group:"logs" env:"EASEL_LOG_FORMAT" enum:",json,text" default:"" placeholder:"FORMAT" help:"Format of the log: json or text. Default: json, or text for easel dev on a terminal."`
 
 	unknown []string // names of unknown variables, which are logged as soon as there is a logger
 }
