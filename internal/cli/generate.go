@@ -18,7 +18,7 @@ import (
 type generateCmd struct {
 	callFlags
 	inputFlags
-	IdempotencyKey string            `placeholder:"KEY" help:"Your name for this order. To continue after a crash, send the order again with the same name: within 12 hours and under the same API key, it is not charged twice. Default: a new key, which is printed before the order is sent."`
+	IdempotencyKey string            `placeholder:"KEY" help:"Key that identifies this order. To continue after a crash, send the order again with the same key: within 12 hours and under the same API key, it is not charged twice. Default: a new key, which is printed before the order is sent."`
 	MaxCost        Amount            `placeholder:"AMOUNT" help:"Maximum price: 0.50 (euros) or 50c (cents)."`
 	Expire         expiry            `placeholder:"TIME" help:"Time after which the order is not sent to the catalog: a duration such as 10m, or a time (RFC 3339). If the order was not sent by then, it is not placed."`
 	Label          map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Label of the order, for lists and reports. Labels are never sent to the catalog. Repeat the flag for several labels."`
