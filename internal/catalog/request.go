@@ -63,7 +63,7 @@ type request struct {
 var errManyLarge = errors.New("too many large responses at the same time")
 
 // errLate means that a request was not sent before its leaveBy.
-var errLate = errors.New("not sent in time")
+var errLate = errors.New("request not sent in time")
 
 // timelyBody is a request body that is not sent after leaveBy. It checks both the monotonic clock and the wall clock, because the
 // monotonic clock may stop while the machine sleeps. If leaveBy passes while the body is being sent, the request stays incomplete.
