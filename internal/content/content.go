@@ -148,7 +148,7 @@ func (r *Results) Open(ctx context.Context, cred catalog.Credential, id string, 
 const opRead = "read the copy of a result"
 
 // errSize means that the size of an object in the store differs from the size recorded in the ledger.
-var errSize = errors.New("size of the copy differs")
+var errSize = errors.New("size of the copy differs from the size in the ledger")
 
 // fromCopy opens a copy at an offset. The error is a [catalog.Error] if the catalog would reject the same request.
 func (r *Results) fromCopy(ctx context.Context, row ledger.Content, offset int64, etag string) (*Content, error) {
