@@ -142,7 +142,7 @@ func (d *examination) examine() {
 	}
 }
 
-var errNoModel = errors.New("model unknown: specify one with --model")
+var errNoModel = errors.New("no model to check; specify one with --model")
 
 func (d *examination) models() error {
 	models, err := d.client.Models(d.ctx, d.Credential)
