@@ -59,13 +59,13 @@ var ErrGenerationTaken = errors.New("generation belongs to another order")
 var ErrKeyTaken = errors.New("idempotency key was used again after the order was declared rejected")
 
 // ErrTooManyOpen means that an owner already has [MostOpen] orders without an outcome.
-var ErrTooManyOpen = errors.New("too many of this owner's orders have no outcome; retry later")
+var ErrTooManyOpen = errors.New("too many of this owner's orders still have an unknown outcome; retry later")
 
 // ErrTooManyRefused means that [MostRefused] of an owner's orders were rejected during the last [RefusedTime].
 var ErrTooManyRefused = errors.New("too many of this owner's recent orders were rejected; retry later")
 
 // ErrOrderExpired means that the expire time of an order has passed, so that no process sends the order any longer.
-var ErrOrderExpired = errors.New("expire time of the order has passed")
+var ErrOrderExpired = errors.New("the order's expire time has passed")
 
 // BudgetError reports that the price of an order exceeds the unused part of a budget.
 type BudgetError struct {
@@ -94,4 +94,4 @@ func (e *Busy) Error() string { return fmt.Sprintf("ledger overloaded: %v", e.Er
 func (e *Busy) Unwrap() error { return e.Err }
 
 // ErrLeaseLost means that another process has leased the job in the meantime.
-var ErrLeaseLost = errors.New("lease of the job lost")
+var ErrLeaseLost = errors.New("another process has leased the job")
