@@ -26,14 +26,14 @@ var (
 	// ErrModelNotAllowed means that the owner may not order from the requested model.
 	ErrModelNotAllowed = errors.New("the team may not order from this model")
 	// ErrAccountUnknown means that Easel has not verified yet that the shared API key belongs to the ledger's account.
-	ErrAccountUnknown = errors.New("account of the API key not verified yet")
+	ErrAccountUnknown = errors.New("not verified yet that the API key belongs to the ledger's account")
 	// ErrResendWindow means that an order whose outcome is unknown is too old to be resent. Only the catalog's account shows
 	// whether the order was placed.
-	ErrResendWindow = errors.New("resend window is over: the catalog may have forgotten the idempotency key")
+	ErrResendWindow = errors.New("resend window of the order has ended: the catalog may have forgotten the idempotency key")
 
 	errRotated = errors.New("order was sent under another API key; use that API key to send it again")
 	// errTermsChanged means that the caller's terms changed while its order was being quoted.
-	errTermsChanged = errors.New("terms of the caller changed")
+	errTermsChanged = errors.New("caller's terms changed while the order was being quoted")
 )
 
 // leavesOpen contains the kinds of errors that callers receive unchanged if the outcome of the order is unknown. KindKeyReused

@@ -114,7 +114,7 @@ func (r *Recorder) observeAll(ctx context.Context, seen map[string]ledger.Observ
 	if effects, err = r.Ledger.ObserveAll(ctx, seen); err != nil {
 		if ledger.IsFault(err) {
 			r.Ledger.Counts.Faults.Add(1)
-			r.Logger.ErrorContext(ctx, "observed state contradicts ledger", "error", err)
+			r.Logger.ErrorContext(ctx, "state from the catalog contradicts the ledger", "error", err)
 		}
 		return nil, err
 	}
