@@ -95,7 +95,7 @@ func (p *Process) Await(mark int, pattern string, limit time.Duration) (string, 
 			if expression.MatchString(p.Output.String()[mark:]) {
 				continue
 			}
-			return "", fmt.Errorf("process exited without output that matches %q:\n%s", pattern, p.Output)
+			return "", fmt.Errorf("process exited, and its output does not match %q:\n%s", pattern, p.Output)
 		case <-late:
 			return "", fmt.Errorf("no output matches %q after %v:\n%s", pattern, limit, p.Output)
 		}
