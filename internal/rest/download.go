@@ -220,7 +220,7 @@ func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
 	var written int64
 	err := a.content.Copy(func(chunk *easelv1.ContentChunk) error {
 		if written += int64(len(chunk.GetData())); a.length != unbounded && written > a.length {
-			return errors.New("more bytes than Content-Length")
+			return errors.New("result has more bytes than Content-Length")
 		}
 		if _, err := w.Write(chunk.GetData()); err != nil {
 			return failedWrite(err)
@@ -229,7 +229,7 @@ func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
 		return nil
 	})
 	if err == nil && a.length != unbounded && written != a.length {
-		err = errors.New("fewer bytes than Content-Length")
+		err = errors.New("result has fewer bytes than Content-Length")
 	}
 	return err
 }
