@@ -80,7 +80,7 @@ func decode(body []byte, into any) error {
 		return err
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return fmt.Errorf("more than one JSON value")
+		return fmt.Errorf("body has more than one JSON value")
 	}
 	return nil
 }
