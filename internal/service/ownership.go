@@ -107,7 +107,7 @@ const (
 )
 
 // errNotAsked is the error of a query that was not sent, because the previous query failed less than [askPause] ago.
-var errNotAsked = errors.New("ledger query failed a moment ago; not repeated yet")
+var errNotAsked = errors.New("ledger query not sent, because the previous query failed less than a second ago")
 
 // attribution reads the attribution of a generation (owner, caller, model and labels) for an open watch.
 func (s *Service) attribution(ctx context.Context, id string) (ledger.Attribution, error) {
