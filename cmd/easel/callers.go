@@ -13,7 +13,7 @@ import (
 )
 
 type callersCmd struct {
-	Check callersCheckCmd `cmd:"" help:"Check a callers file, and print each error with its line."`
+	Check callersCheckCmd `cmd:"" help:"Check a callers file, and print each error with its line number."`
 	Token callersTokenCmd `cmd:"" help:"Create a service token, and print its line for the callers file."`
 }
 

@@ -70,7 +70,7 @@ type contentCmd struct {
 
 type contentFetchCmd struct {
 	adminFlags
-	Generation string `arg:"" name:"generation" help:"The render."`
+	Generation string `arg:"" name:"generation" help:"ID of the render."`
 }
 
 // Run requests a new copy of a render's result.

@@ -79,7 +79,7 @@ func printVerified(console *terminal.Console, done string, looked ledger.Verifie
 
 type ledgerBackupCmd struct {
 	ledgerFlags
-	File string `arg:"" name:"file" help:"The new file."`
+	File string `arg:"" name:"file" help:"File for the backup. It must not exist yet."`
 }
 
 // Run writes a copy of a SQLite ledger into a new file, and verifies the copy.

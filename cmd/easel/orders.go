@@ -16,7 +16,7 @@ import (
 
 type ordersCmd struct {
 	List    ordersListCmd    `cmd:"" help:"List the newest orders of all owners."`
-	Get     ordersGetCmd     `cmd:"" help:"Show an order and its charges and refunds, by order ID, render ID or idempotency key."`
+	Get     ordersGetCmd     `cmd:"" help:"Show one order with its charges and refunds. Specify the order ID, the render ID or the idempotency key."`
 	Resolve ordersResolveCmd `cmd:"" help:"Record the outcome of an order that Easel has stopped resending."`
 }
 

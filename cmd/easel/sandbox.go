@@ -26,7 +26,7 @@ type sandboxFlags struct {
 	FailureRate float64    `env:"EASEL_SANDBOX_FAILURE_RATE" placeholder:"SHARE" help:"Share of renders that fail, from 0 to 1."`
 	RateLimit   float64    `env:"EASEL_SANDBOX_RATE_LIMIT" placeholder:"N" help:"Maximum number of requests per second for each account (0 for no limit)."`
 	DailyCap    cli.Amount `env:"EASEL_SANDBOX_DAILY_CAP" placeholder:"AMOUNT" help:"Maximum amount that an API key may spend per day: 5.00 (euros) or 500c (cents). Default: no limit."`
-	Balance     cli.Amount `env:"EASEL_SANDBOX_BALANCE" default:"50.00" placeholder:"AMOUNT" help:"Initial balance of the API key that is printed at startup."`
+	Balance     cli.Amount `env:"EASEL_SANDBOX_BALANCE" default:"50.00" placeholder:"AMOUNT" help:"Initial balance of the account whose API key is printed at startup."`
 	Dialect     string     `env:"EASEL_SANDBOX_DIALECT" enum:",${dialects}" default:"" placeholder:"NAME" help:"Catalog behavior that the specification leaves open: ${dialects}. Default: the sandbox's standard behavior; 'easel dev' also shows the running state."`
 	Key         string     `env:"EASEL_SANDBOX_KEY" placeholder:"KEY" help:"API key to use instead of a new one. It is worthless elsewhere."`
 }
