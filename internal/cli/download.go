@@ -22,7 +22,7 @@ import (
 
 type downloadCmd struct {
 	callFlags
-	ID    string        `arg:"" name:"id" help:"The render."`
+	ID    string        `arg:"" name:"id" help:"ID of the render."`
 	Out   string        `placeholder:"FILE|DIR|-" help:"File or directory for the result; - is standard output. Default: a file in the current directory, with a name from the server."`
 	Force bool          `help:"Overwrite an existing file."`
 	Wait  time.Duration `placeholder:"TIME" help:"Maximum time to wait for a render that is not finished, up to 10m."`

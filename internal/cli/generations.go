@@ -16,7 +16,7 @@ import (
 type getCmd struct {
 	callFlags
 	Fresh bool   `help:"Read the state from the catalog, even if the server has a recent state."`
-	ID    string `arg:"" name:"id" help:"The render."`
+	ID    string `arg:"" name:"id" help:"ID of the render."`
 }
 
 // Run shows one generation.
@@ -119,7 +119,7 @@ func (s *session) printGenerations(generations []*easelv1.Generation) {
 
 type deleteCmd struct {
 	callFlags
-	ID           string `arg:"" name:"id" help:"The render."`
+	ID           string `arg:"" name:"id" help:"ID of the render."`
 	Force        bool   `help:"Delete the render even if it is not finished. Its price might not be refunded."`
 	AllowMissing bool   `help:"Do not fail if the render does not exist."`
 }

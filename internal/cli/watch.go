@@ -46,7 +46,7 @@ func (g goalFlags) options(more ...easel.CallOption) []easel.CallOption {
 type waitCmd struct {
 	callFlags
 	goalFlags
-	ID string `arg:"" name:"id" help:"The render."`
+	ID string `arg:"" name:"id" help:"ID of the render."`
 }
 
 // Run waits until a generation has reached the state in --until, and prints only its last state. It uses a watch, because a
