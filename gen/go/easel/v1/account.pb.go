@@ -89,7 +89,7 @@ const (
 	UsageDimension_USAGE_DIMENSION_OWNER UsageDimension = 2
 	// The caller that placed the orders.
 	UsageDimension_USAGE_DIMENSION_CALLER UsageDimension = 3
-	// The model.
+	// The model that was ordered.
 	UsageDimension_USAGE_DIMENSION_MODEL UsageDimension = 4
 	// The value of the label whose name is in label_name.
 	UsageDimension_USAGE_DIMENSION_LABEL UsageDimension = 5
@@ -157,13 +157,14 @@ type Account struct {
 	// Time when the catalog returned this record, by Easel's clock. If the caller may not see the
 	// balance, it is the time when the ledger returned the budgets.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
-	// Members of the catalog's record that have no field in this contract, unchanged. They never
+	// JSON members of the catalog's record that have no field in this contract, unchanged. They never
 	// include an API key. Unset if the caller may not see the balance.
 	//
 	// Numbers are doubles: do not rely on integers beyond 2^53.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,4,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
-	// Budgets of the caller's owner: one for each window that has a limit. The daily budget comes
-	// first. Empty if there are no limits.
+	// Budgets of the caller's team, or of the caller if it has no team. Empty if there are no limits.
+	//
+	// There is one budget for each window that has a limit. The daily budget comes first.
 	Budgets []*Budget `protobuf:"bytes,5,rep,name=budgets,proto3" json:"budgets,omitempty"`
 	// Names of fields that the server left empty. The server omits "upstream_fields" if the response
 	// would exceed 4 MiB, the default limit of gRPC clients.
@@ -244,22 +245,24 @@ func (x *Account) GetOmittedFields() []string {
 	return nil
 }
 
-// Budget is the limit and the spending of an owner in the current window. The ledger's clock
-// determines the window. An order is rejected with BUDGET_EXCEEDED if the sum of its price,
-// spent_cents and reserved_cents exceeds limit_cents. An order counts in the window in which it was
-// placed, even if its cost changes later.
+// Budget is an owner's limit and spending in the current window. The ledger's clock determines
+// which window is current. An order is rejected with BUDGET_EXCEEDED if the sum of its price,
+// spent_cents and reserved_cents exceeds limit_cents. An order counts toward the window in which it
+// was placed, even if its cost changes later.
 type Budget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The window.
+	// The period to which the budget applies.
 	Window BudgetWindow `protobuf:"varint,1,opt,name=window,proto3,enum=easel.v1.BudgetWindow" json:"window,omitempty"`
 	// Maximum spending in the window, in euro cents.
 	LimitCents int64 `protobuf:"varint,2,opt,name=limit_cents,json=limitCents,proto3" json:"limit_cents,omitempty"`
-	// Cost of the orders in the window minus refunds, in euro cents.
+	// Cost of the orders in the window minus their refunds, in euro cents.
 	//
-	// The value can exceed the limit if the catalog charges more than it quoted, or if the operator
-	// has lowered the limit.
+	// The value includes amounts that the catalog has not confirmed: see UsageRow.unconfirmed_cents.
+	// It can exceed the limit if the catalog charges more than it quoted, or if the operator has
+	// lowered the limit.
 	SpentCents int64 `protobuf:"varint,3,opt,name=spent_cents,json=spentCents,proto3" json:"spent_cents,omitempty"`
-	// Amount that is reserved for orders in the window whose cost is not known yet, in euro cents.
+	// Amount reserved for orders that were placed in the window and whose cost is not known yet, in
+	// euro cents.
 	ReservedCents int64 `protobuf:"varint,4,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
 	// Start of the window.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
@@ -351,8 +354,8 @@ func (x *Budget) GetCurrencyCode() string {
 }
 
 // UsageRow is the number and the cost of the orders that have the same values in all requested
-// dimensions. All amounts of an order, including a later refund, count at the time when the order
-// was placed. Orders that the catalog rejected are not counted.
+// dimensions. All amounts of an order, including a later refund, are counted as of the time when
+// the order was placed. Orders that the catalog rejected are not counted.
 type UsageRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Day in UTC, such as 2026-11-22. Empty if the rows are not grouped by day.
@@ -372,10 +375,13 @@ type UsageRow struct {
 	OrderCount int64 `protobuf:"varint,6,opt,name=order_count,json=orderCount,proto3" json:"order_count,omitempty"`
 	// Number of orders in order_count whose render failed, with or without a refund.
 	FailedCount int64 `protobuf:"varint,7,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
-	// Number of orders for which it is unknown whether the catalog accepted them. They do not count
-	// in order_count, but their quoted prices count in reserved_cents.
+	// Number of orders for which it is unknown whether the catalog accepted them. They are not
+	// included in order_count.
+	//
+	// Their quoted prices are included in reserved_cents, or in unconfirmed_cents once it is too late
+	// to resend the orders.
 	UnknownCount int64 `protobuf:"varint,8,opt,name=unknown_count,json=unknownCount,proto3" json:"unknown_count,omitempty"`
-	// Total of the prices charged for the renders, in euro cents, before refunds.
+	// Total of the prices charged for the renders, in euro cents. Refunds are not subtracted.
 	CostCents int64 `protobuf:"varint,9,opt,name=cost_cents,json=costCents,proto3" json:"cost_cents,omitempty"`
 	// Total of the refunds of these charges, in euro cents.
 	RefundedCents int64 `protobuf:"varint,10,opt,name=refunded_cents,json=refundedCents,proto3" json:"refunded_cents,omitempty"`
@@ -385,9 +391,10 @@ type UsageRow struct {
 	ReservedCents int64 `protobuf:"varint,11,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
 	// Amount that counts as spent although the catalog has not confirmed it, in euro cents.
 	//
-	// It is the total price of renders that failed or were deleted without a known refund, and of
-	// renders that finished without a readable price. If the catalog sent the price of a render, the
-	// price is also part of cost_cents.
+	// It is the total price of renders that failed or were deleted without a known refund, of renders
+	// that finished without a readable price, and of orders whose outcome is unknown and that can no
+	// longer be resent. If the catalog sent the price of a render, the price is also part of
+	// cost_cents.
 	UnconfirmedCents int64 `protobuf:"varint,12,opt,name=unconfirmed_cents,json=unconfirmedCents,proto3" json:"unconfirmed_cents,omitempty"`
 	// ISO 4217 code of the amounts, which currently is always "EUR".
 	CurrencyCode  string `protobuf:"bytes,13,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`

@@ -110,10 +110,11 @@ func (x *GetAccountResponse) GetAccount() *Account {
 // ListUsageRequest selects orders, and the dimensions by which they are grouped.
 type ListUsageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Start of the period. Orders at this time are included. If unset, the period starts with the
-	// first order.
+	// Start of the period. Orders placed exactly at this time are included. If unset, the period
+	// starts with the first order.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// End of the period. Orders at this time are excluded. If unset, the period ends now.
+	// End of the period. Orders placed exactly at this time are excluded. If unset, the period ends
+	// now.
 	EndTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=end_time,json=endTime,proto3" json:"end_time,omitempty"`
 	// Dimensions by which orders are grouped. There is one row for each combination of values. If
 	// empty, there is one row for all orders.

@@ -27,8 +27,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AccountService returns an API key's account in the catalog, and usage from the ledger. The
-// comment of GenerationService describes the ledger.
+// AccountService returns the catalog account of an API key, and usage from the server's ledger. The
+// ledger is described in the comment of GenerationService.
 type AccountServiceClient interface {
 	// GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
 	// balance is never cached: if the caller may see it, each call sends one request to the catalog.
@@ -39,11 +39,11 @@ type AccountServiceClient interface {
 	//   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
 	//   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
 	GetAccount(ctx context.Context, in *GetAccountRequest, opts ...grpc.CallOption) (*GetAccountResponse, error)
-	// ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
-	// of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
-	// sees the orders that were placed through Easel with this API key. Rows are sorted by their
-	// dimensions, in the order of group_by. There is no row for a combination of values without
-	// orders.
+	// ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
+	// orders of its owner, and an operator sees the orders of all owners. A caller that forwards an
+	// API key sees the orders that were placed through Easel with this API key. Rows are sorted by
+	// their dimensions, in the order of group_by. A combination of values has no row if no orders
+	// have these values.
 	//
 	// If a forwarded API key has no orders, the call sends one request to the catalog to check the
 	// API key.
@@ -88,8 +88,8 @@ func (c *accountServiceClient) ListUsage(ctx context.Context, in *ListUsageReque
 // All implementations must embed UnimplementedAccountServiceServer
 // for forward compatibility.
 //
-// AccountService returns an API key's account in the catalog, and usage from the ledger. The
-// comment of GenerationService describes the ledger.
+// AccountService returns the catalog account of an API key, and usage from the server's ledger. The
+// ledger is described in the comment of GenerationService.
 type AccountServiceServer interface {
 	// GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
 	// balance is never cached: if the caller may see it, each call sends one request to the catalog.
@@ -100,11 +100,11 @@ type AccountServiceServer interface {
 	//   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
 	//   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
 	GetAccount(context.Context, *GetAccountRequest) (*GetAccountResponse, error)
-	// ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
-	// of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
-	// sees the orders that were placed through Easel with this API key. Rows are sorted by their
-	// dimensions, in the order of group_by. There is no row for a combination of values without
-	// orders.
+	// ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
+	// orders of its owner, and an operator sees the orders of all owners. A caller that forwards an
+	// API key sees the orders that were placed through Easel with this API key. Rows are sorted by
+	// their dimensions, in the order of group_by. A combination of values has no row if no orders
+	// have these values.
 	//
 	// If a forwarded API key has no orders, the call sends one request to the catalog to check the
 	// API key.

@@ -21,17 +21,19 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// ErrorReason is the machine-readable reason for an error. Every error from Easel has
-// google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason.
+// ErrorReason is the machine-readable reason for an error. Every error from Easel contains a
+// google.rpc.ErrorInfo. Its domain is "easel", and its reason is the name of one of these values.
 // The comment of each reason begins with the gRPC code of the error. Over REST, the HTTP status is
 // the usual status for this code, unless the comment names another status. If a reason is not
-// listed here, the server is newer than this contract. Handle such an error by its code.
+// listed here, the server is newer than this contract. Handle such an error according to its gRPC
+// code.
 //
-// Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
+// Before a retry, wait for the delay in RetryInfo. If the error has no RetryInfo, use exponential
+// backoff.
 //
-// google.rpc.RequestInfo has the trace ID of the call, which is also in the operator's logs and
-// traces. Over gRPC, RequestInfo is missing if the call was rejected before its message was read,
-// for example because the call has no credential.
+// google.rpc.RequestInfo contains the trace ID of the call, which is also in the operator's logs
+// and traces. Over gRPC, RequestInfo is missing if the call was rejected before its message was
+// read, for example because the call has no credential.
 //
 // Some errors have only a code, because they do not come from Easel. The gRPC library rejects some
 // calls itself, such as a call whose message is too large. A proxy in front of Easel can also
@@ -42,8 +44,8 @@ const (
 // upstream_code is missing if the response has no code, if the code has more than 64 characters, or
 // if the code contains a character outside [A-Z0-9_.-].
 //
-// For an order, order_outcome in the metadata of ErrorInfo takes precedence over the advice here.
-// See CreateGeneration. A retry of an order must have the same idempotency_key.
+// If CreateGeneration fails, order_outcome in the metadata of ErrorInfo takes precedence over the
+// advice here. See CreateGeneration. A retry of an order must have the same idempotency_key.
 type ErrorReason int32
 
 const (
@@ -53,14 +55,14 @@ const (
 	// its team requires. BadRequest names up to ten fields. Not retryable. Fix the request.
 	ErrorReason_INVALID_REQUEST ErrorReason = 1
 	// INVALID_ARGUMENT. The catalog rejects an input or the model. BadRequest names the field. Not
-	// retryable. Fix the field. GetModel lists the inputs of a model.
+	// retryable. Fix the field. GetModel returns the model's inputs.
 	ErrorReason_UPSTREAM_INVALID_INPUT ErrorReason = 2
-	// INVALID_ARGUMENT. The inputs are larger than the catalog accepts. BadRequest names them. Not
-	// retryable. Send smaller inputs.
+	// INVALID_ARGUMENT. The inputs are larger than the catalog accepts. BadRequest names the field.
+	// Not retryable. Send smaller inputs.
 	ErrorReason_INPUTS_TOO_LARGE ErrorReason = 3
 	// RESOURCE_EXHAUSTED (only over REST, HTTP 413). The body exceeds EASEL_MAX_INPUTS plus 256 KiB
-	// (1.25 MiB by default). Over gRPC, the library rejects such a message without a reason. Not
-	// retryable. Send smaller inputs, or ask the operator for a higher limit.
+	// (1.25 MiB by default). Over gRPC, the library rejects such a message, and the error has no
+	// reason. Not retryable. Send smaller inputs, or ask the operator for a higher limit.
 	ErrorReason_REQUEST_TOO_LARGE ErrorReason = 4
 	// DEADLINE_EXCEEDED (only over REST, HTTP 408). The body did not arrive within 10 seconds after
 	// the header. Nothing was sent to the catalog. Retryable. Use a faster connection, or send
@@ -73,9 +75,9 @@ const (
 	// or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not retryable. Fix
 	// the header.
 	ErrorReason_CREDENTIAL_MALFORMED ErrorReason = 11
-	// UNAUTHENTICATED. The call has no token or certificate that the server knows, or the caller's
-	// permissions have changed since the call started. Not retryable. Send the token or certificate
-	// that the operator has registered.
+	// UNAUTHENTICATED. The call has neither a token nor a certificate that the server knows, or the
+	// caller's permissions have changed since the call started. Not retryable. Send a token or
+	// certificate that the operator has registered.
 	ErrorReason_CALLER_UNKNOWN ErrorReason = 12
 	// UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects
 	// the API key because it is wrong or was revoked. Not retryable. Send another API key, or ask the
@@ -87,14 +89,15 @@ const (
 	// PERMISSION_DENIED. The caller's team may not use this model. Renders that the team ordered
 	// earlier remain readable. Not retryable. Ask the operator to allow the model.
 	ErrorReason_MODEL_NOT_ALLOWED ErrorReason = 15
-	// NOT_FOUND. The caller has no such render, or the render was deleted. ResourceInfo names it. Not
-	// retryable. Check the ID. ListGenerations returns the IDs of the caller's renders.
+	// NOT_FOUND. The caller has no render with this ID, or the render was deleted. ResourceInfo
+	// contains the ID. Not retryable. Check the ID. ListGenerations returns the IDs of the caller's
+	// renders.
 	ErrorReason_GENERATION_NOT_FOUND ErrorReason = 20
-	// NOT_FOUND. The catalog has no such model. ResourceInfo names it. Not retryable. Check the ID.
-	// ListModels returns the IDs of the models.
+	// NOT_FOUND. The catalog has no model with this ID. ResourceInfo contains the ID. Not retryable.
+	// Check the ID. ListModels returns the IDs of the models.
 	ErrorReason_MODEL_NOT_FOUND ErrorReason = 21
-	// NOT_FOUND. The catalog has no such record, or the health service has no such service. Not
-	// retryable.
+	// NOT_FOUND. The catalog does not have the requested record, or the health service does not know
+	// the requested service. Not retryable.
 	ErrorReason_NOT_FOUND ErrorReason = 22
 	// FAILED_PRECONDITION (HTTP 402). The balance does not cover the price. PreconditionFailure has
 	// the details. Retryable. Top up the account first.
@@ -102,12 +105,14 @@ const (
 	// FAILED_PRECONDITION. The price exceeds max_cost_cents. The metadata has both amounts:
 	// price_cents and max_cost_cents. Retryable. Set a higher max_cost_cents.
 	ErrorReason_PRICE_ABOVE_LIMIT ErrorReason = 31
-	// RESOURCE_EXHAUSTED (HTTP 402). The price exceeds what remains of a budget. The metadata has
-	// window, reset_time, remaining_cents and price_cents, and for the budget of a label value also
-	// label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
+	// RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget. The metadata has window,
+	// reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label's
+	// budget, it also has label_name and label_value. Retryable. Wait until reset_time. There is no
+	// RetryInfo.
 	ErrorReason_BUDGET_EXCEEDED ErrorReason = 32
-	// RESOURCE_EXHAUSTED. The API key has reached its daily cap, which the catalog has set.
-	// QuotaFailure has the details. Retryable. Wait until the next day. There is no RetryInfo.
+	// RESOURCE_EXHAUSTED. The API key has reached the daily spending limit that the catalog has set
+	// for it. QuotaFailure has the details. Retryable. Wait until the next day. There is no
+	// RetryInfo.
 	ErrorReason_API_KEY_DAILY_CAP ErrorReason = 33
 	// ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable. To get that
 	// order's render, send that order's model and inputs with the key.
@@ -115,8 +120,8 @@ const (
 	// ABORTED. The catalog is still processing this idempotency_key. Retryable.
 	ErrorReason_SUBMISSION_IN_PROGRESS ErrorReason = 35
 	// UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Send the same
-	// idempotency_key again, which is safe and returns the outcome. If there is no RetryInfo, it is
-	// too late: an operator has to check the account.
+	// idempotency_key again, which is safe and returns the outcome. Without RetryInfo, it is too late
+	// to resend the order: an operator has to check the account.
 	ErrorReason_SUBMISSION_OUTCOME_UNKNOWN ErrorReason = 36
 	// FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable. Wait until
 	// the render is terminal, or set force.
@@ -128,8 +133,8 @@ const (
 	// FAILED_PRECONDITION. The result does not exist yet. Retryable. Wait for the delay in RetryInfo.
 	// To avoid this error, wait for the render first, or set wait_timeout.
 	ErrorReason_CONTENT_NOT_READY ErrorReason = 40
-	// FAILED_PRECONDITION. The render has no file and never will. The metadata has its state. Not
-	// retryable.
+	// FAILED_PRECONDITION. The render has no file and never will. The metadata has the state of the
+	// render. Not retryable.
 	ErrorReason_NO_CONTENT ErrorReason = 41
 	// OUT_OF_RANGE (HTTP 416). The read_offset or the range is past the end of the result. Not
 	// retryable.
@@ -150,10 +155,10 @@ const (
 	ErrorReason_UPSTREAM_UNAVAILABLE ErrorReason = 51
 	// INTERNAL. The catalog returned a redirect. Easel follows redirects only for the bytes of a
 	// result, and only to hosts in EASEL_CONTENT_HOSTS. Not retryable. The operator has to check the
-	// base URL, or add the host.
+	// base URL of the catalog, or add the host to EASEL_CONTENT_HOSTS.
 	ErrorReason_UPSTREAM_REDIRECT_REFUSED ErrorReason = 52
 	// INTERNAL. A response from the catalog contradicts the catalog's specification. Not retryable.
-	// The operator has to check the base URL.
+	// The operator has to check the base URL of the catalog.
 	ErrorReason_UPSTREAM_CONTRACT_MISMATCH ErrorReason = 53
 	// INTERNAL. A response from the catalog can't be read. Possibly retryable.
 	ErrorReason_UPSTREAM_MALFORMED_RESPONSE ErrorReason = 54
@@ -165,8 +170,9 @@ const (
 	// RESOURCE_EXHAUSTED. The server is processing too many calls. If the error has QuotaFailure, the
 	// caller has reached its own limit. This call has sent no order. Retryable.
 	ErrorReason_OVERLOADED ErrorReason = 70
-	// RESOURCE_EXHAUSTED. The caller has reached its limit of open streams or of watched renders.
-	// QuotaFailure has the limit. Retryable. Wait until one of the caller's streams has ended.
+	// RESOURCE_EXHAUSTED. The caller has reached its maximum number of open streams or of watched
+	// renders. QuotaFailure has the limit. Retryable. Wait until one of the caller's streams has
+	// ended.
 	ErrorReason_STREAM_QUOTA_EXCEEDED ErrorReason = 71
 	// RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable. The
 	// caller has to read faster.
@@ -180,7 +186,7 @@ const (
 	// lists all paths.
 	ErrorReason_ROUTE_NOT_FOUND ErrorReason = 80
 	// UNIMPLEMENTED (only over REST, HTTP 405). The path does not support this HTTP method. Not
-	// retryable. Use a method from the header Allow.
+	// retryable. Use a method that the response header Allow lists.
 	ErrorReason_METHOD_NOT_ALLOWED ErrorReason = 81
 	// INVALID_ARGUMENT (only over REST, HTTP 415). The media type of the body is not supported. Not
 	// retryable. Send application/json.
@@ -188,8 +194,9 @@ const (
 	// FAILED_PRECONDITION (only over REST, HTTP 412). A condition in the request headers is not met.
 	// Not retryable. Change the headers.
 	ErrorReason_PRECONDITION_FAILED ErrorReason = 83
-	// PERMISSION_DENIED (only over REST, HTTP 421). The server does not accept this Host. Not
-	// retryable. Ask the operator to add the host to EASEL_HTTP_ALLOWED_HOSTS.
+	// PERMISSION_DENIED (only over REST, HTTP 421). The server does not accept the host name in the
+	// request's Host header. Not retryable. Ask the operator to add the host to
+	// EASEL_HTTP_ALLOWED_HOSTS.
 	ErrorReason_HOST_NOT_ALLOWED ErrorReason = 84
 	// PERMISSION_DENIED (only over REST). Web pages from other origins may not call the server. Not
 	// retryable. Call the server from a backend.
@@ -202,15 +209,15 @@ const (
 	// INTERNAL. This server or its ledger has failed. The server's log has the details. Possibly
 	// retryable.
 	ErrorReason_INTERNAL ErrorReason = 92
-	// UNIMPLEMENTED. The server does not have this method, because it is older than the stubs. Not
-	// retryable. Update the server.
+	// UNIMPLEMENTED. The server does not have this method, because it is older than the caller's
+	// stubs. Not retryable. Update the server.
 	ErrorReason_UNIMPLEMENTED ErrorReason = 93
 	// INVALID_ARGUMENT. The reflection service can't read the request. Not retryable.
 	ErrorReason_INVALID_ARGUMENT ErrorReason = 94
 	// RESOURCE_EXHAUSTED (only over REST). The response is too large for REST. Not retryable. Request
 	// smaller pages.
 	ErrorReason_RESOURCE_EXHAUSTED ErrorReason = 95
-	// UNAVAILABLE (only over REST). The server is stopping, and the response is lost. Retryable.
+	// UNAVAILABLE (only over REST). The server is stopping, and the response was lost. Retryable.
 	ErrorReason_UNAVAILABLE ErrorReason = 96
 )
 

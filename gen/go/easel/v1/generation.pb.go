@@ -24,8 +24,11 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// State is the progress of a generation. It never goes backwards. Any state can change to
-// STATE_DELETED. Otherwise, a terminal state changes only from STATE_FAILED to STATE_REFUNDED.
+// State is the progress of a generation. A terminal state means that the render is finished. A
+// settled state means that the render's cost is also final.
+//
+// The state never goes backwards. Any state can change to STATE_DELETED. The only other change of a
+// terminal state is from STATE_FAILED to STATE_REFUNDED.
 type State int32
 
 const (
@@ -33,8 +36,8 @@ const (
 	State_STATE_UNSPECIFIED State = 0
 	// Ordered and paid, but not finished.
 	State_STATE_QUEUED State = 1
-	// In progress. The catalog's specification lists no status for this state. It is returned only if
-	// the catalog nevertheless sends one.
+	// In progress. Returned only if the catalog sends a status such as "running", which is not in the
+	// catalog's specification.
 	State_STATE_RUNNING State = 2
 	// Finished with a result. Terminal and settled.
 	State_STATE_SUCCEEDED State = 3
@@ -42,8 +45,8 @@ const (
 	State_STATE_FAILED State = 4
 	// Finished without a result, and the price was refunded. Terminal and settled.
 	State_STATE_REFUNDED State = 5
-	// The catalog does not have the render: it was deleted or never existed. Terminal. Returned only
-	// by watches, waits, events, and lists whose filter has this state.
+	// The catalog does not have the render: it was deleted or never existed. Terminal and settled.
+	// Returned only by watches, waits, events, and lists whose filter has this state.
 	State_STATE_DELETED State = 6
 	// A status that this version of Easel does not know. See Generation.upstream_status. Not
 	// terminal: polling continues.
@@ -131,8 +134,8 @@ type Generation struct {
 	// The catalog's message about the failure, shortened to 1 KiB. Empty if the render did not fail,
 	// or if the catalog sends no message.
 	FailureMessage string `protobuf:"bytes,10,opt,name=failure_message,json=failureMessage,proto3" json:"failure_message,omitempty"`
-	// Time of the order. If the catalog sends no readable time, the time when this process placed the
-	// order. Unset if both are unknown.
+	// Time when the order was placed. If the catalog sends no readable time, it is the time when this
+	// process placed the order. Unset if neither is known.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Time when the render became terminal. Unset while it is not terminal.
 	//
@@ -144,7 +147,7 @@ type Generation struct {
 	// Digest of the catalog's record. It changes only if the record changes, and is the same on every
 	// replica. Send it to WatchGeneration as known_etag.
 	Etag string `protobuf:"bytes,14,opt,name=etag,proto3" json:"etag,omitempty"`
-	// Members of the catalog's record that have no field in this contract, unchanged. They never
+	// JSON members of the catalog's record that have no field in this contract, unchanged. They never
 	// include an API key or the catalog's content URL.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,15,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
 	// Team of the caller that ordered the render, or the caller if it has no team. Empty if callers
@@ -481,8 +484,8 @@ type Quote struct {
 	CurrencyCode string `protobuf:"bytes,2,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`
 	// Time when the catalog returned the price, by Easel's clock.
 	QuoteTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=quote_time,json=quoteTime,proto3" json:"quote_time,omitempty"`
-	// Balance of the account at about the same time, in euro cents. Unset if it could not be read, or
-	// if the caller may not see it. See Account.balance_cents.
+	// Balance of the account at about quote_time, in euro cents. Unset if it could not be read, or if
+	// the caller may not see it. See Account.balance_cents.
 	BalanceCents *int64 `protobuf:"varint,4,opt,name=balance_cents,json=balanceCents,proto3,oneof" json:"balance_cents,omitempty"`
 	// Whether the balance covers the price. Unset if balance_cents is unset.
 	Affordable    *bool `protobuf:"varint,5,opt,name=affordable,proto3,oneof" json:"affordable,omitempty"`

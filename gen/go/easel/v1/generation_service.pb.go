@@ -32,10 +32,10 @@ type WatchUntil int32
 const (
 	// The same as WATCH_UNTIL_TERMINAL.
 	WatchUntil_WATCH_UNTIL_UNSPECIFIED WatchUntil = 0
-	// The render is succeeded, failed, refunded or deleted.
+	// The render has succeeded or failed, or it was refunded or deleted.
 	WatchUntil_WATCH_UNTIL_TERMINAL WatchUntil = 1
-	// The cost of the render is final. The render is succeeded, refunded or deleted, or it failed
-	// longer ago than EASEL_REFUND_WINDOW (10 minutes by default).
+	// The cost of the render is final. The render has succeeded, it was refunded or deleted, or it
+	// failed more than EASEL_REFUND_WINDOW ago (10 minutes by default).
 	WatchUntil_WATCH_UNTIL_SETTLED WatchUntil = 2
 )
 
@@ -80,7 +80,8 @@ func (WatchUntil) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_generation_service_proto_rawDescGZIP(), []int{0}
 }
 
-// UpstreamCondition is the condition of the catalog for the API key of a watch.
+// UpstreamCondition is the condition of the catalog, as observed by polls under the API key of the
+// watch.
 type UpstreamCondition int32
 
 const (
@@ -254,8 +255,8 @@ type QuoteGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the model. 1 to 256 bytes without control characters.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Input values, by the names of the model's input fields. At most 20,000 values, including nested
-	// values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
+	// Input values, keyed by the names of the model's input fields. At most 20,000 values, including
+	// nested values. Integers beyond 2^53 are rejected. Neither limit applies to inputs_json.
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	// The inputs as one JSON object, with every number exactly as written. At most 1 MiB by default;
 	// the operator can raise the limit to 16 MiB.
@@ -366,8 +367,8 @@ type CreateGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the model. 1 to 256 bytes without control characters.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// Input values, by the names of the model's input fields. At most 20,000 values, including nested
-	// values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
+	// Input values, keyed by the names of the model's input fields. At most 20,000 values, including
+	// nested values. Integers beyond 2^53 are rejected. Neither limit applies to inputs_json.
 	Inputs *structpb.Struct `protobuf:"bytes,2,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	// The inputs as one JSON object, with every number exactly as written. At most 1 MiB by default;
 	// the operator can raise the limit to 16 MiB.
@@ -398,11 +399,12 @@ type CreateGenerationRequest struct {
 	// Time after which no replica sends the order to the catalog, not even after a restart. If unset,
 	// there is no such time.
 	//
-	// The ledger's clock decides. If the time passes before any attempt may have reached the catalog,
-	// the order ends, its reserved price is released, and its idempotency_key can be used again. If
-	// an attempt may have reached the catalog, the outcome of the order stays unknown, and an
-	// operator has to check the account. In both cases, and if the time was already in the past, a
-	// call with this idempotency_key and expire_time fails with ORDER_EXPIRED.
+	// The ledger's clock decides. If the time passes and no attempt can have reached the catalog, the
+	// order is withdrawn: its reserved price is released, and its idempotency_key can be used again.
+	// If an attempt may have reached the catalog, the outcome of the order stays unknown, and an
+	// operator has to check the account. In both cases, a call with this idempotency_key and
+	// expire_time fails with ORDER_EXPIRED. A new order whose expire_time is already in the past also
+	// fails with this error.
 	//
 	// expire_time does not identify the order. A repeated request may have another expire_time, but
 	// the expire_time of the first request applies.
@@ -493,7 +495,8 @@ func (x *CreateGenerationRequest) GetExpireTime() *timestamppb.Timestamp {
 // CreateGenerationResponse contains the render of the order.
 type CreateGenerationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render. A repeated request returns the same render in the latest state that can be read.
+	// The render. A repeated request returns the same render, in the latest state that the server can
+	// read.
 	Generation *Generation `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	// Whether the idempotency_key was used before. If true, this call ordered nothing, and the render
 	// belongs to the earlier order.
@@ -660,8 +663,8 @@ type ListGenerationsRequest struct {
 	PageSize int32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	// The next_page_token of the previous page. Empty for the first page.
 	PageToken string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Filter for the renders. If unset, all renders are returned. All pages of a list must have the
-	// same filter.
+	// Filter for the renders. If unset, all renders except deleted renders are returned. All pages of
+	// a list must have the same filter.
 	Filter        *GenerationFilter `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -919,8 +922,8 @@ func (x *WaitGenerationRequest) GetUntil() WatchUntil {
 // WaitGenerationResponse contains the latest state.
 type WaitGenerationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The render in its latest state. If the timeout has expired, the awaited state has not been
-	// reached yet.
+	// The render in its latest state. If the timeout expired first, the render has not reached the
+	// awaited state yet.
 	Generation    *Generation `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -963,7 +966,7 @@ func (x *WaitGenerationResponse) GetGeneration() *Generation {
 	return nil
 }
 
-// WatchGenerationRequest identifies a render and the last state that the caller has.
+// WatchGenerationRequest identifies a render and the last state that the caller has received.
 type WatchGenerationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the render. It has 1 to 256 visible ASCII characters, excluding slash and backslash, and
@@ -971,8 +974,10 @@ type WatchGenerationRequest struct {
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
 	// State of the render at which the watch ends.
 	Until WatchUntil `protobuf:"varint,2,opt,name=until,proto3,enum=easel.v1.WatchUntil" json:"until,omitempty"`
-	// The etag of the last update that the caller has. If nothing has changed since, the stream
-	// starts with a heartbeat. Over REST, the header Last-Event-ID may contain it.
+	// The etag of the last update that the caller has received. If nothing has changed since then,
+	// the stream starts with a heartbeat.
+	//
+	// Over REST, the header Last-Event-ID may contain the etag.
 	KnownEtag string `protobuf:"bytes,3,opt,name=known_etag,json=knownEtag,proto3" json:"known_etag,omitempty"`
 	// Whether the stream continues with the bytes of the result after the last update, as in
 	// DownloadGeneration. For a result that is not a file, no bytes are sent.
@@ -1183,7 +1188,8 @@ type GenerationUpdate struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The complete render in its current state.
 	Generation *Generation `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	// Whether this is the state at the start of the watch rather than a change.
+	// Whether this is the state at the start of the watch. If false, the state has changed during the
+	// watch.
 	Initial       bool `protobuf:"varint,2,opt,name=initial,proto3" json:"initial,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1243,7 +1249,7 @@ type Heartbeat struct {
 	NextPollTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=next_poll_time,json=nextPollTime,proto3" json:"next_poll_time,omitempty"`
 	// Condition of the catalog.
 	UpstreamCondition UpstreamCondition `protobuf:"varint,3,opt,name=upstream_condition,json=upstreamCondition,proto3,enum=easel.v1.UpstreamCondition" json:"upstream_condition,omitempty"`
-	// Number of consecutive polls that have failed.
+	// Number of polls that have failed since the last successful poll.
 	ConsecutivePollFailures int32 `protobuf:"varint,4,opt,name=consecutive_poll_failures,json=consecutivePollFailures,proto3" json:"consecutive_poll_failures,omitempty"`
 	// Error of the last failed poll, shortened to 1 KiB. Empty after a successful poll.
 	//
@@ -1251,8 +1257,8 @@ type Heartbeat struct {
 	// owner. The caller then sees only the kind of the error, such as "unavailable". Operators see
 	// the complete error.
 	LastError string `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	// Estimated time until the render finishes, from earlier renders of the same model under the same
-	// API key. Unset if there were no earlier renders.
+	// Estimated time until the render finishes, based on earlier renders of the same model under the
+	// same API key. Unset if there is too little data.
 	TypicalRemaining *durationpb.Duration `protobuf:"bytes,6,opt,name=typical_remaining,json=typicalRemaining,proto3" json:"typical_remaining,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
@@ -1335,8 +1341,8 @@ type StreamClosing struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Reason for the end of the stream.
 	Reason StreamClosingReason `protobuf:"varint,1,opt,name=reason,proto3,enum=easel.v1.StreamClosingReason" json:"reason,omitempty"`
-	// Time to wait before the caller watches again. It differs between callers, so that they do not
-	// all reconnect at the same time.
+	// Time that the caller should wait before it watches again. The server varies the time, so that
+	// callers do not all reconnect at once.
 	RetryDelay    *durationpb.Duration `protobuf:"bytes,2,opt,name=retry_delay,json=retryDelay,proto3" json:"retry_delay,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1386,37 +1392,39 @@ func (x *StreamClosing) GetRetryDelay() *durationpb.Duration {
 	return nil
 }
 
-// WatchGenerationsRequest identifies the renders of one stream and the last states that the caller
-// has.
+// WatchGenerationsRequest identifies the renders to watch on one stream, and the last states that
+// the caller has received.
 type WatchGenerationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// IDs of the renders to watch: up to 1000, without repetitions. See
 	// WatchGenerationRequest.generation_id. If empty, the stream includes every render that the
 	// catalog lists for the API key.
 	GenerationIds []string `protobuf:"bytes,1,rep,name=generation_ids,json=generationIds,proto3" json:"generation_ids,omitempty"`
-	// State at which the watch of a named render ends. Ignored if generation_ids is empty.
+	// State at which the watch of each render in generation_ids ends. Ignored if generation_ids is
+	// empty.
 	Until WatchUntil `protobuf:"varint,2,opt,name=until,proto3,enum=easel.v1.WatchUntil" json:"until,omitempty"`
 	// Maximum time without a message on the stream before a heartbeat is sent, 1 to 60 s. If unset,
 	// 15 s.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
-	// Maps render IDs to the etags of the last updates that the caller has received, at most 1000.
-	// Unchanged renders are not sent again.
+	// Maps the IDs of at most 1000 renders to the etags of the last updates that the caller has
+	// received. Unchanged renders are not sent again.
 	//
 	// If no render has changed, the stream starts with caught_up, which counts all renders in the
 	// stream. If generation_ids is set, the etags of other renders are ignored. If generation_ids is
 	// empty, each render in known_etags that the catalog no longer lists is read once. If the render
 	// still exists and the caller may see it, the stream includes it. Otherwise, the stream reports
 	// it with STATE_DELETED. Each of these reads counts as a poll, so omit settled renders that you
-	// no longer need. Renders excluded by the field filter are ignored.
+	// no longer need. Renders that do not match the filter are ignored.
 	//
-	// Over REST, use knownEtags[id]=etag in a query for each render, or send many in the body of a
-	// POST.
+	// Over REST, add knownEtags[id]=etag to the query for each render, or send many etags in the body
+	// of a POST.
 	KnownEtags map[string]string `protobuf:"bytes,4,rep,name=known_etags,json=knownEtags,proto3" json:"known_etags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Filter for the renders. If unset, all renders are sent. Its states must be empty, because
 	// states change. See ListGenerationsRequest.filter.
 	//
-	// Excluded renders are neither sent nor counted, and the stream does not wait for them. A named
-	// render that does not exist is reported with STATE_DELETED even if a filter is set.
+	// Renders that do not match the filter are neither sent nor counted, and the stream does not wait
+	// for them. A named render that does not exist is reported with STATE_DELETED even if a filter is
+	// set.
 	Filter        *GenerationFilter `protobuf:"bytes,5,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1488,7 +1496,7 @@ func (x *WatchGenerationsRequest) GetFilter() *GenerationFilter {
 }
 
 // WatchGenerationsResponse is one message of a watch of many renders. Its fields have the same
-// numbers as in WatchGenerationResponse. The stream does not send the bytes of results.
+// numbers as in WatchGenerationResponse. This stream never sends the bytes of results.
 type WatchGenerationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The event.
@@ -1606,7 +1614,7 @@ type WatchGenerationsResponse_Closing struct {
 }
 
 type WatchGenerationsResponse_CaughtUp struct {
-	// Sent after the first state of every render.
+	// Sent once, when the caller has the current state of every render.
 	CaughtUp *CaughtUp `protobuf:"bytes,6,opt,name=caught_up,json=caughtUp,proto3,oneof"`
 }
 
@@ -1618,8 +1626,8 @@ func (*WatchGenerationsResponse_Closing) isWatchGenerationsResponse_Event() {}
 
 func (*WatchGenerationsResponse_CaughtUp) isWatchGenerationsResponse_Event() {}
 
-// CaughtUp reports that the caller now has the current state of every render in the stream: an
-// update has carried the state, or its etag was in known_etags. All later updates are changes.
+// CaughtUp reports that the caller now has the current state of every render in the stream: either
+// an update contained the state, or known_etags contained its etag. All later updates are changes.
 type CaughtUp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Number of renders in the stream at this point.
@@ -1669,12 +1677,13 @@ func (x *CaughtUp) GetGenerationCount() int32 {
 	return 0
 }
 
-// WatchEventsRequest selects events, and the position where the stream starts.
+// WatchEventsRequest selects events, and the event or time from which the stream sends them.
 type WatchEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The WatchEventsResponse.resume_token of the last message that the caller has processed. The
-	// stream continues after this message. If empty, start_time applies. Over REST, the header
-	// Last-Event-ID may contain it.
+	// stream continues after this message. If empty, start_time applies.
+	//
+	// Over REST, the header Last-Event-ID may contain the token.
 	ResumeToken string `protobuf:"bytes,1,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	// If resume_token is empty, the stream starts with the oldest stored event that was written at
 	// this time or later. If unset, it starts with the next event.
@@ -1816,9 +1825,10 @@ type WatchEventsResponse struct {
 	Message isWatchEventsResponse_Message `protobuf_oneof:"message"`
 	// Time when the message was created, by Easel's clock.
 	EmitTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=emit_time,json=emitTime,proto3" json:"emit_time,omitempty"`
-	// Token that lets another stream continue after this message. Send it as
-	// WatchEventsRequest.resume_token. Every message has one. Store it after you have processed the
-	// message.
+	// Token with which another stream can continue after this message. Every message has one.
+	//
+	// Store the token after you have processed the message. To resume, send it as
+	// WatchEventsRequest.resume_token.
 	ResumeToken   string `protobuf:"bytes,6,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1943,7 +1953,8 @@ func (*WatchEventsResponse_CaughtUp) isWatchEventsResponse_Message() {}
 
 func (*WatchEventsResponse_Closing) isWatchEventsResponse_Message() {}
 
-// Event reports a change of a render or of a budget. It has the same ID and type as the webhook.
+// Event reports a change of a render or of a budget. A webhook that reports the same change has the
+// same ID and type.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the event. A repeated event has the same ID, so that the receiver can ignore it.
@@ -1951,13 +1962,14 @@ type Event struct {
 	// Type of the event: "easel.generation.succeeded", "easel.generation.failed",
 	// "easel.generation.refunded", "easel.generation.deleted" or "easel.budget.threshold".
 	Type string `protobuf:"bytes,2,opt,name=type,proto3" json:"type,omitempty"`
-	// Time when the event was written, in the same transaction as the change.
+	// Time when the event was written to the ledger, in the same transaction as the change.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Owner of the render or of the budget.
 	Owner string `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
-	// The render as recorded at the time of the event, without its inputs. Unset for a budget.
+	// The render as recorded at the time of the event, without its inputs. Unset if the event is
+	// about a budget.
 	Generation *Generation `protobuf:"bytes,5,opt,name=generation,proto3" json:"generation,omitempty"`
-	// The budget at the time of the event. Unset for a render.
+	// The budget at the time of the event. Unset if the event is about a render.
 	Budget        *Budget `protobuf:"bytes,6,opt,name=budget,proto3" json:"budget,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2041,10 +2053,10 @@ type DownloadGenerationRequest struct {
 	// ID of the render. It has 1 to 256 visible ASCII characters, excluding slash and backslash, and
 	// is not "." or "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
-	// Position of the first byte to send. If it equals the size, no bytes are sent. If it exceeds the
-	// size, the call fails with OUT_OF_RANGE.
+	// Position of the first byte to send. If it equals the size of the result, no bytes are sent. If
+	// it is larger, the call fails with OUT_OF_RANGE.
 	ReadOffset int64 `protobuf:"varint,2,opt,name=read_offset,json=readOffset,proto3" json:"read_offset,omitempty"`
-	// Maximum number of bytes to send. Zero means all.
+	// Maximum number of bytes to send. Zero means no limit.
 	ReadLimit int64 `protobuf:"varint,3,opt,name=read_limit,json=readLimit,proto3" json:"read_limit,omitempty"`
 	// The ContentInfo.etag of the bytes that the caller already has. If the result has a different
 	// etag, the call fails with CONTENT_CHANGED. If empty, the etag is not checked.
@@ -2170,7 +2182,7 @@ func (x *DownloadGenerationResponse) GetChunk() *ContentChunk {
 // ContentChunk is a part of a result.
 type ContentChunk struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Position of the first byte of data in the complete result.
+	// Position of the first byte of data, counted from the start of the complete result.
 	Offset int64 `protobuf:"varint,1,opt,name=offset,proto3" json:"offset,omitempty"`
 	// The bytes, at most 256 KiB. They may be empty in a chunk that has info or summary.
 	Data []byte `protobuf:"bytes,2,opt,name=data,proto3" json:"data,omitempty"`
@@ -2260,8 +2272,8 @@ type ContentInfo struct {
 	// File name, derived from the render's ID and the media type. It is safe as the name of a new
 	// file, because it contains no path and no control characters.
 	FileName string `protobuf:"bytes,3,opt,name=file_name,json=fileName,proto3" json:"file_name,omitempty"`
-	// Identifier of these bytes. To resume a download, send it as DownloadGenerationRequest.etag.
-	// Empty if the catalog sends nothing that identifies the bytes.
+	// Identifier of the result's bytes. To resume a download, send it as
+	// DownloadGenerationRequest.etag. Empty if the catalog sends nothing that identifies the bytes.
 	Etag string `protobuf:"bytes,4,opt,name=etag,proto3" json:"etag,omitempty"`
 	// Source of the first bytes. All sources return the same bytes. Over REST, the header
 	// Easel-Content-Source is "catalog" or "copy".
@@ -2396,7 +2408,7 @@ type DeleteGenerationRequest struct {
 	// ID of the render. It has 1 to 256 visible ASCII characters, excluding slash and backslash, and
 	// is not "." or "..".
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
-	// Whether the call also succeeds if there is no such render.
+	// Whether the call succeeds if there is no render with this ID.
 	AllowMissing bool `protobuf:"varint,2,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
 	// Whether to delete a render that is not terminal. The catalog does not specify whether it then
 	// refunds the price or stops the render.

@@ -146,7 +146,7 @@ func (InputFieldType) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_model_proto_rawDescGZIP(), []int{1}
 }
 
-// Model describes a model in the catalog. An order names the model that makes its render.
+// Model describes a model in the catalog. Each order names the model that produces its render.
 type Model struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the model. Opaque. It may contain "/".
@@ -157,16 +157,16 @@ type Model struct {
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
 	// Kind of result that the model's renders produce.
 	OutputKind OutputKind `protobuf:"varint,4,opt,name=output_kind,json=outputKind,proto3,enum=easel.v1.OutputKind" json:"output_kind,omitempty"`
-	// Input fields, at most 1000, sorted as in the catalog. GetModel always returns them. ListModels
-	// returns them only if the catalog's list has them.
+	// Input fields, at most 1000, in the catalog's order. GetModel always returns them. ListModels
+	// returns them only if the catalog's list of models contains them.
 	InputFields []*InputField `protobuf:"bytes,5,rep,name=input_fields,json=inputFields,proto3" json:"input_fields,omitempty"`
 	// Time when the catalog returned this record, by Easel's clock. The record may come from the
 	// cache that ModelService describes.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
-	// Members of the catalog's record that have no field in this contract, unchanged.
+	// JSON members of the catalog's record that have no field in this contract, unchanged.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,7,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
-	// Names of fields that the server left empty, because the message would exceed 4 MiB, the
-	// default limit of gRPC clients, or because a list has more than 1000 items.
+	// Names of fields that the server left empty, because a list has more than 1000 items, or because
+	// the message would exceed 4 MiB, the default limit of gRPC clients.
 	//
 	// The names are "upstream_fields", "input_fields", or the name of a field of InputField, such as
 	// "input_fields.allowed_values". A field of InputField may be omitted in some input fields and
@@ -285,7 +285,7 @@ type InputField struct {
 	Minimum *float64 `protobuf:"fixed64,8,opt,name=minimum,proto3,oneof" json:"minimum,omitempty"`
 	// Maximum value, inclusive. Unset if there is no limit.
 	Maximum *float64 `protobuf:"fixed64,9,opt,name=maximum,proto3,oneof" json:"maximum,omitempty"`
-	// Members of the catalog's record that have no field in this contract, unchanged.
+	// JSON members of the catalog's record that have no field in this contract, unchanged.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,10,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache

@@ -29,25 +29,25 @@ const (
 //
 // ModelService returns the catalog's models and their inputs. Its calls are free.
 //
-// Each API key has its own cache of responses. observe_time shows the age of a record. If a record
-// is at most 10 minutes old, the cached record is returned. If it is older than 1 minute, it is
-// also refreshed in the background. A record that is older than 10 minutes is refreshed before the
-// call returns.
+// The server caches the records of models for each API key. observe_time shows the age of a record.
+// If a cached record is at most 10 minutes old, the call returns it. If it is older than 1 minute,
+// it is also refreshed in the background. If it is older than 10 minutes, it is refreshed before
+// the call returns.
 //
-// While the catalog is unavailable, asks to slow down or returns unreadable responses, cached
-// records that are up to 24 hours old are returned. During this time, a request is sent to the
-// catalog at most every 10 seconds. If the catalog rejects an API key or denies it access, all
-// cached records of the key are deleted. If a model no longer exists, its cached record is deleted.
+// While the catalog is unavailable, asks to slow down or returns unreadable responses, calls return
+// cached records that are up to 24 hours old. During this time, a request is sent to the catalog at
+// most every 10 seconds. If the catalog rejects an API key or denies it access, all cached records
+// of the key are deleted. If a model no longer exists, its cached record is deleted.
 type ModelServiceClient interface {
-	// ListModels returns the models that the API key may use, sorted as in the catalog. It
-	// omits models that the caller's team may not use. Operators see all models.
+	// ListModels returns the models that the API key may use, in the catalog's order. It omits models
+	// that the caller's team may not use. Operators see all models.
 	//
 	// Errors:
 	//   - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by ListModels.
 	//   - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
 	ListModels(ctx context.Context, in *ListModelsRequest, opts ...grpc.CallOption) (*ListModelsResponse, error)
-	// GetModel returns one model with its input fields. A model ID may contain "/", which is not
-	// escaped in the path of a REST call.
+	// GetModel returns one model with its input fields. A model ID may contain "/". Over REST, write
+	// it unescaped in the path.
 	//
 	// Errors:
 	//   - NOT_FOUND, MODEL_NOT_FOUND, with ResourceInfo: the catalog has no such model.
@@ -90,25 +90,25 @@ func (c *modelServiceClient) GetModel(ctx context.Context, in *GetModelRequest, 
 //
 // ModelService returns the catalog's models and their inputs. Its calls are free.
 //
-// Each API key has its own cache of responses. observe_time shows the age of a record. If a record
-// is at most 10 minutes old, the cached record is returned. If it is older than 1 minute, it is
-// also refreshed in the background. A record that is older than 10 minutes is refreshed before the
-// call returns.
+// The server caches the records of models for each API key. observe_time shows the age of a record.
+// If a cached record is at most 10 minutes old, the call returns it. If it is older than 1 minute,
+// it is also refreshed in the background. If it is older than 10 minutes, it is refreshed before
+// the call returns.
 //
-// While the catalog is unavailable, asks to slow down or returns unreadable responses, cached
-// records that are up to 24 hours old are returned. During this time, a request is sent to the
-// catalog at most every 10 seconds. If the catalog rejects an API key or denies it access, all
-// cached records of the key are deleted. If a model no longer exists, its cached record is deleted.
+// While the catalog is unavailable, asks to slow down or returns unreadable responses, calls return
+// cached records that are up to 24 hours old. During this time, a request is sent to the catalog at
+// most every 10 seconds. If the catalog rejects an API key or denies it access, all cached records
+// of the key are deleted. If a model no longer exists, its cached record is deleted.
 type ModelServiceServer interface {
-	// ListModels returns the models that the API key may use, sorted as in the catalog. It
-	// omits models that the caller's team may not use. Operators see all models.
+	// ListModels returns the models that the API key may use, in the catalog's order. It omits models
+	// that the caller's team may not use. Operators see all models.
 	//
 	// Errors:
 	//   - INVALID_ARGUMENT, INVALID_REQUEST: page_token was not returned by ListModels.
 	//   - UNAUTHENTICATED, UNAVAILABLE, RESOURCE_EXHAUSTED: as for GetAccount.
 	ListModels(context.Context, *ListModelsRequest) (*ListModelsResponse, error)
-	// GetModel returns one model with its input fields. A model ID may contain "/", which is not
-	// escaped in the path of a REST call.
+	// GetModel returns one model with its input fields. A model ID may contain "/". Over REST, write
+	// it unescaped in the path.
 	//
 	// Errors:
 	//   - NOT_FOUND, MODEL_NOT_FOUND, with ResourceInfo: the catalog has no such model.

@@ -60,7 +60,7 @@ class _UsageDimensionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UsageD
     USAGE_DIMENSION_CALLER: _UsageDimension.ValueType  # 3
     """The caller that placed the orders."""
     USAGE_DIMENSION_MODEL: _UsageDimension.ValueType  # 4
-    """The model."""
+    """The model that was ordered."""
     USAGE_DIMENSION_LABEL: _UsageDimension.ValueType  # 5
     """The value of the label whose name is in label_name."""
 
@@ -76,7 +76,7 @@ USAGE_DIMENSION_OWNER: UsageDimension.ValueType  # 2
 USAGE_DIMENSION_CALLER: UsageDimension.ValueType  # 3
 """The caller that placed the orders."""
 USAGE_DIMENSION_MODEL: UsageDimension.ValueType  # 4
-"""The model."""
+"""The model that was ordered."""
 USAGE_DIMENSION_LABEL: UsageDimension.ValueType  # 5
 """The value of the label whose name is in label_name."""
 Global___UsageDimension: _TypeAlias = UsageDimension  # noqa: Y015
@@ -112,7 +112,7 @@ class Account(_message.Message):
 
     @_builtins.property
     def upstream_fields(self) -> _struct_pb2.Struct:
-        """Members of the catalog's record that have no field in this contract, unchanged. They never
+        """JSON members of the catalog's record that have no field in this contract, unchanged. They never
         include an API key. Unset if the caller may not see the balance.
 
         Numbers are doubles: do not rely on integers beyond 2^53.
@@ -120,8 +120,9 @@ class Account(_message.Message):
 
     @_builtins.property
     def budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Budget]:
-        """Budgets of the caller's owner: one for each window that has a limit. The daily budget comes
-        first. Empty if there are no limits.
+        """Budgets of the caller's team, or of the caller if it has no team. Empty if there are no limits.
+
+        There is one budget for each window that has a limit. The daily budget comes first.
         """
 
     @_builtins.property
@@ -152,10 +153,10 @@ Global___Account: _TypeAlias = Account  # noqa: Y015
 
 @_typing.final
 class Budget(_message.Message):
-    """Budget is the limit and the spending of an owner in the current window. The ledger's clock
-    determines the window. An order is rejected with BUDGET_EXCEEDED if the sum of its price,
-    spent_cents and reserved_cents exceeds limit_cents. An order counts in the window in which it was
-    placed, even if its cost changes later.
+    """Budget is an owner's limit and spending in the current window. The ledger's clock determines
+    which window is current. An order is rejected with BUDGET_EXCEEDED if the sum of its price,
+    spent_cents and reserved_cents exceeds limit_cents. An order counts toward the window in which it
+    was placed, even if its cost changes later.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -168,17 +169,20 @@ class Budget(_message.Message):
     RESET_TIME_FIELD_NUMBER: _builtins.int
     CURRENCY_CODE_FIELD_NUMBER: _builtins.int
     window: Global___BudgetWindow.ValueType
-    """The window."""
+    """The period to which the budget applies."""
     limit_cents: _builtins.int
     """Maximum spending in the window, in euro cents."""
     spent_cents: _builtins.int
-    """Cost of the orders in the window minus refunds, in euro cents.
+    """Cost of the orders in the window minus their refunds, in euro cents.
 
-    The value can exceed the limit if the catalog charges more than it quoted, or if the operator
-    has lowered the limit.
+    The value includes amounts that the catalog has not confirmed: see UsageRow.unconfirmed_cents.
+    It can exceed the limit if the catalog charges more than it quoted, or if the operator has
+    lowered the limit.
     """
     reserved_cents: _builtins.int
-    """Amount that is reserved for orders in the window whose cost is not known yet, in euro cents."""
+    """Amount reserved for orders that were placed in the window and whose cost is not known yet, in
+    euro cents.
+    """
     currency_code: _builtins.str
     """ISO 4217 code of the amounts, which currently is always "EUR"."""
     @_builtins.property
@@ -211,8 +215,8 @@ Global___Budget: _TypeAlias = Budget  # noqa: Y015
 @_typing.final
 class UsageRow(_message.Message):
     """UsageRow is the number and the cost of the orders that have the same values in all requested
-    dimensions. All amounts of an order, including a later refund, count at the time when the order
-    was placed. Orders that the catalog rejected are not counted.
+    dimensions. All amounts of an order, including a later refund, are counted as of the time when
+    the order was placed. Orders that the catalog rejected are not counted.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -251,11 +255,14 @@ class UsageRow(_message.Message):
     failed_count: _builtins.int
     """Number of orders in order_count whose render failed, with or without a refund."""
     unknown_count: _builtins.int
-    """Number of orders for which it is unknown whether the catalog accepted them. They do not count
-    in order_count, but their quoted prices count in reserved_cents.
+    """Number of orders for which it is unknown whether the catalog accepted them. They are not
+    included in order_count.
+
+    Their quoted prices are included in reserved_cents, or in unconfirmed_cents once it is too late
+    to resend the orders.
     """
     cost_cents: _builtins.int
-    """Total of the prices charged for the renders, in euro cents, before refunds."""
+    """Total of the prices charged for the renders, in euro cents. Refunds are not subtracted."""
     refunded_cents: _builtins.int
     """Total of the refunds of these charges, in euro cents."""
     reserved_cents: _builtins.int
@@ -266,9 +273,10 @@ class UsageRow(_message.Message):
     unconfirmed_cents: _builtins.int
     """Amount that counts as spent although the catalog has not confirmed it, in euro cents.
 
-    It is the total price of renders that failed or were deleted without a known refund, and of
-    renders that finished without a readable price. If the catalog sent the price of a render, the
-    price is also part of cost_cents.
+    It is the total price of renders that failed or were deleted without a known refund, of renders
+    that finished without a readable price, and of orders whose outcome is unknown and that can no
+    longer be resent. If the catalog sent the price of a render, the price is also part of
+    cost_cents.
     """
     currency_code: _builtins.str
     """ISO 4217 code of the amounts, which currently is always "EUR"."""

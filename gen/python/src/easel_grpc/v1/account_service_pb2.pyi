@@ -81,13 +81,15 @@ class ListUsageRequest(_message.Message):
     """The next_page_token of the previous page. Empty for the first page."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """Start of the period. Orders at this time are included. If unset, the period starts with the
-        first order.
+        """Start of the period. Orders placed exactly at this time are included. If unset, the period
+        starts with the first order.
         """
 
     @_builtins.property
     def end_time(self) -> _timestamp_pb2.Timestamp:
-        """End of the period. Orders at this time are excluded. If unset, the period ends now."""
+        """End of the period. Orders placed exactly at this time are excluded. If unset, the period ends
+        now.
+        """
 
     @_builtins.property
     def group_by(self) -> _containers.RepeatedScalarFieldContainer[_account_pb2.UsageDimension.ValueType]:

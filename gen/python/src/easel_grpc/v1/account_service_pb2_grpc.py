@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class AccountServiceStub(object):
-    """AccountService returns an API key's account in the catalog, and usage from the ledger. The
-    comment of GenerationService describes the ledger.
+    """AccountService returns the catalog account of an API key, and usage from the server's ledger. The
+    ledger is described in the comment of GenerationService.
     """
 
     def __init__(self, channel):
@@ -49,8 +49,8 @@ class AccountServiceStub(object):
 
 
 class AccountServiceServicer(object):
-    """AccountService returns an API key's account in the catalog, and usage from the ledger. The
-    comment of GenerationService describes the ledger.
+    """AccountService returns the catalog account of an API key, and usage from the server's ledger. The
+    ledger is described in the comment of GenerationService.
     """
 
     def GetAccount(self, request, context):
@@ -68,11 +68,11 @@ class AccountServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListUsage(self, request, context):
-        """ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
-        of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
-        sees the orders that were placed through Easel with this API key. Rows are sorted by their
-        dimensions, in the order of group_by. There is no row for a combination of values without
-        orders.
+        """ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
+        orders of its owner, and an operator sees the orders of all owners. A caller that forwards an
+        API key sees the orders that were placed through Easel with this API key. Rows are sorted by
+        their dimensions, in the order of group_by. A combination of values has no row if no orders
+        have these values.
 
         If a forwarded API key has no orders, the call sends one request to the catalog to check the
         API key.
@@ -109,8 +109,8 @@ def add_AccountServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AccountService(object):
-    """AccountService returns an API key's account in the catalog, and usage from the ledger. The
-    comment of GenerationService describes the ledger.
+    """AccountService returns the catalog account of an API key, and usage from the server's ledger. The
+    ledger is described in the comment of GenerationService.
     """
 
     @staticmethod

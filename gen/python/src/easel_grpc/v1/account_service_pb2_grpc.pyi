@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AccountServiceStub:
-    """AccountService returns an API key's account in the catalog, and usage from the ledger. The
-    comment of GenerationService describes the ledger.
+    """AccountService returns the catalog account of an API key, and usage from the server's ledger. The
+    ledger is described in the comment of GenerationService.
     """
 
     @_typing.overload
@@ -46,11 +46,11 @@ class AccountServiceStub:
       - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
     """
     ListUsage: _grpc.UnaryUnaryMultiCallable[_account_service_pb2.ListUsageRequest, _account_service_pb2.ListUsageResponse]
-    """ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
-    of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
-    sees the orders that were placed through Easel with this API key. Rows are sorted by their
-    dimensions, in the order of group_by. There is no row for a combination of values without
-    orders.
+    """ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
+    orders of its owner, and an operator sees the orders of all owners. A caller that forwards an
+    API key sees the orders that were placed through Easel with this API key. Rows are sorted by
+    their dimensions, in the order of group_by. A combination of values has no row if no orders
+    have these values.
 
     If a forwarded API key has no orders, the call sends one request to the catalog to check the
     API key.
@@ -64,8 +64,8 @@ class AccountServiceStub:
 
 @_typing.type_check_only
 class AccountServiceAsyncStub(AccountServiceStub):
-    """AccountService returns an API key's account in the catalog, and usage from the ledger. The
-    comment of GenerationService describes the ledger.
+    """AccountService returns the catalog account of an API key, and usage from the server's ledger. The
+    ledger is described in the comment of GenerationService.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -80,11 +80,11 @@ class AccountServiceAsyncStub(AccountServiceStub):
       - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
     """
     ListUsage: _aio.UnaryUnaryMultiCallable[_account_service_pb2.ListUsageRequest, _account_service_pb2.ListUsageResponse]  # type: ignore[assignment]
-    """ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
-    of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
-    sees the orders that were placed through Easel with this API key. Rows are sorted by their
-    dimensions, in the order of group_by. There is no row for a combination of values without
-    orders.
+    """ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
+    orders of its owner, and an operator sees the orders of all owners. A caller that forwards an
+    API key sees the orders that were placed through Easel with this API key. Rows are sorted by
+    their dimensions, in the order of group_by. A combination of values has no row if no orders
+    have these values.
 
     If a forwarded API key has no orders, the call sends one request to the catalog to check the
     API key.
@@ -97,8 +97,8 @@ class AccountServiceAsyncStub(AccountServiceStub):
     """
 
 class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
-    """AccountService returns an API key's account in the catalog, and usage from the ledger. The
-    comment of GenerationService describes the ledger.
+    """AccountService returns the catalog account of an API key, and usage from the server's ledger. The
+    ledger is described in the comment of GenerationService.
     """
 
     @_abc_1.abstractmethod
@@ -123,11 +123,11 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _account_service_pb2.ListUsageRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_account_service_pb2.ListUsageResponse, _abc.Awaitable[_account_service_pb2.ListUsageResponse]]:
-        """ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
-        of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
-        sees the orders that were placed through Easel with this API key. Rows are sorted by their
-        dimensions, in the order of group_by. There is no row for a combination of values without
-        orders.
+        """ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
+        orders of its owner, and an operator sees the orders of all owners. A caller that forwards an
+        API key sees the orders that were placed through Easel with this API key. Rows are sorted by
+        their dimensions, in the order of group_by. A combination of values has no row if no orders
+        have these values.
 
         If a forwarded API key has no orders, the call sends one request to the catalog to check the
         API key.

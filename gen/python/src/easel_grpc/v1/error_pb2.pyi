@@ -30,16 +30,16 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     UPSTREAM_INVALID_INPUT: _ErrorReason.ValueType  # 2
     """INVALID_ARGUMENT. The catalog rejects an input or the model. BadRequest names the field. Not
-    retryable. Fix the field. GetModel lists the inputs of a model.
+    retryable. Fix the field. GetModel returns the model's inputs.
     """
     INPUTS_TOO_LARGE: _ErrorReason.ValueType  # 3
-    """INVALID_ARGUMENT. The inputs are larger than the catalog accepts. BadRequest names them. Not
-    retryable. Send smaller inputs.
+    """INVALID_ARGUMENT. The inputs are larger than the catalog accepts. BadRequest names the field.
+    Not retryable. Send smaller inputs.
     """
     REQUEST_TOO_LARGE: _ErrorReason.ValueType  # 4
     """RESOURCE_EXHAUSTED (only over REST, HTTP 413). The body exceeds EASEL_MAX_INPUTS plus 256 KiB
-    (1.25 MiB by default). Over gRPC, the library rejects such a message without a reason. Not
-    retryable. Send smaller inputs, or ask the operator for a higher limit.
+    (1.25 MiB by default). Over gRPC, the library rejects such a message, and the error has no
+    reason. Not retryable. Send smaller inputs, or ask the operator for a higher limit.
     """
     REQUEST_BODY_TIMEOUT: _ErrorReason.ValueType  # 5
     """DEADLINE_EXCEEDED (only over REST, HTTP 408). The body did not arrive within 10 seconds after
@@ -56,9 +56,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     the header.
     """
     CALLER_UNKNOWN: _ErrorReason.ValueType  # 12
-    """UNAUTHENTICATED. The call has no token or certificate that the server knows, or the caller's
-    permissions have changed since the call started. Not retryable. Send the token or certificate
-    that the operator has registered.
+    """UNAUTHENTICATED. The call has neither a token nor a certificate that the server knows, or the
+    caller's permissions have changed since the call started. Not retryable. Send a token or
+    certificate that the operator has registered.
     """
     UPSTREAM_CREDENTIAL_REJECTED: _ErrorReason.ValueType  # 13
     """UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects
@@ -74,16 +74,17 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     earlier remain readable. Not retryable. Ask the operator to allow the model.
     """
     GENERATION_NOT_FOUND: _ErrorReason.ValueType  # 20
-    """NOT_FOUND. The caller has no such render, or the render was deleted. ResourceInfo names it. Not
-    retryable. Check the ID. ListGenerations returns the IDs of the caller's renders.
+    """NOT_FOUND. The caller has no render with this ID, or the render was deleted. ResourceInfo
+    contains the ID. Not retryable. Check the ID. ListGenerations returns the IDs of the caller's
+    renders.
     """
     MODEL_NOT_FOUND: _ErrorReason.ValueType  # 21
-    """NOT_FOUND. The catalog has no such model. ResourceInfo names it. Not retryable. Check the ID.
-    ListModels returns the IDs of the models.
+    """NOT_FOUND. The catalog has no model with this ID. ResourceInfo contains the ID. Not retryable.
+    Check the ID. ListModels returns the IDs of the models.
     """
     NOT_FOUND: _ErrorReason.ValueType  # 22
-    """NOT_FOUND. The catalog has no such record, or the health service has no such service. Not
-    retryable.
+    """NOT_FOUND. The catalog does not have the requested record, or the health service does not know
+    the requested service. Not retryable.
     """
     INSUFFICIENT_BALANCE: _ErrorReason.ValueType  # 30
     """FAILED_PRECONDITION (HTTP 402). The balance does not cover the price. PreconditionFailure has
@@ -94,13 +95,15 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     price_cents and max_cost_cents. Retryable. Set a higher max_cost_cents.
     """
     BUDGET_EXCEEDED: _ErrorReason.ValueType  # 32
-    """RESOURCE_EXHAUSTED (HTTP 402). The price exceeds what remains of a budget. The metadata has
-    window, reset_time, remaining_cents and price_cents, and for the budget of a label value also
-    label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
+    """RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget. The metadata has window,
+    reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label's
+    budget, it also has label_name and label_value. Retryable. Wait until reset_time. There is no
+    RetryInfo.
     """
     API_KEY_DAILY_CAP: _ErrorReason.ValueType  # 33
-    """RESOURCE_EXHAUSTED. The API key has reached its daily cap, which the catalog has set.
-    QuotaFailure has the details. Retryable. Wait until the next day. There is no RetryInfo.
+    """RESOURCE_EXHAUSTED. The API key has reached the daily spending limit that the catalog has set
+    for it. QuotaFailure has the details. Retryable. Wait until the next day. There is no
+    RetryInfo.
     """
     IDEMPOTENCY_KEY_REUSED: _ErrorReason.ValueType  # 34
     """ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable. To get that
@@ -110,8 +113,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """ABORTED. The catalog is still processing this idempotency_key. Retryable."""
     SUBMISSION_OUTCOME_UNKNOWN: _ErrorReason.ValueType  # 36
     """UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Send the same
-    idempotency_key again, which is safe and returns the outcome. If there is no RetryInfo, it is
-    too late: an operator has to check the account.
+    idempotency_key again, which is safe and returns the outcome. Without RetryInfo, it is too late
+    to resend the order: an operator has to check the account.
     """
     GENERATION_ACTIVE: _ErrorReason.ValueType  # 37
     """FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable. Wait until
@@ -127,8 +130,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     To avoid this error, wait for the render first, or set wait_timeout.
     """
     NO_CONTENT: _ErrorReason.ValueType  # 41
-    """FAILED_PRECONDITION. The render has no file and never will. The metadata has its state. Not
-    retryable.
+    """FAILED_PRECONDITION. The render has no file and never will. The metadata has the state of the
+    render. Not retryable.
     """
     READ_OFFSET_OUT_OF_RANGE: _ErrorReason.ValueType  # 42
     """OUT_OF_RANGE (HTTP 416). The read_offset or the range is past the end of the result. Not
@@ -154,11 +157,11 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     UPSTREAM_REDIRECT_REFUSED: _ErrorReason.ValueType  # 52
     """INTERNAL. The catalog returned a redirect. Easel follows redirects only for the bytes of a
     result, and only to hosts in EASEL_CONTENT_HOSTS. Not retryable. The operator has to check the
-    base URL, or add the host.
+    base URL of the catalog, or add the host to EASEL_CONTENT_HOSTS.
     """
     UPSTREAM_CONTRACT_MISMATCH: _ErrorReason.ValueType  # 53
     """INTERNAL. A response from the catalog contradicts the catalog's specification. Not retryable.
-    The operator has to check the base URL.
+    The operator has to check the base URL of the catalog.
     """
     UPSTREAM_MALFORMED_RESPONSE: _ErrorReason.ValueType  # 54
     """INTERNAL. A response from the catalog can't be read. Possibly retryable."""
@@ -173,8 +176,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     caller has reached its own limit. This call has sent no order. Retryable.
     """
     STREAM_QUOTA_EXCEEDED: _ErrorReason.ValueType  # 71
-    """RESOURCE_EXHAUSTED. The caller has reached its limit of open streams or of watched renders.
-    QuotaFailure has the limit. Retryable. Wait until one of the caller's streams has ended.
+    """RESOURCE_EXHAUSTED. The caller has reached its maximum number of open streams or of watched
+    renders. QuotaFailure has the limit. Retryable. Wait until one of the caller's streams has
+    ended.
     """
     READER_TOO_SLOW: _ErrorReason.ValueType  # 72
     """RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable. The
@@ -192,7 +196,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     METHOD_NOT_ALLOWED: _ErrorReason.ValueType  # 81
     """UNIMPLEMENTED (only over REST, HTTP 405). The path does not support this HTTP method. Not
-    retryable. Use a method from the header Allow.
+    retryable. Use a method that the response header Allow lists.
     """
     UNSUPPORTED_MEDIA_TYPE: _ErrorReason.ValueType  # 82
     """INVALID_ARGUMENT (only over REST, HTTP 415). The media type of the body is not supported. Not
@@ -203,8 +207,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Not retryable. Change the headers.
     """
     HOST_NOT_ALLOWED: _ErrorReason.ValueType  # 84
-    """PERMISSION_DENIED (only over REST, HTTP 421). The server does not accept this Host. Not
-    retryable. Ask the operator to add the host to EASEL_HTTP_ALLOWED_HOSTS.
+    """PERMISSION_DENIED (only over REST, HTTP 421). The server does not accept the host name in the
+    request's Host header. Not retryable. Ask the operator to add the host to
+    EASEL_HTTP_ALLOWED_HOSTS.
     """
     CROSS_ORIGIN_REQUEST: _ErrorReason.ValueType  # 85
     """PERMISSION_DENIED (only over REST). Web pages from other origins may not call the server. Not
@@ -221,8 +226,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     retryable.
     """
     UNIMPLEMENTED: _ErrorReason.ValueType  # 93
-    """UNIMPLEMENTED. The server does not have this method, because it is older than the stubs. Not
-    retryable. Update the server.
+    """UNIMPLEMENTED. The server does not have this method, because it is older than the caller's
+    stubs. Not retryable. Update the server.
     """
     INVALID_ARGUMENT: _ErrorReason.ValueType  # 94
     """INVALID_ARGUMENT. The reflection service can't read the request. Not retryable."""
@@ -231,20 +236,22 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     smaller pages.
     """
     UNAVAILABLE: _ErrorReason.ValueType  # 96
-    """UNAVAILABLE (only over REST). The server is stopping, and the response is lost. Retryable."""
+    """UNAVAILABLE (only over REST). The server is stopping, and the response was lost. Retryable."""
 
 class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
-    """ErrorReason is the machine-readable reason for an error. Every error from Easel has
-    google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason.
+    """ErrorReason is the machine-readable reason for an error. Every error from Easel contains a
+    google.rpc.ErrorInfo. Its domain is "easel", and its reason is the name of one of these values.
     The comment of each reason begins with the gRPC code of the error. Over REST, the HTTP status is
     the usual status for this code, unless the comment names another status. If a reason is not
-    listed here, the server is newer than this contract. Handle such an error by its code.
+    listed here, the server is newer than this contract. Handle such an error according to its gRPC
+    code.
 
-    Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
+    Before a retry, wait for the delay in RetryInfo. If the error has no RetryInfo, use exponential
+    backoff.
 
-    google.rpc.RequestInfo has the trace ID of the call, which is also in the operator's logs and
-    traces. Over gRPC, RequestInfo is missing if the call was rejected before its message was read,
-    for example because the call has no credential.
+    google.rpc.RequestInfo contains the trace ID of the call, which is also in the operator's logs
+    and traces. Over gRPC, RequestInfo is missing if the call was rejected before its message was
+    read, for example because the call has no credential.
 
     Some errors have only a code, because they do not come from Easel. The gRPC library rejects some
     calls itself, such as a call whose message is too large. A proxy in front of Easel can also
@@ -255,8 +262,8 @@ class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     upstream_code is missing if the response has no code, if the code has more than 64 characters, or
     if the code contains a character outside [A-Z0-9_.-].
 
-    For an order, order_outcome in the metadata of ErrorInfo takes precedence over the advice here.
-    See CreateGeneration. A retry of an order must have the same idempotency_key.
+    If CreateGeneration fails, order_outcome in the metadata of ErrorInfo takes precedence over the
+    advice here. See CreateGeneration. A retry of an order must have the same idempotency_key.
     """
 
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0
@@ -267,16 +274,16 @@ its team requires. BadRequest names up to ten fields. Not retryable. Fix the req
 """
 UPSTREAM_INVALID_INPUT: ErrorReason.ValueType  # 2
 """INVALID_ARGUMENT. The catalog rejects an input or the model. BadRequest names the field. Not
-retryable. Fix the field. GetModel lists the inputs of a model.
+retryable. Fix the field. GetModel returns the model's inputs.
 """
 INPUTS_TOO_LARGE: ErrorReason.ValueType  # 3
-"""INVALID_ARGUMENT. The inputs are larger than the catalog accepts. BadRequest names them. Not
-retryable. Send smaller inputs.
+"""INVALID_ARGUMENT. The inputs are larger than the catalog accepts. BadRequest names the field.
+Not retryable. Send smaller inputs.
 """
 REQUEST_TOO_LARGE: ErrorReason.ValueType  # 4
 """RESOURCE_EXHAUSTED (only over REST, HTTP 413). The body exceeds EASEL_MAX_INPUTS plus 256 KiB
-(1.25 MiB by default). Over gRPC, the library rejects such a message without a reason. Not
-retryable. Send smaller inputs, or ask the operator for a higher limit.
+(1.25 MiB by default). Over gRPC, the library rejects such a message, and the error has no
+reason. Not retryable. Send smaller inputs, or ask the operator for a higher limit.
 """
 REQUEST_BODY_TIMEOUT: ErrorReason.ValueType  # 5
 """DEADLINE_EXCEEDED (only over REST, HTTP 408). The body did not arrive within 10 seconds after
@@ -293,9 +300,9 @@ or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not
 the header.
 """
 CALLER_UNKNOWN: ErrorReason.ValueType  # 12
-"""UNAUTHENTICATED. The call has no token or certificate that the server knows, or the caller's
-permissions have changed since the call started. Not retryable. Send the token or certificate
-that the operator has registered.
+"""UNAUTHENTICATED. The call has neither a token nor a certificate that the server knows, or the
+caller's permissions have changed since the call started. Not retryable. Send a token or
+certificate that the operator has registered.
 """
 UPSTREAM_CREDENTIAL_REJECTED: ErrorReason.ValueType  # 13
 """UNAUTHENTICATED; INTERNAL if the server has one API key for all callers. The catalog rejects
@@ -311,16 +318,17 @@ MODEL_NOT_ALLOWED: ErrorReason.ValueType  # 15
 earlier remain readable. Not retryable. Ask the operator to allow the model.
 """
 GENERATION_NOT_FOUND: ErrorReason.ValueType  # 20
-"""NOT_FOUND. The caller has no such render, or the render was deleted. ResourceInfo names it. Not
-retryable. Check the ID. ListGenerations returns the IDs of the caller's renders.
+"""NOT_FOUND. The caller has no render with this ID, or the render was deleted. ResourceInfo
+contains the ID. Not retryable. Check the ID. ListGenerations returns the IDs of the caller's
+renders.
 """
 MODEL_NOT_FOUND: ErrorReason.ValueType  # 21
-"""NOT_FOUND. The catalog has no such model. ResourceInfo names it. Not retryable. Check the ID.
-ListModels returns the IDs of the models.
+"""NOT_FOUND. The catalog has no model with this ID. ResourceInfo contains the ID. Not retryable.
+Check the ID. ListModels returns the IDs of the models.
 """
 NOT_FOUND: ErrorReason.ValueType  # 22
-"""NOT_FOUND. The catalog has no such record, or the health service has no such service. Not
-retryable.
+"""NOT_FOUND. The catalog does not have the requested record, or the health service does not know
+the requested service. Not retryable.
 """
 INSUFFICIENT_BALANCE: ErrorReason.ValueType  # 30
 """FAILED_PRECONDITION (HTTP 402). The balance does not cover the price. PreconditionFailure has
@@ -331,13 +339,15 @@ PRICE_ABOVE_LIMIT: ErrorReason.ValueType  # 31
 price_cents and max_cost_cents. Retryable. Set a higher max_cost_cents.
 """
 BUDGET_EXCEEDED: ErrorReason.ValueType  # 32
-"""RESOURCE_EXHAUSTED (HTTP 402). The price exceeds what remains of a budget. The metadata has
-window, reset_time, remaining_cents and price_cents, and for the budget of a label value also
-label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
+"""RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget. The metadata has window,
+reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label's
+budget, it also has label_name and label_value. Retryable. Wait until reset_time. There is no
+RetryInfo.
 """
 API_KEY_DAILY_CAP: ErrorReason.ValueType  # 33
-"""RESOURCE_EXHAUSTED. The API key has reached its daily cap, which the catalog has set.
-QuotaFailure has the details. Retryable. Wait until the next day. There is no RetryInfo.
+"""RESOURCE_EXHAUSTED. The API key has reached the daily spending limit that the catalog has set
+for it. QuotaFailure has the details. Retryable. Wait until the next day. There is no
+RetryInfo.
 """
 IDEMPOTENCY_KEY_REUSED: ErrorReason.ValueType  # 34
 """ALREADY_EXISTS. The idempotency_key was used for another order. Not retryable. To get that
@@ -347,8 +357,8 @@ SUBMISSION_IN_PROGRESS: ErrorReason.ValueType  # 35
 """ABORTED. The catalog is still processing this idempotency_key. Retryable."""
 SUBMISSION_OUTCOME_UNKNOWN: ErrorReason.ValueType  # 36
 """UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Send the same
-idempotency_key again, which is safe and returns the outcome. If there is no RetryInfo, it is
-too late: an operator has to check the account.
+idempotency_key again, which is safe and returns the outcome. Without RetryInfo, it is too late
+to resend the order: an operator has to check the account.
 """
 GENERATION_ACTIVE: ErrorReason.ValueType  # 37
 """FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable. Wait until
@@ -364,8 +374,8 @@ CONTENT_NOT_READY: ErrorReason.ValueType  # 40
 To avoid this error, wait for the render first, or set wait_timeout.
 """
 NO_CONTENT: ErrorReason.ValueType  # 41
-"""FAILED_PRECONDITION. The render has no file and never will. The metadata has its state. Not
-retryable.
+"""FAILED_PRECONDITION. The render has no file and never will. The metadata has the state of the
+render. Not retryable.
 """
 READ_OFFSET_OUT_OF_RANGE: ErrorReason.ValueType  # 42
 """OUT_OF_RANGE (HTTP 416). The read_offset or the range is past the end of the result. Not
@@ -391,11 +401,11 @@ UPSTREAM_UNAVAILABLE: ErrorReason.ValueType  # 51
 UPSTREAM_REDIRECT_REFUSED: ErrorReason.ValueType  # 52
 """INTERNAL. The catalog returned a redirect. Easel follows redirects only for the bytes of a
 result, and only to hosts in EASEL_CONTENT_HOSTS. Not retryable. The operator has to check the
-base URL, or add the host.
+base URL of the catalog, or add the host to EASEL_CONTENT_HOSTS.
 """
 UPSTREAM_CONTRACT_MISMATCH: ErrorReason.ValueType  # 53
 """INTERNAL. A response from the catalog contradicts the catalog's specification. Not retryable.
-The operator has to check the base URL.
+The operator has to check the base URL of the catalog.
 """
 UPSTREAM_MALFORMED_RESPONSE: ErrorReason.ValueType  # 54
 """INTERNAL. A response from the catalog can't be read. Possibly retryable."""
@@ -410,8 +420,9 @@ OVERLOADED: ErrorReason.ValueType  # 70
 caller has reached its own limit. This call has sent no order. Retryable.
 """
 STREAM_QUOTA_EXCEEDED: ErrorReason.ValueType  # 71
-"""RESOURCE_EXHAUSTED. The caller has reached its limit of open streams or of watched renders.
-QuotaFailure has the limit. Retryable. Wait until one of the caller's streams has ended.
+"""RESOURCE_EXHAUSTED. The caller has reached its maximum number of open streams or of watched
+renders. QuotaFailure has the limit. Retryable. Wait until one of the caller's streams has
+ended.
 """
 READER_TOO_SLOW: ErrorReason.ValueType  # 72
 """RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable. The
@@ -429,7 +440,7 @@ lists all paths.
 """
 METHOD_NOT_ALLOWED: ErrorReason.ValueType  # 81
 """UNIMPLEMENTED (only over REST, HTTP 405). The path does not support this HTTP method. Not
-retryable. Use a method from the header Allow.
+retryable. Use a method that the response header Allow lists.
 """
 UNSUPPORTED_MEDIA_TYPE: ErrorReason.ValueType  # 82
 """INVALID_ARGUMENT (only over REST, HTTP 415). The media type of the body is not supported. Not
@@ -440,8 +451,9 @@ PRECONDITION_FAILED: ErrorReason.ValueType  # 83
 Not retryable. Change the headers.
 """
 HOST_NOT_ALLOWED: ErrorReason.ValueType  # 84
-"""PERMISSION_DENIED (only over REST, HTTP 421). The server does not accept this Host. Not
-retryable. Ask the operator to add the host to EASEL_HTTP_ALLOWED_HOSTS.
+"""PERMISSION_DENIED (only over REST, HTTP 421). The server does not accept the host name in the
+request's Host header. Not retryable. Ask the operator to add the host to
+EASEL_HTTP_ALLOWED_HOSTS.
 """
 CROSS_ORIGIN_REQUEST: ErrorReason.ValueType  # 85
 """PERMISSION_DENIED (only over REST). Web pages from other origins may not call the server. Not
@@ -458,8 +470,8 @@ INTERNAL: ErrorReason.ValueType  # 92
 retryable.
 """
 UNIMPLEMENTED: ErrorReason.ValueType  # 93
-"""UNIMPLEMENTED. The server does not have this method, because it is older than the stubs. Not
-retryable. Update the server.
+"""UNIMPLEMENTED. The server does not have this method, because it is older than the caller's
+stubs. Not retryable. Update the server.
 """
 INVALID_ARGUMENT: ErrorReason.ValueType  # 94
 """INVALID_ARGUMENT. The reflection service can't read the request. Not retryable."""
@@ -468,5 +480,5 @@ RESOURCE_EXHAUSTED: ErrorReason.ValueType  # 95
 smaller pages.
 """
 UNAVAILABLE: ErrorReason.ValueType  # 96
-"""UNAVAILABLE (only over REST). The server is stopping, and the response is lost. Retryable."""
+"""UNAVAILABLE (only over REST). The server is stopping, and the response was lost. Retryable."""
 Global___ErrorReason: _TypeAlias = ErrorReason  # noqa: Y015

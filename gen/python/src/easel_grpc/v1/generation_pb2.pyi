@@ -32,8 +32,8 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     STATE_QUEUED: _State.ValueType  # 1
     """Ordered and paid, but not finished."""
     STATE_RUNNING: _State.ValueType  # 2
-    """In progress. The catalog's specification lists no status for this state. It is returned only if
-    the catalog nevertheless sends one.
+    """In progress. Returned only if the catalog sends a status such as "running", which is not in the
+    catalog's specification.
     """
     STATE_SUCCEEDED: _State.ValueType  # 3
     """Finished with a result. Terminal and settled."""
@@ -42,8 +42,8 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     STATE_REFUNDED: _State.ValueType  # 5
     """Finished without a result, and the price was refunded. Terminal and settled."""
     STATE_DELETED: _State.ValueType  # 6
-    """The catalog does not have the render: it was deleted or never existed. Terminal. Returned only
-    by watches, waits, events, and lists whose filter has this state.
+    """The catalog does not have the render: it was deleted or never existed. Terminal and settled.
+    Returned only by watches, waits, events, and lists whose filter has this state.
     """
     STATE_UNRECOGNIZED: _State.ValueType  # 7
     """A status that this version of Easel does not know. See Generation.upstream_status. Not
@@ -51,8 +51,11 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     """
 
 class State(_State, metaclass=_StateEnumTypeWrapper):
-    """State is the progress of a generation. It never goes backwards. Any state can change to
-    STATE_DELETED. Otherwise, a terminal state changes only from STATE_FAILED to STATE_REFUNDED.
+    """State is the progress of a generation. A terminal state means that the render is finished. A
+    settled state means that the render's cost is also final.
+
+    The state never goes backwards. Any state can change to STATE_DELETED. The only other change of a
+    terminal state is from STATE_FAILED to STATE_REFUNDED.
     """
 
 STATE_UNSPECIFIED: State.ValueType  # 0
@@ -60,8 +63,8 @@ STATE_UNSPECIFIED: State.ValueType  # 0
 STATE_QUEUED: State.ValueType  # 1
 """Ordered and paid, but not finished."""
 STATE_RUNNING: State.ValueType  # 2
-"""In progress. The catalog's specification lists no status for this state. It is returned only if
-the catalog nevertheless sends one.
+"""In progress. Returned only if the catalog sends a status such as "running", which is not in the
+catalog's specification.
 """
 STATE_SUCCEEDED: State.ValueType  # 3
 """Finished with a result. Terminal and settled."""
@@ -70,8 +73,8 @@ STATE_FAILED: State.ValueType  # 4
 STATE_REFUNDED: State.ValueType  # 5
 """Finished without a result, and the price was refunded. Terminal and settled."""
 STATE_DELETED: State.ValueType  # 6
-"""The catalog does not have the render: it was deleted or never existed. Terminal. Returned only
-by watches, waits, events, and lists whose filter has this state.
+"""The catalog does not have the render: it was deleted or never existed. Terminal and settled.
+Returned only by watches, waits, events, and lists whose filter has this state.
 """
 STATE_UNRECOGNIZED: State.ValueType  # 7
 """A status that this version of Easel does not know. See Generation.upstream_status. Not
@@ -177,8 +180,8 @@ class Generation(_message.Message):
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """Time of the order. If the catalog sends no readable time, the time when this process placed the
-        order. Unset if both are unknown.
+        """Time when the order was placed. If the catalog sends no readable time, it is the time when this
+        process placed the order. Unset if neither is known.
         """
 
     @_builtins.property
@@ -195,7 +198,7 @@ class Generation(_message.Message):
 
     @_builtins.property
     def upstream_fields(self) -> _struct_pb2.Struct:
-        """Members of the catalog's record that have no field in this contract, unchanged. They never
+        """JSON members of the catalog's record that have no field in this contract, unchanged. They never
         include an API key or the catalog's content URL.
         """
 
@@ -324,8 +327,8 @@ class Quote(_message.Message):
     currency_code: _builtins.str
     """ISO 4217 code of the amounts, which currently is always "EUR"."""
     balance_cents: _builtins.int
-    """Balance of the account at about the same time, in euro cents. Unset if it could not be read, or
-    if the caller may not see it. See Account.balance_cents.
+    """Balance of the account at about quote_time, in euro cents. Unset if it could not be read, or if
+    the caller may not see it. See Account.balance_cents.
     """
     affordable: _builtins.bool
     """Whether the balance covers the price. Unset if balance_cents is unset."""

@@ -33,10 +33,10 @@ class _WatchUntilEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_WatchUntil
     WATCH_UNTIL_UNSPECIFIED: _WatchUntil.ValueType  # 0
     """The same as WATCH_UNTIL_TERMINAL."""
     WATCH_UNTIL_TERMINAL: _WatchUntil.ValueType  # 1
-    """The render is succeeded, failed, refunded or deleted."""
+    """The render has succeeded or failed, or it was refunded or deleted."""
     WATCH_UNTIL_SETTLED: _WatchUntil.ValueType  # 2
-    """The cost of the render is final. The render is succeeded, refunded or deleted, or it failed
-    longer ago than EASEL_REFUND_WINDOW (10 minutes by default).
+    """The cost of the render is final. The render has succeeded, it was refunded or deleted, or it
+    failed more than EASEL_REFUND_WINDOW ago (10 minutes by default).
     """
 
 class WatchUntil(_WatchUntil, metaclass=_WatchUntilEnumTypeWrapper):
@@ -45,10 +45,10 @@ class WatchUntil(_WatchUntil, metaclass=_WatchUntilEnumTypeWrapper):
 WATCH_UNTIL_UNSPECIFIED: WatchUntil.ValueType  # 0
 """The same as WATCH_UNTIL_TERMINAL."""
 WATCH_UNTIL_TERMINAL: WatchUntil.ValueType  # 1
-"""The render is succeeded, failed, refunded or deleted."""
+"""The render has succeeded or failed, or it was refunded or deleted."""
 WATCH_UNTIL_SETTLED: WatchUntil.ValueType  # 2
-"""The cost of the render is final. The render is succeeded, refunded or deleted, or it failed
-longer ago than EASEL_REFUND_WINDOW (10 minutes by default).
+"""The cost of the render is final. The render has succeeded, it was refunded or deleted, or it
+failed more than EASEL_REFUND_WINDOW ago (10 minutes by default).
 """
 Global___WatchUntil: _TypeAlias = WatchUntil  # noqa: Y015
 
@@ -70,7 +70,9 @@ class _UpstreamConditionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Ups
     """The catalog rejects the API key of this server. The operator has to replace it."""
 
 class UpstreamCondition(_UpstreamCondition, metaclass=_UpstreamConditionEnumTypeWrapper):
-    """UpstreamCondition is the condition of the catalog for the API key of a watch."""
+    """UpstreamCondition is the condition of the catalog, as observed by polls under the API key of the
+    watch.
+    """
 
 UPSTREAM_CONDITION_UNSPECIFIED: UpstreamCondition.ValueType  # 0
 """No poll has been needed yet."""
@@ -155,8 +157,8 @@ class QuoteGenerationRequest(_message.Message):
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
-        """Input values, by the names of the model's input fields. At most 20,000 values, including nested
-        values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
+        """Input values, keyed by the names of the model's input fields. At most 20,000 values, including
+        nested values. Integers beyond 2^53 are rejected. Neither limit applies to inputs_json.
         """
 
     def __init__(
@@ -257,8 +259,8 @@ class CreateGenerationRequest(_message.Message):
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
-        """Input values, by the names of the model's input fields. At most 20,000 values, including nested
-        values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
+        """Input values, keyed by the names of the model's input fields. At most 20,000 values, including
+        nested values. Integers beyond 2^53 are rejected. Neither limit applies to inputs_json.
         """
 
     @_builtins.property
@@ -276,11 +278,12 @@ class CreateGenerationRequest(_message.Message):
         """Time after which no replica sends the order to the catalog, not even after a restart. If unset,
         there is no such time.
 
-        The ledger's clock decides. If the time passes before any attempt may have reached the catalog,
-        the order ends, its reserved price is released, and its idempotency_key can be used again. If
-        an attempt may have reached the catalog, the outcome of the order stays unknown, and an
-        operator has to check the account. In both cases, and if the time was already in the past, a
-        call with this idempotency_key and expire_time fails with ORDER_EXPIRED.
+        The ledger's clock decides. If the time passes and no attempt can have reached the catalog, the
+        order is withdrawn: its reserved price is released, and its idempotency_key can be used again.
+        If an attempt may have reached the catalog, the outcome of the order stays unknown, and an
+        operator has to check the account. In both cases, a call with this idempotency_key and
+        expire_time fails with ORDER_EXPIRED. A new order whose expire_time is already in the past also
+        fails with this error.
 
         expire_time does not identify the order. A repeated request may have another expire_time, but
         the expire_time of the first request applies.
@@ -321,7 +324,9 @@ class CreateGenerationResponse(_message.Message):
     """
     @_builtins.property
     def generation(self) -> _generation_pb2.Generation:
-        """The render. A repeated request returns the same render in the latest state that can be read."""
+        """The render. A repeated request returns the same render, in the latest state that the server can
+        read.
+        """
 
     def __init__(
         self,
@@ -413,8 +418,8 @@ class ListGenerationsRequest(_message.Message):
     """The next_page_token of the previous page. Empty for the first page."""
     @_builtins.property
     def filter(self) -> Global___GenerationFilter:
-        """Filter for the renders. If unset, all renders are returned. All pages of a list must have the
-        same filter.
+        """Filter for the renders. If unset, all renders except deleted renders are returned. All pages of
+        a list must have the same filter.
         """
 
     def __init__(
@@ -571,8 +576,8 @@ class WaitGenerationResponse(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def generation(self) -> _generation_pb2.Generation:
-        """The render in its latest state. If the timeout has expired, the awaited state has not been
-        reached yet.
+        """The render in its latest state. If the timeout expired first, the render has not reached the
+        awaited state yet.
         """
 
     def __init__(
@@ -590,7 +595,7 @@ Global___WaitGenerationResponse: _TypeAlias = WaitGenerationResponse  # noqa: Y0
 
 @_typing.final
 class WatchGenerationRequest(_message.Message):
-    """WatchGenerationRequest identifies a render and the last state that the caller has."""
+    """WatchGenerationRequest identifies a render and the last state that the caller has received."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -606,8 +611,10 @@ class WatchGenerationRequest(_message.Message):
     until: Global___WatchUntil.ValueType
     """State of the render at which the watch ends."""
     known_etag: _builtins.str
-    """The etag of the last update that the caller has. If nothing has changed since, the stream
-    starts with a heartbeat. Over REST, the header Last-Event-ID may contain it.
+    """The etag of the last update that the caller has received. If nothing has changed since then,
+    the stream starts with a heartbeat.
+
+    Over REST, the header Last-Event-ID may contain the etag.
     """
     include_content: _builtins.bool
     """Whether the stream continues with the bytes of the result after the last update, as in
@@ -693,7 +700,9 @@ class GenerationUpdate(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     INITIAL_FIELD_NUMBER: _builtins.int
     initial: _builtins.bool
-    """Whether this is the state at the start of the watch rather than a change."""
+    """Whether this is the state at the start of the watch. If false, the state has changed during the
+    watch.
+    """
     @_builtins.property
     def generation(self) -> _generation_pb2.Generation:
         """The complete render in its current state."""
@@ -727,7 +736,7 @@ class Heartbeat(_message.Message):
     upstream_condition: Global___UpstreamCondition.ValueType
     """Condition of the catalog."""
     consecutive_poll_failures: _builtins.int
-    """Number of consecutive polls that have failed."""
+    """Number of polls that have failed since the last successful poll."""
     last_error: _builtins.str
     """Error of the last failed poll, shortened to 1 KiB. Empty after a successful poll.
 
@@ -747,8 +756,8 @@ class Heartbeat(_message.Message):
 
     @_builtins.property
     def typical_remaining(self) -> _duration_pb2.Duration:
-        """Estimated time until the render finishes, from earlier renders of the same model under the same
-        API key. Unset if there were no earlier renders.
+        """Estimated time until the render finishes, based on earlier renders of the same model under the
+        same API key. Unset if there is too little data.
         """
 
     def __init__(
@@ -781,8 +790,8 @@ class StreamClosing(_message.Message):
     """Reason for the end of the stream."""
     @_builtins.property
     def retry_delay(self) -> _duration_pb2.Duration:
-        """Time to wait before the caller watches again. It differs between callers, so that they do not
-        all reconnect at the same time.
+        """Time that the caller should wait before it watches again. The server varies the time, so that
+        callers do not all reconnect at once.
         """
 
     def __init__(
@@ -801,8 +810,8 @@ Global___StreamClosing: _TypeAlias = StreamClosing  # noqa: Y015
 
 @_typing.final
 class WatchGenerationsRequest(_message.Message):
-    """WatchGenerationsRequest identifies the renders of one stream and the last states that the caller
-    has.
+    """WatchGenerationsRequest identifies the renders to watch on one stream, and the last states that
+    the caller has received.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -833,7 +842,9 @@ class WatchGenerationsRequest(_message.Message):
     KNOWN_ETAGS_FIELD_NUMBER: _builtins.int
     FILTER_FIELD_NUMBER: _builtins.int
     until: Global___WatchUntil.ValueType
-    """State at which the watch of a named render ends. Ignored if generation_ids is empty."""
+    """State at which the watch of each render in generation_ids ends. Ignored if generation_ids is
+    empty.
+    """
     @_builtins.property
     def generation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """IDs of the renders to watch: up to 1000, without repetitions. See
@@ -849,18 +860,18 @@ class WatchGenerationsRequest(_message.Message):
 
     @_builtins.property
     def known_etags(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Maps render IDs to the etags of the last updates that the caller has received, at most 1000.
-        Unchanged renders are not sent again.
+        """Maps the IDs of at most 1000 renders to the etags of the last updates that the caller has
+        received. Unchanged renders are not sent again.
 
         If no render has changed, the stream starts with caught_up, which counts all renders in the
         stream. If generation_ids is set, the etags of other renders are ignored. If generation_ids is
         empty, each render in known_etags that the catalog no longer lists is read once. If the render
         still exists and the caller may see it, the stream includes it. Otherwise, the stream reports
         it with STATE_DELETED. Each of these reads counts as a poll, so omit settled renders that you
-        no longer need. Renders excluded by the field filter are ignored.
+        no longer need. Renders that do not match the filter are ignored.
 
-        Over REST, use knownEtags[id]=etag in a query for each render, or send many in the body of a
-        POST.
+        Over REST, add knownEtags[id]=etag to the query for each render, or send many etags in the body
+        of a POST.
         """
 
     @_builtins.property
@@ -868,8 +879,9 @@ class WatchGenerationsRequest(_message.Message):
         """Filter for the renders. If unset, all renders are sent. Its states must be empty, because
         states change. See ListGenerationsRequest.filter.
 
-        Excluded renders are neither sent nor counted, and the stream does not wait for them. A named
-        render that does not exist is reported with STATE_DELETED even if a filter is set.
+        Renders that do not match the filter are neither sent nor counted, and the stream does not wait
+        for them. A named render that does not exist is reported with STATE_DELETED even if a filter is
+        set.
         """
 
     def __init__(
@@ -892,7 +904,7 @@ Global___WatchGenerationsRequest: _TypeAlias = WatchGenerationsRequest  # noqa: 
 @_typing.final
 class WatchGenerationsResponse(_message.Message):
     """WatchGenerationsResponse is one message of a watch of many renders. Its fields have the same
-    numbers as in WatchGenerationResponse. The stream does not send the bytes of results.
+    numbers as in WatchGenerationResponse. This stream never sends the bytes of results.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -916,7 +928,7 @@ class WatchGenerationsResponse(_message.Message):
 
     @_builtins.property
     def caught_up(self) -> Global___CaughtUp:
-        """Sent after the first state of every render."""
+        """Sent once, when the caller has the current state of every render."""
 
     @_builtins.property
     def emit_time(self) -> _timestamp_pb2.Timestamp:
@@ -943,8 +955,8 @@ Global___WatchGenerationsResponse: _TypeAlias = WatchGenerationsResponse  # noqa
 
 @_typing.final
 class CaughtUp(_message.Message):
-    """CaughtUp reports that the caller now has the current state of every render in the stream: an
-    update has carried the state, or its etag was in known_etags. All later updates are changes.
+    """CaughtUp reports that the caller now has the current state of every render in the stream: either
+    an update contained the state, or known_etags contained its etag. All later updates are changes.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -972,7 +984,7 @@ Global___CaughtUp: _TypeAlias = CaughtUp  # noqa: Y015
 
 @_typing.final
 class WatchEventsRequest(_message.Message):
-    """WatchEventsRequest selects events, and the position where the stream starts."""
+    """WatchEventsRequest selects events, and the event or time from which the stream sends them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -982,8 +994,9 @@ class WatchEventsRequest(_message.Message):
     HEARTBEAT_INTERVAL_FIELD_NUMBER: _builtins.int
     resume_token: _builtins.str
     """The WatchEventsResponse.resume_token of the last message that the caller has processed. The
-    stream continues after this message. If empty, start_time applies. Over REST, the header
-    Last-Event-ID may contain it.
+    stream continues after this message. If empty, start_time applies.
+
+    Over REST, the header Last-Event-ID may contain the token.
     """
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
@@ -1060,9 +1073,10 @@ class WatchEventsResponse(_message.Message):
     EMIT_TIME_FIELD_NUMBER: _builtins.int
     RESUME_TOKEN_FIELD_NUMBER: _builtins.int
     resume_token: _builtins.str
-    """Token that lets another stream continue after this message. Send it as
-    WatchEventsRequest.resume_token. Every message has one. Store it after you have processed the
-    message.
+    """Token with which another stream can continue after this message. Every message has one.
+
+    Store the token after you have processed the message. To resume, send it as
+    WatchEventsRequest.resume_token.
     """
     @_builtins.property
     def event(self) -> Global___Event:
@@ -1106,7 +1120,9 @@ Global___WatchEventsResponse: _TypeAlias = WatchEventsResponse  # noqa: Y015
 
 @_typing.final
 class Event(_message.Message):
-    """Event reports a change of a render or of a budget. It has the same ID and type as the webhook."""
+    """Event reports a change of a render or of a budget. A webhook that reports the same change has the
+    same ID and type.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1126,15 +1142,17 @@ class Event(_message.Message):
     """Owner of the render or of the budget."""
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """Time when the event was written, in the same transaction as the change."""
+        """Time when the event was written to the ledger, in the same transaction as the change."""
 
     @_builtins.property
     def generation(self) -> _generation_pb2.Generation:
-        """The render as recorded at the time of the event, without its inputs. Unset for a budget."""
+        """The render as recorded at the time of the event, without its inputs. Unset if the event is
+        about a budget.
+        """
 
     @_builtins.property
     def budget(self) -> _account_pb2.Budget:
-        """The budget at the time of the event. Unset for a render."""
+        """The budget at the time of the event. Unset if the event is about a render."""
 
     def __init__(
         self,
@@ -1170,11 +1188,11 @@ class DownloadGenerationRequest(_message.Message):
     is not "." or "..".
     """
     read_offset: _builtins.int
-    """Position of the first byte to send. If it equals the size, no bytes are sent. If it exceeds the
-    size, the call fails with OUT_OF_RANGE.
+    """Position of the first byte to send. If it equals the size of the result, no bytes are sent. If
+    it is larger, the call fails with OUT_OF_RANGE.
     """
     read_limit: _builtins.int
-    """Maximum number of bytes to send. Zero means all."""
+    """Maximum number of bytes to send. Zero means no limit."""
     etag: _builtins.str
     """The ContentInfo.etag of the bytes that the caller already has. If the result has a different
     etag, the call fails with CONTENT_CHANGED. If empty, the etag is not checked.
@@ -1238,7 +1256,7 @@ class ContentChunk(_message.Message):
     INFO_FIELD_NUMBER: _builtins.int
     SUMMARY_FIELD_NUMBER: _builtins.int
     offset: _builtins.int
-    """Position of the first byte of data in the complete result."""
+    """Position of the first byte of data, counted from the start of the complete result."""
     data: _builtins.bytes
     """The bytes, at most 256 KiB. They may be empty in a chunk that has info or summary."""
     crc32c: _builtins.int
@@ -1290,8 +1308,8 @@ class ContentInfo(_message.Message):
     file, because it contains no path and no control characters.
     """
     etag: _builtins.str
-    """Identifier of these bytes. To resume a download, send it as DownloadGenerationRequest.etag.
-    Empty if the catalog sends nothing that identifies the bytes.
+    """Identifier of the result's bytes. To resume a download, send it as
+    DownloadGenerationRequest.etag. Empty if the catalog sends nothing that identifies the bytes.
     """
     source: Global___ContentSource.ValueType
     """Source of the first bytes. All sources return the same bytes. Over REST, the header
@@ -1356,7 +1374,7 @@ class DeleteGenerationRequest(_message.Message):
     is not "." or "..".
     """
     allow_missing: _builtins.bool
-    """Whether the call also succeeds if there is no such render."""
+    """Whether the call succeeds if there is no render with this ID."""
     force: _builtins.bool
     """Whether to delete a render that is not terminal. The catalog does not specify whether it then
     refunds the price or stops the render.

@@ -30,16 +30,17 @@ class GenerationServiceStub:
     """GenerationService prices, orders, watches, downloads and deletes renders.
 
     The server records each order in its ledger, with the owner, the caller and the labels. A durable
-    ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
-    ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
-    finished orders after 24 hours, or earlier if it has more than 100,000 orders. After an order is
-    deleted, its render has no labels and is missing from usage and from lists by owner or label. The
-    render is then visible only to callers that can see every render of the API key. After the
-    deletion, only the catalog remembers the idempotency_key. So with a ledger in memory,
-    order_outcome is never "not_placed".
+    ledger is a SQLite file or a PostgreSQL database. A server with a callers file always has a
+    durable ledger. A ledger in memory, which is the default of EASEL_LEDGER_URL, is lost when the
+    server stops. It also deletes finished orders after 24 hours, or earlier if it contains more than
+    100,000 orders. After an order is deleted, its render has no labels and is missing from usage and
+    from lists by owner or label. The render is then visible only to callers that can see every
+    render of the API key. After the deletion, only the catalog remembers the idempotency_key. So
+    with a ledger in memory, order_outcome is never "not_placed".
 
-    Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
-    these errors, which are not repeated below:
+    Every error from Easel contains a google.rpc.ErrorInfo with the domain "easel" and a reason.
+    Every call can return the following errors, which are not repeated in the comments of the
+    methods:
       - UNAUTHENTICATED: the call has no API key, or the catalog rejects the API key.
       - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest
         lists the first ten violations.
@@ -72,27 +73,29 @@ class GenerationServiceStub:
     The idempotency_key identifies the order. After any error, timeout or crash, send the same
     request with the same idempotency_key and under the same API key, within 12 hours. The order is
     charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
-    API key. Once an order may have been sent to the catalog, Easel also retries it after the
-    caller disconnects: until the caller's deadline, but for at most a minute.
+    API key. If the caller disconnects after an order may have been sent to the catalog, Easel
+    continues to retry the order until the caller's deadline, but for at most a minute after the
+    disconnection.
 
-    Failed attempts are retried until the caller's deadline, or for a minute if the call has no
+    Easel retries failed attempts until the caller's deadline, or for a minute if the call has no
     deadline. If this time ends before an attempt succeeds, the error describes the last response
     from the catalog. An order that is still unsent is withdrawn one second before the deadline, so
-    that its outcome can be recorded. If the call has less than 10 seconds, the order is withdrawn
-    when a tenth of that time remains.
+    that its outcome can be recorded. If the timeout of the call is shorter than 10 seconds, the
+    order is withdrawn when a tenth of the timeout remains.
 
     Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
     the ledger:
-      - "not_placed": no order exists for this idempotency_key. Only a durable ledger can know
-        this, and only if the server has one API key for all callers.
-      - "not_placed_by_this_call": this call placed no order, but an earlier call may have. Either
-        nothing was sent to the catalog, or the catalog definitely rejected the first attempt that
-        this ledger has recorded. Never use another idempotency_key for an order that may exist.
+      - "not_placed": no order exists for this idempotency_key. Returned only if the server has a
+        durable ledger and one API key for all callers.
+      - "not_placed_by_this_call": this call placed no order, but an earlier call with the same
+        idempotency_key may have placed one. Either this call sent nothing to the catalog, or the
+        catalog definitely rejected the first attempt that this ledger has recorded. Never use
+        another idempotency_key for an order that may exist.
       - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
 
-    Treat an error without order_outcome as "unknown". It comes from the gRPC library of the client
-    or of the server. The server's library rejects a message above the size limit before anything
-    is sent to the catalog.
+    If an error has no order_outcome, treat the outcome as "unknown". Such an error comes from the
+    gRPC library of the client or of the server. If the server's library rejects a message because
+    it exceeds the size limit, nothing was sent to the catalog.
 
     A rejection is definite if its HTTP status is 400, 401, 402, 403, 404, 413 or 422, its body has
     the form of the catalog's own errors, and its error code is not about the idempotency key. A
@@ -100,32 +103,35 @@ class GenerationServiceStub:
 
     Errors:
       - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: as for QuoteGeneration.
-      - FAILED_PRECONDITION, INSUFFICIENT_BALANCE: the balance does not cover the price. The same
-        idempotency_key may be sent again after a top-up.
-      - FAILED_PRECONDITION, PRICE_ABOVE_LIMIT: the price exceeds max_cost_cents, and nothing was
-        sent. The metadata has price_cents and max_cost_cents.
-      - RESOURCE_EXHAUSTED, API_KEY_DAILY_CAP, without RetryInfo: the API key has reached its daily
-        cap.
+      - FAILED_PRECONDITION, INSUFFICIENT_BALANCE: the balance does not cover the price. After a
+        top-up, the same idempotency_key can be sent again.
+      - FAILED_PRECONDITION, PRICE_ABOVE_LIMIT: the price exceeds max_cost_cents, and the order was
+        not sent to the catalog. The metadata has price_cents and max_cost_cents.
+      - RESOURCE_EXHAUSTED, API_KEY_DAILY_CAP, without RetryInfo: the API key has reached the daily
+        spending limit that the catalog has set for it.
       - INVALID_ARGUMENT, INVALID_REQUEST: the order lacks a label that the caller's team requires.
         BadRequest names it as `labels.<name>`.
-      - RESOURCE_EXHAUSTED, BUDGET_EXCEEDED, with QuotaFailure and without RetryInfo: the budget of
-        the caller's team does not cover the price. The metadata has window ("day" or "month"),
-        reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. For the
-        budget of a label value, the metadata also has label_name and label_value.
+      - RESOURCE_EXHAUSTED, BUDGET_EXCEEDED, with QuotaFailure and without RetryInfo: the price
+        exceeds the remaining budget of the caller's team, of a label value or of all teams. The
+        metadata has window ("day" or "month"), reset_time (start of the next window, RFC 3339) and
+        price_cents. It also has remaining_cents, except for the budget of all teams. For the
+        budget of a label value, it also has label_name and label_value.
       - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
-      - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If order_outcome
-        is "unknown", an operator has to check the account before you order again.
+      - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If
+        order_outcome is "unknown", an operator has to check the account before you place a new
+        order.
       - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. If
-        callers forward their own API keys, all attempts of an order must have inputs with the same
-        bytes. While its outcome is unknown, an attempt with different bytes also gets this error.
+        callers forward their own API keys, every attempt to place the order must send exactly the
+        same bytes as inputs. While the outcome of the order is unknown, an attempt with different
+        bytes also fails with this error.
       - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
         idempotency_key.
       - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent no
         order.
       - UNAVAILABLE, SUBMISSION_OUTCOME_UNKNOWN: it is unknown whether the catalog accepted the
         order. With RetryInfo, send the same idempotency_key again. Without RetryInfo, it is too
-        late to resend the order: check the account before you order again. Unless the operator has
-        set another time, an order can be resent for 12 hours after the first attempt.
+        late to resend the order: check the account before you place a new order. Unless the
+        operator has set another time, an order can be resent for 12 hours after the first attempt.
     """
     GetGeneration: _grpc.UnaryUnaryMultiCallable[_generation_service_pb2.GetGenerationRequest, _generation_service_pb2.GetGenerationResponse]
     """GetGeneration returns one render. If the render is being watched under the same API key, the
@@ -138,14 +144,15 @@ class GenerationServiceStub:
         to another API key or another owner.
     """
     ListGenerations: _grpc.UnaryUnaryMultiCallable[_generation_service_pb2.ListGenerationsRequest, _generation_service_pb2.ListGenerationsResponse]
-    """ListGenerations returns the renders that were ordered through Easel, latest order first. A
-    caller sees the renders of its owner, and an operator sees the renders of all owners. A caller
-    that forwards an API key sees the renders that were ordered with this API key.
+    """ListGenerations returns the renders that were ordered through Easel, sorted by the time of the
+    order, newest first. A caller sees the renders of its owner, and an operator sees the renders
+    of all owners. A caller that forwards an API key sees the renders that were ordered with this
+    API key.
 
     Each render has the state that the ledger has recorded. The result and the inputs come from the
     catalog's list, which is up to a second old. They are missing if the catalog's list does not
-    have the render, or if the catalog does not respond. Deleted renders are listed only if the
-    filter has STATE_DELETED.
+    have the render, or if the catalog does not respond. Deleted renders are listed only if
+    filter.states contains STATE_DELETED.
 
     Some callers can see every render of an API key: operators, callers that forward the API key,
     and all callers of a server that identifies callers neither by a callers file nor by
@@ -159,9 +166,9 @@ class GenerationServiceStub:
     """
     WaitGeneration: _grpc.UnaryUnaryMultiCallable[_generation_service_pb2.WaitGenerationRequest, _generation_service_pb2.WaitGenerationResponse]
     """WaitGeneration returns when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. If
-    the timeout expires first, it returns OK with the latest state, so check Generation.terminal. A
-    failure of the catalog does not end a wait. All waits and watches of a render under one API key
-    share the same polls. To wait longer than a minute, use WatchGeneration.
+    the timeout expires first, it returns OK with the latest state, so check Generation.terminal.
+    If the catalog fails, the wait continues. All waits and watches of a render under one API key
+    share the same polls. To wait for more than a minute, prefer WatchGeneration.
 
     Errors:
       - NOT_FOUND, GENERATION_NOT_FOUND: as for GetGeneration.
@@ -172,9 +179,10 @@ class GenerationServiceStub:
     changes arrive faster than the caller reads, the stream skips intermediate states, but never
     the last one. While nothing changes, heartbeats report the condition of the catalog.
 
-    A failure of the catalog never ends a watch: heartbeats report it. A caller may end a watch at
-    any time, which never affects the render or its price. Over REST, a watch is a stream of
-    server-sent events (Accept: text/event-stream) or of JSON lines (Accept: application/x-ndjson).
+    If the catalog fails, the watch continues, and heartbeats report the failure. A caller can end
+    a watch at any time. This never affects the render or its price. Over REST, a watch is a stream
+    of server-sent events (Accept: text/event-stream) or of JSON lines (Accept:
+    application/x-ndjson).
 
     Errors:
       - NOT_FOUND, GENERATION_NOT_FOUND, only before the first message: there is no such render.
@@ -186,13 +194,13 @@ class GenerationServiceStub:
 
     Watch again after every error except NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
     INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Before you
-    watch again, wait for the delay in closing or RetryInfo. Without a delay, back off. Send the
-    last etag as known_etag.
+    watch again, wait for the delay in the closing message or in RetryInfo. If there is neither,
+    use exponential backoff. Send the last etag that you received as known_etag.
     """
     WatchGenerations: _grpc.UnaryStreamMultiCallable[_generation_service_pb2.WatchGenerationsRequest, _generation_service_pb2.WatchGenerationsResponse]
     """WatchGenerations watches many renders on one stream: the renders that the request names or, if
-    it names none, all renders that the catalog lists for the API key, including new ones. Each
-    render behaves as in WatchGeneration.
+    it names none, all renders that the catalog lists for the API key, including new ones. The
+    messages about each render are the same as in WatchGeneration.
 
     If the request names renders, the stream ends with OK when all of them are terminal or, with
     WATCH_UNTIL_SETTLED, settled.
@@ -202,19 +210,19 @@ class GenerationServiceStub:
     deletion only if the render was not terminal. The catalog lists only recent renders, so a
     render that is missing from its list may still exist.
 
-    An ID that the catalog does not know does not end the stream; it is reported with
-    STATE_DELETED. The stream has the same errors as WatchGeneration. To resume it, send
-    known_etags. Over REST, use POST to send many IDs and etags in the body.
+    If the catalog does not know an ID, the stream reports it with STATE_DELETED and continues. The
+    stream has the same errors as WatchGeneration. To resume it, send known_etags. Over REST, use
+    POST to send many IDs and etags in the body.
 
     Errors:
       - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
     """
     WatchEvents: _grpc.UnaryStreamMultiCallable[_generation_service_pb2.WatchEventsRequest, _generation_service_pb2.WatchEventsResponse]
-    """WatchEvents sends the durable events of the caller's owner: the events that webhooks deliver,
-    from the same rows of the ledger. An operator receives the events of all owners.
+    """WatchEvents sends the events that the ledger stores for the caller's owner. Webhooks deliver
+    the same events. An operator receives the events of all owners.
 
     Each event is sent at least once. The events of one render are sent in order. With a
-    resume_token, the stream continues after the message that carried the token, also on another
+    resume_token, the stream continues after the message that contained the token, even on another
     replica. Events are kept for 7 days. A ledger in memory loses them when the server stops.
 
     The stream never ends with OK. Over REST, it is a stream of server-sent events or of JSON
@@ -224,8 +232,8 @@ class GenerationServiceStub:
     Errors:
       - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token is invalid or belongs to another owner,
         or a caller that is not an operator has set filter.owner. A caller that forwards its own
-        API key also gets this error, because events exist only for orders under the server's API
-        key. Use WatchGenerations instead.
+        API key also gets this error, because the ledger stores events only for orders that were
+        placed with the server's API key. Use WatchGenerations instead.
       - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
       - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
         the server is stopping, or the stream has reached its maximum age.
@@ -239,12 +247,12 @@ class GenerationServiceStub:
 
     If the operator keeps copies of results, each result is copied once after its render succeeds.
     Downloads then read the copy, even while the catalog is unavailable or after the catalog has
-    deleted the render. With copies, a text result can also be downloaded as a file.
+    deleted the render. If there is a copy, a text result can also be downloaded as a file.
     DeleteGeneration also deletes the copy, unless the operator keeps the team's copies.
 
-    Over REST, the body of the response has only the bytes. The headers Range, ETag and
-    Content-Length are supported. If reading fails after the headers were sent, the connection is
-    aborted.
+    Over REST, the body of the response contains only the bytes of the result. The headers Range,
+    ETag and Content-Length are supported. If reading fails after the headers were sent, the
+    connection is aborted.
 
     Errors:
       - FAILED_PRECONDITION, CONTENT_NOT_READY, with RetryInfo: the render is not finished. See
@@ -258,9 +266,9 @@ class GenerationServiceStub:
       - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no byte for two minutes.
     """
     DeleteGeneration: _grpc.UnaryUnaryMultiCallable[_generation_service_pb2.DeleteGenerationRequest, _generation_service_pb2.DeleteGenerationResponse]
-    """DeleteGeneration permanently deletes a render and its result from the catalog. Its watches
-    receive STATE_DELETED and end with OK. An operator may delete the renders of all owners; the
-    server records this in its audit log.
+    """DeleteGeneration permanently deletes a render and its result from the catalog. Watches of the
+    render receive STATE_DELETED and end with OK. An operator may delete the renders of any owner.
+    The server records such a deletion in its audit log.
 
     Errors:
       - FAILED_PRECONDITION, GENERATION_ACTIVE: the render is not terminal, and force is not set.
@@ -272,16 +280,17 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     """GenerationService prices, orders, watches, downloads and deletes renders.
 
     The server records each order in its ledger, with the owner, the caller and the labels. A durable
-    ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
-    ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
-    finished orders after 24 hours, or earlier if it has more than 100,000 orders. After an order is
-    deleted, its render has no labels and is missing from usage and from lists by owner or label. The
-    render is then visible only to callers that can see every render of the API key. After the
-    deletion, only the catalog remembers the idempotency_key. So with a ledger in memory,
-    order_outcome is never "not_placed".
+    ledger is a SQLite file or a PostgreSQL database. A server with a callers file always has a
+    durable ledger. A ledger in memory, which is the default of EASEL_LEDGER_URL, is lost when the
+    server stops. It also deletes finished orders after 24 hours, or earlier if it contains more than
+    100,000 orders. After an order is deleted, its render has no labels and is missing from usage and
+    from lists by owner or label. The render is then visible only to callers that can see every
+    render of the API key. After the deletion, only the catalog remembers the idempotency_key. So
+    with a ledger in memory, order_outcome is never "not_placed".
 
-    Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
-    these errors, which are not repeated below:
+    Every error from Easel contains a google.rpc.ErrorInfo with the domain "easel" and a reason.
+    Every call can return the following errors, which are not repeated in the comments of the
+    methods:
       - UNAUTHENTICATED: the call has no API key, or the catalog rejects the API key.
       - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest
         lists the first ten violations.
@@ -311,27 +320,29 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     The idempotency_key identifies the order. After any error, timeout or crash, send the same
     request with the same idempotency_key and under the same API key, within 12 hours. The order is
     charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
-    API key. Once an order may have been sent to the catalog, Easel also retries it after the
-    caller disconnects: until the caller's deadline, but for at most a minute.
+    API key. If the caller disconnects after an order may have been sent to the catalog, Easel
+    continues to retry the order until the caller's deadline, but for at most a minute after the
+    disconnection.
 
-    Failed attempts are retried until the caller's deadline, or for a minute if the call has no
+    Easel retries failed attempts until the caller's deadline, or for a minute if the call has no
     deadline. If this time ends before an attempt succeeds, the error describes the last response
     from the catalog. An order that is still unsent is withdrawn one second before the deadline, so
-    that its outcome can be recorded. If the call has less than 10 seconds, the order is withdrawn
-    when a tenth of that time remains.
+    that its outcome can be recorded. If the timeout of the call is shorter than 10 seconds, the
+    order is withdrawn when a tenth of the timeout remains.
 
     Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
     the ledger:
-      - "not_placed": no order exists for this idempotency_key. Only a durable ledger can know
-        this, and only if the server has one API key for all callers.
-      - "not_placed_by_this_call": this call placed no order, but an earlier call may have. Either
-        nothing was sent to the catalog, or the catalog definitely rejected the first attempt that
-        this ledger has recorded. Never use another idempotency_key for an order that may exist.
+      - "not_placed": no order exists for this idempotency_key. Returned only if the server has a
+        durable ledger and one API key for all callers.
+      - "not_placed_by_this_call": this call placed no order, but an earlier call with the same
+        idempotency_key may have placed one. Either this call sent nothing to the catalog, or the
+        catalog definitely rejected the first attempt that this ledger has recorded. Never use
+        another idempotency_key for an order that may exist.
       - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
 
-    Treat an error without order_outcome as "unknown". It comes from the gRPC library of the client
-    or of the server. The server's library rejects a message above the size limit before anything
-    is sent to the catalog.
+    If an error has no order_outcome, treat the outcome as "unknown". Such an error comes from the
+    gRPC library of the client or of the server. If the server's library rejects a message because
+    it exceeds the size limit, nothing was sent to the catalog.
 
     A rejection is definite if its HTTP status is 400, 401, 402, 403, 404, 413 or 422, its body has
     the form of the catalog's own errors, and its error code is not about the idempotency key. A
@@ -339,32 +350,35 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
 
     Errors:
       - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: as for QuoteGeneration.
-      - FAILED_PRECONDITION, INSUFFICIENT_BALANCE: the balance does not cover the price. The same
-        idempotency_key may be sent again after a top-up.
-      - FAILED_PRECONDITION, PRICE_ABOVE_LIMIT: the price exceeds max_cost_cents, and nothing was
-        sent. The metadata has price_cents and max_cost_cents.
-      - RESOURCE_EXHAUSTED, API_KEY_DAILY_CAP, without RetryInfo: the API key has reached its daily
-        cap.
+      - FAILED_PRECONDITION, INSUFFICIENT_BALANCE: the balance does not cover the price. After a
+        top-up, the same idempotency_key can be sent again.
+      - FAILED_PRECONDITION, PRICE_ABOVE_LIMIT: the price exceeds max_cost_cents, and the order was
+        not sent to the catalog. The metadata has price_cents and max_cost_cents.
+      - RESOURCE_EXHAUSTED, API_KEY_DAILY_CAP, without RetryInfo: the API key has reached the daily
+        spending limit that the catalog has set for it.
       - INVALID_ARGUMENT, INVALID_REQUEST: the order lacks a label that the caller's team requires.
         BadRequest names it as `labels.<name>`.
-      - RESOURCE_EXHAUSTED, BUDGET_EXCEEDED, with QuotaFailure and without RetryInfo: the budget of
-        the caller's team does not cover the price. The metadata has window ("day" or "month"),
-        reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. For the
-        budget of a label value, the metadata also has label_name and label_value.
+      - RESOURCE_EXHAUSTED, BUDGET_EXCEEDED, with QuotaFailure and without RetryInfo: the price
+        exceeds the remaining budget of the caller's team, of a label value or of all teams. The
+        metadata has window ("day" or "month"), reset_time (start of the next window, RFC 3339) and
+        price_cents. It also has remaining_cents, except for the budget of all teams. For the
+        budget of a label value, it also has label_name and label_value.
       - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
-      - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If order_outcome
-        is "unknown", an operator has to check the account before you order again.
+      - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If
+        order_outcome is "unknown", an operator has to check the account before you place a new
+        order.
       - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. If
-        callers forward their own API keys, all attempts of an order must have inputs with the same
-        bytes. While its outcome is unknown, an attempt with different bytes also gets this error.
+        callers forward their own API keys, every attempt to place the order must send exactly the
+        same bytes as inputs. While the outcome of the order is unknown, an attempt with different
+        bytes also fails with this error.
       - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
         idempotency_key.
       - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent no
         order.
       - UNAVAILABLE, SUBMISSION_OUTCOME_UNKNOWN: it is unknown whether the catalog accepted the
         order. With RetryInfo, send the same idempotency_key again. Without RetryInfo, it is too
-        late to resend the order: check the account before you order again. Unless the operator has
-        set another time, an order can be resent for 12 hours after the first attempt.
+        late to resend the order: check the account before you place a new order. Unless the
+        operator has set another time, an order can be resent for 12 hours after the first attempt.
     """
     GetGeneration: _aio.UnaryUnaryMultiCallable[_generation_service_pb2.GetGenerationRequest, _generation_service_pb2.GetGenerationResponse]  # type: ignore[assignment]
     """GetGeneration returns one render. If the render is being watched under the same API key, the
@@ -377,14 +391,15 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
         to another API key or another owner.
     """
     ListGenerations: _aio.UnaryUnaryMultiCallable[_generation_service_pb2.ListGenerationsRequest, _generation_service_pb2.ListGenerationsResponse]  # type: ignore[assignment]
-    """ListGenerations returns the renders that were ordered through Easel, latest order first. A
-    caller sees the renders of its owner, and an operator sees the renders of all owners. A caller
-    that forwards an API key sees the renders that were ordered with this API key.
+    """ListGenerations returns the renders that were ordered through Easel, sorted by the time of the
+    order, newest first. A caller sees the renders of its owner, and an operator sees the renders
+    of all owners. A caller that forwards an API key sees the renders that were ordered with this
+    API key.
 
     Each render has the state that the ledger has recorded. The result and the inputs come from the
     catalog's list, which is up to a second old. They are missing if the catalog's list does not
-    have the render, or if the catalog does not respond. Deleted renders are listed only if the
-    filter has STATE_DELETED.
+    have the render, or if the catalog does not respond. Deleted renders are listed only if
+    filter.states contains STATE_DELETED.
 
     Some callers can see every render of an API key: operators, callers that forward the API key,
     and all callers of a server that identifies callers neither by a callers file nor by
@@ -398,9 +413,9 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     """
     WaitGeneration: _aio.UnaryUnaryMultiCallable[_generation_service_pb2.WaitGenerationRequest, _generation_service_pb2.WaitGenerationResponse]  # type: ignore[assignment]
     """WaitGeneration returns when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. If
-    the timeout expires first, it returns OK with the latest state, so check Generation.terminal. A
-    failure of the catalog does not end a wait. All waits and watches of a render under one API key
-    share the same polls. To wait longer than a minute, use WatchGeneration.
+    the timeout expires first, it returns OK with the latest state, so check Generation.terminal.
+    If the catalog fails, the wait continues. All waits and watches of a render under one API key
+    share the same polls. To wait for more than a minute, prefer WatchGeneration.
 
     Errors:
       - NOT_FOUND, GENERATION_NOT_FOUND: as for GetGeneration.
@@ -411,9 +426,10 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     changes arrive faster than the caller reads, the stream skips intermediate states, but never
     the last one. While nothing changes, heartbeats report the condition of the catalog.
 
-    A failure of the catalog never ends a watch: heartbeats report it. A caller may end a watch at
-    any time, which never affects the render or its price. Over REST, a watch is a stream of
-    server-sent events (Accept: text/event-stream) or of JSON lines (Accept: application/x-ndjson).
+    If the catalog fails, the watch continues, and heartbeats report the failure. A caller can end
+    a watch at any time. This never affects the render or its price. Over REST, a watch is a stream
+    of server-sent events (Accept: text/event-stream) or of JSON lines (Accept:
+    application/x-ndjson).
 
     Errors:
       - NOT_FOUND, GENERATION_NOT_FOUND, only before the first message: there is no such render.
@@ -425,13 +441,13 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
 
     Watch again after every error except NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
     INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Before you
-    watch again, wait for the delay in closing or RetryInfo. Without a delay, back off. Send the
-    last etag as known_etag.
+    watch again, wait for the delay in the closing message or in RetryInfo. If there is neither,
+    use exponential backoff. Send the last etag that you received as known_etag.
     """
     WatchGenerations: _aio.UnaryStreamMultiCallable[_generation_service_pb2.WatchGenerationsRequest, _generation_service_pb2.WatchGenerationsResponse]  # type: ignore[assignment]
     """WatchGenerations watches many renders on one stream: the renders that the request names or, if
-    it names none, all renders that the catalog lists for the API key, including new ones. Each
-    render behaves as in WatchGeneration.
+    it names none, all renders that the catalog lists for the API key, including new ones. The
+    messages about each render are the same as in WatchGeneration.
 
     If the request names renders, the stream ends with OK when all of them are terminal or, with
     WATCH_UNTIL_SETTLED, settled.
@@ -441,19 +457,19 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     deletion only if the render was not terminal. The catalog lists only recent renders, so a
     render that is missing from its list may still exist.
 
-    An ID that the catalog does not know does not end the stream; it is reported with
-    STATE_DELETED. The stream has the same errors as WatchGeneration. To resume it, send
-    known_etags. Over REST, use POST to send many IDs and etags in the body.
+    If the catalog does not know an ID, the stream reports it with STATE_DELETED and continues. The
+    stream has the same errors as WatchGeneration. To resume it, send known_etags. Over REST, use
+    POST to send many IDs and etags in the body.
 
     Errors:
       - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
     """
     WatchEvents: _aio.UnaryStreamMultiCallable[_generation_service_pb2.WatchEventsRequest, _generation_service_pb2.WatchEventsResponse]  # type: ignore[assignment]
-    """WatchEvents sends the durable events of the caller's owner: the events that webhooks deliver,
-    from the same rows of the ledger. An operator receives the events of all owners.
+    """WatchEvents sends the events that the ledger stores for the caller's owner. Webhooks deliver
+    the same events. An operator receives the events of all owners.
 
     Each event is sent at least once. The events of one render are sent in order. With a
-    resume_token, the stream continues after the message that carried the token, also on another
+    resume_token, the stream continues after the message that contained the token, even on another
     replica. Events are kept for 7 days. A ledger in memory loses them when the server stops.
 
     The stream never ends with OK. Over REST, it is a stream of server-sent events or of JSON
@@ -463,8 +479,8 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     Errors:
       - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token is invalid or belongs to another owner,
         or a caller that is not an operator has set filter.owner. A caller that forwards its own
-        API key also gets this error, because events exist only for orders under the server's API
-        key. Use WatchGenerations instead.
+        API key also gets this error, because the ledger stores events only for orders that were
+        placed with the server's API key. Use WatchGenerations instead.
       - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
       - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
         the server is stopping, or the stream has reached its maximum age.
@@ -478,12 +494,12 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
 
     If the operator keeps copies of results, each result is copied once after its render succeeds.
     Downloads then read the copy, even while the catalog is unavailable or after the catalog has
-    deleted the render. With copies, a text result can also be downloaded as a file.
+    deleted the render. If there is a copy, a text result can also be downloaded as a file.
     DeleteGeneration also deletes the copy, unless the operator keeps the team's copies.
 
-    Over REST, the body of the response has only the bytes. The headers Range, ETag and
-    Content-Length are supported. If reading fails after the headers were sent, the connection is
-    aborted.
+    Over REST, the body of the response contains only the bytes of the result. The headers Range,
+    ETag and Content-Length are supported. If reading fails after the headers were sent, the
+    connection is aborted.
 
     Errors:
       - FAILED_PRECONDITION, CONTENT_NOT_READY, with RetryInfo: the render is not finished. See
@@ -497,9 +513,9 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
       - RESOURCE_EXHAUSTED, READER_TOO_SLOW: the caller read no byte for two minutes.
     """
     DeleteGeneration: _aio.UnaryUnaryMultiCallable[_generation_service_pb2.DeleteGenerationRequest, _generation_service_pb2.DeleteGenerationResponse]  # type: ignore[assignment]
-    """DeleteGeneration permanently deletes a render and its result from the catalog. Its watches
-    receive STATE_DELETED and end with OK. An operator may delete the renders of all owners; the
-    server records this in its audit log.
+    """DeleteGeneration permanently deletes a render and its result from the catalog. Watches of the
+    render receive STATE_DELETED and end with OK. An operator may delete the renders of any owner.
+    The server records such a deletion in its audit log.
 
     Errors:
       - FAILED_PRECONDITION, GENERATION_ACTIVE: the render is not terminal, and force is not set.
@@ -510,16 +526,17 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
     """GenerationService prices, orders, watches, downloads and deletes renders.
 
     The server records each order in its ledger, with the owner, the caller and the labels. A durable
-    ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
-    ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
-    finished orders after 24 hours, or earlier if it has more than 100,000 orders. After an order is
-    deleted, its render has no labels and is missing from usage and from lists by owner or label. The
-    render is then visible only to callers that can see every render of the API key. After the
-    deletion, only the catalog remembers the idempotency_key. So with a ledger in memory,
-    order_outcome is never "not_placed".
+    ledger is a SQLite file or a PostgreSQL database. A server with a callers file always has a
+    durable ledger. A ledger in memory, which is the default of EASEL_LEDGER_URL, is lost when the
+    server stops. It also deletes finished orders after 24 hours, or earlier if it contains more than
+    100,000 orders. After an order is deleted, its render has no labels and is missing from usage and
+    from lists by owner or label. The render is then visible only to callers that can see every
+    render of the API key. After the deletion, only the catalog remembers the idempotency_key. So
+    with a ledger in memory, order_outcome is never "not_placed".
 
-    Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
-    these errors, which are not repeated below:
+    Every error from Easel contains a google.rpc.ErrorInfo with the domain "easel" and a reason.
+    Every call can return the following errors, which are not repeated in the comments of the
+    methods:
       - UNAUTHENTICATED: the call has no API key, or the catalog rejects the API key.
       - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest
         lists the first ten violations.
@@ -559,27 +576,29 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         The idempotency_key identifies the order. After any error, timeout or crash, send the same
         request with the same idempotency_key and under the same API key, within 12 hours. The order is
         charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
-        API key. Once an order may have been sent to the catalog, Easel also retries it after the
-        caller disconnects: until the caller's deadline, but for at most a minute.
+        API key. If the caller disconnects after an order may have been sent to the catalog, Easel
+        continues to retry the order until the caller's deadline, but for at most a minute after the
+        disconnection.
 
-        Failed attempts are retried until the caller's deadline, or for a minute if the call has no
+        Easel retries failed attempts until the caller's deadline, or for a minute if the call has no
         deadline. If this time ends before an attempt succeeds, the error describes the last response
         from the catalog. An order that is still unsent is withdrawn one second before the deadline, so
-        that its outcome can be recorded. If the call has less than 10 seconds, the order is withdrawn
-        when a tenth of that time remains.
+        that its outcome can be recorded. If the timeout of the call is shorter than 10 seconds, the
+        order is withdrawn when a tenth of the timeout remains.
 
         Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
         the ledger:
-          - "not_placed": no order exists for this idempotency_key. Only a durable ledger can know
-            this, and only if the server has one API key for all callers.
-          - "not_placed_by_this_call": this call placed no order, but an earlier call may have. Either
-            nothing was sent to the catalog, or the catalog definitely rejected the first attempt that
-            this ledger has recorded. Never use another idempotency_key for an order that may exist.
+          - "not_placed": no order exists for this idempotency_key. Returned only if the server has a
+            durable ledger and one API key for all callers.
+          - "not_placed_by_this_call": this call placed no order, but an earlier call with the same
+            idempotency_key may have placed one. Either this call sent nothing to the catalog, or the
+            catalog definitely rejected the first attempt that this ledger has recorded. Never use
+            another idempotency_key for an order that may exist.
           - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
 
-        Treat an error without order_outcome as "unknown". It comes from the gRPC library of the client
-        or of the server. The server's library rejects a message above the size limit before anything
-        is sent to the catalog.
+        If an error has no order_outcome, treat the outcome as "unknown". Such an error comes from the
+        gRPC library of the client or of the server. If the server's library rejects a message because
+        it exceeds the size limit, nothing was sent to the catalog.
 
         A rejection is definite if its HTTP status is 400, 401, 402, 403, 404, 413 or 422, its body has
         the form of the catalog's own errors, and its error code is not about the idempotency key. A
@@ -587,32 +606,35 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
           - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: as for QuoteGeneration.
-          - FAILED_PRECONDITION, INSUFFICIENT_BALANCE: the balance does not cover the price. The same
-            idempotency_key may be sent again after a top-up.
-          - FAILED_PRECONDITION, PRICE_ABOVE_LIMIT: the price exceeds max_cost_cents, and nothing was
-            sent. The metadata has price_cents and max_cost_cents.
-          - RESOURCE_EXHAUSTED, API_KEY_DAILY_CAP, without RetryInfo: the API key has reached its daily
-            cap.
+          - FAILED_PRECONDITION, INSUFFICIENT_BALANCE: the balance does not cover the price. After a
+            top-up, the same idempotency_key can be sent again.
+          - FAILED_PRECONDITION, PRICE_ABOVE_LIMIT: the price exceeds max_cost_cents, and the order was
+            not sent to the catalog. The metadata has price_cents and max_cost_cents.
+          - RESOURCE_EXHAUSTED, API_KEY_DAILY_CAP, without RetryInfo: the API key has reached the daily
+            spending limit that the catalog has set for it.
           - INVALID_ARGUMENT, INVALID_REQUEST: the order lacks a label that the caller's team requires.
             BadRequest names it as `labels.<name>`.
-          - RESOURCE_EXHAUSTED, BUDGET_EXCEEDED, with QuotaFailure and without RetryInfo: the budget of
-            the caller's team does not cover the price. The metadata has window ("day" or "month"),
-            reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. For the
-            budget of a label value, the metadata also has label_name and label_value.
+          - RESOURCE_EXHAUSTED, BUDGET_EXCEEDED, with QuotaFailure and without RetryInfo: the price
+            exceeds the remaining budget of the caller's team, of a label value or of all teams. The
+            metadata has window ("day" or "month"), reset_time (start of the next window, RFC 3339) and
+            price_cents. It also has remaining_cents, except for the budget of all teams. For the
+            budget of a label value, it also has label_name and label_value.
           - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
-          - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If order_outcome
-            is "unknown", an operator has to check the account before you order again.
+          - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If
+            order_outcome is "unknown", an operator has to check the account before you place a new
+            order.
           - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. If
-            callers forward their own API keys, all attempts of an order must have inputs with the same
-            bytes. While its outcome is unknown, an attempt with different bytes also gets this error.
+            callers forward their own API keys, every attempt to place the order must send exactly the
+            same bytes as inputs. While the outcome of the order is unknown, an attempt with different
+            bytes also fails with this error.
           - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
             idempotency_key.
           - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent no
             order.
           - UNAVAILABLE, SUBMISSION_OUTCOME_UNKNOWN: it is unknown whether the catalog accepted the
             order. With RetryInfo, send the same idempotency_key again. Without RetryInfo, it is too
-            late to resend the order: check the account before you order again. Unless the operator has
-            set another time, an order can be resent for 12 hours after the first attempt.
+            late to resend the order: check the account before you place a new order. Unless the
+            operator has set another time, an order can be resent for 12 hours after the first attempt.
         """
 
     @_abc_1.abstractmethod
@@ -637,14 +659,15 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _generation_service_pb2.ListGenerationsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_generation_service_pb2.ListGenerationsResponse, _abc.Awaitable[_generation_service_pb2.ListGenerationsResponse]]:
-        """ListGenerations returns the renders that were ordered through Easel, latest order first. A
-        caller sees the renders of its owner, and an operator sees the renders of all owners. A caller
-        that forwards an API key sees the renders that were ordered with this API key.
+        """ListGenerations returns the renders that were ordered through Easel, sorted by the time of the
+        order, newest first. A caller sees the renders of its owner, and an operator sees the renders
+        of all owners. A caller that forwards an API key sees the renders that were ordered with this
+        API key.
 
         Each render has the state that the ledger has recorded. The result and the inputs come from the
         catalog's list, which is up to a second old. They are missing if the catalog's list does not
-        have the render, or if the catalog does not respond. Deleted renders are listed only if the
-        filter has STATE_DELETED.
+        have the render, or if the catalog does not respond. Deleted renders are listed only if
+        filter.states contains STATE_DELETED.
 
         Some callers can see every render of an API key: operators, callers that forward the API key,
         and all callers of a server that identifies callers neither by a callers file nor by
@@ -664,9 +687,9 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_generation_service_pb2.WaitGenerationResponse, _abc.Awaitable[_generation_service_pb2.WaitGenerationResponse]]:
         """WaitGeneration returns when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. If
-        the timeout expires first, it returns OK with the latest state, so check Generation.terminal. A
-        failure of the catalog does not end a wait. All waits and watches of a render under one API key
-        share the same polls. To wait longer than a minute, use WatchGeneration.
+        the timeout expires first, it returns OK with the latest state, so check Generation.terminal.
+        If the catalog fails, the wait continues. All waits and watches of a render under one API key
+        share the same polls. To wait for more than a minute, prefer WatchGeneration.
 
         Errors:
           - NOT_FOUND, GENERATION_NOT_FOUND: as for GetGeneration.
@@ -683,9 +706,10 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         changes arrive faster than the caller reads, the stream skips intermediate states, but never
         the last one. While nothing changes, heartbeats report the condition of the catalog.
 
-        A failure of the catalog never ends a watch: heartbeats report it. A caller may end a watch at
-        any time, which never affects the render or its price. Over REST, a watch is a stream of
-        server-sent events (Accept: text/event-stream) or of JSON lines (Accept: application/x-ndjson).
+        If the catalog fails, the watch continues, and heartbeats report the failure. A caller can end
+        a watch at any time. This never affects the render or its price. Over REST, a watch is a stream
+        of server-sent events (Accept: text/event-stream) or of JSON lines (Accept:
+        application/x-ndjson).
 
         Errors:
           - NOT_FOUND, GENERATION_NOT_FOUND, only before the first message: there is no such render.
@@ -697,8 +721,8 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Watch again after every error except NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
         INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Before you
-        watch again, wait for the delay in closing or RetryInfo. Without a delay, back off. Send the
-        last etag as known_etag.
+        watch again, wait for the delay in the closing message or in RetryInfo. If there is neither,
+        use exponential backoff. Send the last etag that you received as known_etag.
         """
 
     @_abc_1.abstractmethod
@@ -708,8 +732,8 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_generation_service_pb2.WatchGenerationsResponse], _abc.AsyncIterator[_generation_service_pb2.WatchGenerationsResponse]]:
         """WatchGenerations watches many renders on one stream: the renders that the request names or, if
-        it names none, all renders that the catalog lists for the API key, including new ones. Each
-        render behaves as in WatchGeneration.
+        it names none, all renders that the catalog lists for the API key, including new ones. The
+        messages about each render are the same as in WatchGeneration.
 
         If the request names renders, the stream ends with OK when all of them are terminal or, with
         WATCH_UNTIL_SETTLED, settled.
@@ -719,9 +743,9 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         deletion only if the render was not terminal. The catalog lists only recent renders, so a
         render that is missing from its list may still exist.
 
-        An ID that the catalog does not know does not end the stream; it is reported with
-        STATE_DELETED. The stream has the same errors as WatchGeneration. To resume it, send
-        known_etags. Over REST, use POST to send many IDs and etags in the body.
+        If the catalog does not know an ID, the stream reports it with STATE_DELETED and continues. The
+        stream has the same errors as WatchGeneration. To resume it, send known_etags. Over REST, use
+        POST to send many IDs and etags in the body.
 
         Errors:
           - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
@@ -733,11 +757,11 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _generation_service_pb2.WatchEventsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_generation_service_pb2.WatchEventsResponse], _abc.AsyncIterator[_generation_service_pb2.WatchEventsResponse]]:
-        """WatchEvents sends the durable events of the caller's owner: the events that webhooks deliver,
-        from the same rows of the ledger. An operator receives the events of all owners.
+        """WatchEvents sends the events that the ledger stores for the caller's owner. Webhooks deliver
+        the same events. An operator receives the events of all owners.
 
         Each event is sent at least once. The events of one render are sent in order. With a
-        resume_token, the stream continues after the message that carried the token, also on another
+        resume_token, the stream continues after the message that contained the token, even on another
         replica. Events are kept for 7 days. A ledger in memory loses them when the server stops.
 
         The stream never ends with OK. Over REST, it is a stream of server-sent events or of JSON
@@ -747,8 +771,8 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
           - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token is invalid or belongs to another owner,
             or a caller that is not an operator has set filter.owner. A caller that forwards its own
-            API key also gets this error, because events exist only for orders under the server's API
-            key. Use WatchGenerations instead.
+            API key also gets this error, because the ledger stores events only for orders that were
+            placed with the server's API key. Use WatchGenerations instead.
           - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
           - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
             the server is stopping, or the stream has reached its maximum age.
@@ -768,12 +792,12 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
 
         If the operator keeps copies of results, each result is copied once after its render succeeds.
         Downloads then read the copy, even while the catalog is unavailable or after the catalog has
-        deleted the render. With copies, a text result can also be downloaded as a file.
+        deleted the render. If there is a copy, a text result can also be downloaded as a file.
         DeleteGeneration also deletes the copy, unless the operator keeps the team's copies.
 
-        Over REST, the body of the response has only the bytes. The headers Range, ETag and
-        Content-Length are supported. If reading fails after the headers were sent, the connection is
-        aborted.
+        Over REST, the body of the response contains only the bytes of the result. The headers Range,
+        ETag and Content-Length are supported. If reading fails after the headers were sent, the
+        connection is aborted.
 
         Errors:
           - FAILED_PRECONDITION, CONTENT_NOT_READY, with RetryInfo: the render is not finished. See
@@ -793,9 +817,9 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _generation_service_pb2.DeleteGenerationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_generation_service_pb2.DeleteGenerationResponse, _abc.Awaitable[_generation_service_pb2.DeleteGenerationResponse]]:
-        """DeleteGeneration permanently deletes a render and its result from the catalog. Its watches
-        receive STATE_DELETED and end with OK. An operator may delete the renders of all owners; the
-        server records this in its audit log.
+        """DeleteGeneration permanently deletes a render and its result from the catalog. Watches of the
+        render receive STATE_DELETED and end with OK. An operator may delete the renders of any owner.
+        The server records such a deletion in its audit log.
 
         Errors:
           - FAILED_PRECONDITION, GENERATION_ACTIVE: the render is not terminal, and force is not set.

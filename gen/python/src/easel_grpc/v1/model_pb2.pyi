@@ -87,7 +87,7 @@ Global___InputFieldType: _TypeAlias = InputFieldType  # noqa: Y015
 
 @_typing.final
 class Model(_message.Message):
-    """Model describes a model in the catalog. An order names the model that makes its render."""
+    """Model describes a model in the catalog. Each order names the model that produces its render."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -109,8 +109,8 @@ class Model(_message.Message):
     """Kind of result that the model's renders produce."""
     @_builtins.property
     def input_fields(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputField]:
-        """Input fields, at most 1000, sorted as in the catalog. GetModel always returns them. ListModels
-        returns them only if the catalog's list has them.
+        """Input fields, at most 1000, in the catalog's order. GetModel always returns them. ListModels
+        returns them only if the catalog's list of models contains them.
         """
 
     @_builtins.property
@@ -121,12 +121,12 @@ class Model(_message.Message):
 
     @_builtins.property
     def upstream_fields(self) -> _struct_pb2.Struct:
-        """Members of the catalog's record that have no field in this contract, unchanged."""
+        """JSON members of the catalog's record that have no field in this contract, unchanged."""
 
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of fields that the server left empty, because the message would exceed 4 MiB, the
-        default limit of gRPC clients, or because a list has more than 1000 items.
+        """Names of fields that the server left empty, because a list has more than 1000 items, or because
+        the message would exceed 4 MiB, the default limit of gRPC clients.
 
         The names are "upstream_fields", "input_fields", or the name of a field of InputField, such as
         "input_fields.allowed_values". A field of InputField may be omitted in some input fields and
@@ -197,7 +197,7 @@ class InputField(_message.Message):
 
     @_builtins.property
     def upstream_fields(self) -> _struct_pb2.Struct:
-        """Members of the catalog's record that have no field in this contract, unchanged."""
+        """JSON members of the catalog's record that have no field in this contract, unchanged."""
 
     def __init__(
         self,

@@ -45,7 +45,7 @@ export declare type Account = Message<"easel.v1.Account"> & {
   observeTime?: Timestamp | undefined;
 
   /**
-   * Members of the catalog's record that have no field in this contract, unchanged. They never
+   * JSON members of the catalog's record that have no field in this contract, unchanged. They never
    * include an API key. Unset if the caller may not see the balance.
    *
    * Numbers are doubles: do not rely on integers beyond 2^53.
@@ -55,8 +55,9 @@ export declare type Account = Message<"easel.v1.Account"> & {
   upstreamFields?: JsonObject | undefined;
 
   /**
-   * Budgets of the caller's owner: one for each window that has a limit. The daily budget comes
-   * first. Empty if there are no limits.
+   * Budgets of the caller's team, or of the caller if it has no team. Empty if there are no limits.
+   *
+   * There is one budget for each window that has a limit. The daily budget comes first.
    *
    * @generated from field: repeated easel.v1.Budget budgets = 5;
    */
@@ -78,16 +79,16 @@ export declare type Account = Message<"easel.v1.Account"> & {
 export declare const AccountSchema: GenMessage<Account>;
 
 /**
- * Budget is the limit and the spending of an owner in the current window. The ledger's clock
- * determines the window. An order is rejected with BUDGET_EXCEEDED if the sum of its price,
- * spent_cents and reserved_cents exceeds limit_cents. An order counts in the window in which it was
- * placed, even if its cost changes later.
+ * Budget is an owner's limit and spending in the current window. The ledger's clock determines
+ * which window is current. An order is rejected with BUDGET_EXCEEDED if the sum of its price,
+ * spent_cents and reserved_cents exceeds limit_cents. An order counts toward the window in which it
+ * was placed, even if its cost changes later.
  *
  * @generated from message easel.v1.Budget
  */
 export declare type Budget = Message<"easel.v1.Budget"> & {
   /**
-   * The window.
+   * The period to which the budget applies.
    *
    * @generated from field: easel.v1.BudgetWindow window = 1;
    */
@@ -101,17 +102,19 @@ export declare type Budget = Message<"easel.v1.Budget"> & {
   limitCents: bigint;
 
   /**
-   * Cost of the orders in the window minus refunds, in euro cents.
+   * Cost of the orders in the window minus their refunds, in euro cents.
    *
-   * The value can exceed the limit if the catalog charges more than it quoted, or if the operator
-   * has lowered the limit.
+   * The value includes amounts that the catalog has not confirmed: see UsageRow.unconfirmed_cents.
+   * It can exceed the limit if the catalog charges more than it quoted, or if the operator has
+   * lowered the limit.
    *
    * @generated from field: int64 spent_cents = 3;
    */
   spentCents: bigint;
 
   /**
-   * Amount that is reserved for orders in the window whose cost is not known yet, in euro cents.
+   * Amount reserved for orders that were placed in the window and whose cost is not known yet, in
+   * euro cents.
    *
    * @generated from field: int64 reserved_cents = 4;
    */
@@ -147,8 +150,8 @@ export declare const BudgetSchema: GenMessage<Budget>;
 
 /**
  * UsageRow is the number and the cost of the orders that have the same values in all requested
- * dimensions. All amounts of an order, including a later refund, count at the time when the order
- * was placed. Orders that the catalog rejected are not counted.
+ * dimensions. All amounts of an order, including a later refund, are counted as of the time when
+ * the order was placed. Orders that the catalog rejected are not counted.
  *
  * @generated from message easel.v1.UsageRow
  */
@@ -206,15 +209,18 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   failedCount: bigint;
 
   /**
-   * Number of orders for which it is unknown whether the catalog accepted them. They do not count
-   * in order_count, but their quoted prices count in reserved_cents.
+   * Number of orders for which it is unknown whether the catalog accepted them. They are not
+   * included in order_count.
+   *
+   * Their quoted prices are included in reserved_cents, or in unconfirmed_cents once it is too late
+   * to resend the orders.
    *
    * @generated from field: int64 unknown_count = 8;
    */
   unknownCount: bigint;
 
   /**
-   * Total of the prices charged for the renders, in euro cents, before refunds.
+   * Total of the prices charged for the renders, in euro cents. Refunds are not subtracted.
    *
    * @generated from field: int64 cost_cents = 9;
    */
@@ -239,9 +245,10 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   /**
    * Amount that counts as spent although the catalog has not confirmed it, in euro cents.
    *
-   * It is the total price of renders that failed or were deleted without a known refund, and of
-   * renders that finished without a readable price. If the catalog sent the price of a render, the
-   * price is also part of cost_cents.
+   * It is the total price of renders that failed or were deleted without a known refund, of renders
+   * that finished without a readable price, and of orders whose outcome is unknown and that can no
+   * longer be resent. If the catalog sent the price of a render, the price is also part of
+   * cost_cents.
    *
    * @generated from field: int64 unconfirmed_cents = 12;
    */
@@ -329,7 +336,7 @@ export enum UsageDimension {
   CALLER = 3,
 
   /**
-   * The model.
+   * The model that was ordered.
    *
    * @generated from enum value: USAGE_DIMENSION_MODEL = 4;
    */

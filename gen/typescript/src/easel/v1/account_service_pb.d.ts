@@ -53,15 +53,16 @@ export declare const GetAccountResponseSchema: GenMessage<GetAccountResponse>;
  */
 export declare type ListUsageRequest = Message<"easel.v1.ListUsageRequest"> & {
   /**
-   * Start of the period. Orders at this time are included. If unset, the period starts with the
-   * first order.
+   * Start of the period. Orders placed exactly at this time are included. If unset, the period
+   * starts with the first order.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 1;
    */
   startTime?: Timestamp | undefined;
 
   /**
-   * End of the period. Orders at this time are excluded. If unset, the period ends now.
+   * End of the period. Orders placed exactly at this time are excluded. If unset, the period ends
+   * now.
    *
    * @generated from field: google.protobuf.Timestamp end_time = 2;
    */
@@ -131,8 +132,8 @@ export declare type ListUsageResponse = Message<"easel.v1.ListUsageResponse"> & 
 export declare const ListUsageResponseSchema: GenMessage<ListUsageResponse>;
 
 /**
- * AccountService returns an API key's account in the catalog, and usage from the ledger. The
- * comment of GenerationService describes the ledger.
+ * AccountService returns the catalog account of an API key, and usage from the server's ledger. The
+ * ledger is described in the comment of GenerationService.
  *
  * @generated from service easel.v1.AccountService
  */
@@ -155,11 +156,11 @@ export declare const AccountService: GenService<{
     output: typeof GetAccountResponseSchema;
   },
   /**
-   * ListUsage returns the number and the cost of orders from the ledger. A caller sees the orders
-   * of its owner, and an operator sees the orders of all owners. A caller that forwards an API key
-   * sees the orders that were placed through Easel with this API key. Rows are sorted by their
-   * dimensions, in the order of group_by. There is no row for a combination of values without
-   * orders.
+   * ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
+   * orders of its owner, and an operator sees the orders of all owners. A caller that forwards an
+   * API key sees the orders that were placed through Easel with this API key. Rows are sorted by
+   * their dimensions, in the order of group_by. A combination of values has no row if no orders
+   * have these values.
    *
    * If a forwarded API key has no orders, the call sends one request to the catalog to check the
    * API key.

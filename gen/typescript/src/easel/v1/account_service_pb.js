@@ -41,8 +41,8 @@ export const ListUsageResponseSchema = /*@__PURE__*/
   messageDesc(file_easel_v1_account_service, 3);
 
 /**
- * AccountService returns an API key's account in the catalog, and usage from the ledger. The
- * comment of GenerationService describes the ledger.
+ * AccountService returns the catalog account of an API key, and usage from the server's ledger. The
+ * ledger is described in the comment of GenerationService.
  *
  * @generated from service easel.v1.AccountService
  */

@@ -10,17 +10,19 @@ import type { GenEnum, GenFile } from "@bufbuild/protobuf/codegenv2";
 export declare const file_easel_v1_error: GenFile;
 
 /**
- * ErrorReason is the machine-readable reason for an error. Every error from Easel has
- * google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason.
+ * ErrorReason is the machine-readable reason for an error. Every error from Easel contains a
+ * google.rpc.ErrorInfo. Its domain is "easel", and its reason is the name of one of these values.
  * The comment of each reason begins with the gRPC code of the error. Over REST, the HTTP status is
  * the usual status for this code, unless the comment names another status. If a reason is not
- * listed here, the server is newer than this contract. Handle such an error by its code.
+ * listed here, the server is newer than this contract. Handle such an error according to its gRPC
+ * code.
  *
- * Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
+ * Before a retry, wait for the delay in RetryInfo. If the error has no RetryInfo, use exponential
+ * backoff.
  *
- * google.rpc.RequestInfo has the trace ID of the call, which is also in the operator's logs and
- * traces. Over gRPC, RequestInfo is missing if the call was rejected before its message was read,
- * for example because the call has no credential.
+ * google.rpc.RequestInfo contains the trace ID of the call, which is also in the operator's logs
+ * and traces. Over gRPC, RequestInfo is missing if the call was rejected before its message was
+ * read, for example because the call has no credential.
  *
  * Some errors have only a code, because they do not come from Easel. The gRPC library rejects some
  * calls itself, such as a call whose message is too large. A proxy in front of Easel can also
@@ -31,8 +33,8 @@ export declare const file_easel_v1_error: GenFile;
  * upstream_code is missing if the response has no code, if the code has more than 64 characters, or
  * if the code contains a character outside [A-Z0-9_.-].
  *
- * For an order, order_outcome in the metadata of ErrorInfo takes precedence over the advice here.
- * See CreateGeneration. A retry of an order must have the same idempotency_key.
+ * If CreateGeneration fails, order_outcome in the metadata of ErrorInfo takes precedence over the
+ * advice here. See CreateGeneration. A retry of an order must have the same idempotency_key.
  *
  * @generated from enum easel.v1.ErrorReason
  */
@@ -54,15 +56,15 @@ export enum ErrorReason {
 
   /**
    * INVALID_ARGUMENT. The catalog rejects an input or the model. BadRequest names the field. Not
-   * retryable. Fix the field. GetModel lists the inputs of a model.
+   * retryable. Fix the field. GetModel returns the model's inputs.
    *
    * @generated from enum value: UPSTREAM_INVALID_INPUT = 2;
    */
   UPSTREAM_INVALID_INPUT = 2,
 
   /**
-   * INVALID_ARGUMENT. The inputs are larger than the catalog accepts. BadRequest names them. Not
-   * retryable. Send smaller inputs.
+   * INVALID_ARGUMENT. The inputs are larger than the catalog accepts. BadRequest names the field.
+   * Not retryable. Send smaller inputs.
    *
    * @generated from enum value: INPUTS_TOO_LARGE = 3;
    */
@@ -70,8 +72,8 @@ export enum ErrorReason {
 
   /**
    * RESOURCE_EXHAUSTED (only over REST, HTTP 413). The body exceeds EASEL_MAX_INPUTS plus 256 KiB
-   * (1.25 MiB by default). Over gRPC, the library rejects such a message without a reason. Not
-   * retryable. Send smaller inputs, or ask the operator for a higher limit.
+   * (1.25 MiB by default). Over gRPC, the library rejects such a message, and the error has no
+   * reason. Not retryable. Send smaller inputs, or ask the operator for a higher limit.
    *
    * @generated from enum value: REQUEST_TOO_LARGE = 4;
    */
@@ -104,9 +106,9 @@ export enum ErrorReason {
   CREDENTIAL_MALFORMED = 11,
 
   /**
-   * UNAUTHENTICATED. The call has no token or certificate that the server knows, or the caller's
-   * permissions have changed since the call started. Not retryable. Send the token or certificate
-   * that the operator has registered.
+   * UNAUTHENTICATED. The call has neither a token nor a certificate that the server knows, or the
+   * caller's permissions have changed since the call started. Not retryable. Send a token or
+   * certificate that the operator has registered.
    *
    * @generated from enum value: CALLER_UNKNOWN = 12;
    */
@@ -138,24 +140,25 @@ export enum ErrorReason {
   MODEL_NOT_ALLOWED = 15,
 
   /**
-   * NOT_FOUND. The caller has no such render, or the render was deleted. ResourceInfo names it. Not
-   * retryable. Check the ID. ListGenerations returns the IDs of the caller's renders.
+   * NOT_FOUND. The caller has no render with this ID, or the render was deleted. ResourceInfo
+   * contains the ID. Not retryable. Check the ID. ListGenerations returns the IDs of the caller's
+   * renders.
    *
    * @generated from enum value: GENERATION_NOT_FOUND = 20;
    */
   GENERATION_NOT_FOUND = 20,
 
   /**
-   * NOT_FOUND. The catalog has no such model. ResourceInfo names it. Not retryable. Check the ID.
-   * ListModels returns the IDs of the models.
+   * NOT_FOUND. The catalog has no model with this ID. ResourceInfo contains the ID. Not retryable.
+   * Check the ID. ListModels returns the IDs of the models.
    *
    * @generated from enum value: MODEL_NOT_FOUND = 21;
    */
   MODEL_NOT_FOUND = 21,
 
   /**
-   * NOT_FOUND. The catalog has no such record, or the health service has no such service. Not
-   * retryable.
+   * NOT_FOUND. The catalog does not have the requested record, or the health service does not know
+   * the requested service. Not retryable.
    *
    * @generated from enum value: NOT_FOUND = 22;
    */
@@ -178,17 +181,19 @@ export enum ErrorReason {
   PRICE_ABOVE_LIMIT = 31,
 
   /**
-   * RESOURCE_EXHAUSTED (HTTP 402). The price exceeds what remains of a budget. The metadata has
-   * window, reset_time, remaining_cents and price_cents, and for the budget of a label value also
-   * label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
+   * RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget. The metadata has window,
+   * reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label's
+   * budget, it also has label_name and label_value. Retryable. Wait until reset_time. There is no
+   * RetryInfo.
    *
    * @generated from enum value: BUDGET_EXCEEDED = 32;
    */
   BUDGET_EXCEEDED = 32,
 
   /**
-   * RESOURCE_EXHAUSTED. The API key has reached its daily cap, which the catalog has set.
-   * QuotaFailure has the details. Retryable. Wait until the next day. There is no RetryInfo.
+   * RESOURCE_EXHAUSTED. The API key has reached the daily spending limit that the catalog has set
+   * for it. QuotaFailure has the details. Retryable. Wait until the next day. There is no
+   * RetryInfo.
    *
    * @generated from enum value: API_KEY_DAILY_CAP = 33;
    */
@@ -211,8 +216,8 @@ export enum ErrorReason {
 
   /**
    * UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Send the same
-   * idempotency_key again, which is safe and returns the outcome. If there is no RetryInfo, it is
-   * too late: an operator has to check the account.
+   * idempotency_key again, which is safe and returns the outcome. Without RetryInfo, it is too late
+   * to resend the order: an operator has to check the account.
    *
    * @generated from enum value: SUBMISSION_OUTCOME_UNKNOWN = 36;
    */
@@ -244,8 +249,8 @@ export enum ErrorReason {
   CONTENT_NOT_READY = 40,
 
   /**
-   * FAILED_PRECONDITION. The render has no file and never will. The metadata has its state. Not
-   * retryable.
+   * FAILED_PRECONDITION. The render has no file and never will. The metadata has the state of the
+   * render. Not retryable.
    *
    * @generated from enum value: NO_CONTENT = 41;
    */
@@ -301,7 +306,7 @@ export enum ErrorReason {
   /**
    * INTERNAL. The catalog returned a redirect. Easel follows redirects only for the bytes of a
    * result, and only to hosts in EASEL_CONTENT_HOSTS. Not retryable. The operator has to check the
-   * base URL, or add the host.
+   * base URL of the catalog, or add the host to EASEL_CONTENT_HOSTS.
    *
    * @generated from enum value: UPSTREAM_REDIRECT_REFUSED = 52;
    */
@@ -309,7 +314,7 @@ export enum ErrorReason {
 
   /**
    * INTERNAL. A response from the catalog contradicts the catalog's specification. Not retryable.
-   * The operator has to check the base URL.
+   * The operator has to check the base URL of the catalog.
    *
    * @generated from enum value: UPSTREAM_CONTRACT_MISMATCH = 53;
    */
@@ -346,8 +351,9 @@ export enum ErrorReason {
   OVERLOADED = 70,
 
   /**
-   * RESOURCE_EXHAUSTED. The caller has reached its limit of open streams or of watched renders.
-   * QuotaFailure has the limit. Retryable. Wait until one of the caller's streams has ended.
+   * RESOURCE_EXHAUSTED. The caller has reached its maximum number of open streams or of watched
+   * renders. QuotaFailure has the limit. Retryable. Wait until one of the caller's streams has
+   * ended.
    *
    * @generated from enum value: STREAM_QUOTA_EXCEEDED = 71;
    */
@@ -386,7 +392,7 @@ export enum ErrorReason {
 
   /**
    * UNIMPLEMENTED (only over REST, HTTP 405). The path does not support this HTTP method. Not
-   * retryable. Use a method from the header Allow.
+   * retryable. Use a method that the response header Allow lists.
    *
    * @generated from enum value: METHOD_NOT_ALLOWED = 81;
    */
@@ -409,8 +415,9 @@ export enum ErrorReason {
   PRECONDITION_FAILED = 83,
 
   /**
-   * PERMISSION_DENIED (only over REST, HTTP 421). The server does not accept this Host. Not
-   * retryable. Ask the operator to add the host to EASEL_HTTP_ALLOWED_HOSTS.
+   * PERMISSION_DENIED (only over REST, HTTP 421). The server does not accept the host name in the
+   * request's Host header. Not retryable. Ask the operator to add the host to
+   * EASEL_HTTP_ALLOWED_HOSTS.
    *
    * @generated from enum value: HOST_NOT_ALLOWED = 84;
    */
@@ -448,8 +455,8 @@ export enum ErrorReason {
   INTERNAL = 92,
 
   /**
-   * UNIMPLEMENTED. The server does not have this method, because it is older than the stubs. Not
-   * retryable. Update the server.
+   * UNIMPLEMENTED. The server does not have this method, because it is older than the caller's
+   * stubs. Not retryable. Update the server.
    *
    * @generated from enum value: UNIMPLEMENTED = 93;
    */
@@ -471,7 +478,7 @@ export enum ErrorReason {
   RESOURCE_EXHAUSTED = 95,
 
   /**
-   * UNAVAILABLE (only over REST). The server is stopping, and the response is lost. Retryable.
+   * UNAVAILABLE (only over REST). The server is stopping, and the response was lost. Retryable.
    *
    * @generated from enum value: UNAVAILABLE = 96;
    */

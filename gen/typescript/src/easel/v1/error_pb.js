@@ -17,17 +17,19 @@ export const ErrorReasonSchema = /*@__PURE__*/
   enumDesc(file_easel_v1_error, 0);
 
 /**
- * ErrorReason is the machine-readable reason for an error. Every error from Easel has
- * google.rpc.ErrorInfo with the domain "easel" and the name of one of these values as its reason.
+ * ErrorReason is the machine-readable reason for an error. Every error from Easel contains a
+ * google.rpc.ErrorInfo. Its domain is "easel", and its reason is the name of one of these values.
  * The comment of each reason begins with the gRPC code of the error. Over REST, the HTTP status is
  * the usual status for this code, unless the comment names another status. If a reason is not
- * listed here, the server is newer than this contract. Handle such an error by its code.
+ * listed here, the server is newer than this contract. Handle such an error according to its gRPC
+ * code.
  *
- * Before a retry, wait for the delay in RetryInfo. Without RetryInfo, back off.
+ * Before a retry, wait for the delay in RetryInfo. If the error has no RetryInfo, use exponential
+ * backoff.
  *
- * google.rpc.RequestInfo has the trace ID of the call, which is also in the operator's logs and
- * traces. Over gRPC, RequestInfo is missing if the call was rejected before its message was read,
- * for example because the call has no credential.
+ * google.rpc.RequestInfo contains the trace ID of the call, which is also in the operator's logs
+ * and traces. Over gRPC, RequestInfo is missing if the call was rejected before its message was
+ * read, for example because the call has no credential.
  *
  * Some errors have only a code, because they do not come from Easel. The gRPC library rejects some
  * calls itself, such as a call whose message is too large. A proxy in front of Easel can also
@@ -38,8 +40,8 @@ export const ErrorReasonSchema = /*@__PURE__*/
  * upstream_code is missing if the response has no code, if the code has more than 64 characters, or
  * if the code contains a character outside [A-Z0-9_.-].
  *
- * For an order, order_outcome in the metadata of ErrorInfo takes precedence over the advice here.
- * See CreateGeneration. A retry of an order must have the same idempotency_key.
+ * If CreateGeneration fails, order_outcome in the metadata of ErrorInfo takes precedence over the
+ * advice here. See CreateGeneration. A retry of an order must have the same idempotency_key.
  *
  * @generated from enum easel.v1.ErrorReason
  */

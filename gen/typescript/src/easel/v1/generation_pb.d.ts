@@ -101,8 +101,8 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   failureMessage: string;
 
   /**
-   * Time of the order. If the catalog sends no readable time, the time when this process placed the
-   * order. Unset if both are unknown.
+   * Time when the order was placed. If the catalog sends no readable time, it is the time when this
+   * process placed the order. Unset if neither is known.
    *
    * @generated from field: google.protobuf.Timestamp create_time = 11;
    */
@@ -134,7 +134,7 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   etag: string;
 
   /**
-   * Members of the catalog's record that have no field in this contract, unchanged. They never
+   * JSON members of the catalog's record that have no field in this contract, unchanged. They never
    * include an API key or the catalog's content URL.
    *
    * @generated from field: google.protobuf.Struct upstream_fields = 15;
@@ -269,8 +269,8 @@ export declare type Quote = Message<"easel.v1.Quote"> & {
   quoteTime?: Timestamp | undefined;
 
   /**
-   * Balance of the account at about the same time, in euro cents. Unset if it could not be read, or
-   * if the caller may not see it. See Account.balance_cents.
+   * Balance of the account at about quote_time, in euro cents. Unset if it could not be read, or if
+   * the caller may not see it. See Account.balance_cents.
    *
    * @generated from field: optional int64 balance_cents = 4;
    */
@@ -291,8 +291,11 @@ export declare type Quote = Message<"easel.v1.Quote"> & {
 export declare const QuoteSchema: GenMessage<Quote>;
 
 /**
- * State is the progress of a generation. It never goes backwards. Any state can change to
- * STATE_DELETED. Otherwise, a terminal state changes only from STATE_FAILED to STATE_REFUNDED.
+ * State is the progress of a generation. A terminal state means that the render is finished. A
+ * settled state means that the render's cost is also final.
+ *
+ * The state never goes backwards. Any state can change to STATE_DELETED. The only other change of a
+ * terminal state is from STATE_FAILED to STATE_REFUNDED.
  *
  * @generated from enum easel.v1.State
  */
@@ -312,8 +315,8 @@ export enum State {
   QUEUED = 1,
 
   /**
-   * In progress. The catalog's specification lists no status for this state. It is returned only if
-   * the catalog nevertheless sends one.
+   * In progress. Returned only if the catalog sends a status such as "running", which is not in the
+   * catalog's specification.
    *
    * @generated from enum value: STATE_RUNNING = 2;
    */
@@ -341,8 +344,8 @@ export enum State {
   REFUNDED = 5,
 
   /**
-   * The catalog does not have the render: it was deleted or never existed. Terminal. Returned only
-   * by watches, waits, events, and lists whose filter has this state.
+   * The catalog does not have the render: it was deleted or never existed. Terminal and settled.
+   * Returned only by watches, waits, events, and lists whose filter has this state.
    *
    * @generated from enum value: STATE_DELETED = 6;
    */

@@ -46,8 +46,11 @@ export const StateSchema = /*@__PURE__*/
   enumDesc(file_easel_v1_generation, 0);
 
 /**
- * State is the progress of a generation. It never goes backwards. Any state can change to
- * STATE_DELETED. Otherwise, a terminal state changes only from STATE_FAILED to STATE_REFUNDED.
+ * State is the progress of a generation. A terminal state means that the render is finished. A
+ * settled state means that the render's cost is also final.
+ *
+ * The state never goes backwards. Any state can change to STATE_DELETED. The only other change of a
+ * terminal state is from STATE_FAILED to STATE_REFUNDED.
  *
  * @generated from enum easel.v1.State
  */

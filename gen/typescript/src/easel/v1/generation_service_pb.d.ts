@@ -28,8 +28,8 @@ export declare type QuoteGenerationRequest = Message<"easel.v1.QuoteGenerationRe
   modelId: string;
 
   /**
-   * Input values, by the names of the model's input fields. At most 20,000 values, including nested
-   * values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
+   * Input values, keyed by the names of the model's input fields. At most 20,000 values, including
+   * nested values. Integers beyond 2^53 are rejected. Neither limit applies to inputs_json.
    *
    * @generated from field: google.protobuf.Struct inputs = 2;
    */
@@ -84,8 +84,8 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
   modelId: string;
 
   /**
-   * Input values, by the names of the model's input fields. At most 20,000 values, including nested
-   * values. Integers beyond 2^53 are rejected. inputs_json has neither limit.
+   * Input values, keyed by the names of the model's input fields. At most 20,000 values, including
+   * nested values. Integers beyond 2^53 are rejected. Neither limit applies to inputs_json.
    *
    * @generated from field: google.protobuf.Struct inputs = 2;
    */
@@ -141,11 +141,12 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
    * Time after which no replica sends the order to the catalog, not even after a restart. If unset,
    * there is no such time.
    *
-   * The ledger's clock decides. If the time passes before any attempt may have reached the catalog,
-   * the order ends, its reserved price is released, and its idempotency_key can be used again. If
-   * an attempt may have reached the catalog, the outcome of the order stays unknown, and an
-   * operator has to check the account. In both cases, and if the time was already in the past, a
-   * call with this idempotency_key and expire_time fails with ORDER_EXPIRED.
+   * The ledger's clock decides. If the time passes and no attempt can have reached the catalog, the
+   * order is withdrawn: its reserved price is released, and its idempotency_key can be used again.
+   * If an attempt may have reached the catalog, the outcome of the order stays unknown, and an
+   * operator has to check the account. In both cases, a call with this idempotency_key and
+   * expire_time fails with ORDER_EXPIRED. A new order whose expire_time is already in the past also
+   * fails with this error.
    *
    * expire_time does not identify the order. A repeated request may have another expire_time, but
    * the expire_time of the first request applies.
@@ -168,7 +169,8 @@ export declare const CreateGenerationRequestSchema: GenMessage<CreateGenerationR
  */
 export declare type CreateGenerationResponse = Message<"easel.v1.CreateGenerationResponse"> & {
   /**
-   * The render. A repeated request returns the same render in the latest state that can be read.
+   * The render. A repeated request returns the same render, in the latest state that the server can
+   * read.
    *
    * @generated from field: easel.v1.Generation generation = 1;
    */
@@ -263,8 +265,8 @@ export declare type ListGenerationsRequest = Message<"easel.v1.ListGenerationsRe
   pageToken: string;
 
   /**
-   * Filter for the renders. If unset, all renders are returned. All pages of a list must have the
-   * same filter.
+   * Filter for the renders. If unset, all renders except deleted renders are returned. All pages of
+   * a list must have the same filter.
    *
    * @generated from field: easel.v1.GenerationFilter filter = 3;
    */
@@ -392,8 +394,8 @@ export declare const WaitGenerationRequestSchema: GenMessage<WaitGenerationReque
  */
 export declare type WaitGenerationResponse = Message<"easel.v1.WaitGenerationResponse"> & {
   /**
-   * The render in its latest state. If the timeout has expired, the awaited state has not been
-   * reached yet.
+   * The render in its latest state. If the timeout expired first, the render has not reached the
+   * awaited state yet.
    *
    * @generated from field: easel.v1.Generation generation = 1;
    */
@@ -407,7 +409,7 @@ export declare type WaitGenerationResponse = Message<"easel.v1.WaitGenerationRes
 export declare const WaitGenerationResponseSchema: GenMessage<WaitGenerationResponse>;
 
 /**
- * WatchGenerationRequest identifies a render and the last state that the caller has.
+ * WatchGenerationRequest identifies a render and the last state that the caller has received.
  *
  * @generated from message easel.v1.WatchGenerationRequest
  */
@@ -428,8 +430,10 @@ export declare type WatchGenerationRequest = Message<"easel.v1.WatchGenerationRe
   until: WatchUntil;
 
   /**
-   * The etag of the last update that the caller has. If nothing has changed since, the stream
-   * starts with a heartbeat. Over REST, the header Last-Event-ID may contain it.
+   * The etag of the last update that the caller has received. If nothing has changed since then,
+   * the stream starts with a heartbeat.
+   *
+   * Over REST, the header Last-Event-ID may contain the etag.
    *
    * @generated from field: string known_etag = 3;
    */
@@ -530,7 +534,8 @@ export declare type GenerationUpdate = Message<"easel.v1.GenerationUpdate"> & {
   generation?: Generation | undefined;
 
   /**
-   * Whether this is the state at the start of the watch rather than a change.
+   * Whether this is the state at the start of the watch. If false, the state has changed during the
+   * watch.
    *
    * @generated from field: bool initial = 2;
    */
@@ -572,7 +577,7 @@ export declare type Heartbeat = Message<"easel.v1.Heartbeat"> & {
   upstreamCondition: UpstreamCondition;
 
   /**
-   * Number of consecutive polls that have failed.
+   * Number of polls that have failed since the last successful poll.
    *
    * @generated from field: int32 consecutive_poll_failures = 4;
    */
@@ -590,8 +595,8 @@ export declare type Heartbeat = Message<"easel.v1.Heartbeat"> & {
   lastError: string;
 
   /**
-   * Estimated time until the render finishes, from earlier renders of the same model under the same
-   * API key. Unset if there were no earlier renders.
+   * Estimated time until the render finishes, based on earlier renders of the same model under the
+   * same API key. Unset if there is too little data.
    *
    * @generated from field: google.protobuf.Duration typical_remaining = 6;
    */
@@ -618,8 +623,8 @@ export declare type StreamClosing = Message<"easel.v1.StreamClosing"> & {
   reason: StreamClosingReason;
 
   /**
-   * Time to wait before the caller watches again. It differs between callers, so that they do not
-   * all reconnect at the same time.
+   * Time that the caller should wait before it watches again. The server varies the time, so that
+   * callers do not all reconnect at once.
    *
    * @generated from field: google.protobuf.Duration retry_delay = 2;
    */
@@ -633,8 +638,8 @@ export declare type StreamClosing = Message<"easel.v1.StreamClosing"> & {
 export declare const StreamClosingSchema: GenMessage<StreamClosing>;
 
 /**
- * WatchGenerationsRequest identifies the renders of one stream and the last states that the caller
- * has.
+ * WatchGenerationsRequest identifies the renders to watch on one stream, and the last states that
+ * the caller has received.
  *
  * @generated from message easel.v1.WatchGenerationsRequest
  */
@@ -649,7 +654,8 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
   generationIds: string[];
 
   /**
-   * State at which the watch of a named render ends. Ignored if generation_ids is empty.
+   * State at which the watch of each render in generation_ids ends. Ignored if generation_ids is
+   * empty.
    *
    * @generated from field: easel.v1.WatchUntil until = 2;
    */
@@ -664,18 +670,18 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
   heartbeatInterval?: Duration | undefined;
 
   /**
-   * Maps render IDs to the etags of the last updates that the caller has received, at most 1000.
-   * Unchanged renders are not sent again.
+   * Maps the IDs of at most 1000 renders to the etags of the last updates that the caller has
+   * received. Unchanged renders are not sent again.
    *
    * If no render has changed, the stream starts with caught_up, which counts all renders in the
    * stream. If generation_ids is set, the etags of other renders are ignored. If generation_ids is
    * empty, each render in known_etags that the catalog no longer lists is read once. If the render
    * still exists and the caller may see it, the stream includes it. Otherwise, the stream reports
    * it with STATE_DELETED. Each of these reads counts as a poll, so omit settled renders that you
-   * no longer need. Renders excluded by the field filter are ignored.
+   * no longer need. Renders that do not match the filter are ignored.
    *
-   * Over REST, use knownEtags[id]=etag in a query for each render, or send many in the body of a
-   * POST.
+   * Over REST, add knownEtags[id]=etag to the query for each render, or send many etags in the body
+   * of a POST.
    *
    * @generated from field: map<string, string> known_etags = 4;
    */
@@ -685,8 +691,9 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
    * Filter for the renders. If unset, all renders are sent. Its states must be empty, because
    * states change. See ListGenerationsRequest.filter.
    *
-   * Excluded renders are neither sent nor counted, and the stream does not wait for them. A named
-   * render that does not exist is reported with STATE_DELETED even if a filter is set.
+   * Renders that do not match the filter are neither sent nor counted, and the stream does not wait
+   * for them. A named render that does not exist is reported with STATE_DELETED even if a filter is
+   * set.
    *
    * @generated from field: easel.v1.GenerationFilter filter = 5;
    */
@@ -701,7 +708,7 @@ export declare const WatchGenerationsRequestSchema: GenMessage<WatchGenerationsR
 
 /**
  * WatchGenerationsResponse is one message of a watch of many renders. Its fields have the same
- * numbers as in WatchGenerationResponse. The stream does not send the bytes of results.
+ * numbers as in WatchGenerationResponse. This stream never sends the bytes of results.
  *
  * @generated from message easel.v1.WatchGenerationsResponse
  */
@@ -737,7 +744,7 @@ export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGeneration
     case: "closing";
   } | {
     /**
-     * Sent after the first state of every render.
+     * Sent once, when the caller has the current state of every render.
      *
      * @generated from field: easel.v1.CaughtUp caught_up = 6;
      */
@@ -760,8 +767,8 @@ export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGeneration
 export declare const WatchGenerationsResponseSchema: GenMessage<WatchGenerationsResponse>;
 
 /**
- * CaughtUp reports that the caller now has the current state of every render in the stream: an
- * update has carried the state, or its etag was in known_etags. All later updates are changes.
+ * CaughtUp reports that the caller now has the current state of every render in the stream: either
+ * an update contained the state, or known_etags contained its etag. All later updates are changes.
  *
  * @generated from message easel.v1.CaughtUp
  */
@@ -785,15 +792,16 @@ export declare type CaughtUp = Message<"easel.v1.CaughtUp"> & {
 export declare const CaughtUpSchema: GenMessage<CaughtUp>;
 
 /**
- * WatchEventsRequest selects events, and the position where the stream starts.
+ * WatchEventsRequest selects events, and the event or time from which the stream sends them.
  *
  * @generated from message easel.v1.WatchEventsRequest
  */
 export declare type WatchEventsRequest = Message<"easel.v1.WatchEventsRequest"> & {
   /**
    * The WatchEventsResponse.resume_token of the last message that the caller has processed. The
-   * stream continues after this message. If empty, start_time applies. Over REST, the header
-   * Last-Event-ID may contain it.
+   * stream continues after this message. If empty, start_time applies.
+   *
+   * Over REST, the header Last-Event-ID may contain the token.
    *
    * @generated from field: string resume_token = 1;
    */
@@ -910,9 +918,10 @@ export declare type WatchEventsResponse = Message<"easel.v1.WatchEventsResponse"
   emitTime?: Timestamp | undefined;
 
   /**
-   * Token that lets another stream continue after this message. Send it as
-   * WatchEventsRequest.resume_token. Every message has one. Store it after you have processed the
-   * message.
+   * Token with which another stream can continue after this message. Every message has one.
+   *
+   * Store the token after you have processed the message. To resume, send it as
+   * WatchEventsRequest.resume_token.
    *
    * @generated from field: string resume_token = 6;
    */
@@ -926,7 +935,8 @@ export declare type WatchEventsResponse = Message<"easel.v1.WatchEventsResponse"
 export declare const WatchEventsResponseSchema: GenMessage<WatchEventsResponse>;
 
 /**
- * Event reports a change of a render or of a budget. It has the same ID and type as the webhook.
+ * Event reports a change of a render or of a budget. A webhook that reports the same change has the
+ * same ID and type.
  *
  * @generated from message easel.v1.Event
  */
@@ -947,7 +957,7 @@ export declare type Event = Message<"easel.v1.Event"> & {
   type: string;
 
   /**
-   * Time when the event was written, in the same transaction as the change.
+   * Time when the event was written to the ledger, in the same transaction as the change.
    *
    * @generated from field: google.protobuf.Timestamp create_time = 3;
    */
@@ -961,14 +971,15 @@ export declare type Event = Message<"easel.v1.Event"> & {
   owner: string;
 
   /**
-   * The render as recorded at the time of the event, without its inputs. Unset for a budget.
+   * The render as recorded at the time of the event, without its inputs. Unset if the event is
+   * about a budget.
    *
    * @generated from field: easel.v1.Generation generation = 5;
    */
   generation?: Generation | undefined;
 
   /**
-   * The budget at the time of the event. Unset for a render.
+   * The budget at the time of the event. Unset if the event is about a render.
    *
    * @generated from field: easel.v1.Budget budget = 6;
    */
@@ -996,15 +1007,15 @@ export declare type DownloadGenerationRequest = Message<"easel.v1.DownloadGenera
   generationId: string;
 
   /**
-   * Position of the first byte to send. If it equals the size, no bytes are sent. If it exceeds the
-   * size, the call fails with OUT_OF_RANGE.
+   * Position of the first byte to send. If it equals the size of the result, no bytes are sent. If
+   * it is larger, the call fails with OUT_OF_RANGE.
    *
    * @generated from field: int64 read_offset = 2;
    */
   readOffset: bigint;
 
   /**
-   * Maximum number of bytes to send. Zero means all.
+   * Maximum number of bytes to send. Zero means no limit.
    *
    * @generated from field: int64 read_limit = 3;
    */
@@ -1060,7 +1071,7 @@ export declare const DownloadGenerationResponseSchema: GenMessage<DownloadGenera
  */
 export declare type ContentChunk = Message<"easel.v1.ContentChunk"> & {
   /**
-   * Position of the first byte of data in the complete result.
+   * Position of the first byte of data, counted from the start of the complete result.
    *
    * @generated from field: int64 offset = 1;
    */
@@ -1131,8 +1142,8 @@ export declare type ContentInfo = Message<"easel.v1.ContentInfo"> & {
   fileName: string;
 
   /**
-   * Identifier of these bytes. To resume a download, send it as DownloadGenerationRequest.etag.
-   * Empty if the catalog sends nothing that identifies the bytes.
+   * Identifier of the result's bytes. To resume a download, send it as
+   * DownloadGenerationRequest.etag. Empty if the catalog sends nothing that identifies the bytes.
    *
    * @generated from field: string etag = 4;
    */
@@ -1195,7 +1206,7 @@ export declare type DeleteGenerationRequest = Message<"easel.v1.DeleteGeneration
   generationId: string;
 
   /**
-   * Whether the call also succeeds if there is no such render.
+   * Whether the call succeeds if there is no render with this ID.
    *
    * @generated from field: bool allow_missing = 2;
    */
@@ -1244,15 +1255,15 @@ export enum WatchUntil {
   UNSPECIFIED = 0,
 
   /**
-   * The render is succeeded, failed, refunded or deleted.
+   * The render has succeeded or failed, or it was refunded or deleted.
    *
    * @generated from enum value: WATCH_UNTIL_TERMINAL = 1;
    */
   TERMINAL = 1,
 
   /**
-   * The cost of the render is final. The render is succeeded, refunded or deleted, or it failed
-   * longer ago than EASEL_REFUND_WINDOW (10 minutes by default).
+   * The cost of the render is final. The render has succeeded, it was refunded or deleted, or it
+   * failed more than EASEL_REFUND_WINDOW ago (10 minutes by default).
    *
    * @generated from enum value: WATCH_UNTIL_SETTLED = 2;
    */
@@ -1265,7 +1276,8 @@ export enum WatchUntil {
 export declare const WatchUntilSchema: GenEnum<WatchUntil>;
 
 /**
- * UpstreamCondition is the condition of the catalog for the API key of a watch.
+ * UpstreamCondition is the condition of the catalog, as observed by polls under the API key of the
+ * watch.
  *
  * @generated from enum easel.v1.UpstreamCondition
  */
@@ -1382,16 +1394,17 @@ export declare const ContentSourceSchema: GenEnum<ContentSource>;
  * GenerationService prices, orders, watches, downloads and deletes renders.
  *
  * The server records each order in its ledger, with the owner, the caller and the labels. A durable
- * ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
- * ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
- * finished orders after 24 hours, or earlier if it has more than 100,000 orders. After an order is
- * deleted, its render has no labels and is missing from usage and from lists by owner or label. The
- * render is then visible only to callers that can see every render of the API key. After the
- * deletion, only the catalog remembers the idempotency_key. So with a ledger in memory,
- * order_outcome is never "not_placed".
+ * ledger is a SQLite file or a PostgreSQL database. A server with a callers file always has a
+ * durable ledger. A ledger in memory, which is the default of EASEL_LEDGER_URL, is lost when the
+ * server stops. It also deletes finished orders after 24 hours, or earlier if it contains more than
+ * 100,000 orders. After an order is deleted, its render has no labels and is missing from usage and
+ * from lists by owner or label. The render is then visible only to callers that can see every
+ * render of the API key. After the deletion, only the catalog remembers the idempotency_key. So
+ * with a ledger in memory, order_outcome is never "not_placed".
  *
- * Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
- * these errors, which are not repeated below:
+ * Every error from Easel contains a google.rpc.ErrorInfo with the domain "easel" and a reason.
+ * Every call can return the following errors, which are not repeated in the comments of the
+ * methods:
  *   - UNAUTHENTICATED: the call has no API key, or the catalog rejects the API key.
  *   - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest
  *     lists the first ten violations.
@@ -1429,27 +1442,29 @@ export declare const GenerationService: GenService<{
    * The idempotency_key identifies the order. After any error, timeout or crash, send the same
    * request with the same idempotency_key and under the same API key, within 12 hours. The order is
    * charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
-   * API key. Once an order may have been sent to the catalog, Easel also retries it after the
-   * caller disconnects: until the caller's deadline, but for at most a minute.
+   * API key. If the caller disconnects after an order may have been sent to the catalog, Easel
+   * continues to retry the order until the caller's deadline, but for at most a minute after the
+   * disconnection.
    *
-   * Failed attempts are retried until the caller's deadline, or for a minute if the call has no
+   * Easel retries failed attempts until the caller's deadline, or for a minute if the call has no
    * deadline. If this time ends before an attempt succeeds, the error describes the last response
    * from the catalog. An order that is still unsent is withdrawn one second before the deadline, so
-   * that its outcome can be recorded. If the call has less than 10 seconds, the order is withdrawn
-   * when a tenth of that time remains.
+   * that its outcome can be recorded. If the timeout of the call is shorter than 10 seconds, the
+   * order is withdrawn when a tenth of the timeout remains.
    *
    * Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
    * the ledger:
-   *   - "not_placed": no order exists for this idempotency_key. Only a durable ledger can know
-   *     this, and only if the server has one API key for all callers.
-   *   - "not_placed_by_this_call": this call placed no order, but an earlier call may have. Either
-   *     nothing was sent to the catalog, or the catalog definitely rejected the first attempt that
-   *     this ledger has recorded. Never use another idempotency_key for an order that may exist.
+   *   - "not_placed": no order exists for this idempotency_key. Returned only if the server has a
+   *     durable ledger and one API key for all callers.
+   *   - "not_placed_by_this_call": this call placed no order, but an earlier call with the same
+   *     idempotency_key may have placed one. Either this call sent nothing to the catalog, or the
+   *     catalog definitely rejected the first attempt that this ledger has recorded. Never use
+   *     another idempotency_key for an order that may exist.
    *   - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
    *
-   * Treat an error without order_outcome as "unknown". It comes from the gRPC library of the client
-   * or of the server. The server's library rejects a message above the size limit before anything
-   * is sent to the catalog.
+   * If an error has no order_outcome, treat the outcome as "unknown". Such an error comes from the
+   * gRPC library of the client or of the server. If the server's library rejects a message because
+   * it exceeds the size limit, nothing was sent to the catalog.
    *
    * A rejection is definite if its HTTP status is 400, 401, 402, 403, 404, 413 or 422, its body has
    * the form of the catalog's own errors, and its error code is not about the idempotency key. A
@@ -1457,32 +1472,35 @@ export declare const GenerationService: GenService<{
    *
    * Errors:
    *   - INVALID_ARGUMENT, UPSTREAM_INVALID_INPUT: as for QuoteGeneration.
-   *   - FAILED_PRECONDITION, INSUFFICIENT_BALANCE: the balance does not cover the price. The same
-   *     idempotency_key may be sent again after a top-up.
-   *   - FAILED_PRECONDITION, PRICE_ABOVE_LIMIT: the price exceeds max_cost_cents, and nothing was
-   *     sent. The metadata has price_cents and max_cost_cents.
-   *   - RESOURCE_EXHAUSTED, API_KEY_DAILY_CAP, without RetryInfo: the API key has reached its daily
-   *     cap.
+   *   - FAILED_PRECONDITION, INSUFFICIENT_BALANCE: the balance does not cover the price. After a
+   *     top-up, the same idempotency_key can be sent again.
+   *   - FAILED_PRECONDITION, PRICE_ABOVE_LIMIT: the price exceeds max_cost_cents, and the order was
+   *     not sent to the catalog. The metadata has price_cents and max_cost_cents.
+   *   - RESOURCE_EXHAUSTED, API_KEY_DAILY_CAP, without RetryInfo: the API key has reached the daily
+   *     spending limit that the catalog has set for it.
    *   - INVALID_ARGUMENT, INVALID_REQUEST: the order lacks a label that the caller's team requires.
    *     BadRequest names it as `labels.<name>`.
-   *   - RESOURCE_EXHAUSTED, BUDGET_EXCEEDED, with QuotaFailure and without RetryInfo: the budget of
-   *     the caller's team does not cover the price. The metadata has window ("day" or "month"),
-   *     reset_time (start of the next window, RFC 3339), remaining_cents and price_cents. For the
-   *     budget of a label value, the metadata also has label_name and label_value.
+   *   - RESOURCE_EXHAUSTED, BUDGET_EXCEEDED, with QuotaFailure and without RetryInfo: the price
+   *     exceeds the remaining budget of the caller's team, of a label value or of all teams. The
+   *     metadata has window ("day" or "month"), reset_time (start of the next window, RFC 3339) and
+   *     price_cents. It also has remaining_cents, except for the budget of all teams. For the
+   *     budget of a label value, it also has label_name and label_value.
    *   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
-   *   - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If order_outcome
-   *     is "unknown", an operator has to check the account before you order again.
+   *   - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If
+   *     order_outcome is "unknown", an operator has to check the account before you place a new
+   *     order.
    *   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. If
-   *     callers forward their own API keys, all attempts of an order must have inputs with the same
-   *     bytes. While its outcome is unknown, an attempt with different bytes also gets this error.
+   *     callers forward their own API keys, every attempt to place the order must send exactly the
+   *     same bytes as inputs. While the outcome of the order is unknown, an attempt with different
+   *     bytes also fails with this error.
    *   - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
    *     idempotency_key.
    *   - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent no
    *     order.
    *   - UNAVAILABLE, SUBMISSION_OUTCOME_UNKNOWN: it is unknown whether the catalog accepted the
    *     order. With RetryInfo, send the same idempotency_key again. Without RetryInfo, it is too
-   *     late to resend the order: check the account before you order again. Unless the operator has
-   *     set another time, an order can be resent for 12 hours after the first attempt.
+   *     late to resend the order: check the account before you place a new order. Unless the
+   *     operator has set another time, an order can be resent for 12 hours after the first attempt.
    *
    * @generated from rpc easel.v1.GenerationService.CreateGeneration
    */
@@ -1509,14 +1527,15 @@ export declare const GenerationService: GenService<{
     output: typeof GetGenerationResponseSchema;
   },
   /**
-   * ListGenerations returns the renders that were ordered through Easel, latest order first. A
-   * caller sees the renders of its owner, and an operator sees the renders of all owners. A caller
-   * that forwards an API key sees the renders that were ordered with this API key.
+   * ListGenerations returns the renders that were ordered through Easel, sorted by the time of the
+   * order, newest first. A caller sees the renders of its owner, and an operator sees the renders
+   * of all owners. A caller that forwards an API key sees the renders that were ordered with this
+   * API key.
    *
    * Each render has the state that the ledger has recorded. The result and the inputs come from the
    * catalog's list, which is up to a second old. They are missing if the catalog's list does not
-   * have the render, or if the catalog does not respond. Deleted renders are listed only if the
-   * filter has STATE_DELETED.
+   * have the render, or if the catalog does not respond. Deleted renders are listed only if
+   * filter.states contains STATE_DELETED.
    *
    * Some callers can see every render of an API key: operators, callers that forward the API key,
    * and all callers of a server that identifies callers neither by a callers file nor by
@@ -1537,9 +1556,9 @@ export declare const GenerationService: GenService<{
   },
   /**
    * WaitGeneration returns when the render is terminal or, with WATCH_UNTIL_SETTLED, settled. If
-   * the timeout expires first, it returns OK with the latest state, so check Generation.terminal. A
-   * failure of the catalog does not end a wait. All waits and watches of a render under one API key
-   * share the same polls. To wait longer than a minute, use WatchGeneration.
+   * the timeout expires first, it returns OK with the latest state, so check Generation.terminal.
+   * If the catalog fails, the wait continues. All waits and watches of a render under one API key
+   * share the same polls. To wait for more than a minute, prefer WatchGeneration.
    *
    * Errors:
    *   - NOT_FOUND, GENERATION_NOT_FOUND: as for GetGeneration.
@@ -1557,9 +1576,10 @@ export declare const GenerationService: GenService<{
    * changes arrive faster than the caller reads, the stream skips intermediate states, but never
    * the last one. While nothing changes, heartbeats report the condition of the catalog.
    *
-   * A failure of the catalog never ends a watch: heartbeats report it. A caller may end a watch at
-   * any time, which never affects the render or its price. Over REST, a watch is a stream of
-   * server-sent events (Accept: text/event-stream) or of JSON lines (Accept: application/x-ndjson).
+   * If the catalog fails, the watch continues, and heartbeats report the failure. A caller can end
+   * a watch at any time. This never affects the render or its price. Over REST, a watch is a stream
+   * of server-sent events (Accept: text/event-stream) or of JSON lines (Accept:
+   * application/x-ndjson).
    *
    * Errors:
    *   - NOT_FOUND, GENERATION_NOT_FOUND, only before the first message: there is no such render.
@@ -1571,8 +1591,8 @@ export declare const GenerationService: GenService<{
    *
    * Watch again after every error except NOT_FOUND, UNAUTHENTICATED, PERMISSION_DENIED,
    * INVALID_ARGUMENT, FAILED_PRECONDITION and UNIMPLEMENTED, which a retry does not fix. Before you
-   * watch again, wait for the delay in closing or RetryInfo. Without a delay, back off. Send the
-   * last etag as known_etag.
+   * watch again, wait for the delay in the closing message or in RetryInfo. If there is neither,
+   * use exponential backoff. Send the last etag that you received as known_etag.
    *
    * @generated from rpc easel.v1.GenerationService.WatchGeneration
    */
@@ -1583,8 +1603,8 @@ export declare const GenerationService: GenService<{
   },
   /**
    * WatchGenerations watches many renders on one stream: the renders that the request names or, if
-   * it names none, all renders that the catalog lists for the API key, including new ones. Each
-   * render behaves as in WatchGeneration.
+   * it names none, all renders that the catalog lists for the API key, including new ones. The
+   * messages about each render are the same as in WatchGeneration.
    *
    * If the request names renders, the stream ends with OK when all of them are terminal or, with
    * WATCH_UNTIL_SETTLED, settled.
@@ -1594,9 +1614,9 @@ export declare const GenerationService: GenService<{
    * deletion only if the render was not terminal. The catalog lists only recent renders, so a
    * render that is missing from its list may still exist.
    *
-   * An ID that the catalog does not know does not end the stream; it is reported with
-   * STATE_DELETED. The stream has the same errors as WatchGeneration. To resume it, send
-   * known_etags. Over REST, use POST to send many IDs and etags in the body.
+   * If the catalog does not know an ID, the stream reports it with STATE_DELETED and continues. The
+   * stream has the same errors as WatchGeneration. To resume it, send known_etags. Over REST, use
+   * POST to send many IDs and etags in the body.
    *
    * Errors:
    *   - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
@@ -1609,11 +1629,11 @@ export declare const GenerationService: GenService<{
     output: typeof WatchGenerationsResponseSchema;
   },
   /**
-   * WatchEvents sends the durable events of the caller's owner: the events that webhooks deliver,
-   * from the same rows of the ledger. An operator receives the events of all owners.
+   * WatchEvents sends the events that the ledger stores for the caller's owner. Webhooks deliver
+   * the same events. An operator receives the events of all owners.
    *
    * Each event is sent at least once. The events of one render are sent in order. With a
-   * resume_token, the stream continues after the message that carried the token, also on another
+   * resume_token, the stream continues after the message that contained the token, even on another
    * replica. Events are kept for 7 days. A ledger in memory loses them when the server stops.
    *
    * The stream never ends with OK. Over REST, it is a stream of server-sent events or of JSON
@@ -1623,8 +1643,8 @@ export declare const GenerationService: GenService<{
    * Errors:
    *   - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token is invalid or belongs to another owner,
    *     or a caller that is not an operator has set filter.owner. A caller that forwards its own
-   *     API key also gets this error, because events exist only for orders under the server's API
-   *     key. Use WatchGenerations instead.
+   *     API key also gets this error, because the ledger stores events only for orders that were
+   *     placed with the server's API key. Use WatchGenerations instead.
    *   - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
    *   - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
    *     the server is stopping, or the stream has reached its maximum age.
@@ -1645,12 +1665,12 @@ export declare const GenerationService: GenService<{
    *
    * If the operator keeps copies of results, each result is copied once after its render succeeds.
    * Downloads then read the copy, even while the catalog is unavailable or after the catalog has
-   * deleted the render. With copies, a text result can also be downloaded as a file.
+   * deleted the render. If there is a copy, a text result can also be downloaded as a file.
    * DeleteGeneration also deletes the copy, unless the operator keeps the team's copies.
    *
-   * Over REST, the body of the response has only the bytes. The headers Range, ETag and
-   * Content-Length are supported. If reading fails after the headers were sent, the connection is
-   * aborted.
+   * Over REST, the body of the response contains only the bytes of the result. The headers Range,
+   * ETag and Content-Length are supported. If reading fails after the headers were sent, the
+   * connection is aborted.
    *
    * Errors:
    *   - FAILED_PRECONDITION, CONTENT_NOT_READY, with RetryInfo: the render is not finished. See
@@ -1671,9 +1691,9 @@ export declare const GenerationService: GenService<{
     output: typeof DownloadGenerationResponseSchema;
   },
   /**
-   * DeleteGeneration permanently deletes a render and its result from the catalog. Its watches
-   * receive STATE_DELETED and end with OK. An operator may delete the renders of all owners; the
-   * server records this in its audit log.
+   * DeleteGeneration permanently deletes a render and its result from the catalog. Watches of the
+   * render receive STATE_DELETED and end with OK. An operator may delete the renders of any owner.
+   * The server records such a deletion in its audit log.
    *
    * Errors:
    *   - FAILED_PRECONDITION, GENERATION_ACTIVE: the render is not terminal, and force is not set.

@@ -244,7 +244,8 @@ export const UpstreamConditionSchema = /*@__PURE__*/
   enumDesc(file_easel_v1_generation_service, 1);
 
 /**
- * UpstreamCondition is the condition of the catalog for the API key of a watch.
+ * UpstreamCondition is the condition of the catalog, as observed by polls under the API key of the
+ * watch.
  *
  * @generated from enum easel.v1.UpstreamCondition
  */
@@ -283,16 +284,17 @@ export const ContentSource = /*@__PURE__*/
  * GenerationService prices, orders, watches, downloads and deletes renders.
  *
  * The server records each order in its ledger, with the owner, the caller and the labels. A durable
- * ledger is in a file or in PostgreSQL. A server with a callers file always has a durable ledger. A
- * ledger in memory (EASEL_LEDGER_URL) loses everything when the server stops. It also deletes
- * finished orders after 24 hours, or earlier if it has more than 100,000 orders. After an order is
- * deleted, its render has no labels and is missing from usage and from lists by owner or label. The
- * render is then visible only to callers that can see every render of the API key. After the
- * deletion, only the catalog remembers the idempotency_key. So with a ledger in memory,
- * order_outcome is never "not_placed".
+ * ledger is a SQLite file or a PostgreSQL database. A server with a callers file always has a
+ * durable ledger. A ledger in memory, which is the default of EASEL_LEDGER_URL, is lost when the
+ * server stops. It also deletes finished orders after 24 hours, or earlier if it contains more than
+ * 100,000 orders. After an order is deleted, its render has no labels and is missing from usage and
+ * from lists by owner or label. The render is then visible only to callers that can see every
+ * render of the API key. After the deletion, only the catalog remembers the idempotency_key. So
+ * with a ledger in memory, order_outcome is never "not_placed".
  *
- * Every error has google.rpc.ErrorInfo with the domain "easel" and a reason. Every call can return
- * these errors, which are not repeated below:
+ * Every error from Easel contains a google.rpc.ErrorInfo with the domain "easel" and a reason.
+ * Every call can return the following errors, which are not repeated in the comments of the
+ * methods:
  *   - UNAUTHENTICATED: the call has no API key, or the catalog rejects the API key.
  *   - INVALID_ARGUMENT, INVALID_REQUEST: the request breaks a rule of this contract. BadRequest
  *     lists the first ten violations.

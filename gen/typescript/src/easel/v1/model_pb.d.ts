@@ -12,7 +12,7 @@ import type { Timestamp, Value } from "@bufbuild/protobuf/wkt";
 export declare const file_easel_v1_model: GenFile;
 
 /**
- * Model describes a model in the catalog. An order names the model that makes its render.
+ * Model describes a model in the catalog. Each order names the model that produces its render.
  *
  * @generated from message easel.v1.Model
  */
@@ -46,8 +46,8 @@ export declare type Model = Message<"easel.v1.Model"> & {
   outputKind: OutputKind;
 
   /**
-   * Input fields, at most 1000, sorted as in the catalog. GetModel always returns them. ListModels
-   * returns them only if the catalog's list has them.
+   * Input fields, at most 1000, in the catalog's order. GetModel always returns them. ListModels
+   * returns them only if the catalog's list of models contains them.
    *
    * @generated from field: repeated easel.v1.InputField input_fields = 5;
    */
@@ -62,15 +62,15 @@ export declare type Model = Message<"easel.v1.Model"> & {
   observeTime?: Timestamp | undefined;
 
   /**
-   * Members of the catalog's record that have no field in this contract, unchanged.
+   * JSON members of the catalog's record that have no field in this contract, unchanged.
    *
    * @generated from field: google.protobuf.Struct upstream_fields = 7;
    */
   upstreamFields?: JsonObject | undefined;
 
   /**
-   * Names of fields that the server left empty, because the message would exceed 4 MiB, the
-   * default limit of gRPC clients, or because a list has more than 1000 items.
+   * Names of fields that the server left empty, because a list has more than 1000 items, or because
+   * the message would exceed 4 MiB, the default limit of gRPC clients.
    *
    * The names are "upstream_fields", "input_fields", or the name of a field of InputField, such as
    * "input_fields.allowed_values". A field of InputField may be omitted in some input fields and
@@ -159,7 +159,7 @@ export declare type InputField = Message<"easel.v1.InputField"> & {
   maximum?: number | undefined;
 
   /**
-   * Members of the catalog's record that have no field in this contract, unchanged.
+   * JSON members of the catalog's record that have no field in this contract, unchanged.
    *
    * @generated from field: google.protobuf.Struct upstream_fields = 10;
    */
