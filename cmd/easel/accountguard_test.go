@@ -20,8 +20,8 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// guarded is an account guard with a simulated catalog. The catalog takes the part of an API key before the dash as
-// the name of the key's account.
+// guarded is an account guard with a simulated catalog. In this catalog, the part of an API key before the dash is the
+// name of the key's account.
 type guarded struct {
 	*accountGuard
 	away atomic.Bool

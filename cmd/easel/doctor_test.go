@@ -53,7 +53,7 @@ func TestTheDoctorReadsEveryDialect(t *testing.T) {
 	}
 }
 
-// orderDirectly places an order in a catalog without Easel.
+// orderDirectly sends an order to a catalog directly, without Easel.
 func orderDirectly(t *testing.T, base, key string, n int) {
 	t.Helper()
 	resp, body := proctest.Request(t, http.MethodPost, base+"/generations", `{"modelId": "studio/haiku", "inputs": {"prompt": "x"}}`,

@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// writeEnded writes one labeled order for each generation to a ledger. Except for the last one, all generations have
-// succeeded.
+// writeEnded writes one labeled order for each generation to a ledger. It records that all generations except the last
+// one have succeeded.
 func writeEnded(t *testing.T, url, upstream string, generations ...string) {
 	t.Helper()
 	led, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: upstream})

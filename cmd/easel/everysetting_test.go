@@ -67,7 +67,7 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	call(exitUsage, "4000", "generate", "studio/haiku", "prompt=@"+proctest.File(t, strings.Repeat("x", 1_200_000)))
 	call(exitMoney, "API_KEY_DAILY_CAP", "generate", "studio/landscape", "prompt=rain", "size=64x40")
 	id := strings.TrimSpace(easelEnv(t.Context(), nil, env, "list", "-q").stdout)
-	call(exitGenerationFailed, "failed", "wait", id, "--until", "settled", "--timeout", "1m") // the default timeout is ten minutes
+	call(exitGenerationFailed, "failed", "wait", id, "--until", "settled", "--timeout", "1m") // a minute is enough for the refund; the default timeout is ten minutes
 	if !strings.Contains(served.stderr.String(), `msg="large inputs allowed"`) {
 		t.Errorf("the log has nothing about the memory of large inputs:\n%s", served.stderr)
 	}

@@ -107,8 +107,8 @@ func (c *changing) walkREST(authorization string) (changing int) {
 	return changing
 }
 
-// walkPages tries every HTTP method that can change data on every page. The pages must reject all of these requests.
-// It returns 0, because pages have no side effects.
+// walkPages tries every HTTP method that can change data on every page. The pages must reject all these requests.
+// walkPages always returns 0, because pages have no side effects.
 func (c *changing) walkPages(authorization string) int {
 	c.Helper()
 	paths := []string{"/openapi.json"}

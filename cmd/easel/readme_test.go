@@ -205,7 +205,7 @@ func wantPictures(t *testing.T, work string, names ...string) {
 	for _, name := range names {
 		data, err := os.ReadFile(filepath.Join(work, name))
 		if os.IsNotExist(err) && name == "hills.png" {
-			continue // curl or jq is not installed
+			continue // hills.png is missing because curl or jq is not installed
 		}
 		if err == nil {
 			_, err = png.Decode(bytes.NewReader(data))
@@ -238,8 +238,8 @@ func tagsOf(command reflect.Type) string {
 	return tags.String()
 }
 
-// pageLine returns the words of a line on any page that starts with prefix. It omits the first word, which is the
-// name of the program.
+// pageLine finds a line that starts with prefix on any page, and returns its words. It omits the first word, which is
+// the name of the program.
 func pageLine(t *testing.T, prefix string) []string {
 	t.Helper()
 	for _, text := range pages(t) {

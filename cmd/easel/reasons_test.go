@@ -35,7 +35,7 @@ func sources(t *testing.T, packages []string) map[string]*ast.File {
 	return files
 }
 
-// inspectSending calls visit with each syntax node in the packages in sending, and with the parent of the node.
+// inspectSending calls visit with each syntax node in the packages in sending, and with the parent of that node.
 func inspectSending(t *testing.T, visit func(path string, node, around ast.Node)) {
 	t.Helper()
 	for path, file := range sources(t, sending) {

@@ -81,7 +81,7 @@ func TestTelemetryHasASecondAfterALateStage(t *testing.T) {
 			b, _ := newBackground(limit)
 			began := time.Now()
 			b.beginStop()
-			time.Sleep(12 * time.Second) // the earlier stages take longer than the limit
+			time.Sleep(12 * time.Second) // simulates earlier stages that take longer than both limits
 			b.closeAt(stopTelemetry, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 			b.stop(t.Context())
 			if took := time.Since(began); took != want {
@@ -91,7 +91,7 @@ func TestTelemetryHasASecondAfterALateStage(t *testing.T) {
 	}
 }
 
-// When the server stops, it first notifies the client of an open watch. Then its stages stop in order.
+// When the server stops, it first notifies the client of an open watch. Then the stages of the server stop in order.
 func TestServerStopsInOrder(t *testing.T) {
 	t.Parallel()
 	box := startSandbox(t, "--speed", "0.001")

@@ -65,7 +65,7 @@ func startServe(t *testing.T, settings map[string]string) *running {
 	return start(t, env, func(_, stderr string) bool { return strings.Count(stderr, "listening") == listeners }, "serve")
 }
 
-// addr returns the address of a listener: grpc, http, admin or metrics.
+// addr returns the address of the given listener: grpc, http, admin or metrics.
 func (r *running) addr(server string) string {
 	r.Helper()
 	return proctest.Find(r.T, `server[=:]`+server+`[, ]addr[=:]([^\s,}]+)`, strings.ReplaceAll(r.stderr.String(), `"`, ""))
@@ -77,7 +77,7 @@ func startSandbox(t *testing.T, flags ...string) *running {
 	return start(t, nil, proctest.DevReady, append([]string{"sandbox", "--addr", "127.0.0.1:0"}, flags...)...)
 }
 
-// catalog returns the URL of the sandbox's catalog. host returns the same URL without a path.
+// catalog returns the URL of the sandbox's catalog. The method host returns the same URL without a path.
 func (r *running) catalog() string {
 	r.Helper()
 	return proctest.Find(r.T, `(http://\S+/catalog)`, r.stdout.String())
@@ -94,7 +94,7 @@ func (r *running) key() string {
 	return proctest.Find(r.T, `(sandbox_live_\w+)`, r.stdout.String())
 }
 
-// shared returns the settings of a server that shares the sandbox's API key.
+// shared returns the settings of a server whose callers share the sandbox's API key.
 func (r *running) shared() proctest.Settings {
 	r.Helper()
 	return proctest.Settings{"EASEL_UPSTREAM_URL": r.catalog(), "EASEL_UPSTREAM_KEY_FILE": proctest.File(r.T, r.key()+"\n")}
