@@ -38,7 +38,7 @@ func asAda(t *testing.T) context.Context {
 	return withBy(t.Context(), ledger.By{Actor: "ada", Origin: "192.0.2.7"})
 }
 
-// order writes an order with the label customer=4711 and returns its ID.
+// order writes an order with the label customer=4711 to a ledger, and returns the order's ID.
 func order(t *testing.T, led *ledger.Ledger, key string) string {
 	t.Helper()
 	o, _, err := led.Write(t.Context(), ledger.Request{

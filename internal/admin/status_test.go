@@ -15,7 +15,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// quiet returns the status of a server without problems, and its snapshot of watches, which tests change.
+// quiet returns the status of a server without problems. It also returns the snapshot of watches that the status
+// contains, so that tests can change it.
 func quiet() (*watch.Snapshot, Status) {
 	hub := &watch.Snapshot{Time: time.Now()}
 	return hub, Status{
@@ -39,13 +40,13 @@ func waiting(since time.Time) func() map[string]limiter.State {
 	}
 }
 
-// in adds an API key to a snapshot and counts its condition.
+// in adds an API key to a snapshot, and counts it under its condition.
 func in(hub *watch.Snapshot, k watch.PolledCredential) {
 	hub.Credentials = append(hub.Credentials, k)
 	hub.Stats.Conditions[k.Condition]++
 }
 
-// reads changes the ledger of a status.
+// reads returns a change to a status that replaces the ledger's reading.
 func reads(l ledger.Reading) func(*watch.Snapshot, *Status) {
 	return func(_ *watch.Snapshot, s *Status) { s.Ledger = func() ledger.Reading { return l } }
 }
