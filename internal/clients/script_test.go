@@ -23,10 +23,10 @@ import (
 type script struct {
 	Name     string
 	Call     []string          // arguments of the program; FILE is replaced by the path of a file
-	Files    map[string]string // kinds of existing files, by name; FILE is replaced by the name of the file
+	Files    map[string]string // kinds of the files to create before the call, by name; FILE is replaced by the name of the file
 	Timeout  int               // timeout in seconds; zero means the default
 	Answers  []answer          // answers to consecutive calls; the last answer repeats
-	Requests []map[string]any  // fields of each call's message; null means that a field is not set
+	Requests []map[string]any  // fields that each call's message must have; null means that a field must not be set
 	Most     int               // maximum number of calls, if it is not len(Requests)
 	Prints   []string          // expected lines of the output; repeated lines are compared only once
 	Attempts int               // maximum number of attempts for the call; zero means the default
@@ -37,16 +37,16 @@ type script struct {
 	Logs     []string          // expected parts of the output, which includes the log
 }
 
-// answer is the response to a call: messages followed by an end, which is OK by default.
+// answer is the response to a call: messages followed by a status, which is OK unless Fails or Then is set.
 type answer struct {
 	For      string // idempotency key or generation ID; only the first call with this key or ID gets the answer
 	Messages []json.RawMessage
 	Fails    *failure
 	Then     string // "silence", or "freeze" (the current connections no longer carry data)
-	Lasts    string // time after the first call with this answer in which the answer is repeated; empty means a single call
+	Lasts    string // how long the answer is repeated, from the first call with this answer on; empty means a single call
 }
 
-// failure is an error with its details.
+// failure is an error status with its details.
 type failure struct {
 	Code, Reason, RetryDelay, RequestID string
 	Metadata, Fields                    map[string]string
@@ -143,7 +143,7 @@ func everyEnd(table errorTable) script {
 	return s
 }
 
-// play runs the program and checks its output and its requests.
+// play runs the program and checks its output and the requests that the server received.
 func (s *script) play(t *testing.T, command []string) {
 	served := newScripted(t, s)
 	file := filepath.Join(t.TempDir(), "file")

@@ -41,9 +41,9 @@ type scripted struct {
 
 	mu     sync.Mutex
 	next   int       // index of the next answer
-	since  time.Time // time of the first call that got this answer
+	since  time.Time // time of the first call that got the answer at index next
 	called []map[string]any
-	failed map[string]bool // keys and IDs for which an answer with For was already sent
+	failed map[string]bool // keys and IDs for which an answer with For has already been sent
 }
 
 func newScripted(t *testing.T, s *script) *scripted {
@@ -66,12 +66,12 @@ func newScripted(t *testing.T, s *script) *scripted {
 		served.certificate, options = certificate, append(options, grpc.Creds(transport))
 	}
 	server := grpc.NewServer(options...)
-	healthpb.RegisterHealthServer(server, health.NewServer()) // the client libraries use Easel's health service too
+	healthpb.RegisterHealthServer(server, health.NewServer()) // the client libraries also call the health service, which Easel serves
 	go func() { _ = server.Serve(listener) }()                // returns when the server is stopped
 	t.Cleanup(server.Stop)
 	served.wire = proctest.NewWire(t, listener.Addr().String())
 	if s.Dead {
-		served.wire.Close() // the listener has not accepted a connection yet
+		served.wire.Close() // closes the listener before the program can connect
 	}
 	return served
 }
@@ -154,7 +154,7 @@ func (s *scripted) take(request proto.Message) answer {
 	return s.newest()
 }
 
-// newest returns the next answer of the script, and advances when the answer is used up.
+// newest returns the script's current answer, and advances to the next one when the current answer is used up.
 func (s *scripted) newest() answer {
 	answers := slices.DeleteFunc(slices.Clone(s.script.Answers), func(a answer) bool { return a.For != "" })
 	if s.since.IsZero() {

@@ -48,7 +48,7 @@ func TestTheServicesOfThePagesGoOnThroughKillsAndSilence(t *testing.T) {
 	}
 }
 
-// installed builds the service on the page of a language in a new directory, which it returns.
+// installed builds the service from the page of a language in a new directory. It returns this directory.
 func installed(t *testing.T, language string) (dir string) {
 	t.Helper()
 	blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(proctest.Read(t, pageOf(language)), -1)
@@ -70,8 +70,8 @@ func startService(t *testing.T, dir, language, addr, key string) *proctest.Proce
 	return run
 }
 
-// checkService waits until a service exits with success and has printed a pattern. It checks the service's only order and
-// its file.
+// checkService waits until a service exits successfully, and checks that its output matches a pattern. Then it checks
+// the service's only order and the file that the service wrote.
 func (s stack) checkService(run *proctest.Process, pattern, dir, key string) {
 	s.Helper()
 	code, err := run.Wait(patience)

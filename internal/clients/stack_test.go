@@ -30,7 +30,7 @@ func (s stack) awaitWatches(want int) {
 	proctest.Eventually(s, patience, "watches", func() bool { return s.Measured("easel_stream_open", "WatchGeneration") == float64(want) }, s.Status)
 }
 
-// hold injects faults that make the catalog report all renders as queued.
+// hold injects faults that make the catalog report all renders as queued and fail to list them.
 func (s stack) hold() {
 	s.Helper()
 	s.Fault(`{"route":"GET /generations","status":503}`)

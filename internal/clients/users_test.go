@@ -14,11 +14,12 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// usedElsewhere contains the names that neither a client library nor the command line uses, each with a file that uses it.
+// usedElsewhere contains the methods and fields that neither a client library nor the command line uses, each with a
+// file that uses it.
 var usedElsewhere = map[protoreflect.FullName]string{
 	"easel.v1.GenerationService.WaitGeneration":     "internal/server/scenario_test.go",   // for callers that cannot stream, such as scripts with curl
-	"easel.v1.DownloadGenerationRequest.read_limit": "internal/rest/download.go",          // limit of a Range request
-	"easel.v1.GenerationUpdate.initial":             "internal/simulation/caller_test.go", // distinguishes the initial state from a later change
+	"easel.v1.DownloadGenerationRequest.read_limit": "internal/rest/download.go",          // used for the end of the range in a Range request
+	"easel.v1.GenerationUpdate.initial":             "internal/simulation/caller_test.go", // used to distinguish the initial state from a later change
 	"easel.v1.WatchGenerationResponse.emit_time":    "internal/server/reader_test.go",     // used to measure the delay of a message
 	"easel.v1.WatchGenerationsResponse.emit_time":   "internal/server/reader_test.go",
 	"easel.v1.WatchEventsResponse.emit_time":        "internal/server/events_test.go",
@@ -48,7 +49,7 @@ func TestEveryMethodAndFieldOfTheContractHasAUser(t *testing.T) {
 	}
 }
 
-// contractNames returns the full names of all methods and fields.
+// contractNames returns the full names of all methods and fields in the contract.
 func contractNames() (names []protoreflect.FullName) {
 	protoregistry.GlobalFiles.RangeFilesByPackage("easel.v1", func(file protoreflect.FileDescriptor) bool {
 		for i := range file.Services().Len() {
