@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// otherFeed opens the office's ledger a second time, as another process does, and runs a feed in this process until
-// the test ends. It also returns the number of the process's statements.
+// otherFeed opens the office's ledger a second time, as another process does, and runs a feed on it until the test
+// ends. It also returns a counter of the SQL statements that this second ledger executes.
 func (o *office) otherFeed() (*events.Feed, *atomic.Int64) {
 	o.Helper()
 	connector, statements := proctest.NewConnector(o, o.url), new(atomic.Int64)
@@ -78,7 +78,7 @@ func TestAnEventReachesTheFeedOfAnotherProcess(t *testing.T) {
 		feed, _ := o.otherFeed()
 		reader := feed.Reader(nil)
 		defer reader.Close()
-		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test repeats its choices
+		random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a fixed seed, so that each run makes the same choices
 		var position int64
 		for n := range 200 {
 			time.Sleep(time.Duration(random.IntN(1700)) * time.Millisecond)

@@ -23,7 +23,7 @@ func TestWhatIsGivenUpReleasesTheNext(t *testing.T) {
 		o.order("studio", "g1", lifecycle.Failed, lifecycle.Refunded)
 		o.order("studio", "g2", lifecycle.Failed, lifecycle.Refunded)
 		time.Sleep(time.Minute)
-		stop() // stopped for most of a day, because a day of attempts is too long for a test
+		stop() // the sender is stopped for most of the day, because a full day of attempts would make the test too slow
 		time.Sleep(23*time.Hour + 48*time.Minute)
 		stop = o.run(o.sender)
 		time.Sleep(2 * time.Minute)
@@ -63,8 +63,8 @@ func TestGivenUpEventsAreCountedFromZero(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				stop()
 				o.register(teams...)
-				o.answer = func(string, post) (int, error) { return 200, nil } // a team without a receiver must not get its events
-				time.Sleep(23*time.Hour + 58*time.Minute)                      // nothing runs in this time, because a day of attempts is too long for a test
+				o.answer = func(string, post) (int, error) { return 200, nil } // the receivers accept events again, but a team without a receiver must not get any
+				time.Sleep(23*time.Hour + 58*time.Minute)                      // the sender does not run during this time, because a full day of attempts would make the test too slow
 				defer o.run(o.sender)()
 				time.Sleep(time.Minute)
 				o.mu.Lock()

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
 
-// The example is from the libraries of the Standard Webhooks specification.
+// The example signature is from the libraries of the Standard Webhooks specification.
 func TestASignatureIsThatOfStandardWebhooks(t *testing.T) {
 	secrets, err := events.ParseSecrets([]byte("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n"))
 	if err != nil {

@@ -143,7 +143,7 @@ func (o *office) count(what string) int64 {
 	return o.counts[what]
 }
 
-// register registers teams, each with a receiver that has the name of the team.
+// register registers the given teams. Each team has a receiver with the team's name.
 func (o *office) register(names ...string) {
 	teams := map[string]events.Team{}
 	for _, name := range names {

@@ -49,7 +49,7 @@ func TestTheLogTellsOnceThatAReceiverFailsAndOnceThatItIsBack(t *testing.T) {
 			return http.StatusOK, nil
 		}
 		defer o.run(o.sender)()
-		for n := range 2 { // index of the outage
+		for n := range 2 { // number of earlier outages
 			down.Store(true)
 			for i := range 12 {
 				o.order("studio", fmt.Sprintf("g%d-%d", n, i), lifecycle.Failed)
@@ -190,8 +190,8 @@ func TestADeadReceiverGetsAllWithinAMinuteOfItsReturn(t *testing.T) {
 	}
 }
 
-// The delay before a retry is a fraction of the age of the delivery. A new event is therefore sent again soon, even
-// after a long outage.
+// The delay before a retry is a fraction of the delivery's age. A new event whose first attempt fails is therefore
+// retried soon, even after a long outage.
 func TestAfterAnOutageAFailureIsTriedAgainSoon(t *testing.T) {
 	inOffice(t, func(o *office) {
 		var dead atomic.Bool
@@ -201,7 +201,7 @@ func TestAfterAnOutageAFailureIsTriedAgainSoon(t *testing.T) {
 		o.order("studio", "g1", lifecycle.Succeeded)
 		time.Sleep(time.Hour)
 		dead.Store(false)
-		time.Sleep(4 * time.Minute) // longer than the delay of the first event, which is a twentieth of its age
+		time.Sleep(4 * time.Minute) // longer than the retry delay of the first event, which is a twentieth of its age of one hour: 3 minutes
 		dead.Store(true)
 		o.order("studio", "g2", lifecycle.Succeeded)
 		o.pause()
