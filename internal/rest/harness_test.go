@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// serve starts a REST gateway in front of a test server. It stops when the test ends.
+// serve starts a REST gateway for a test server. The gateway stops when the test ends.
 func serve(t testing.TB, studio *servertest.Studio, change ...func(*server.Config, *Config)) *servertest.Site {
 	t.Helper()
 	return servertest.Start(t, studio, func(site *servertest.Site) (func(context.Context) error, error) {

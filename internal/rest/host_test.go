@@ -24,7 +24,7 @@ func listenOn(t *testing.T, host string) net.Listener {
 	return l
 }
 
-// asked sends a request to a listener with the given host name. It returns the response and its body.
+// asked sends a request with the given host name to a listener. It returns the response and its body.
 func asked(t *testing.T, l net.Listener, host string, r *http.Request) (*http.Response, string) {
 	t.Helper()
 	r.URL.Host, r.Host = l.Addr().String(), host

@@ -123,7 +123,7 @@ func TestEveryRouteKnowsItsQueryParameters(t *testing.T) {
 	}
 }
 
-// unknownQuery returns a query of unknown parameters that just fits into the headers.
+// unknownQuery returns a query with as many unknown parameters as just fit into the headers.
 func unknownQuery() string {
 	var query strings.Builder
 	for n := 0; query.Len() < 30_000; n++ {
