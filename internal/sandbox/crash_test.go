@@ -221,7 +221,7 @@ func TestGenerationsOfAnEarlierProcessAreResumed(t *testing.T) {
 		t.Errorf("a closed catalog returned %d", r.status)
 	}
 
-	// Some renders have become due while no process was running.
+	// Some renders become due while no process is running.
 	if s, err = sandbox.Open(sandbox.Config{Path: path, Speed: 20}); err != nil {
 		t.Fatal(err)
 	}

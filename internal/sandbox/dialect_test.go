@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// unspoken contains the tables of reading rules that dialects need not cover, each with its reason.
+// unspoken contains the tables in internal/catalog/rules.go that dialects need not cover, each with its reason.
 var unspoken = map[string]string{
 	"timeLayouts":    "formats, and no words",
 	"secretNames":    "members that a reader drops",
@@ -121,8 +121,8 @@ func plain(word string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(word))
 }
 
-// readingRules returns the words in each table in rules.go. If a table maps words to values, the words for each
-// value are a separate row.
+// readingRules returns the words in each table in internal/catalog/rules.go. If a table maps words to values,
+// readingRules returns a separate row for the words of each value.
 func readingRules(t *testing.T) map[string][]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../catalog/rules.go", nil, 0)

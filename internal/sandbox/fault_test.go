@@ -140,7 +140,7 @@ func TestClosingEndsWhatAFaultHolds(t *testing.T) {
 	sh.reopen()
 }
 
-// reopen replaces a sandbox that the test has closed, because the sandbox is audited at the end of the test.
+// reopen replaces a sandbox that the test has closed, because the cleanup of the test audits the sandbox.
 func (sh *account) reopen() {
 	s, err := sandbox.Open(fast())
 	if err != nil {
@@ -190,7 +190,7 @@ func TestABodyCanBeCutWhereOneLikes(t *testing.T) {
 	}
 	sh.inject(sandbox.Fault{Route: "DELETE /generations/{id}", Count: 1, Cut: true})
 	if _, err := sh.try("DELETE", strings.TrimSuffix(path, "/content"), ""); err == nil {
-		t.Log("the head of the response arrived before the cut") // both results are correct, because the client receives no body in either case
+		t.Log("the head of the response arrived before the cut") // the request may succeed or fail, because the client receives no body in either case
 	}
 	sh.do("GET", path, "").want(t, 404, "")
 }
@@ -227,7 +227,7 @@ func TestABodyCanDrip(t *testing.T) {
 	if _, err := io.ReadFull(res.Body, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
-	leave() // the handler must notice the disconnection; otherwise, Close waits for a minute
+	leave() // the handler must notice that the client has disconnected; otherwise, Close waits for a minute
 	if got, err := io.ReadAll(res.Body); err == nil {
 		t.Errorf("the complete response arrived: %q", got)
 	}

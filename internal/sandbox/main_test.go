@@ -50,7 +50,7 @@ func newAccount(t *testing.T, cfg sandbox.Config) *account {
 	sh.key = sh.newKey(1000)
 	t.Cleanup(func() {
 		sh.audit()
-		if err := sh.s.Close(); err != nil { // must close before the server does, because closing it ends the delays of injected faults
+		if err := sh.s.Close(); err != nil { // the sandbox must close before the server, because closing it ends the delays of injected faults
 			t.Error(err)
 		}
 	})
@@ -117,7 +117,7 @@ type reply struct {
 	body   []byte
 }
 
-// request returns a request under the account's API key. head contains alternating names and values of headers.
+// request returns a request with the account's API key. head contains alternating names and values of headers.
 func (sh *account) request(ctx context.Context, method, path, body string, head ...string) *http.Request {
 	sh.t.Helper()
 	req, err := http.NewRequestWithContext(ctx, method, sh.url+sandbox.BasePath+path, strings.NewReader(body))

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// draw creates a file with a model and downloads it.
+// draw orders a file from a model, waits until it is finished, and downloads it.
 func (sh *account) draw(model, inputs string) reply {
 	sh.t.Helper()
 	id := sh.create(fmt.Sprintf(`{"modelId":%q,"inputs":%s}`, model, inputs))

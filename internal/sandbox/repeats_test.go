@@ -9,7 +9,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// buy orders a haiku under an API key and an idempotency key. It returns the generation ID.
+// buy orders a haiku with an API key and an idempotency key. It checks the response's status and returns the generation
+// ID.
 func (sh *account) buy(apiKey, key string, status int) string {
 	sh.t.Helper()
 	r := sh.do("POST", "/generations", haiku, "Authorization", "Bearer "+apiKey, "Idempotency-Key", key)
@@ -59,7 +60,7 @@ func TestACatalogMayKeepIdempotencyKeysByAPIKey(t *testing.T) {
 	if err != nil || audit.ChargesByIdempotencyKey["k"] != 2 || audit.Check() == nil {
 		t.Errorf("the accounts do not show two charges for one idempotency key: %v, %v", audit.ChargesByIdempotencyKey, err)
 	}
-	sh.key = sh.newKey(0) // another key, whose account passes the audit at the end of the test
+	sh.key = sh.newKey(0) // replaces the API key, because the audit at the end of the test would reject the two charges of the old key
 }
 
 func TestCatalogMayForgetIdempotencyKeys(t *testing.T) {
@@ -75,7 +76,7 @@ func TestCatalogMayForgetIdempotencyKeys(t *testing.T) {
 		if again := b.create(haiku, "Idempotency-Key", "k"); again == first {
 			t.Error("the key is still known after the hour")
 		}
-		b.key = b.newKey(1000) // checked by the audit at the end of the test, which the old key would fail because of its two charges
+		b.key = b.newKey(1000) // replaces the API key, because the audit at the end of the test would reject the two charges of the old key
 		if audit, err := b.s.Audit(t.Context(), key); err != nil || audit.ChargesByIdempotencyKey["k"] != 2 {
 			t.Errorf("charges %v, %v", audit.ChargesByIdempotencyKey, err)
 		}

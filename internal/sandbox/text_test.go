@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// write creates a text with a model and returns it.
+// write orders a text from a model, waits until it is finished, and returns it.
 func (b *account) write(model, inputs string) string {
 	b.t.Helper()
 	id := b.create(fmt.Sprintf(`{"modelId":%q,"inputs":%s}`, model, inputs))
