@@ -15,7 +15,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// badInput is a request that breaks a rule of the contract, and the fields that the error must name.
+// badInput is a request that breaks a rule of the contract. fields lists the fields that the error must name.
 type badInput struct {
 	name   string
 	method string
@@ -23,8 +23,8 @@ type badInput struct {
 	fields []string
 }
 
-// badInputs contains invalid requests. Together they break each rule of the contract at least once. None of
-// them may reach the catalog.
+// badInputs contains invalid requests. Together they break each rule of the contract at least once. The server must not
+// forward any of them to the catalog.
 var badInputs = []badInput{
 	{"a generation id with a slash", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "a/b"}, []string{"generation_id"}},
 	{"a generation id that goes up", "GenerationService/GetGeneration", &easelv1.GetGenerationRequest{GenerationId: "../me"}, []string{"generation_id"}},
@@ -89,7 +89,7 @@ var badInputs = []badInput{
 	{"a download that waits below 0", "GenerationService/DownloadGeneration", &easelv1.DownloadGenerationRequest{GenerationId: "g", WaitTimeout: durationpb.New(-1)}, []string{"wait_timeout"}},
 }
 
-// inputsOfGRPC contains invalid requests that only gRPC can express.
+// inputsOfGRPC contains invalid requests that can be sent only over gRPC.
 var inputsOfGRPC = []badInput{
 	{"a number that is none", "GenerationService/CreateGeneration", orderStruct("n", structpb.NewNumberValue(math.NaN())), []string{"inputs.n"}},
 	{"a number without end", "GenerationService/QuoteGeneration", &easelv1.QuoteGenerationRequest{ModelId: "m", Inputs: &structpb.Struct{Fields: map[string]*structpb.Value{"n": structpb.NewNumberValue(math.Inf(1))}}}, []string{"inputs.n"}},
@@ -147,7 +147,7 @@ func TestIdsNeverLeaveTheirPlaceInTheUpstreamPath(t *testing.T) { // fault I3
 			wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
 		}
 		for route, n := range s.sandbox.Requests() {
-			if n > 0 && route != "GET /generations/{id}" && route != "GET /me" { // Easel verifies the API key with GET /me
+			if n > 0 && route != "GET /generations/{id}" && route != "GET /me" { // GET /me is allowed, because Easel verifies the API key with it
 				t.Errorf("%d requests were sent to %s", n, route)
 			}
 		}

@@ -133,10 +133,10 @@ var _ encoding.Codec = rawCodec{}
 func TestUndecodableRequestIsAFaultOfItsCaller(t *testing.T) {
 	spans := servertest.RecordSpans(t)
 	s := serve(t, servertest.NewStudio())
-	notUTF8 := []byte{1<<3 | 2, 2, 0xff, 0xfe} // field 1 is a string
+	notUTF8 := []byte{1<<3 | 2, 2, 0xff, 0xfe} // field 1, a string, with two bytes that are not UTF-8
 	err := s.GRPC.Invoke(servertest.WithKey(t.Context()), easelv1.GenerationService_GetGeneration_FullMethodName, notUTF8,
 		&easelv1.GetGenerationResponse{}, grpc.ForceCodec(rawCodec{}))
-	wantUnmarshal := func(err error) { // the gRPC library creates this error, not Easel
+	wantUnmarshal := func(err error) { // the gRPC library, not Easel, creates this error
 		t.Helper()
 		if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "unmarshal") {
 			t.Errorf("the call returned %v", err)
@@ -159,7 +159,7 @@ func TestUndecodableRequestIsAFaultOfItsCaller(t *testing.T) {
 			t.Errorf("logged %v", line)
 		}
 	}
-	for _, span := range spans.GetSpans() { // the metrics that alerts use have this attribute too
+	for _, span := range spans.GetSpans() { // the metrics that the alerts use have the same attribute
 		if !slices.Contains(span.Attributes, attribute.String("rpc.response.status_code", "INVALID_ARGUMENT")) {
 			t.Errorf("%s has %v", span.Name, span.Attributes)
 		}

@@ -26,7 +26,7 @@ func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
 			_ = stream.Send(servertest.UpdateEvent("g", "e1"))
-			<-stream.Context().Done() // stays open during the drain
+			<-stream.Context().Done() // the watch does not end by itself during the drain
 			return stream.Context().Err()
 		}
 		s := serve(t, studio, func(c *Config) { c.DrainTimeout = 3 * time.Second })
@@ -52,8 +52,8 @@ func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
 		if _, err := stream.Recv(); status.Code(err) != codes.Unavailable {
 			t.Errorf("the stream ends with %v", err)
 		}
-		// The connection closes in two steps, so the client may not receive the error at the end of the stream. If it
-		// receives the complete body, the body must contain the error.
+		// The server closes the connection in two steps, so the client may lose the error at the end of the stream. If
+		// the client receives the complete body, the body must contain the error.
 		if body, err := io.ReadAll(answer.Body); err == nil && !strings.Contains(string(body), `{"error":`) {
 			t.Errorf("the event stream ends without an error: %s", body)
 		}
@@ -222,7 +222,8 @@ func TestADeadClientIsFreedWithin45Seconds(t *testing.T) { // fault N2
 	})
 }
 
-// muteConn is a client connection. After muted is set, it drops written bytes, as if the client's host had vanished.
+// muteConn is a client connection. Once muted is set, it silently drops all written bytes, as if the client's host had
+// vanished.
 type muteConn struct {
 	net.Conn
 	muted atomic.Bool

@@ -20,21 +20,22 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// caller sends calls over gRPC or over REST. A scenario is written once and runs with both protocols.
+// caller sends calls over one protocol, gRPC or REST. A scenario calls only its methods, and therefore runs over both
+// protocols.
 type caller interface {
 	// call sends a unary call. method is a name such as "GenerationService/GetGeneration".
 	call(ctx context.Context, method string, req, resp proto.Message) error
-	// watch calls the function each for every message until the watch ends.
+	// watch passes every message to the callback each until the watch ends.
 	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
-	// watchMany calls the function each for every message until the watch ends or each returns false.
+	// watchMany passes every message to the callback each until the watch ends or each returns false.
 	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) (more bool)) error
-	// events calls the function each for every message until the stream ends or each returns false.
+	// events passes every message to the callback each until the stream ends or each returns false.
 	events(ctx context.Context, req *easelv1.WatchEventsRequest, each func(*easelv1.WatchEventsResponse) (more bool)) error
-	// download writes the received bytes, even if the download fails.
+	// download writes the received bytes to the given writer, even if the download fails.
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest, into io.Writer) error
 }
 
-// downloaded returns the received bytes of a download, even if the download fails.
+// downloaded returns the bytes that a download received, even if the download fails.
 func downloaded(ctx context.Context, c caller, req *easelv1.DownloadGenerationRequest) ([]byte, error) {
 	var all bytes.Buffer
 	err := c.download(ctx, req, &all)
@@ -57,7 +58,7 @@ func overBoth(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 // operator is the name of the operator in [overTeams].
 const operator = "ops"
 
-// overEveryStack runs a scenario with [overBoth] and then, as the caller poster, with [overTeams].
+// overEveryStack runs a scenario with [overBoth]. Then it runs the scenario with [overTeams], as the caller poster.
 func overEveryStack(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	overBoth(t, scenario, change...)
 	usually := func(o *options) { o.sandbox.Speed = usualSpeed }
@@ -110,7 +111,8 @@ func overBothOnPorts(t *testing.T, scenario func(t *testing.T, s *stack, c calle
 	}
 }
 
-// forms maps each protocol to a function that returns its caller. key is an API key or a caller's token.
+// forms maps the name of a protocol to a function that returns a caller for this protocol. key is an API key or a
+// caller's token.
 var forms = map[string]func(s *stack, key string) caller{
 	"gRPC": func(s *stack, key string) caller { return grpcCaller{s, key} },
 	"REST": func(s *stack, key string) caller { return restCaller{s, key} },
@@ -138,8 +140,8 @@ func (c grpcCaller) watch(ctx context.Context, req *easelv1.WatchGenerationReque
 	return received(stream, err, func(m *easelv1.WatchGenerationResponse) bool { each(m); return true })
 }
 
-// received calls the function each for every message of a stream until the stream ends or each returns false. opened is the error
-// with which the stream was opened.
+// received passes every message of a stream to the callback each until the stream ends or each returns false. opened is
+// the error from opening the stream, or nil.
 func received[M any](stream grpc.ServerStreamingClient[M], opened error, each func(*M) bool) error {
 	err := opened
 	for err == nil {

@@ -13,15 +13,15 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These scenarios count the catalog requests that calls cause. Polls do not distort the counts, because each
-// generation is polled only once, when its first watch starts, and does not finish during the test.
+// These scenarios count the catalog requests that calls cause. Polls do not distort the counts: each generation is
+// polled only once, when its first watch starts, and does not finish during the test.
 
 func seldom(o *options) {
 	o.hub.MinInterval, o.hub.MaxInterval = time.Hour, time.Hour
 	o.sandbox.Speed = 0.001
 }
 
-// reads returns the number of reads of single generations that the catalog has received.
+// reads returns the number of requests for a single generation that the catalog has received.
 func (s *stack) reads() int { return s.sandbox.Requests()["GET /generations/{id}"] }
 
 // underWatch orders a generation and watches it until the test ends.
@@ -38,7 +38,7 @@ func underWatch(t *testing.T, c caller) (id string) {
 		})
 	}()
 	t.Cleanup(func() { cancel(); <-ended })
-	<-told // arrives without a poll, because the response to the order contained the state
+	<-told // the first update arrives without a poll, because the response to the order contained the generation's state
 	return id
 }
 
@@ -50,7 +50,7 @@ func getWithin(t *testing.T, c caller, id string, age *durationpb.Duration) (*ea
 	return resp.GetGeneration(), err
 }
 
-// withKeyOf returns a caller that uses the given key and the protocol of c.
+// withKeyOf returns a caller that uses the given key and the same protocol as c.
 func withKeyOf(c caller, key string) caller {
 	if rest, ok := c.(restCaller); ok {
 		return restCaller{rest.stack, key}

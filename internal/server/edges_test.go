@@ -26,7 +26,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// These tests probe the limits of connections and transports with requests at each limit and above it.
+// These tests probe connection and transport limits with requests at each limit and just above it.
 
 func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
@@ -40,7 +40,7 @@ func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 		t.Errorf("headers of almost %d bytes returned %v", limit, err)
 	}
 	if err := call(limit); status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "header list size") {
-		t.Errorf("headers above the limit returned %v", err) // the client's gRPC library fails the call itself, because the server has announced the limit
+		t.Errorf("headers above the limit returned %v", err) // the client's gRPC library rejects the call without sending it, because the server has announced the limit
 	}
 	for n, want := range map[int]int{limit - 1000: http.StatusOK, limit + 5000: http.StatusRequestHeaderFieldsTooLarge} {
 		answer, _ := servertest.Do(t, s.HTTP, servertest.Request(t, http.MethodGet, "/v1/generations/g", "", "X-Large: "+strings.Repeat("x", n)))
@@ -64,7 +64,7 @@ func probeMessage(t *testing.T, s *site, limit int) {
 		_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: strings.Repeat("g", n)}, options...)
 		return err
 	}
-	const around = 4 // bytes of the message without the ID: the tag and the length of the ID's field
+	const around = 4 // size of the message without the ID itself, in bytes: the field's tag and the length of the ID
 	servertest.WantError(t, send(limit-around), codes.InvalidArgument, "INVALID_REQUEST")
 	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} {
 		if err := send(limit-around+1, options...); status.Code(err) != codes.ResourceExhausted {
@@ -139,7 +139,7 @@ func TestABodyMayTakeItsTimeAndAConnectionMayRest(t *testing.T) {
 }
 
 func TestPingsFasterThanAllowedEndTheConnection(t *testing.T) { // fault L8
-	// The gRPC library's client sends at most one ping in 10 s, so the test writes the HTTP/2 frames itself.
+	// The gRPC library's client sends at most one ping per 10 s, so the test writes the HTTP/2 frames itself.
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t, servertest.NewStudio())
 		for interval, allowed := range map[time.Duration]bool{keepaliveMinimum: true, keepaliveMinimum - time.Second: false} {
@@ -185,7 +185,7 @@ func TestAConnectionOfAgeIsReplacedAndItsStreamsGoOn(t *testing.T) {
 			}
 		}
 		age := Limits{}.connAge()
-		time.Sleep(age * 85 / 100) // the connection is not too old yet, because the gRPC library varies the maximum age by 10 percent
+		time.Sleep(age * 85 / 100) // less than the maximum age, although the gRPC library varies it by up to 10 percent
 		call()
 		if accepted != 1 {
 			t.Errorf("a young connection was replaced: %d", accepted)
@@ -258,7 +258,7 @@ func TestABodyThatDoesNotComeIsGivenUp(t *testing.T) { // fault L9
 				if answer.StatusCode != test.code {
 					t.Errorf("the response is %s", answer.Status)
 				}
-				if _, err := io.Copy(io.Discard, all); err != nil { // the copy ends when the server closes the connection
+				if _, err := io.Copy(io.Discard, all); err != nil { // Copy returns when the server closes the connection
 					t.Fatal(err)
 				}
 				if took := time.Since(began); took > rest.RequestTimeout+time.Second {
@@ -346,7 +346,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 					return &service.Content{Info: &easelv1.ContentInfo{SizeBytes: proto.Int64(size)}, Body: io.NopCloser(bytes.NewReader(make([]byte, size)))}, nil
 				}
 				s := serve(t, studio, func(c *Config) { c.TLS = files.TLS })
-				transport := &http.Transport{ // buffers only a few bytes before they are read
+				transport := &http.Transport{ // has small buffers, so that the download stalls when the client stops reading
 					DialContext: servertest.PipeDialer(s.HTTPPipe), TLSClientConfig: files.clientConfig(t, nil), ForceAttemptHTTP2: http2, DisableCompression: true,
 					HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 128 << 10},
 				}
@@ -368,7 +368,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 				if took := time.Since(stuck); took != service.DefaultDownloadTimeout {
 					t.Errorf("a stuck download was freed after %v", took)
 				}
-				time.Sleep(5 * time.Second) // when a TLS connection closes, it tries for up to 5 s to send its close message
+				time.Sleep(5 * time.Second) // closing a TLS connection can take up to 5 s, because it tries to send a close message
 				synctest.Wait()
 				if lines := s.Lines(t, "call"); len(lines) != 1 || lines[0]["reason"] != "READER_TOO_SLOW" {
 					t.Errorf("the call is logged as %v", lines)

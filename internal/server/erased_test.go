@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// servedLabels calls each method that returns labels. It returns the labels that each call returned for a generation.
+// servedLabels calls every method that returns labels. It returns the given generation's labels by call.
 func servedLabels(t *testing.T, c caller, id string) map[string]map[string]string {
 	t.Helper()
 	var got easelv1.GetGenerationResponse
@@ -99,8 +99,8 @@ func (l *lastLabels) reach(state easelv1.State, labels map[string]string) bool {
 	return len(l.all) == 3
 }
 
-// follow opens a generation's three watches: one watches only this generation, one names it in a list, and one watches
-// everything.
+// follow opens three watches that receive a generation's updates: a watch of only this generation, a watch of a list
+// that contains it, and a watch of everything.
 func (l *lastLabels) follow(t *testing.T, c caller, id string) {
 	ctx, leave := context.WithCancel(t.Context())
 	var open sync.WaitGroup

@@ -19,10 +19,10 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// row is a row of the error table: the catalog's response, and the error that the caller gets.
+// row is a row of the error table. It contains the catalog's response and the error that the caller must get.
 type row struct {
 	name   string
-	fault  sandbox.Fault // injected fault; meet sets its Route
+	fault  sandbox.Fault // the injected fault; meet sets its Route
 	call   string        // key in errorCalls
 	code   codes.Code
 	reason string
@@ -95,7 +95,7 @@ var errorCalls = map[string]struct {
 	"quote":      {"GenerationService/QuoteGeneration", "POST /quote", &easelv1.QuoteGenerationRequest{ModelId: text, InputsJson: `{"prompt":"a lake"}`}},
 	"create":     {"GenerationService/CreateGeneration", "POST /generations", nil},
 	"read":       {"GenerationService/GetGeneration", "GET /generations/{id}", &easelv1.GetGenerationRequest{GenerationId: elsewhere}},
-	"list":       {"GenerationService/ListGenerations", "GET /generations", &easelv1.ListGenerationsRequest{Filter: &easelv1.GenerationFilter{ModelId: "nothing/ordered"}}}, // makes the server ask the catalog
+	"list":       {"GenerationService/ListGenerations", "GET /generations", &easelv1.ListGenerationsRequest{Filter: &easelv1.GenerationFilter{ModelId: "nothing/ordered"}}}, // makes the server request the list from the catalog
 	"wait":       {"GenerationService/WaitGeneration", "GET /generations/{id}", &easelv1.WaitGenerationRequest{GenerationId: elsewhere}},
 	"watch":      {"GenerationService/WatchGeneration", "GET /generations/{id}", &easelv1.WatchGenerationRequest{GenerationId: elsewhere}},
 	"watch many": {"GenerationService/WatchGenerations", "GET /generations", &easelv1.WatchGenerationsRequest{}},
@@ -115,7 +115,7 @@ func TestTheErrorTable(t *testing.T) {
 	}
 }
 
-// meet injects a row's fault, sends the row's call, and checks the error.
+// meet injects a row's fault, sends the row's call, and checks that the call returns the row's error.
 func (r row) meet(t *testing.T, s *stack, c caller) {
 	live := create(t, c, order(t, picture, "live", "a lake")).GetGenerationId()
 	r.fault.Route = errorCalls[r.call].route
@@ -131,8 +131,8 @@ func (r row) meet(t *testing.T, s *stack, c caller) {
 	r.check(t, wantStatus(t, err, r.code, r.reason, r.http), err)
 }
 
-// make sends a row's call. A create whose error has RetryInfo has a short deadline, because the server resends the order until
-// then.
+// make sends a row's call. A create whose error has RetryInfo gets a short deadline, because the server resends the
+// order until its deadline.
 func (r row) make(t *testing.T, c caller, id string) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

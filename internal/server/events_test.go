@@ -31,7 +31,7 @@ func withEvents(o *options) {
 	}
 }
 
-// observed records a generation's state in the ledger, which also writes an event.
+// observed records a generation's state in the ledger. The ledger also writes an event for the state.
 func observed(s *stack, id string, seen lifecycle.Observation) {
 	s.Helper()
 	if _, err := s.ledger.Observe(s.Context(), id, ledger.Observation{Observation: seen}); err != nil {
@@ -84,7 +84,7 @@ func eventsOf(t *testing.T, c caller, req *easelv1.WatchEventsRequest) (ids []st
 	return ids, token
 }
 
-// sinceTheBeginning returns a request for all events of the last hour.
+// sinceTheBeginning returns a request for all events from the last hour.
 func sinceTheBeginning() *easelv1.WatchEventsRequest {
 	return &easelv1.WatchEventsRequest{StartTime: timestamppb.New(time.Now().Add(-time.Hour))}
 }
@@ -188,7 +188,7 @@ func overVirtualTeams(t *testing.T, scenario func(t *testing.T, s *stack, c call
 
 func TestATokenOfDeletedEventsOrOfAnotherLedgerHasExpired(t *testing.T) {
 	t.Parallel()
-	tokens := map[string]string{} // newest tokens by protocol; each protocol has its own ledger
+	tokens := map[string]string{} // latest resume token by protocol; each protocol has its own ledger
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {
 			url := sqliteLedger(t)
@@ -307,7 +307,7 @@ func TestAConsumerThatIsKilledSeesEachEventInOrder(t *testing.T) {
 	random := rand.New(rand.NewPCG(51, 51)) //nolint:gosec // a fixed seed, so that each run makes the same choices
 	req := sinceTheBeginning()
 	seen, ids, repeated := map[string][]string{}, map[string]bool{}, 0
-	ctx, leave := context.WithTimeout(t.Context(), 10*time.Minute) // takes a minute on a busy machine
+	ctx, leave := context.WithTimeout(t.Context(), 10*time.Minute) // a busy machine needs about a minute
 	defer leave()
 	for len(ids) < 3*orders {
 		left := random.IntN(40)

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Default values for the table in docs/limits.md.
+// Default limits for the table in docs/limits.md.
 var (
 	MessageBytes, HeaderBytes                 = Limits{}.message(), headerBytes
 	CallerStreams, AllStreams                 = Limits{}.callerStreams(), Limits{}.streams()
@@ -34,8 +34,8 @@ func FullMethods() map[string]bool {
 // LongLived reports whether a call counts as a stream.
 func LongLived(method string) bool { return longLived[method] }
 
-// Certified returns the TLS files of a server that requires client certificates, the TLS configuration of a client with
-// such a certificate, and a function that replaces the CA.
+// Certified returns the TLS files of a server that requires client certificates, and the TLS configuration of a client
+// that has one. The function replace replaces the server's client CA with another one.
 func Certified(t *testing.T, client *x509.Certificate) (files TLS, config *tls.Config, replace func()) {
 	t.Helper()
 	f := newTLSFiles(t, "server")

@@ -20,13 +20,13 @@ import (
 // unknownID is the ID of a generation that does not exist.
 const unknownID = "0123456789abcdef"
 
-// first summarizes the messages of a WatchGenerations stream up to caught_up.
+// first summarizes the messages that a WatchGenerations stream sends up to and including caught_up.
 type first struct {
 	updates map[string]*easelv1.Generation
 	count   int32 // number of generations in the caught_up message
 }
 
-// etags returns the etags of the delivered generations, except deleted generations.
+// etags returns the etags of the generations that the stream delivered. It omits deleted generations.
 func (f first) etags() map[string]string {
 	etags := map[string]string{}
 	for id, g := range f.updates {
@@ -61,7 +61,7 @@ func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (rece
 	return received
 }
 
-// want checks the delivered states and the count.
+// want checks the states that the stream delivered, and the count in its caught_up message.
 func (f first) want(t *testing.T, what string, count int, states map[string]easelv1.State) {
 	t.Helper()
 	got := map[string]easelv1.State{}
@@ -247,7 +247,7 @@ func TestAForeignKnownRenderIsToldAsOneThatDoesNotExist(t *testing.T) { // fault
 						t.Errorf("%s: another owner's render is delivered as %v", what, g)
 					}
 					req.KnownEtags[about] = g.GetEtag()
-					g.ObserveTime, g.TerminalTime, g.Etag = nil, nil, "" // not compared, because the times differ and the etag depends on the ID
+					g.ObserveTime, g.TerminalTime, g.Etag = nil, nil, "" // not compared: the times differ, and the etag depends on the ID
 					answers = append(answers, strings.ReplaceAll(fmt.Sprint(received.count, len(received.updates), prototext.Format(g)), about, "ID"))
 					catchUp(t, as("banner"), req).want(t, what+", again", int(received.count), map[string]easelv1.State{own: easelv1.State_STATE_QUEUED})
 				}

@@ -285,7 +285,7 @@ func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 		untilEnded(t, updates, id) // the open watch continues
 		for method, call := range map[string]struct {
 			request, response     proto.Message
-			forTeam, forOperators bool // whether the call works without the ledger for a caller in a team, and for an operator
+			forTeam, forOperators bool // whether the call works without the ledger: for a caller in a team, and for an operator
 		}{
 			"AccountService/GetAccount":          {&easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}, false, true},
 			"AccountService/ListUsage":           {&easelv1.ListUsageRequest{}, &easelv1.ListUsageResponse{}, false, false},
@@ -303,7 +303,7 @@ func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 					if err != nil {
 						t.Errorf("%s by %s: %v", method, name, err)
 					}
-					if strings.Contains(fmt.Sprint(call.response), "jane-doe") { // the label may have been erased since the ledger was closed
+					if strings.Contains(fmt.Sprint(call.response), "jane-doe") { // the response must not contain the label, which may have been erased since the ledger was closed
 						t.Errorf("%s by %s returns %v", method, name, call.response)
 					}
 					continue
@@ -321,7 +321,7 @@ func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 				}
 			}
 		}
-		for _, ids := range [][]string{{id}, nil} { // a watch of some generations, and a watch of everything
+		for _, ids := range [][]string{{id}, nil} { // a watch of one listed generation, and a watch of everything
 			err := as("poster").watchMany(t.Context(), &easelv1.WatchGenerationsRequest{GenerationIds: ids}, func(*easelv1.WatchGenerationsResponse) bool { return true })
 			wantStatus(t, err, codes.Unavailable, "LEDGER_UNAVAILABLE", 503)
 		}

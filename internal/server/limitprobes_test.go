@@ -177,5 +177,5 @@ func TestTheGenerationsOfACallersWatchesAreBounded(t *testing.T) { // fault A4
 		wantStatus(t, more(), codes.ResourceExhausted, "STREAM_QUOTA_EXCEEDED", 429)
 		cancel()
 		eventually(t, "another watch is accepted", func() bool { return more() == nil })
-	}, func(o *options) { o.hub.Rate = 2 }) // a low rate of polls, so that no generation finishes during the test
+	}, func(o *options) { o.hub.Rate = 2 }) // a low poll rate, so that no generation finishes during the test
 }

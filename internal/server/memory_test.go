@@ -21,7 +21,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// peak returns the maximum growth of the heap while f runs, in bytes, including garbage that is not collected
+// peak returns the maximum growth of the heap in bytes while f runs. This includes garbage that has not been collected
 // yet.
 func peak(f func()) int64 {
 	defer debug.SetGCPercent(debug.SetGCPercent(10))

@@ -24,8 +24,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// measured starts telemetry as the program does, until the test ends. It returns a function that scrapes the
-// metrics.
+// measured starts telemetry as the program does, and stops it when the test ends. It returns a function that scrapes
+// the metrics.
 func measured(t *testing.T) (scrape func() map[string]*dto.MetricFamily) {
 	t.Helper()
 	before, traces, propagator := otel.GetMeterProvider(), otel.GetTracerProvider(), otel.GetTextMapPropagator()
@@ -63,7 +63,7 @@ func value(m *dto.Metric) float64 {
 	return m.GetGauge().GetValue()
 }
 
-// total returns the sum of a metric's series with the given labels. labels contains alternating names and values.
+// total returns the sum of a metric's series that have the given labels. labels contains alternating names and values.
 func total(families map[string]*dto.MetricFamily, name string, labels ...string) (sum float64) {
 	for _, m := range families[name].GetMetric() {
 		matching := 0
@@ -81,7 +81,7 @@ func total(families map[string]*dto.MetricFamily, name string, labels ...string)
 	return sum
 }
 
-// holdTable checks that each exposed metric is in the table of metrics, with the same kind and labels.
+// holdTable checks that each exposed metric is in telemetry.Table, with the same kind and labels.
 func holdTable(t *testing.T, families map[string]*dto.MetricFamily) {
 	t.Helper()
 	rows := map[string]telemetry.Metric{}
@@ -127,7 +127,7 @@ func holdLabel(t *testing.T, row telemetry.Metric, got *dto.LabelPair) {
 func seenRunning(o *options) { o.sandbox.Dialect.ShowRunning = true }
 
 func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
-	limit := debug.SetMemoryLimit(1 << 40) // otherwise the runtime exports no limit
+	limit := debug.SetMemoryLimit(1 << 40) // without a memory limit, the runtime exports no metric for it
 	t.Cleanup(func() { debug.SetMemoryLimit(limit) })
 	scrape := measured(t)
 	s := newStack(t, seenRunning)
@@ -184,7 +184,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	}
 	for _, row := range telemetry.Table {
 		if row.From == telemetry.Ledger || row.From == telemetry.Settings || row.From == telemetry.Contents || row.Name == "easel.events" {
-			continue // the tests of owners, settings, content stores and receivers check these metrics
+			continue // other tests check these metrics: those of owners, settings, content stores and receivers
 		}
 		fed := slices.ContainsFunc(seen, func(families map[string]*dto.MetricFamily) bool { return total(families, row.Prometheus()) != 0 })
 		if !fed {

@@ -31,7 +31,7 @@ var openCalls = []string{
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 }
 
-// A service that is linked into the program but not served returns UNIMPLEMENTED.
+// A service that the program contains but does not serve returns UNIMPLEMENTED.
 func TestNoCallIsOpenByAccident(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	var open []string

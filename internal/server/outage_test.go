@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-// A watch can be opened while the catalog is unavailable or has requested a pause. Clients depend on this when they reopen a
-// watch that has reached its maximum age.
+// A watch can be opened while the catalog is unavailable or has asked Easel to pause. Clients depend on this when they
+// reopen a watch that has reached its maximum age.
 func TestWatchBeginsInAnOutageOfTheCatalog(t *testing.T) {
 	for name, row := range map[string]struct {
 		fault     sandbox.Fault

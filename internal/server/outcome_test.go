@@ -39,7 +39,7 @@ const (
 	notPlaced = "not_placed_by_this_call"
 )
 
-// The error table has the outcomes of orders that the catalog rejects.
+// This test covers orders that Easel rejects. The error table covers orders that the catalog rejects.
 func TestAnOrderThatIsRejectedBeforeItIsSentIsNotPlaced(t *testing.T) { // faults A10, U20
 	t.Parallel()
 	limited := func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = new(int64(0)) }
@@ -190,7 +190,7 @@ func TestAnOrderExpires(t *testing.T) { // fault M16
 				t.Errorf("the outcome is %q, with RetryInfo: %v", outcomeOf(t, st), retry)
 			}
 		}
-		wantUnknown(place("k", 2*time.Second)) // attempts fail until the expire time
+		wantUnknown(place("k", 2*time.Second)) // all attempts fail until the order's expire time
 		s.sandbox.ClearFaults()
 		posts := s.sandbox.Requests()["POST /generations"]
 		wantUnknown(place("k", time.Hour)) // only the first request's expire time counts

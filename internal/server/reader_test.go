@@ -50,7 +50,8 @@ func (c *busyCatalog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, record)
 }
 
-// busy configures a stack in virtual time that polls the catalog every second.
+// busy returns an option that connects a stack to the catalog, which it polls every second. The stack runs in virtual
+// time.
 func busy(c *busyCatalog) func(*options) {
 	return func(o *options) {
 		o.memory, o.dialOptions = true, windows
@@ -59,8 +60,8 @@ func busy(c *busyCatalog) func(*options) {
 	}
 }
 
-// windows limits a client's receive buffer to 64 KiB for each stream. Without this limit, the buffer grows on a fast
-// connection.
+// windows contains options that limit a client's receive buffer to 64 KiB for each stream. Without this limit, the
+// buffer grows on a fast connection.
 var windows = []grpc.DialOption{grpc.WithStaticStreamWindowSize(64 << 10), grpc.WithStaticConnWindowSize(1 << 20)}
 
 func TestAReaderThatIsStuckIsFreedAfterHalfAMinuteAndHoldsNobodyUp(t *testing.T) { // fault L1
@@ -128,7 +129,8 @@ func TestAReaderStuckInLargeMessagesHoldsAtMost256KiB(t *testing.T) { // fault L
 	if raceDetector {
 		t.Skip("memory is not meaningful under the race detector")
 	}
-	// The stuck clients are in the same process, and each buffers another 64 KiB.
+	// Of each reader's maximum, 256 KiB are for the server, and 64 KiB for the client's buffer, because the clients are
+	// in the same process.
 	const readers, each = 100, 256<<10 + 64<<10
 	catalog := &busyCatalog{size: 60 << 10}
 	s := newStack(t, func(o *options) {
@@ -189,8 +191,8 @@ func TestAQuietWatchIsSilentForLessThanAProxyAllows(t *testing.T) { // fault N3
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(50*time.Minute, cancel)
 		err := c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(m *easelv1.WatchGenerationResponse) {
-			// Keepalive pings do not count, because a proxy between two connections does not forward them. So the test measures the
-			// time between messages.
+			// Keepalive pings do not count, because proxies do not forward them. So the test measures the time between
+			// messages.
 			longest, heard = max(longest, time.Since(heard)), time.Now()
 			if m.GetHeartbeat() != nil {
 				beats++
@@ -264,8 +266,8 @@ func descriptors() int {
 	return len(open)
 }
 
-// soak returns a test's number of repetitions. This is the argument asked if EASEL_SOAK is set, and the argument
-// usually otherwise. With the number in asked, a test takes minutes.
+// soak returns how often a test repeats its steps: asked if EASEL_SOAK is set, and usually otherwise. With the number
+// in asked, a test takes minutes.
 func soak(usually, asked int) int {
 	if os.Getenv("EASEL_SOAK") != "" {
 		return asked

@@ -67,7 +67,7 @@ func get(t *testing.T, c caller, id string) (*easelv1.Generation, error) {
 	return getWithin(t, c, id, durationpb.New(0))
 }
 
-// wait waits until a generation is in a terminal state or settled.
+// wait waits until a generation is in a terminal state or, depending on until, is settled.
 func wait(t *testing.T, c caller, id string, until easelv1.WatchUntil) *easelv1.Generation {
 	t.Helper()
 	resp := &easelv1.WaitGenerationResponse{}
@@ -235,7 +235,7 @@ func TestAFailedRenderIsRefundedToTheCent(t *testing.T) {
 	overEveryStack(t, func(t *testing.T, s *stack, c caller) {
 		before := balance(t, s, c)
 		g := create(t, c, order(t, text, "k", "a [fail] at dawn"))
-		if g.GetCostCents() == 0 { // checked first, because the balance may already include the refund
+		if g.GetCostCents() == 0 { // checks the cost instead of the balance, because the balance may already include the refund
 			t.Error("the order's cost is zero")
 		}
 		end := wait(t, c, g.GetGenerationId(), easelv1.WatchUntil_WATCH_UNTIL_SETTLED)

@@ -31,8 +31,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// stack is a complete Easel in front of a sandbox, usually on loopback ports. At the end of the test, it checks that the
-// charges and the balance of its API key are exact.
+// stack is a complete Easel server connected to a sandbox, usually over loopback ports. At the end of the test, it
+// checks that the sandbox's charges and balance for its API key are exact.
 type stack struct {
 	*testing.T
 	sandbox *sandbox.Sandbox
@@ -52,7 +52,7 @@ type stack struct {
 	stopped chan error         // result of Serve
 }
 
-// usualSpeed is the default speed of the sandbox.
+// usualSpeed is the default Speed of a stack's sandbox, which divides the duration of renders.
 const usualSpeed = 200
 
 // options configures a stack. A test can change the defaults.
@@ -65,7 +65,7 @@ type options struct {
 	copied  bool                                      // whether Easel copies results
 	events  *ledger.EventConfig                       // the ledger's event configuration
 	wrap    func(http.RoundTripper) http.RoundTripper // wraps the transport to the catalog
-	// memory makes all connections in-memory, as tests in virtual time require.
+	// memory selects in-memory connections, which tests in virtual time require.
 	memory      bool
 	client      *tls.Config       // the clients' TLS configuration; nil means no TLS
 	dialOptions []grpc.DialOption // options of the gRPC client
@@ -169,7 +169,8 @@ func newStack(t *testing.T, change ...func(*options)) *stack {
 	return s
 }
 
-// audit checks that the account is exact and returns the sandbox's audit.
+// audit returns the sandbox's audit of the API key's account, and checks that the account's charges and balance are
+// exact.
 func (s *stack) audit() sandbox.Audit {
 	s.Helper()
 	audit, err := s.sandbox.Audit(context.Background(), s.key)

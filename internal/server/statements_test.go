@@ -18,8 +18,8 @@ func TestOrderTakesTwoTransactions(t *testing.T) {
 	if g := create(t, grpcCaller{s, "shop"}, req); g.GetOwner() != "studio" || g.GetCaller() != "shop" || g.GetLabels()["job"] != "7" {
 		t.Errorf("the order has the owner %s, the caller %s and the labels %v", g.GetOwner(), g.GetCaller(), g.GetLabels())
 	}
-	// One transaction writes the order with its labels and its reservation. Another transaction writes the outcome
-	// and the charge. The query for the idempotency key runs outside both transactions and has no span.
+	// One transaction writes the order with its labels and its reservation. Another transaction writes the outcome and
+	// the charge. The query for the idempotency key runs outside these transactions and has no span.
 	statements, commits := len(spansNamed(spans, "sql.statements")), len(spansNamed(spans, "sql.commit"))
 	if statements > 5 || commits > 2 {
 		t.Errorf("an order needs %d statements and %d commits", statements, commits)
@@ -48,7 +48,7 @@ func TestRepeatedReadAsksTheLedgerOnceAndWritesNothing(t *testing.T) {
 	if labels := read.GetGeneration().GetLabels(); labels["job"] != "7" || labels["page"] != "3" {
 		t.Errorf("the labels are %v", labels)
 	}
-	if n := statements() - before; n < reads || n >= 3*reads/2 { // the first read and background jobs account for some more statements
+	if n := statements() - before; n < reads || n >= 3*reads/2 { // the first read and background jobs execute some additional statements
 		t.Errorf("%d reads need %d statements", reads, n)
 	}
 }

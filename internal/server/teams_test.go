@@ -24,9 +24,9 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// databases returns a function for each kind of ledger, which creates an empty ledger and returns its URL.
+// databases returns, for each kind of ledger, a function that creates an empty ledger and returns its URL.
 func databases() map[string]func(*testing.T) string {
-	if testing.Short() { // SQLite also covers the ledger in memory
+	if testing.Short() { // the in-memory ledger is a SQLite database, so SQLite covers it
 		return map[string]func(*testing.T) string{"SQLite": sqliteLedger, "PostgreSQL": postgresLedger}
 	}
 	return map[string]func(*testing.T) string{"memory": memoryLedger, "SQLite": sqliteLedger, "PostgreSQL": postgresLedger}
@@ -45,7 +45,8 @@ func ledgerStack(t *testing.T, url string, names []string, change ...func(*optio
 	return sharedStack(t, names, append(change, func(o *options) { o.ledger = url })...)
 }
 
-// aboutOne returns a method's request for the given generation, or nil if the request has no generation ID.
+// aboutOne returns a request to a method for the given generation. If the method's request has no generation ID,
+// aboutOne returns nil.
 func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 	field := m.Input().Fields().ByName("generation_id")
 	if field == nil {

@@ -96,8 +96,8 @@ func TestEveryErrorSaysWhichTraceItIsOf(t *testing.T) {
 	}
 }
 
-// chainOf returns the names of a span and its ancestors up to the caller's span. It first waits for the given number of
-// server spans, because a server span ends after the response.
+// chainOf returns the names of a span and of its ancestors, up to the caller's span. It first waits for the given
+// number of server spans, because a server span ends only after the response was sent.
 func chainOf(t *testing.T, spans *tracetest.InMemoryExporter, name, traceID string, servers int) (names []string) {
 	t.Helper()
 	var all tracetest.SpanStubs
@@ -172,7 +172,7 @@ func TestAPushLeadsToThePollThatFoundTheEnd(t *testing.T) {
 		g := create(t, c, order(t, picture, "k", "a lake"))
 		watched(t, c, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()})
 		const service = "easel.v1.GenerationService/"
-		synctest.Wait() // for the ends of the spans of the watch and of the poll
+		synctest.Wait() // waits until the spans of the watch and of the poll have ended
 		byID := map[trace.SpanID]tracetest.SpanStub{}
 		for _, span := range spans.GetSpans() {
 			byID[span.SpanContext.SpanID()] = span
