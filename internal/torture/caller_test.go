@@ -36,7 +36,7 @@ type caller struct {
 	client   easelv1.GenerationServiceClient
 	rest     promises.REST
 	later    []*easelv1.CreateGenerationRequest // orders whose outcome is unknown
-	placed   []*easelv1.CreateGenerationRequest // orders for which the caller received a generation
+	placed   []*easelv1.CreateGenerationRequest // orders for which the caller has received a generation
 }
 
 // outcome is the outcome of an order, as far as the caller knows it.
@@ -93,7 +93,7 @@ func orderOf(n int) *easelv1.CreateGenerationRequest {
 	return r
 }
 
-// work places orders until enough faults have happened.
+// work places orders until enough orders have been placed and enough faults have happened.
 func (c *caller) work(ctx context.Context, colleague *caller) error {
 	for c.world.calmIfDone(); !c.world.isCalm() && ctx.Err() == nil; c.world.calmIfDone() {
 		request := c.next()
@@ -113,7 +113,7 @@ func (c *caller) work(ctx context.Context, colleague *caller) error {
 	return nil
 }
 
-// next returns an order to repeat or a new order. All teams use the same idempotency keys.
+// next returns either an order to repeat or a new order. All teams use the same idempotency keys.
 func (c *caller) next() *easelv1.CreateGenerationRequest {
 	if n := len(c.later); n > 20 || n > 0 && rand.IntN(3) == 0 {
 		request := c.later[0]
@@ -153,8 +153,8 @@ func (c *caller) try(ctx context.Context, request *easelv1.CreateGenerationReque
 	return nil
 }
 
-// isKilledHearing may kill the facade right after the facade has returned a generation. It reports whether it killed
-// the facade.
+// isKilledHearing kills the facade at random, right after the facade has returned a generation. It reports whether it
+// killed the facade.
 func (c *caller) isKilledHearing() bool {
 	newest := c.newest.Load()
 	if newest == nil {
@@ -169,8 +169,8 @@ func (c *caller) note(e promises.Event) {
 	c.world.record.Add(e)
 }
 
-// ask sends an order, records the response and returns the outcome. It returns an error if no order may get this
-// response.
+// ask sends an order, records the response and returns the outcome. It returns an error if the response is not allowed
+// for any order.
 func (c *caller) ask(ctx context.Context, request *easelv1.CreateGenerationRequest) (outcome, error) {
 	order, since := request.GetIdempotencyKey(), c.world.record.Since()
 	c.note(promises.Event{Kind: promises.Ordered, Text: order})
@@ -212,14 +212,14 @@ func (c *caller) create(ctx context.Context, request *easelv1.CreateGenerationRe
 func retryable(err error) bool {
 	st := status.Convert(err)
 	switch service.Reason(st) {
-	case easelv1.ErrorReason_OVERLOADED, easelv1.ErrorReason_UPSTREAM_RATE_LIMITED: // the order cannot be sent before the deadline
+	case easelv1.ErrorReason_OVERLOADED, easelv1.ErrorReason_UPSTREAM_RATE_LIMITED: // Easel could not send the order to the catalog before the deadline
 		return true
 	}
 	return st.Code() == codes.Unavailable || st.Code() == codes.DeadlineExceeded || st.Code() == codes.Canceled
 }
 
 // comeBack repeats the caller's orders, except the abandoned ones, until each outcome is known. The facade that
-// receives a repeat may not know the order.
+// receives a repeated order may not know this order yet.
 func (c *caller) comeBack(ctx context.Context) error {
 	for _, request := range append(c.placed, c.later...) {
 		for answer := unknown; answer == unknown; {

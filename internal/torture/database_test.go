@@ -39,7 +39,7 @@ type session struct {
 	facade  atomic.Pointer[proctest.Process] // process that sent the latest commit
 	backend atomic.Int64                     // PID of the PostgreSQL backend
 	silent  atomic.Bool                      // whether responses are dropped
-	over    chan struct{}                    // closed when PostgreSQL closes the connection
+	over    chan struct{}                    // closed when PostgreSQL has closed the connection
 }
 
 // request forwards a message from the facade. It reports whether the connection stays open.
@@ -85,7 +85,8 @@ func (s *session) answer() bool {
 	return err == nil
 }
 
-// draw returns a fault for a commit, or nil. It returns nil until a facade has sent a commit over this connection.
+// draw returns a fault for a commit, or nil if no fault is due. It returns nil until a facade has sent a commit over
+// this connection.
 func (s *session) draw(at stage) *fault {
 	if s.facade.Load() == nil {
 		return nil

@@ -32,7 +32,7 @@ const (
 	posting                   // the receiver of a team has received an event
 )
 
-// passes contains the approximate number of times that an order passes each stage.
+// passes contains the approximate number of times that an order passes through each stage.
 var passes = map[stage]float64{
 	requesting: 2, responding: 2, sending: 1, sendingLarge: 1. / largeEvery, answering: 1, returning: 1, returned: 1, committing: 4, committed: 4,
 }
@@ -103,17 +103,17 @@ var faults = []fault{
 	{name: "a receiver that takes an event and cuts it off", group: receiverFaults, at: posting, part: everything, act: closeConnection},
 }
 
-// exchange is a message to which a fault may happen, and the context of the message. Only the fields that the fault
-// needs are set.
+// exchange describes a message to which a fault may happen, and the state that the faults need. Only the fields that a
+// particular fault needs are set.
 type exchange struct {
 	world    *world
 	facade   *proctest.Process
 	catalog  *proctest.Process
 	near     *net.TCPConn  // connection from the sender of the request
 	dropped  io.Reader     // source of the bytes that the fault blackHole discards
-	unread   *bufio.Reader // rest of the request
+	unread   *bufio.Reader // reader of the part of the request that has not been read yet
 	size     int           // size of the request body in bytes
-	over     chan struct{} // closed when PostgreSQL closes the connection
+	over     chan struct{} // closed when PostgreSQL has closed the connection
 	backend  int           // PID of the PostgreSQL backend
 	response http.ResponseWriter
 }
@@ -135,10 +135,11 @@ func killWriter(x *exchange) bool {
 	return first && int(rest) < x.size-16<<10
 }
 
-// killCatalogSoon kills the catalog at a random time in the next few milliseconds. An order takes about as long.
+// killCatalogSoon kills the catalog at a random time within the next few milliseconds. Processing an order takes about
+// as long.
 func killCatalogSoon(x *exchange) bool {
 	x.world.work.Go(func() {
-		time.Sleep(rand.N(4 * time.Millisecond)) // random, so that the catalog is killed at any point of the order
+		time.Sleep(rand.N(4 * time.Millisecond)) // a random delay, so that the catalog is killed at any point of the order
 		x.catalog.Kill()
 	})
 	return true
@@ -192,9 +193,9 @@ func (w *world) happened() map[group]float64 {
 	return sums
 }
 
-// share returns the probability that a fault happens when its stage is passed. It keeps the number of faults in each
-// group proportional to the number of orders. Without this proportion, a slow machine would spend all its time on
-// faults, because callers repeat their orders after each fault. The caller must hold w.mu.
+// share returns the probability that a fault happens to a message at the fault's stage. It keeps the number of faults
+// in each group proportional to the number of orders. Otherwise, a slow machine would spend all its time on faults,
+// because callers repeat their orders after each fault. The caller must hold w.mu.
 func (w *world) share(f *fault, happened float64) float64 {
 	if f.at == posting {
 		return 1. / 8
@@ -219,7 +220,7 @@ func (w *world) share(f *fault, happened float64) float64 {
 	return share
 }
 
-// draw returns a fault for a message that passes the given stages, or nil.
+// draw returns a fault for a message at one of the given stages, or nil if no fault is due.
 func (w *world) draw(at ...stage) *fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -245,7 +246,8 @@ func (w *world) strike(f *fault, x *exchange) (ended bool) {
 	return !f.continues
 }
 
-// missing returns the names of faults that have not happened, and the groups of which too few faults have happened.
+// missing returns the names of faults that have not happened, and the names of groups in which too few faults have
+// happened.
 func (w *world) missing() (names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -90,7 +90,7 @@ func (m *stubCatalog) since(at time.Time) (n int) {
 }
 
 // fleet is a group of replicas with the same catalog and the same PostgreSQL server. Each replica connects to
-// PostgreSQL through its own wire. All connect to the catalog through one wire.
+// PostgreSQL through its own wire. All replicas connect to the catalog through one wire.
 type fleet struct {
 	t        *testing.T
 	postgres *proctest.Postgres
@@ -188,14 +188,14 @@ func (f *fleet) client(i int) easelv1.GenerationServiceClient {
 	return easelv1.NewGenerationServiceClient(f.conns[i%len(f.conns)])
 }
 
-// watcher watches a generation to its end. After an error, it reconnects to another replica.
+// watcher watches a generation until the generation has ended. After an error, it reconnects to another replica.
 type watcher struct {
 	fleet *fleet
 	id    string
 	name  string
 
 	mu          sync.Mutex
-	on          int // replica of the latest stream
+	on          int // index of the replica to which the latest stream was opened
 	stream      int
 	etag        string
 	states      int // number of received states
@@ -223,7 +223,7 @@ func (w *watcher) note(e promises.Event) {
 	w.fleet.record.Add(e)
 }
 
-// watch opens a stream at a replica and reads it to its end. It reports whether the generation has ended.
+// watch opens a stream to a replica and reads it until the stream ends. It reports whether the generation has ended.
 func (w *watcher) watch(ctx context.Context, replica int) bool {
 	w.mu.Lock()
 	w.on = replica
@@ -277,7 +277,7 @@ func (f *fleet) count(is func(*watcher) bool) (n int) {
 	return n
 }
 
-// changed changes the state of all generations and waits until every watch has received it.
+// changed changes the state of all generations and waits until every watch has received the new state.
 func (f *fleet) changed(when string) {
 	f.t.Helper()
 	f.meter.set("running", f.ids...)
@@ -297,7 +297,8 @@ func (f *fleet) read() error {
 	return err
 }
 
-// end sets the state of all generations to succeeded, waits until every watch has ended, and checks the promises.
+// end sets the state of all generations to succeeded and waits until every watch has ended. Then it checks the promises
+// of the run.
 func (f *fleet) end() {
 	f.t.Helper()
 	f.meter.set("succeeded", f.ids...)
@@ -310,7 +311,7 @@ func (f *fleet) end() {
 		f.t.Error(b)
 	}
 	took := time.Since(f.began)
-	late := f.starts * int(renewal.Seconds()) // after a start, the replicas exceed the poll rate until all know about the new replica
+	late := f.starts * int(renewal.Seconds()) // after a replica starts, the replicas together exceed the poll rate until all of them know about the new one
 	n, most := f.meter.since(f.began), fleetRate*(took.Seconds()+float64(late)+1)
 	f.t.Logf("%d watches of %d generations, %d streams; %d requests in %.0f s, where %.0f are allowed",
 		len(f.watchers), len(f.ids), f.streams(), n, took.Seconds(), most)

@@ -28,11 +28,11 @@ import (
 	"github.com/easel-grpc/easel/internal/promises"
 )
 
-// gallery is a complete installation of Easel that copies results to a store. It has several replicas with one ledger,
-// a catalog and an S3 server. The test kills its processes.
+// gallery is a complete Easel installation that copies results to a store. It has several replicas with one ledger, a
+// catalog and an S3 server. The test kills these processes.
 type gallery struct {
 	*testing.T
-	clients  []*easel.Client // each is connected to any running replica
+	clients  []*easel.Client // each client connects to random running replicas
 	door     *catalogDoor
 	bucket   *proctest.Bucket
 	postgres *proctest.Postgres
@@ -161,9 +161,9 @@ func (g *gallery) awaitCopies(want int, within time.Duration) {
 	}
 }
 
-// comeBack reads the generations whose end is not in the ledger, as their callers could do. A killed process may have
-// delivered an end without recording it. The settlement job would take too long, because it reads only ten
-// generations per minute.
+// comeBack reads the generations that have not ended according to the ledger, as their callers could do. A killed
+// process may have reported to a caller that a generation has ended, without recording it. The settlement job would
+// take too long, because it reads only ten generations per minute.
 func (g *gallery) comeBack() {
 	g.Helper()
 	var missing sql.NullString
@@ -208,7 +208,7 @@ func (g *gallery) storm(results, rounds int) (kills int) {
 	return steps
 }
 
-// wanted returns the digest of each result, which it reads directly from the catalog.
+// wanted reads each result directly from the catalog and returns the digests by generation ID.
 func (g *gallery) wanted(ids ...string) map[string]string {
 	g.Helper()
 	wanted := map[string]string{}
@@ -278,7 +278,7 @@ func (g *gallery) orderAll(from, count int) []string {
 	return ids
 }
 
-// objects returns the names of all objects in the store.
+// objects returns the names of all objects in the store's bucket.
 func (g *gallery) objects() (names []string) {
 	g.Helper()
 	store, err := content.OpenStore(g.bucket.URL("results"), false)

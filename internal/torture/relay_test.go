@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// relay listens on a free port, calls carry for each connection, and returns the address.
+// relay listens on a free port, calls carry for each accepted connection, and returns the address.
 func (w *world) relay(t *testing.T, config net.ListenConfig, carry func(near *net.TCPConn)) string {
 	t.Helper()
 	listener, err := config.Listen(w.ctx, "tcp", "127.0.0.1:0")
@@ -75,7 +75,7 @@ func (w *world) toCatalog(near *net.TCPConn, facades []*supervisor) {
 	}
 }
 
-// ownerOf returns the facade that has the other end of a connection, or nil.
+// ownerOf returns the facade process that owns the other end of a connection, or nil.
 func ownerOf(near net.Conn, facades []*supervisor) *proctest.Process {
 	if len(facades) == 1 {
 		return facades[0].now()
@@ -150,7 +150,8 @@ func (c *caller) toFacade(near *net.TCPConn) {
 	}
 }
 
-// answer forwards the next part of a response to the caller. It reports whether the connection stays open.
+// answer forwards the next part of a response to the caller, unless a fault happens. It reports whether the connection
+// stays open.
 func (x *exchange) answer(answers *bufio.Reader, overREST bool) bool {
 	text, placed, err := readPart(answers, overREST)
 	if err != nil {
@@ -171,8 +172,8 @@ const (
 	endOfStream  = 1
 )
 
-// readPart reads the next part of a facade's response. placed reports whether it is the start of a successful response, because then
-// the facade knows the order's generation.
+// readPart reads the next part of a facade's response. placed reports whether the part starts a successful response,
+// because the facade then knows the order's generation.
 func readPart(answers *bufio.Reader, overREST bool) (text []byte, placed bool, err error) {
 	if overREST {
 		m, body, err := readMessage(answers)

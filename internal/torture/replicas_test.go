@@ -18,7 +18,7 @@ var (
 	measured      = flag.Duration("measured", 10*time.Second, "Time in which the replicas' requests are counted.")
 )
 
-// renewal is longer than the interval at which a replica renews its row.
+// renewal is longer than the interval at which a replica renews its own row in the ledger.
 const renewal = 12 * time.Second
 
 // TestReplicasKeepAllWatches starts watches through replicas that share a database, and then causes a fault (faults
@@ -30,7 +30,7 @@ func TestReplicasKeepAllWatches(t *testing.T) {
 		happens  func(f *fleet)
 	}{
 		{"that divide the rate of polls", 4, (*fleet).divide},
-		{"behind a pooler in transaction mode", 4, func(f *fleet) { // starts to use the pooler later, because the first start creates the schema, which needs a session of its own
+		{"behind a pooler in transaction mode", 4, func(f *fleet) { // switches to the pooler after the first start, because that start creates the schema, which needs a dedicated session
 			f.use(f.postgres.Pool(f.t, strings.TrimPrefix(f.url.Path, "/")))
 			f.replaceAll()
 			f.divide()
@@ -128,7 +128,7 @@ func (f *fleet) stopOne() {
 	eventually(f.t, "the ends at the one that was stopped", func() bool { return f.count(waiting) == 0 })
 }
 
-// replaceAll replaces the replicas one at a time.
+// replaceAll stops the replicas one at a time, and starts a new replica for each.
 func (f *fleet) replaceAll() {
 	f.t.Helper()
 	began := time.Now()

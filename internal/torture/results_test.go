@@ -21,8 +21,8 @@ var (
 )
 
 const (
-	resultsWithin = 15 * time.Minute // time for all copies on a busy machine
-	healedWithin  = 5 * time.Minute  // time for the remaining copies or deletions after the last kill
+	resultsWithin = 15 * time.Minute // time limit for all copies on a busy machine
+	healedWithin  = 5 * time.Minute  // time limit for the remaining copies or deletions after the last kill
 	atOnce        = 16
 	callersAtOnce = 64
 	clientCount   = 8
@@ -30,8 +30,8 @@ const (
 	resultReplica = 2
 )
 
-// TestEachResultIsCopiedOnceWhateverIsKilled copies results while it kills replicas of Easel, a real store and the
-// catalog. Then it downloads all results from the copies, and erases them.
+// TestEachResultIsCopiedOnceWhateverIsKilled copies results while it kills Easel replicas, a real store and the
+// catalog. Then it downloads all results from their copies, and erases the orders and the copies.
 func TestEachResultIsCopiedOnceWhateverIsKilled(t *testing.T) {
 	began, g := time.Now(), openGallery(t)
 	var ids []string
@@ -72,7 +72,7 @@ func TestEachResultIsCopiedOnceWhateverIsKilled(t *testing.T) {
 	g.erase(*resultCount)
 }
 
-// verify compares the ledger with the store, with the command that operators use.
+// verify runs the operators' command that compares the ledger with the store.
 func (g *gallery) verify() {
 	g.Helper()
 	if text, err := g.easel("content", "verify", "--bytes"); err != nil || !strings.Contains(text, " 0 differences") {
@@ -80,7 +80,7 @@ func (g *gallery) verify() {
 	}
 }
 
-// erase erases all orders, with the command that operators use.
+// erase runs the operators' command that erases all orders.
 func (g *gallery) erase(all int) {
 	g.Helper()
 	text, err := g.easel("erase", "--owner", "studio")
@@ -102,7 +102,7 @@ func (g *gallery) erase(all int) {
 	}
 }
 
-// easel runs a command while the servers run. It returns the output.
+// easel runs a command while the servers are running. It returns the command's output.
 func (g *gallery) easel(args ...string) (text string, err error) {
 	g.Helper()
 	command := exec.CommandContext(g.Context(), proctest.Easel(g.T), args...)

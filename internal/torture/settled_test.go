@@ -29,9 +29,9 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// Limits for the time after the last fault. knownWithin is the time until every order has an outcome. settledWithin
-// is the time until every order is settled after its generation was read. deliveredWithin is the time until the
-// orders' events are delivered, which are due a minute after the end. The limits are long, because thousands of
+// Time limits after the last fault. knownWithin is the limit for every order to have an outcome. settledWithin is the
+// limit for every order to be settled once its generation has been read. deliveredWithin is the limit for the orders'
+// events to be delivered. The promises allow about a minute for an event. The limits are long, because thousands of
 // orders may wait on a busy machine.
 const (
 	knownWithin     = 3 * time.Minute
@@ -39,8 +39,8 @@ const (
 	deliveredWithin = 3 * time.Minute
 )
 
-// settle waits until all orders are settled and all events are delivered. It returns the record of the run, including
-// the truth.
+// settle waits until all orders are settled and all events are delivered. It returns the record of the run, with the
+// contents of the catalog's account and of the ledger.
 func (w *world) settle() (run promises.Run, err error) {
 	account, err := w.settledAccount()
 	if err != nil {
@@ -68,7 +68,8 @@ func (w *world) settle() (run promises.Run, err error) {
 	return run, errors.Join(err, w.readLedger(&run))
 }
 
-// settledAccount waits until every generation has succeeded or is refunded. It returns the account in the catalog.
+// settledAccount waits until every generation has succeeded or has been refunded. It returns the account in the
+// catalog.
 func (w *world) settledAccount() (account sandbox.Audit, err error) {
 	for ; ; pauseFor(w.ctx, 50*time.Millisecond) {
 		catalog := w.catalog.now()
@@ -100,7 +101,8 @@ func readAccount(ctx context.Context, address string) (account sandbox.Audit, er
 	return account, json.NewDecoder(answer.Body).Decode(&account)
 }
 
-// none waits until no order meets an SQL condition. It returns the time that this took.
+// none waits until no order meets an SQL condition, and returns the time that this took. It returns an error if this
+// takes longer than within.
 func (w *world) none(what, condition string, within time.Duration) (took time.Duration, err error) {
 	for began := time.Now(); ; pauseFor(w.ctx, 100*time.Millisecond) {
 		left := 0
@@ -117,7 +119,7 @@ func (w *world) none(what, condition string, within time.Duration) (took time.Du
 	}
 }
 
-// query executes a query over a connection that has no faults, and calls scan for each row.
+// query executes a query over a connection to which no faults happen, and calls scan for each row.
 func (w *world) query(query string, scan func(*sql.Rows) error) error {
 	db, err := w.openLedger()
 	if err != nil {
@@ -196,7 +198,7 @@ func (w *world) readLedger(run *promises.Run) error {
 const eventSecret = "whsec_dG9ydHVyZSBzaWducyBldmVyeSBldmVudCB3aXRoIHRoaXM="
 
 // receiver receives the events of all teams. In a short run, most events are due after the other faults have ended.
-// The receiver's own faults may therefore happen later, but only to its first requests.
+// Faults at the receiver may therefore happen later, but only to its first troubledPosts requests.
 type receiver struct {
 	world *world
 	url   string
@@ -206,7 +208,7 @@ type receiver struct {
 	all   []promises.Arrival
 }
 
-// troubledPosts is the number of first requests to which faults can happen.
+// troubledPosts is the number of requests at the start of the run to which the receiver's faults can happen.
 const troubledPosts = 100
 
 func startReceiver(w *world) *receiver {

@@ -66,7 +66,7 @@ type world struct {
 	callers []*caller
 	tokens  map[string]string // tokens by team
 
-	// The following fields are set only if there is a ledger.
+	// The following fields are set only if the world has a ledger.
 	postgres   *proctest.Postgres
 	ledger     string // URL of a connection without faults
 	limits     map[string]ledger.Limits
@@ -99,7 +99,7 @@ func (w *world) calmIfDone() {
 	}
 }
 
-// anyFacade returns a random running facade, or nil.
+// anyFacade returns a random running facade, or nil if none is running.
 func (w *world) anyFacade() *proctest.Process {
 	for _, i := range rand.Perm(len(w.facades)) {
 		if p := w.facades[i].now(); p != nil {
@@ -109,7 +109,7 @@ func (w *world) anyFacade() *proctest.Process {
 	return nil
 }
 
-// supervisor starts a program and restarts it whenever it was killed.
+// supervisor starts a program and restarts it whenever it has been killed.
 type supervisor struct {
 	name    string
 	start   func() (*proctest.Process, error)
@@ -117,7 +117,7 @@ type supervisor struct {
 	current atomic.Pointer[proctest.Process]
 }
 
-// now returns the running process, or nil.
+// now returns the running process, or nil if none is running.
 func (k *supervisor) now() *proctest.Process { return k.current.Load() }
 
 // supervise restarts the process until ctx is done. It returns an error if the process exits without having been killed.
@@ -321,7 +321,7 @@ func (w *world) launchWithLedger(settings proctest.Settings) (*proctest.Process,
 	return nil, errors.New("no facade reached the ledger in 1000 starts")
 }
 
-// settings writes the files for the settings. It returns the environment of every facade that has a ledger.
+// settings writes the files that the settings refer to. It returns the environment of every facade that has a ledger.
 func (w *world) settings() proctest.Settings {
 	w.receiver = startReceiver(w)
 	secret := proctest.File(w.t, eventSecret)
