@@ -100,7 +100,7 @@ func (c *changing) run(token string, args ...string) printed {
 	return easelEnv(c.Context(), nil, map[string]string{"EASEL_ADMIN_ADDR": c.served.addr("admin"), "EASEL_ADDR": c.served.addr("grpc"), "EASEL_API_KEY": token}, args...)
 }
 
-// state returns a string that changes with each change that an operator can make.
+// state returns a string that is different after any change that an operator can make.
 func (c *changing) state() string {
 	c.Helper()
 	counts := ""

@@ -51,12 +51,12 @@ var allowed = map[string][]string{
 	"internal/cli":                   {module + "/gen/", module + "/clients/go", module + "/internal/terminal", "github.com/alecthomas/kong", "github.com/dustin/go-humanize", "google.golang.org/"},
 	"internal/doctor":                {module + "/internal/catalog", module + "/internal/terminal"},
 	"internal/terminal":              {"github.com/mattn/go-runewidth", "golang.org/x/term"},
-	"internal/terminal/terminaltest": {},                                                                                      // only tests import it
+	"internal/terminal/terminaltest": {},                                                                                      // only tests import this package
 	"internal/torture":               {},                                                                                      // only test code
 	"internal/clients":               {},                                                                                      // only test code
 	"internal/systemtest":            {},                                                                                      // only test code
 	"internal/siege":                 {},                                                                                      // only test code
-	"internal/proctest":              {"github.com/jackc/pgx/v5/stdlib", "google.golang.org/grpc", "google.golang.org/grpc/"}, // only tests and the benchmarks import it
+	"internal/proctest":              {"github.com/jackc/pgx/v5/stdlib", "google.golang.org/grpc", "google.golang.org/grpc/"}, // only tests and the benchmarks import this package
 }
 
 // goList returns the imports of each package in the module, without the imports of its tests.

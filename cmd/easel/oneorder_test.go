@@ -49,7 +49,8 @@ func TestOneOrderRunsThroughLittle(t *testing.T) {
 	}
 }
 
-// blocksOf returns the number of executions of each block of code in a process that received the given number of orders.
+// blocksOf starts a process, sends it the given number of orders, and returns how often each block of code was
+// executed.
 func blocksOf(t *testing.T, program string, orders int) map[string]int {
 	t.Helper()
 	box, err := startCatalog(t.Context(), "127.0.0.1:0", sandbox.Config{Seed: 1, Speed: 1e-3}, false)

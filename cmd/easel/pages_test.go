@@ -120,7 +120,7 @@ func headingsOf(text string) (anchors []string) {
 	return anchors
 }
 
-// declared returns the names that a Go file declares at the top level. Methods have the form Type.method.
+// declared returns the names that a Go file declares at the top level. The name of a method has the form Type.method.
 func declared(t *testing.T, path string) (names []string) {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), filepath.Join("..", "..", path), nil, parser.SkipObjectResolution)

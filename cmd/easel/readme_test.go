@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// shellBlocks returns the lines of each code block that is marked sh.
+// shellBlocks returns the lines of each Markdown code block whose language is sh.
 func shellBlocks(t *testing.T, text string) (blocks [][]string) {
 	t.Helper()
 	for _, part := range strings.Split(text, "```sh\n")[1:] {
@@ -28,8 +28,8 @@ func shellBlocks(t *testing.T, text string) (blocks [][]string) {
 	return blocks
 }
 
-// TestEveryCommandOfThePagesWorks runs the blocks that are marked sh. The server listens on free ports instead of the
-// documented ones.
+// TestEveryCommandOfThePagesWorks runs the code blocks whose language is sh. The server listens on free ports instead
+// of the documented ones.
 func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	t.Parallel()
 	ran, bin := 0, programs(t)
@@ -164,7 +164,8 @@ func linkProgram(t *testing.T, path string) {
 	}
 }
 
-// runBlocks runs the blocks in a text that are marked sh. They run in the directory work, with the programs in bin.
+// runBlocks runs the code blocks in a text whose language is sh. They run in the directory work, with the programs in
+// bin.
 func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
 	t.Helper()
 	for _, block := range shellBlocks(t, text) {
@@ -198,8 +199,8 @@ func atTheServer(dev map[string]string) *strings.Replacer {
 	return strings.NewReplacer("localhost:50051", dev["EASEL_ADDR"], "localhost:8080", dev["REST"])
 }
 
-// wantPictures checks that a directory contains valid pictures. hills.png may be missing, because its commands need curl and
-// jq.
+// wantPictures checks that a directory contains valid pictures with the given names. hills.png may be missing, because
+// its commands need curl and jq.
 func wantPictures(t *testing.T, work string, names ...string) {
 	t.Helper()
 	for _, name := range names {

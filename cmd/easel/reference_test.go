@@ -21,7 +21,7 @@ var updatePages = flag.Bool("update", false, "write the generated parts of docs/
 // TestThePageOfSettingsIsThatOfServe compares the names, defaults and descriptions in docs/settings.md with the settings of
 // 'easel serve'.
 func TestThePageOfSettingsIsThatOfServe(t *testing.T) {
-	settings := map[string]string{} // lines of the page, by the key of the help group
+	settings := map[string]string{} // lines of the page, by the key of the help group of the settings
 	count := 0
 	for _, command := range grammarParser(t).Model.Children {
 		if command.Name != "serve" {
