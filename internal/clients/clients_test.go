@@ -55,7 +55,7 @@ func TestThePagesOfClientsRunTheExamplesAsTheTestsDo(t *testing.T) {
 	}
 }
 
-// TestTheClientsHaveTheStepsOfAService checks that each client has the functions that the page of callers names.
+// TestTheClientsHaveTheStepsOfAService checks that each client library has the functions that docs/callers.md names.
 func TestTheClientsHaveTheStepsOfAService(t *testing.T) {
 	sources := map[string]string{
 		"go": "*.go", "python": "src/easel_grpc/*.py", "typescript": "src/*.ts", "java": "src/main/java/io/github/easelgrpc/easel/*.java",

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// remedies maps the name of a reason or code to its remedy, as clients/reasons.json does.
+// remedies maps the name of a reason or code to its remedy, as in clients/reasons.json.
 type remedies map[string]remedy
 
 // remedy is the class of an error. Again states whether a retry helps.
