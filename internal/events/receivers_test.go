@@ -166,7 +166,7 @@ func (o *office) run(sender *events.Sender) (stop func()) {
 	}
 }
 
-// order places an order and records observations of its generation.
+// order places an owner's order and records the given states of its generation.
 func (o *office) order(owner, generation string, seen ...lifecycle.Status) {
 	o.Helper()
 	order, free, err := o.ledger.Write(o.Context(), ledger.Request{Namespace: owner, Owner: owner, Caller: owner + "-service", IdempotencyKey: generation, UpstreamKey: owner + generation, ModelID: "m", APIKey: "k", Digest: "d"})

@@ -70,8 +70,7 @@ func TestTheLogTellsOnceThatAReceiverFailsAndOnceThatItIsBack(t *testing.T) {
 	})
 }
 
-// Each attempt must send the same document, because the receiver may already have received the document of an earlier
-// attempt.
+// Each attempt must send the same document, because an earlier attempt may have reached the receiver.
 func TestWhatIsNotTakenIsSentAgainInOrder(t *testing.T) {
 	inOffice(t, func(o *office) {
 		bodies, stamps := map[string][]string{}, map[string][]string{}
