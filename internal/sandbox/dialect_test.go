@@ -46,7 +46,7 @@ func TestDialectsCoverEachReadingRule(t *testing.T) {
 	}
 }
 
-// everyBody returns one response of each kind.
+// everyBody returns one response body of each kind.
 func (b *account) everyBody(t *testing.T, d sandbox.Dialect) (bodies []string) {
 	key := b.key
 	ask := func(method, path, body string, head ...string) string {
