@@ -20,8 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// caller sends calls over one protocol, gRPC or REST. A scenario calls only its methods, and therefore runs over both
-// protocols.
+// caller sends calls over gRPC or over REST. Each scenario is written once and runs over both protocols.
 type caller interface {
 	// call sends a unary call. method is a name such as "GenerationService/GetGeneration".
 	call(ctx context.Context, method string, req, resp proto.Message) error
@@ -42,7 +41,7 @@ func downloaded(ctx context.Context, c caller, req *easelv1.DownloadGenerationRe
 	return all.Bytes(), err
 }
 
-// overBoth runs a scenario over gRPC and over REST, each with its own stack in virtual time.
+// overBoth runs a scenario over gRPC and over REST. Each run has its own stack in virtual time.
 func overBoth(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	inMemory := func(o *options) { o.memory = true }
 	for name, form := range forms {

@@ -82,8 +82,8 @@ func answer(status int, body string) sandbox.Fault { return sandbox.Fault{Status
 
 var throttled = sandbox.Fault{Status: 429, Body: `{}`, Header: map[string]string{"Retry-After": "7"}}
 
-// errorCalls maps each call in the table to its method, to the catalog's route that fails, and to its request. The route is empty
-// if the call sends no request to the catalog. The function make creates the requests that are nil here.
+// errorCalls describes each call in the table: its method, the catalog's route that fails, and its request. The route
+// is empty if the call sends no request to the catalog. If the request is nil, the function make creates it.
 var errorCalls = map[string]struct {
 	method, route string
 	request       proto.Message

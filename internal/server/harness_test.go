@@ -20,19 +20,19 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(withDatabase{m})
 }
 
-// withDatabase runs a package's tests, and then stops PostgreSQL.
+// withDatabase is a testing.M whose Run also stops PostgreSQL after the tests.
 type withDatabase struct{ *testing.M }
 
 func (w withDatabase) Run() int { return proctest.Main(w.M) }
 
-// site is a server that runs over in-memory connections until the test ends.
+// site is a server that serves over in-memory connections until the test ends.
 type site struct {
 	*servertest.Site
 	chain  *chain
 	Server *Server
 }
 
-// configured returns a configuration with free ports, modified by change.
+// configured returns a configuration with free ports, which the function change has modified.
 func configured(studio *servertest.Studio, change func(*Config)) Config {
 	config := Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", Service: studio, REST: restOf(studio), Admin: operators}
 	change(&config)

@@ -268,7 +268,8 @@ func TestAnAccountShowsTheTeamsBudgets(t *testing.T) {
 	})
 }
 
-// Calls by operators, who have no budget, need the ledger only for orders, deletions, lists and the audit.
+// The calls of operators, who have no budget, need the ledger only for orders, deletions, lists, usage reports and the
+// audit trail.
 func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {

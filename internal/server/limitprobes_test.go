@@ -103,8 +103,8 @@ func TestInputsHaveTheLimitOfTheSetting(t *testing.T) {
 	}
 }
 
-// probeInputs sends orders with inputs of the maximum size, as a Struct and as JSON. Then it sends orders that are one
-// byte larger.
+// probeInputs sends orders whose inputs have the maximum size, as a Struct and as JSON. Then it sends orders whose
+// inputs are one byte larger.
 func probeInputs(t *testing.T, c caller, limit int) {
 	t.Helper()
 	long := strings.Repeat("x", limit-len(`{"prompt":""}`))

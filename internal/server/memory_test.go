@@ -90,8 +90,8 @@ func (c *counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// bombRise is the maximum growth of the heap, in bytes, while the server rejects a message above the size
-// limit.
+// bombRise is the maximum growth of the heap, in bytes, while the server rejects compressed messages that
+// unpack to 256 MiB.
 const bombRise = 16 << 20
 
 // compressed returns a compressed gRPC message that has n bytes before compression.

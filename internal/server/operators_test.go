@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// orderedElsewhere sends an order directly to the catalog, under the same API key, and returns the generation ID.
+// orderedElsewhere sends an order directly to the catalog, with the stack's API key, and returns the generation ID.
 func orderedElsewhere(s *stack, idempotencyKey string) (id string) {
 	s.Helper()
 	text := s.askedElsewhere(http.MethodPost, "/generations", `{"modelId": "`+picture+`", "inputs": {"prompt": "a hill", "size": "64x40"}}`, idempotencyKey)
@@ -29,7 +29,7 @@ func orderedElsewhere(s *stack, idempotencyKey string) (id string) {
 	return g.ID
 }
 
-// askedElsewhere sends a request directly to the catalog, under the same API key, and returns the response body.
+// askedElsewhere sends a request directly to the catalog, with the stack's API key, and returns the response body.
 func (s *stack) askedElsewhere(method, path, body, idempotencyKey string) (text string) {
 	s.Helper()
 	r := httptest.NewRequest(method, sandbox.BasePath+path, strings.NewReader(body))

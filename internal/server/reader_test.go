@@ -22,8 +22,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// busyCatalog is a catalog with one generation. The generation's record changes with every read until done is set,
-// and it is large enough to fill buffers.
+// busyCatalog is a catalog with one generation. Until done is set, the generation's record changes with every read. The
+// record is large enough to fill buffers.
 type busyCatalog struct {
 	size  int
 	looks atomic.Int64
@@ -173,7 +173,7 @@ func liveHeap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// goroutines returns the number of goroutines whose stack contains the function.
+// goroutines returns the number of goroutines that have the given function on their stack.
 func goroutines(function string) (n int) {
 	stacks := make([]byte, 16<<20)
 	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
@@ -260,7 +260,7 @@ func handlers() int {
 	return goroutines("service.(*generations).") + goroutines("rest.(*fileAnswer).serve(")
 }
 
-// descriptors returns the number of open file descriptors of this process, or zero if the system does not report it.
+// descriptors returns the number of this process's open file descriptors, or zero if the system does not report it.
 func descriptors() int {
 	open, _ := os.ReadDir("/proc/self/fd")
 	return len(open)

@@ -26,7 +26,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// restCaller sends calls over REST, as the HTTP rules in the contract define.
+// restCaller sends calls over REST, following the HTTP rules in the contract.
 type restCaller struct {
 	*stack
 	key string
@@ -49,7 +49,7 @@ func (c restCaller) call(ctx context.Context, method string, req, resp proto.Mes
 	return protojson.Unmarshal(body, resp)
 }
 
-// restFailure is an error over REST, with the status from the body and the HTTP status and headers.
+// restFailure is an error over REST. It contains the status from the body, the HTTP status and the headers.
 type restFailure struct {
 	status *status.Status
 	code   int
@@ -193,7 +193,7 @@ func (c restCaller) request(ctx context.Context, method string, req proto.Messag
 	if c.key != "" {
 		r.Header.Set("Authorization", "Bearer "+c.key)
 	}
-	if end, ok := ctx.Deadline(); ok { // a little earlier than the client's own deadline, so that the server's error arrives
+	if end, ok := ctx.Deadline(); ok { // slightly earlier than the client's own deadline, so that the server's error can still arrive
 		r.Header.Set("Grpc-Timeout", fmt.Sprintf("%dm", time.Until(end).Milliseconds()-10))
 	}
 	if withBody {

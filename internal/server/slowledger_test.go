@@ -12,7 +12,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// lockOrders blocks all reads of a ledger's orders until unlock is called. waiting returns the number of blocked queries.
+// lockOrders locks the table of orders, so that all reads of a ledger's orders wait until unlock is called. The
+// function waiting returns the number of waiting queries.
 func lockOrders(t *testing.T, url string) (waiting func() int, unlock func()) {
 	t.Helper()
 	db, err := sql.Open("pgx", url)

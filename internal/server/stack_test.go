@@ -44,8 +44,8 @@ type stack struct {
 	ledger  *ledger.Ledger
 	catalog string // URL of the catalog to which the ledger belongs
 	front   *server.Server
-	// caller is the scenario's caller if the API key is shared, and owner is the owner of its orders. Both are empty with a
-	// forwarded API key.
+	// caller is the scenario's caller, and owner is the owner of the caller's orders, if the API key is shared. Both
+	// are empty with a forwarded API key.
 	caller, owner string
 
 	stop    context.CancelFunc // starts the drain

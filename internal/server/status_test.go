@@ -53,8 +53,8 @@ func wantStatus(t *testing.T, err error, code codes.Code, reason string, http in
 	return st
 }
 
-// wantFields checks that exactly the given fields are reported as invalid. Over REST, the error has their JSON
-// names.
+// wantFields checks that the error reports exactly the given fields as invalid. Over REST, the error contains the JSON
+// names of the fields.
 func wantFields(t *testing.T, st *status.Status, want ...string) {
 	t.Helper()
 	bad, _ := detailOf[*errdetails.BadRequest](t, st)

@@ -18,8 +18,8 @@ import (
 	"github.com/easel-grpc/easel/internal/server"
 )
 
-// overTeamOfModels runs a scenario over gRPC and REST. The callers in the team studio authenticate in three ways, and
-// one operator belongs to the team too. limit changes the models that the team may use.
+// overTeamOfModels runs a scenario over gRPC and over REST. The callers in the team studio authenticate in three ways,
+// and one operator belongs to the team too. The function limit changes the models that the team may use.
 func overTeamOfModels(t *testing.T, scenario func(t *testing.T, s *stack, team map[string]caller, ops caller, limit func(models string))) {
 	for form, as := range forms {
 		t.Run(form, func(t *testing.T) {

@@ -203,7 +203,7 @@ func wantLabelBudgets(t *testing.T, s *stack, c caller, limit func(cents int)) {
 	if err := orderFor(t, c, text, "k", "apollo"); err != nil {
 		t.Fatal(err)
 	}
-	if err := orderFor(t, c, text, "k", "none"); err != nil { // a repeated order may have other labels than the first one
+	if err := orderFor(t, c, text, "k", "none"); err != nil { // a repeated order may have different labels than the first one
 		t.Errorf("a repeat without the label: %v", err)
 	}
 	n := 0

@@ -144,7 +144,7 @@ func holdNoSecret(t *testing.T, spans *tracetest.InMemoryExporter, key string) {
 	}
 }
 
-// spansNamed returns the spans with the given name, in the order in which they ended.
+// spansNamed returns the ended spans with the given name, in the order in which they ended.
 func spansNamed(exporter *tracetest.InMemoryExporter, name string) (found tracetest.SpanStubs) {
 	for _, span := range exporter.GetSpans() {
 		if span.Name == name {
@@ -163,7 +163,7 @@ func attributeOf(span tracetest.SpanStub, key attribute.Key) attribute.Value {
 	return attribute.Value{}
 }
 
-// In virtual time, the watch certainly begins before the render ends.
+// In virtual time, the watch is certain to start before the render ends.
 func TestAPushLeadsToThePollThatFoundTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spans := servertest.RecordSpans(t)
