@@ -126,8 +126,8 @@ func (c *caller) next() *easelv1.CreateGenerationRequest {
 	return orderOf(c.world.last[c.team])
 }
 
-// try sends an order once. If the outcome is unknown, the caller repeats the order later. If there is a ledger, the
-// caller sometimes abandons the order instead. Without a ledger, no other process would complete an abandoned order.
+// try sends an order once. If the outcome is unknown, the caller repeats the order later. With a ledger, the caller
+// sometimes abandons the order instead. Without a ledger, no other process would complete an abandoned order.
 func (c *caller) try(ctx context.Context, request *easelv1.CreateGenerationRequest) error {
 	outcome, err := c.ask(ctx, request)
 	switch {
@@ -146,7 +146,7 @@ func (c *caller) try(ctx context.Context, request *easelv1.CreateGenerationReque
 	default:
 		c.later = append(c.later, request)
 	}
-	if newest := c.newest.Load(); newest != nil && rand.IntN(2) == 0 { // disconnects while the facade may still be processing the order
+	if newest := c.newest.Load(); newest != nil && rand.IntN(2) == 0 { // the caller disconnects while the facade may still be processing the order
 		newest.near.Close()
 	}
 	pauseFor(ctx, rand.N(20*time.Millisecond))
@@ -207,7 +207,7 @@ func (c *caller) create(ctx context.Context, request *easelv1.CreateGenerationRe
 	return answer.GetGeneration(), err
 }
 
-// retryable reports whether a caller may retry with the same key after an error. Other errors must not occur, because
+// retryable reports whether an error allows the caller to retry with the same key. Other errors must not occur, because
 // all orders are valid and the balance is sufficient.
 func retryable(err error) bool {
 	st := status.Convert(err)

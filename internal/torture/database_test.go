@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// toDatabase forwards a connection from a facade to PostgreSQL. It parses the protocol to detect commits.
+// toDatabase forwards the traffic between a facade and PostgreSQL. It parses the protocol to detect commits.
 func (w *world) toDatabase(near *net.TCPConn, owner *supervisor) {
 	up, err := net.Dial("tcp", w.postgres.Address())
 	if err != nil {

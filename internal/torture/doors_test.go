@@ -16,7 +16,7 @@ import (
 type catalogDoor struct {
 	*httptest.Server
 
-	behind atomic.Pointer[string] // current address of the catalog
+	behind atomic.Pointer[string] // the catalog's current address
 	reads  atomic.Int64
 }
 

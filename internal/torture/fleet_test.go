@@ -103,7 +103,7 @@ type fleet struct {
 	watchers []*watcher
 	work     sync.WaitGroup
 	began    time.Time
-	starts   int // number of times that a replica was started
+	starts   int // number of replica starts, including restarts
 
 	mu       sync.Mutex
 	replicas []*proctest.Process
@@ -198,7 +198,7 @@ type watcher struct {
 	on          int // index of the replica to which the latest stream was opened
 	stream      int
 	etag        string
-	states      int // number of received states
+	states      int // number of states that the watcher has received
 	over        bool
 	unreachable bool // whether a heartbeat has reported that the catalog is unreachable
 }

@@ -143,7 +143,7 @@ func (g *gallery) count(query string) (n int) {
 }
 
 // awaitCopies waits until the ledger contains the wanted number of copies. If no copy is added for five seconds, it
-// reads the unfinished generations, as their callers could do.
+// reads the unfinished generations, because their callers could do so too.
 func (g *gallery) awaitCopies(want int, within time.Duration) {
 	g.Helper()
 	end, last, grown := time.Now().Add(within), 0, time.Now()
@@ -228,7 +228,8 @@ func (g *gallery) wanted(ids ...string) map[string]string {
 	return wanted
 }
 
-// downloadAll downloads results and checks their digests. It returns the number of results that came from copies.
+// downloadAll downloads results and checks their digests. It returns the number of results that were served from
+// copies.
 func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
 	g.Helper()
 	var mu sync.Mutex
@@ -294,8 +295,8 @@ func (g *gallery) objects() (names []string) {
 	return names
 }
 
-// awaitObjects waits until the store contains the wanted number of objects. Objects from failed uploads are deleted
-// after a while.
+// awaitObjects waits until the store contains the wanted number of objects. Objects from failed uploads may remain for
+// a while before they are deleted.
 func (g *gallery) awaitObjects(want int) {
 	g.Helper()
 	for end := time.Now().Add(healedWithin); ; pauseFor(g.Context(), time.Second) {

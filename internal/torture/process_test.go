@@ -24,7 +24,7 @@ const key = "sandbox_live_torture"
 
 // pauseProcess stops a process for the given time, and then continues it.
 func pauseProcess(p *proctest.Process, d time.Duration) {
-	_ = p.Signal(syscall.SIGSTOP) // has no effect if the process has exited
+	_ = p.Signal(syscall.SIGSTOP) // has no effect if the process has already exited
 	select {
 	case <-time.After(d):
 	case <-p.Exited():
@@ -43,7 +43,7 @@ func stored(file string, flags ...string) []string {
 	return append([]string{"--db", file, "--key", key, "--balance", "1000000.00", "--admin"}, flags...)
 }
 
-// before returns the settings of a facade for the catalog at the given address.
+// before returns the settings of a facade that uses the catalog at the given address.
 func before(upstream string) proctest.Settings {
 	return proctest.Settings{"EASEL_UPSTREAM_URL": "http://" + upstream + sandbox.BasePath}
 }

@@ -59,7 +59,7 @@ var orderLine = []byte("POST /api/v1/api/catalog/generations ")
 // therefore still writing when the relay receives the first bytes.
 const largeBody = 256 << 10
 
-// toCatalog forwards a connection from one of the facades to the catalog.
+// toCatalog forwards the traffic between one of the facades and the catalog.
 func (w *world) toCatalog(near *net.TCPConn, facades []*supervisor) {
 	x := &exchange{world: w, near: near, facade: ownerOf(near, facades), catalog: w.catalog.now(), unread: bufio.NewReader(near), dropped: near}
 	if x.facade == nil || x.catalog == nil {
@@ -125,7 +125,8 @@ func (x *exchange) pass(up net.Conn, answers *bufio.Reader) bool {
 	return err == nil
 }
 
-// toFacade forwards a connection from the caller to a random facade. It parses responses to detect the response to an order.
+// toFacade forwards the traffic between the caller and a random facade. It parses responses to detect the response to
+// an order.
 func (c *caller) toFacade(near *net.TCPConn) {
 	facade := c.world.anyFacade()
 	if facade == nil {
@@ -185,7 +186,7 @@ func readPart(answers *bufio.Reader, overREST bool) (text []byte, placed bool, e
 	}
 	payload := make([]byte, binary.BigEndian.Uint32(head)>>8)
 	_, err = io.ReadFull(answers, payload)
-	// A gRPC response that consists only of headers is an error.
+	// a gRPC response that consists only of headers reports an error
 	return append(head, payload...), head[3] == frameHeaders && head[4]&endOfStream == 0, err
 }
 

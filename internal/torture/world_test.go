@@ -47,7 +47,7 @@ var (
 
 const (
 	ampleCents  = 50_000_000
-	scarceCents = 15 // budget in cents for each 100 orders, of which at least 25 belong to the last team and cost at least a cent each
+	scarceCents = 15 // budget in cents per 100 orders; too small, because at least 25 of these orders belong to the last team and cost at least a cent each
 )
 
 // world contains all parts of a run.
@@ -68,7 +68,7 @@ type world struct {
 
 	// The following fields are set only if the world has a ledger.
 	postgres   *proctest.Postgres
-	ledger     string // URL of a connection without faults
+	ledger     string // URL of the ledger for connections to which no faults happen
 	limits     map[string]ledger.Limits
 	receiver   *receiver
 	restarting sync.Mutex
@@ -226,7 +226,7 @@ func (w *world) drive(ctx context.Context, settle func() (promises.Run, error)) 
 	return settle()
 }
 
-// story returns the events of the order that a broken promise concerns.
+// story returns the recorded events of the order that a broken promise is about.
 func (w *world) story(b promises.Broken) string {
 	var text strings.Builder
 	key := ""
@@ -246,7 +246,7 @@ func (w *world) story(b promises.Broken) string {
 // The test kills processes at every crash point of an order (faults K1, K2, K3, K4, K5, K6 and S1), and cuts connections.
 // Sometimes two callers concurrently send the same key to two facades (faults K8 and S4).
 func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
-	t.Parallel() // runs in parallel, because the other tests mostly wait
+	t.Parallel() // runs in parallel with the other tests, which mostly wait
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)
 	defer cancel()
 	w := newWorld(ctx, t, 2, *orders, map[group]float64{
@@ -272,7 +272,7 @@ func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
 // TestTheLedgerEqualsTheCatalogsAccountsWhateverIsKilled runs three facades, and kills any process, including PostgreSQL,
 // at any point. Callers repeat or abandon their orders (faults K1, K3, K4, S1, T3 and T4).
 func TestTheLedgerEqualsTheCatalogsAccountsWhateverIsKilled(t *testing.T) {
-	t.Parallel() // runs in parallel, because the other tests mostly wait
+	t.Parallel() // runs in parallel with the other tests, which mostly wait
 	if runtime.GOOS != "linux" {
 		t.Skip("only on Linux can the test find the facade that has a connection")
 	}
@@ -309,7 +309,8 @@ func TestTheLedgerEqualsTheCatalogsAccountsWhateverIsKilled(t *testing.T) {
 	w.work.Wait()
 }
 
-// launchWithLedger starts a facade. While PostgreSQL is unavailable, it retries, as a process manager does.
+// launchWithLedger starts a facade. While PostgreSQL is unavailable, it starts the facade again and again, as a process
+// manager does.
 func (w *world) launchWithLedger(settings proctest.Settings) (*proctest.Process, error) {
 	for range 1000 {
 		p, err := proctest.TryLaunch(w.t, proctest.Easel(w.t), settings, "serve")
@@ -344,5 +345,5 @@ func (w *world) settings() proctest.Settings {
 	return proctest.Settings{"EASEL_UPSTREAM_KEY_FILE": proctest.File(w.t, key), "EASEL_CALLERS_FILE": proctest.File(w.t, string(text))}
 }
 
-// openLedger opens the ledger over a connection without faults.
+// openLedger opens the ledger over a connection to which no faults happen.
 func (w *world) openLedger() (*sql.DB, error) { return sql.Open("pgx", w.ledger) }
