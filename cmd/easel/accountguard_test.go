@@ -136,8 +136,8 @@ func TestAnAPIKeyWhoseAccountIsNotKnownIsNotTakenOver(t *testing.T) { // fault M
 	})
 }
 
-// The server starts while the catalog is unavailable. If its API key and its ledger belong to different accounts, the
-// server stops later.
+// The server starts while the catalog is unavailable. If the server's API key and ledger belong to different accounts,
+// the server stops once the catalog is available again.
 func TestAStartWhileTheCatalogIsAwayIsCheckedLater(t *testing.T) { // fault M4
 	for key, other := range map[string]bool{"one-second": false, "other-first": true} {
 		t.Run(key, func(t *testing.T) {

@@ -150,7 +150,7 @@ func TestNothingIsChangedWithoutALineInTheAudit(t *testing.T) {
 	}
 	late := fmt.Sprintf("- {name: late, operator: true, tokens: [%q]}\n", auth.Hash("late-token"))
 	c.list(late)
-	proctest.Eventually(t, 20*time.Second, "the change", func() bool { return c.run("late-token", "get", "gen_4").exit == exitOK }) // a change to the callers file takes effect even if the audit trail cannot be written
+	proctest.Eventually(t, 20*time.Second, "the change", func() bool { return c.run("late-token", "get", "gen_4").exit == exitOK }) // a change to the callers file takes effect although the audit trail cannot be written
 	c.change(`DROP TRIGGER blocked`)
 	var want []string
 	for way, do := range c.ways() {

@@ -133,7 +133,7 @@ func holdContents(t *testing.T, admin string) {
 }
 
 // TestOnlyAHostThatIsNamedIsAskedForAResult uses a catalog that redirects downloads to an address at which no server
-// listens. The status of the response shows whether Easel followed the redirect.
+// listens. The status of Easel's response shows whether Easel followed the redirect.
 func TestOnlyAHostThatIsNamedIsAskedForAResult(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "https://127.0.0.1:1/file", http.StatusFound)

@@ -20,7 +20,7 @@ func teamsFile(t *testing.T) string {
 	return proctest.File(t, text)
 }
 
-// as runs a command as a caller, against the server that printed the banner.
+// as runs a command as the given caller, against the server that printed the banner.
 func as(t *testing.T, banner, caller string, args ...string) printed {
 	t.Helper()
 	return easelEnv(t.Context(), nil, map[string]string{"EASEL_ADDR": proctest.Find(t, `gRPC +(\S+)`, banner), "EASEL_API_KEY": caller}, args...)

@@ -13,7 +13,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asProgram is an environment variable with which the test binary runs as easel, so that tests need no other
+// asProgram is an environment variable. If it is set, the test binary runs as easel, so that tests need no other
 // binary.
 const asProgram = "RUN_AS_PROGRAM=1"
 

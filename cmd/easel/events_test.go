@@ -60,7 +60,7 @@ func TestAReceiverGetsEventsAndOperatorsReplayThem(t *testing.T) {
 	}
 }
 
-// A replay of many events is split into steps, so that orders do not wait for the complete replay.
+// A replay of many events is split into steps, so that new orders do not wait for the complete replay.
 func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	const events = 250
 	delivered := make(chan string, 2*events)
@@ -100,7 +100,7 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 }
 
 // TestAReceiverFetchesTheResultThatItIsToldOf uses a server behind a proxy with a public address. The event is sent
-// after the result was copied.
+// only after the result was copied.
 func TestAReceiverFetchesTheResultThatItIsToldOf(t *testing.T) {
 	const public = "https://proxy.example/easel"
 	delivered := make(chan string, 10)

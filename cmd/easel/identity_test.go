@@ -49,8 +49,8 @@ func changes(m protoreflect.MethodDescriptor) bool {
 	return m.Options().(*descriptorpb.MethodOptions).GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
-// walkGRPC calls every method in the contract and returns the number of methods with side effects. A test of the server
-// checks that there are no methods with side effects outside the contract.
+// walkGRPC calls every method in the contract and returns the number of methods with side effects. A test in
+// internal/server checks that no method outside the contract has side effects.
 func (c *changing) walkGRPC(authorization string) (changing int) {
 	c.Helper()
 	conn := proctest.Dial(c, c.served.addr("grpc"))
@@ -152,7 +152,7 @@ func (c *changing) walkAdmin(authorization string) (changing int) {
 	return changing
 }
 
-// send sends a request whose body would resolve an order. It returns the status of the response.
+// send sends a request with a body that would resolve an order. It returns the status of the response.
 func (c *changing) send(addr, method, path, authorization string) int {
 	c.Helper()
 	header := []string{"Content-Type", "application/json"}

@@ -59,7 +59,7 @@ var allowed = map[string][]string{
 	"internal/proctest":              {"github.com/jackc/pgx/v5/stdlib", "google.golang.org/grpc", "google.golang.org/grpc/"}, // only tests and the benchmarks import this package
 }
 
-// goList returns the imports of each package in the module, without the imports of its tests.
+// goList returns the imports of each package in the module. It ignores the imports of tests.
 func goList(t *testing.T) map[string][]string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, module+"/...").Output()

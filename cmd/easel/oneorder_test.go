@@ -16,7 +16,8 @@ import (
 
 var oneOrder = flag.Bool("one-order", false, "count what one order runs through: make one-order")
 
-// Maximum numbers of Easel's files and functions that one CreateGeneration may use. The goals are 50 and 220.
+// Maximum numbers of Easel's files and functions that one CreateGeneration may use. The long-term goals are 50 files
+// and 220 functions.
 const (
 	mostFiles     = 74
 	mostFunctions = 338
@@ -90,7 +91,7 @@ func readBlocks(t *testing.T, path string) map[string]int {
 	for line := range strings.Lines(proctest.Read(t, path)) {
 		at, count := "", 0
 		statements := 0
-		if n, _ := fmt.Sscan(line, &at, &statements, &count); n == 3 { // the first line is the coverage mode
+		if n, _ := fmt.Sscan(line, &at, &statements, &count); n == 3 { // skips the first line, which is the coverage mode
 			blocks[fmt.Sprint(at, " ", statements)] += count
 		}
 	}

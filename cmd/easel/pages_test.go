@@ -168,7 +168,7 @@ func TestThePagesNameOnlyFilesThatThereAre(t *testing.T) {
 }
 
 func TestEveryVariableOnThePagesIsASetting(t *testing.T) {
-	known, named := map[string]bool{"EASEL_TEST_POSTGRES": true}, 0 // only tests read it
+	known, named := map[string]bool{"EASEL_TEST_POSTGRES": true}, 0 // not a setting; only tests read it
 	for _, command := range []string{"serve", "sandbox", "generate"} {
 		for _, name := range variable.FindAllString(easel(t.Context(), nil, command, "--help").stdout, -1) {
 			known[name] = true

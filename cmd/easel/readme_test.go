@@ -36,7 +36,7 @@ func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	for path, text := range pages(t) {
 		blocks := shellBlocks(t, text)
 		if len(blocks) == 0 || path == operatorsPage {
-			continue // another test runs the commands on this page
+			continue // a separate test runs the commands on the operators' page
 		}
 		ran += len(blocks)
 		t.Run(path, func(t *testing.T) {
@@ -254,7 +254,7 @@ func pageLine(t *testing.T, prefix string) []string {
 	return nil
 }
 
-// TestTheServersThatThePagesStartWork starts the servers as the pages describe, but on free ports.
+// TestTheServersThatThePagesStartWork starts the servers with the commands on the pages, but on free ports.
 func TestTheServersThatThePagesStartWork(t *testing.T) {
 	freePorts := []string{"--grpc-addr", "127.0.0.1:0", "--http-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0"}
 	start(t, nil, proctest.Listening, append(pageLine(t, "easel serve --upstream-url https://"), freePorts...)...)

@@ -12,8 +12,9 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// TestTheCommandsOfTheRunbookWork runs the commands on the operators' page from "Back up" on. The server is stopped before
-// 'easel ledger copy' and started again after 'easel ledger restored'. The catalog contains a render that the ledger lacks.
+// TestTheCommandsOfTheRunbookWork runs the commands on the operators' page, from the section "Back up" on. The server
+// is stopped before 'easel ledger copy' and started again after 'easel ledger restored'. The catalog contains a render
+// that is not in the ledger.
 func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	dir := t.TempDir()
 	file, moved := filepath.Join(dir, "ledger.db"), "sqlite:"+filepath.Join(dir, "moved.db")
@@ -34,7 +35,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 		"ord_4VKX", order, "sqlite:/var/lib/easel/ledger.db", "sqlite:"+file, "/backup/ledger.db", filepath.Join(dir, "backup.db"), "postgres://easel@db.example/easel", moved,
 		"postgres://owner@db.example/easel", moved,
 	)
-	shows := map[string]string{ // text that the output must contain, by the first words of the command
+	shows := map[string]string{ // text that a command's output must contain, by the first words of the command
 		"orders list --reserved": live, "orders get ord_": "last problem", "orders list --unknown": "HTTP 402", "orders resolve": "is resolved", "orders get gen_": "studio/poster",
 		"erase": "1 orders are erased", "ledger verify": "0 differences", "ledger backup": "2 orders",
 		"ledger copy": "rows are copied", "ledger migrate": "the schema is", "ledger restored": "1 orders are held", "orders list --held": live, "list --limit 0": "gen_since", "ledger unseal": "1 orders are held", "content adopt": "are adopted",
@@ -51,7 +52,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 			ran[begin] = true
 			got := easelEnv(t.Context(), nil, env, strings.Fields(command)...)
 			exit := exitOK
-			if begin == "erase" { // fails, because the outcome of one order is still unknown
+			if begin == "erase" { // the erasure fails, because the outcome of one order is still unknown
 				exit = exitFailure
 			}
 			if got.exit != exit || begin == "" || !strings.Contains(got.stdout, shows[begin]) {
