@@ -30,8 +30,7 @@ func quiet() (*watch.Snapshot, Status) {
 	}
 }
 
-// waiting returns a function that reports seven waiting orders, of which the oldest has waited since the
-// given time.
+// waiting returns a function that reports seven waiting orders. The oldest of them has waited since the given time.
 func waiting(since time.Time) func() map[string]limiter.State {
 	return func() map[string]limiter.State {
 		return map[string]limiter.State{"aa": {Waiting: []limiter.Waiting{
