@@ -30,7 +30,7 @@ var commands = map[string][]string{
 	"rust":       {".build/clients/rust/debug/easel-example"},
 }
 
-// client is an example program with its own API key and its own proxy to the server.
+// client is a run of an example program, with its own API key and its own proxy to the server.
 type client struct {
 	language string
 	command  []string
@@ -136,7 +136,7 @@ func (c *client) watching() error {
 	return err
 }
 
-// together calls do for all clients concurrently.
+// together calls do concurrently for all clients, and waits until all calls have returned.
 func together(t *testing.T, clients []*client, do func(*client) error) {
 	t.Helper()
 	var group sync.WaitGroup
@@ -199,7 +199,7 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 	}
 }
 
-// check checks the file, the downloads and the charges of a client.
+// check checks a client's downloaded file, the number of its downloads and its charges.
 func (c *client) check(t *testing.T, s stack, id string) {
 	t.Helper()
 	text := c.run.Output.String()

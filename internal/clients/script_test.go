@@ -54,7 +54,7 @@ type failure struct {
 
 const playSource = root + "/internal/clients/testdata/play"
 
-// players contains the commands that build and start the program of each language.
+// players contains, for each language, the commands that build and start the program that plays a script.
 var players = map[string]struct{ build, start []string }{
 	"go": {
 		[]string{"go", "build", "-C", root, "-o", "DIR/play", "./internal/clients/testdata/play"},

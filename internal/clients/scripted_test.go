@@ -30,7 +30,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// scripted is a server for the complete contract that responds as a script specifies. wire is a proxy in front of it.
+// scripted is a server that implements the complete contract and responds as its script specifies. wire is a proxy
+// between the program and this server.
 type scripted struct {
 	t      *testing.T
 	script *script
@@ -128,7 +129,7 @@ func (s *scripted) answer(_ any, stream grpc.ServerStream) error {
 	return nil
 }
 
-// take records a call and returns its answer.
+// take records a call and returns the answer that the script has for it.
 func (s *scripted) take(request proto.Message) answer {
 	text, err := protojson.Marshal(request)
 	var members map[string]any

@@ -28,10 +28,10 @@ var services = map[string]struct {
 	"typescript": {"service.mts", []string{"sh", "-c", compile + " service.mts"}, []string{"node", "service.mjs"}},
 }
 
-// compile is the command that compiles a TypeScript program with the package.
+// compile is the command that compiles a TypeScript program against the built package.
 const compile = "ln -s " + root + "/.build/clients/typescript/node_modules && node_modules/.bin/tsc --strict --target es2022 --module nodenext --types node"
 
-// root is a placeholder for the root of the repository in commands.
+// root is a placeholder in commands. It is replaced by the root of the repository.
 const root = "ROOT"
 
 // TestTheServicesOfThePagesGoOnThroughKillsAndSilence runs each service unchanged, outside the repository.
@@ -94,7 +94,7 @@ func build(t *testing.T, dir string, words []string) {
 	proctest.Run(t, command)
 }
 
-// placed replaces the placeholders for directories in a command.
+// placed replaces the placeholders for the repository and for dir in a command.
 func placed(t *testing.T, dir string, words []string) (found []string) {
 	t.Helper()
 	for _, word := range words {
@@ -103,8 +103,8 @@ func placed(t *testing.T, dir string, words []string) (found []string) {
 	return found
 }
 
-// restartUnder runs a service. While the service watches, the test kills both the service and the server, and freezes
-// the connection.
+// restartUnder kills and restarts a service. Then it stops and kills the server while the service is watching, and
+// freezes the connection. The service must still finish its job.
 func restartUnder(t *testing.T, dir, language string) {
 	t.Helper()
 	s, key := startStack(t, proctest.Settings{"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")}), "sandbox_live_of_a_service"

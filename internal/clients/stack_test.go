@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// stack is a catalog with an administration API, and a facade, which is an Easel server for this catalog.
+// stack is a catalog with an administration API, and a facade: an Easel server for this catalog.
 type stack struct{ *proctest.Stack }
 
 // startStack starts the catalog and the facade. settings are additional settings of the facade.
@@ -54,7 +54,7 @@ func (s stack) onlyOrder(key string) (order sandbox.AuditedGeneration) {
 	return audit.Generations[0]
 }
 
-// content returns the file of a render, which it reads directly from the catalog.
+// content reads the file of a render directly from the catalog and returns it.
 func (s stack) content(key string, order sandbox.AuditedGeneration) string {
 	s.Helper()
 	return proctest.Fetch(s, http.MethodGet, s.Sandbox.Catalog+"/generations/"+order.ID+"/content", "", "Authorization", "Bearer "+key)
