@@ -72,7 +72,8 @@ func TestOpenFeedsCostNoQueryEach(t *testing.T) {
 	})
 }
 
-// In virtual time, a query takes no time. So this test covers the intervals, but not the speed of a database.
+// In virtual time, a query takes no time. This test therefore covers the intervals between queries, but not the speed
+// of a database.
 func TestAnEventReachesTheFeedOfAnotherProcess(t *testing.T) {
 	inOffice(t, func(o *office) {
 		feed, _ := o.otherFeed()

@@ -51,7 +51,7 @@ func TestWhatIsGivenUpReleasesTheNext(t *testing.T) {
 	})
 }
 
-// An alert cannot detect the increase of a metric that first appears with a value above zero.
+// An alert cannot detect an increase if a metric first appears with a value above zero.
 func TestGivenUpEventsAreCountedFromZero(t *testing.T) {
 	for name, teams := range map[string][]string{"another team is registered": {"print"}, "no team is registered": nil} {
 		t.Run(name, func(t *testing.T) {

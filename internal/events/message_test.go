@@ -58,7 +58,7 @@ func TestADocumentIsACloudEvent(t *testing.T) {
 	}
 }
 
-// onEach runs a test with each kind of database, in real time.
+// onEach runs a test in real time with each kind of database.
 func onEach(t *testing.T, test func(*office)) {
 	t.Helper()
 	proctest.OnEach(t, func(t *testing.T, url string) { test(newOffice(t, url)) })

@@ -131,7 +131,7 @@ func (o *office) newSender(transport http.RoundTripper) *events.Sender {
 	}})
 }
 
-// pause waits until all due jobs have run.
+// pause waits until all jobs that are due have run.
 func (o *office) pause() {
 	time.Sleep(100 * time.Millisecond)
 	synctest.Wait()

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "Write docs/events.schema.json.")
 // docs returns the path of a file in the docs directory.
 func docs(name string) string { return filepath.Join("..", "..", "docs", name) }
 
-// schema returns the JSON schema of events, which is generated from the contract's REST form.
+// schema returns the JSON schema of events, which it takes from the contract's OpenAPI document.
 func schema(t *testing.T) []byte {
 	t.Helper()
 	var contract struct {

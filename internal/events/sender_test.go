@@ -212,7 +212,7 @@ func TestAfterAnOutageAFailureIsTriedAgainSoon(t *testing.T) {
 	})
 }
 
-// checkOrder checks that the first deliveries of each subject's events arrived in order.
+// checkOrder checks that the events of each subject arrived in order when they were first delivered.
 func checkOrder(t *testing.T, all []post) {
 	t.Helper()
 	arrived := map[string]bool{}
