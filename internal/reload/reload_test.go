@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// pair is a value that is parsed from two files. It counts how many times it was parsed.
+// pair is a value that is parsed from two files. It counts how often the files are parsed.
 type pair struct {
 	*Value[string]
 	files  []string
