@@ -20,7 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// file is a result that the test's server sends. The byte at offset n is n modulo 251.
+// file is a result that the test's server sends. The byte at offset n has the value n modulo 251.
 type file struct {
 	size      int
 	unsized   bool // whether the catalog does not report the size

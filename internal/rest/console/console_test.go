@@ -47,7 +47,7 @@ func TestThePolicyAllowsOnlyThisHost(t *testing.T) {
 	}
 }
 
-// namespace is the only URL that the files may contain. Browsers do not load it.
+// namespace is the only URL that the console's files may contain. Browsers do not load it.
 const namespace = "http://www.w3.org/2000/svg"
 
 func TestNoFileRefersToAnotherHost(t *testing.T) {
