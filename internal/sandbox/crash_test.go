@@ -26,8 +26,8 @@ import (
 // database file.
 const childPath = "SANDBOX_TEST_CHILD"
 
-// crashConfig returns a configuration in which renders are fast, so that kills occur in all states. Each process has
-// a different seed.
+// crashConfig returns a configuration in which renders are fast, so that a kill can hit renders in any state. Each
+// process has a different seed.
 func crashConfig(path string) sandbox.Config {
 	return sandbox.Config{Path: path, Speed: 100, FailureRate: 0.4}
 }
@@ -116,7 +116,7 @@ type client struct {
 	sent     int
 }
 
-// startChild starts a catalog in another process and returns its address.
+// startChild starts a catalog in another process and returns the process and the address of the catalog.
 func startChild(t *testing.T, path string) (*exec.Cmd, string) {
 	t.Helper()
 	binary, err := os.Executable()
@@ -141,7 +141,7 @@ func startChild(t *testing.T, path string) (*exec.Cmd, string) {
 	return child, strings.TrimSpace(url)
 }
 
-// surviveKill starts a catalog, sends orders, and kills the catalog at a random time after some responses.
+// surviveKill starts a catalog and sends orders. After some responses, it kills the catalog at a random time.
 func (c *client) surviveKill(t *testing.T, path string) {
 	t.Helper()
 	child, url := startChild(t, path)
@@ -181,7 +181,7 @@ func (c *client) surviveKill(t *testing.T, path string) {
 	}
 }
 
-// order places an order and returns the generation ID, or "" if it received no response.
+// order places an order and returns the generation ID, or "" if no response arrived.
 func (c *client) order(ctx context.Context, idempotency string, i int) string {
 	body := haiku
 	if i%5 == 0 {

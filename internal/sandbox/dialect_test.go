@@ -96,8 +96,8 @@ func (b *account) parse(body string) any {
 	return v
 }
 
-// hear adds the member names and strings in a value to spoken. If a name or string contains dots, hear also adds the
-// parts between them.
+// hear adds the member names and the strings in a value to spoken. If one of them contains dots, hear also adds the
+// parts between the dots.
 func hear(spoken map[string]bool, v any) {
 	switch v := v.(type) {
 	case map[string]any:

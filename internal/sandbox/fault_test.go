@@ -100,7 +100,7 @@ func TestAHangEndsWithTheClient(t *testing.T) {
 	sh.do("GET", "/generations", "").want(t, 200, "")
 } // the server's Close returns only after all handlers have ended
 
-// leaveWhen sends a request and disconnects when the fault has fired the given number of times.
+// leaveWhen sends a request and disconnects once the fault has fired the given number of times.
 func (sh *account) leaveWhen(fault *sandbox.Injected, fired int, method, path, idempotency string) {
 	sh.t.Helper()
 	ctx, leave := context.WithCancel(sh.t.Context())

@@ -36,8 +36,8 @@ type account struct {
 	c   *http.Client
 }
 
-// newAccount opens a sandbox that the test calls without a network, so that it can use virtual time. The balance is 1,000
-// cents. When the test ends, the accounts must pass the audit.
+// newAccount opens a sandbox with an API key whose balance is 1,000 cents. The test calls the sandbox without a
+// network, so that it can use virtual time. When the test ends, the accounts must pass the audit.
 func newAccount(t *testing.T, cfg sandbox.Config) *account {
 	t.Helper()
 	cfg.Seed = cmp.Or(cfg.Seed, 7)
@@ -190,7 +190,7 @@ func (sh *account) status(id string) string {
 	return sh.do("GET", "/generations/"+id, "").want(sh.t, http.StatusOK, "").record(sh.t)["status"].(string)
 }
 
-// await polls a generation until it has one of the wanted statuses, and returns its record.
+// await polls a generation until it has one of the wanted statuses, and returns the generation's record.
 func (sh *account) await(id string, wanted ...string) map[string]any {
 	sh.t.Helper()
 	var last map[string]any
