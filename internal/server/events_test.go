@@ -52,8 +52,8 @@ func failedOrder(s *stack, c caller, key string) string {
 	return id
 }
 
-// caughtUp reads a stream of events until it has caught up. It returns the events and the resume token of the last
-// message.
+// caughtUp reads a stream of events until the stream has caught up. It returns the events and the resume token of the
+// last message.
 func caughtUp(t *testing.T, c caller, req *easelv1.WatchEventsRequest) (all []*easelv1.Event, token string, err error) {
 	t.Helper()
 	ctx, leave := context.WithTimeout(t.Context(), 20*time.Second)
@@ -70,8 +70,8 @@ func caughtUp(t *testing.T, c caller, req *easelv1.WatchEventsRequest) (all []*e
 	return all, token, err
 }
 
-// eventsOf reads a stream of events until it has caught up. It returns the generation ID of each event and the resume
-// token of the last message.
+// eventsOf reads a stream of events until the stream has caught up. It returns the generation ID of each event and the
+// resume token of the last message.
 func eventsOf(t *testing.T, c caller, req *easelv1.WatchEventsRequest) (ids []string, token string) {
 	t.Helper()
 	all, token, err := caughtUp(t, c, req)

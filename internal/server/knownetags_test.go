@@ -37,7 +37,8 @@ func (f first) etags() map[string]string {
 	return etags
 }
 
-// catchUp opens a WatchGenerations stream and cancels it when it has caught up. It returns a summary of the messages.
+// catchUp opens a WatchGenerations stream and cancels it when the stream has caught up. It returns a summary of the
+// messages.
 func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (received first) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)

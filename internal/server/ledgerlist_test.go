@@ -21,8 +21,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// overTeams runs a scenario with a shared API key over gRPC and REST, with each kind of ledger. The callers poster and
-// banner belong to the team studio, which has a budget. The caller shop has no team, and ops is an operator.
+// overTeams runs a scenario with a shared API key over gRPC and over REST, each with each kind of ledger. The callers
+// poster and banner belong to the team studio, which has a budget. The caller shop has no team, and ops is an operator.
 func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, as func(name string) caller), change ...func(*options)) {
 	for name, database := range databases() {
 		for form, as := range forms {
@@ -283,7 +283,7 @@ func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.sandbox.ClearFaults()
-		untilEnded(t, updates, id) // the open watch continues
+		untilEnded(t, updates, id) // the watch that is already open continues
 		for method, call := range map[string]struct {
 			request, response     proto.Message
 			forTeam, forOperators bool // whether the call works without the ledger: for a caller in a team, and for an operator

@@ -205,7 +205,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	}
 }
 
-// muddle reports states to the hub faster than a watcher reads them. One of the states is outdated.
+// muddle reports states to the hub faster than a watcher reads them. The last one is outdated.
 func muddle(t *testing.T, s *stack) {
 	t.Helper()
 	cred := catalog.Forwarded(catalog.NewSecret(s.key))

@@ -29,7 +29,8 @@ func writtenElsewhere(s *stack, owner string) ledger.Order {
 	return o
 }
 
-// settledElsewhere records, as another replica does, that an order has a generation and that its cost is final.
+// settledElsewhere records, as another replica does, that an order has the given generation and that the order's cost
+// is final.
 func settledElsewhere(s *stack, o ledger.Order, id string) {
 	s.Helper()
 	cost := int64(1)

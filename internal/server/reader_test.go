@@ -164,7 +164,7 @@ func TestAReaderStuckInLargeMessagesHoldsAtMost256KiB(t *testing.T) { // fault L
 	runtime.KeepAlive(streams)
 }
 
-// liveHeap returns the size of the heap after a garbage collection, in bytes.
+// liveHeap returns the size of the heap in bytes, after a garbage collection.
 func liveHeap() int64 {
 	runtime.GC()
 	debug.FreeOSMemory()
@@ -255,7 +255,8 @@ func TestALargeNumberOfWatchesOpenedAndCancelledLeavesNothing(t *testing.T) { //
 	}
 }
 
-// handlers returns the number of running handlers of GenerationService and of downloads over REST.
+// handlers returns the number of handlers that are running for methods of GenerationService and for downloads over
+// REST.
 func handlers() int {
 	return goroutines("service.(*generations).") + goroutines("rest.(*fileAnswer).serve(")
 }

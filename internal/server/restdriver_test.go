@@ -75,7 +75,7 @@ func (c restCaller) watch(ctx context.Context, req *easelv1.WatchGenerationReque
 	})
 }
 
-// watchMany sends a request by POST if it has both IDs and known etags, and by GET otherwise.
+// watchMany sends a POST request if req has both IDs and known etags, and a GET request otherwise.
 func (c restCaller) watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) bool) error {
 	r := c.request(ctx, "GenerationService/WatchGenerations", req)
 	if len(req.GetGenerationIds()) > 0 && len(req.GetKnownEtags()) > 0 {

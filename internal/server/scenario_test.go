@@ -126,7 +126,7 @@ func balance(t *testing.T, s *stack, c caller) int64 {
 	return account.GetBalanceCents()
 }
 
-// quote returns the quote for an order. If the caller may not see the balance, an operator requests the quote.
+// quote returns the quote for an order. If the caller may not see the balance in it, an operator requests the quote.
 func quote(t *testing.T, s *stack, c caller, req *easelv1.CreateGenerationRequest) *easelv1.Quote {
 	t.Helper()
 	ask := func(c caller) *easelv1.Quote {

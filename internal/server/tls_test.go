@@ -192,7 +192,7 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 	}
 }
 
-// getOverTLS sends a call over a new connection, and returns the common name of the server's certificate.
+// getOverTLS sends a call over a new connection, and returns the common name in the server's certificate.
 func (s *site) getOverTLS(ctx context.Context, t *testing.T, config *tls.Config) (server string, err error) {
 	t.Helper()
 	config = config.Clone()
