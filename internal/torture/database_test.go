@@ -98,7 +98,8 @@ func (s *session) strike(f *fault) (ended bool) {
 	return s.world.strike(f, &exchange{world: s.world, facade: s.facade.Load(), near: s.near, dropped: s.up, over: s.over, backend: int(s.backend.Load())})
 }
 
-// readPostgres reads a complete message. If typed is 1, the message starts with its type, otherwise with its length.
+// readPostgres reads a complete message. If typed is 1, the message starts with its type. If typed is 0, it starts with
+// its length.
 func readPostgres(r io.Reader, typed int) (kind byte, text []byte, err error) {
 	text = make([]byte, typed+4)
 	if _, err := io.ReadFull(r, text); err != nil {

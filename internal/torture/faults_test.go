@@ -60,7 +60,7 @@ type fault struct {
 	part      func(m message) int    // returns the number of bytes that are forwarded before the action
 	act       func(x *exchange) bool // performs the action and reports whether the fault has happened
 	continues bool                   // whether the connection stays open
-	rare      bool                   // whether the fault takes a long time and should therefore be rare
+	rare      bool                   // whether the fault takes a long time and should therefore happen rarely
 }
 
 // faults is the table of faults. A name that starts with an ID, such as K1, refers to the list in

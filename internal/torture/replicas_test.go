@@ -78,7 +78,8 @@ func TestReplicasKeepAllWatches(t *testing.T) {
 	}
 }
 
-// divide waits until each replica has its share of the poll rate, and then checks the number of requests.
+// divide waits until each replica has its share of the poll rate. Then it checks the number of requests during a
+// period.
 func (f *fleet) divide() {
 	f.t.Helper()
 	pauseFor(f.t.Context(), renewal)

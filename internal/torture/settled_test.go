@@ -84,7 +84,7 @@ func (w *world) settledAccount() (account sandbox.Audit, err error) {
 	}
 }
 
-// readAccount reads the account from the sandbox's administration API.
+// readAccount reads the account from the sandbox's administration API, for the API key of all orders.
 func readAccount(ctx context.Context, address string) (account sandbox.Audit, err error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+sandbox.AdminPath+"audit?key="+key, nil)
 	if err != nil {
@@ -139,8 +139,8 @@ func (w *world) query(query string, scan func(*sql.Rows) error) error {
 	return rows.Err()
 }
 
-// readUnsettled reads each unsettled generation on behalf of its owner. Without these reads, a replica would read
-// only ten of them per minute.
+// readUnsettled reads each unsettled generation as its owner. Without these reads, each replica would read only ten of
+// these generations per minute.
 func (w *world) readUnsettled() error {
 	var reads errgroup.Group
 	reads.SetLimit(8)

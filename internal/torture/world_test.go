@@ -168,7 +168,7 @@ func newWorld(ctx context.Context, t *testing.T, facades, wanted int, goal map[g
 	return w
 }
 
-// run starts all processes and the callers, waits until enough faults have happened, and checks the promises.
+// run starts all processes and the callers and waits until enough faults have happened. Then it checks the promises.
 func (w *world) run(callers int, settle func() (promises.Run, error)) {
 	t, began := w.t, time.Now()
 	ctx, cancel := context.WithCancel(w.ctx)
