@@ -21,7 +21,7 @@ var secondJobs = map[string][]string{
 // TestServicesFetchPaidRendersAtASpentBudget runs the service on each client library's page with two jobs in its
 // journal: a paid render, and a job that exceeds the team's budget.
 func TestServicesFetchPaidRendersAtASpentBudget(t *testing.T) {
-	t.Parallel() // the test mostly waits
+	t.Parallel() // runs in parallel, because the test mostly waits
 	for language, add := range secondJobs {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()

@@ -153,7 +153,7 @@ func together(t *testing.T, clients []*client, do func(*client) error) {
 }
 
 func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.T) {
-	t.Parallel() // the test mostly waits
+	t.Parallel() // runs in parallel, because the test mostly waits
 	s := startStack(t, nil)
 	clients := newClients(t, s)
 	s.hold()
@@ -220,7 +220,7 @@ func (c *client) check(t *testing.T, s stack, id string) {
 }
 
 func TestEveryClientEndsWhenItsKeyIsRevokedInTheMiddle(t *testing.T) {
-	t.Parallel() // the test mostly waits
+	t.Parallel() // runs in parallel, because the test mostly waits
 	s := startStack(t, nil)
 	clients := newClients(t, s)
 	s.hold()

@@ -36,7 +36,7 @@ const root = "ROOT"
 
 // TestTheServicesOfThePagesGoOnThroughKillsAndSilence runs each service unchanged, outside the repository.
 func TestTheServicesOfThePagesGoOnThroughKillsAndSilence(t *testing.T) {
-	t.Parallel() // the test mostly waits
+	t.Parallel() // runs in parallel, because the test mostly waits
 	for language := range services {
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
