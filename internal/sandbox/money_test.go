@@ -73,7 +73,7 @@ func TestOneIdempotencyKeyWithTwoBodiesAtOnceIsOneCharge(t *testing.T) { // faul
 			var ids [16]any
 			statuses := together(t, len(ids), func(i int) reply {
 				r := sh.do("POST", "/generations", []string{haiku, small}[i%2], "Idempotency-Key", key)
-				ids[i] = r.record(t)["id"] // nil for an error
+				ids[i] = r.record(t)["id"] // nil if the response is an error
 				return r
 			})
 			named := slices.DeleteFunc(ids[:], func(id any) bool { return id == nil })
