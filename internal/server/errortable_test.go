@@ -28,7 +28,7 @@ type row struct {
 	reason string
 	http   int
 	retry  bool     // whether the error has RetryInfo and, over REST, the header Retry-After
-	fields []string // fields in BadRequest
+	fields []string // expected field names in the BadRequest detail
 	detail proto.Message
 
 	outcome  string // expected order_outcome of a create; empty means unknown
@@ -104,8 +104,8 @@ var errorCalls = map[string]struct {
 	"delete":     {"GenerationService/DeleteGeneration", "DELETE /generations/{id}", &easelv1.DeleteGenerationRequest{GenerationId: elsewhere, Force: true}},
 }
 
-// elsewhere is the ID of a generation that another process has ordered. If this process had ordered it, a 404 would mean "not
-// visible yet".
+// elsewhere is the ID of a generation that another process has ordered. If this process had ordered it, Easel would
+// treat a 404 as "not visible yet".
 const elsewhere = "of-another-process"
 
 func TestTheErrorTable(t *testing.T) {
