@@ -208,7 +208,7 @@ type receiver struct {
 	all   []promises.Arrival
 }
 
-// troubledPosts is the number of requests at the start of the run to which the receiver's faults can happen.
+// troubledPosts is the number of requests after which the receiver's faults no longer happen.
 const troubledPosts = 100
 
 func startReceiver(w *world) *receiver {
