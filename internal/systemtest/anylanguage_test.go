@@ -19,7 +19,7 @@ import (
 func TestThePlainTreeIsTheDescriptorSet(t *testing.T) {
 	t.Parallel()
 	protoc := tool(t, "protoc")
-	headers(t, "protobuf") // the Debian package of protobuf contains google/protobuf/*.proto
+	headers(t, "protobuf") // Debian's package with protobuf's headers also contains google/protobuf/*.proto
 	tree := filepath.Join(proctest.Root, "gen", "proto")
 	files, err := filepath.Glob(filepath.Join(tree, "*", "*", "*.proto"))
 	if err != nil || len(files) < 10 {
@@ -39,8 +39,8 @@ func TestThePlainTreeIsTheDescriptorSet(t *testing.T) {
 	}
 }
 
-// theirs maps the name of each file in a descriptor set to the file. It omits source positions and the files that
-// every compiler includes.
+// theirs parses a descriptor set and returns its files by name. It omits source positions and the files that every
+// compiler includes.
 func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorProto {
 	t.Helper()
 	var set descriptorpb.FileDescriptorSet
@@ -91,7 +91,7 @@ func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
 	})
 }
 
-// headers skips a test if the headers of a required library are missing.
+// headers skips the test if pkg-config does not find one of the given C++ libraries.
 func headers(t *testing.T, libraries ...string) {
 	t.Helper()
 	for _, library := range libraries {
@@ -101,7 +101,8 @@ func headers(t *testing.T, libraries ...string) {
 	}
 }
 
-// workplace returns a temporary directory that contains gen, like the root of the repository.
+// workplace returns a temporary directory with a link to gen, in which commands run as in the root of the
+// repository.
 func workplace(t *testing.T) string {
 	t.Helper()
 	work := t.TempDir()

@@ -25,8 +25,8 @@ type browser struct {
 	mu      sync.Mutex
 	last    int
 	waiting map[int]chan browserMessage
-	asked   []string // URLs of all requests
-	errors  []string // errors and warnings of the page
+	asked   []string // URLs of all requests that the page has sent
+	errors  []string // errors and warnings that the page has reported
 }
 
 type browserMessage struct {
@@ -148,7 +148,7 @@ func (b *browser) note(m browserMessage) {
 		Type    string
 		Entry   struct{ Level, Text, URL string }
 	}
-	_ = json.Unmarshal(m.Params, &event) // other events lack these members
+	_ = json.Unmarshal(m.Params, &event) // ignores errors, because other events have other members
 	switch {
 	case m.Method == "Network.requestWillBeSent":
 		b.asked = append(b.asked, event.Request.URL)
@@ -259,7 +259,7 @@ func (b *browser) foreignRequests(host string) (others []string) {
 	return others
 }
 
-// picture saves a screenshot in the directory EASEL_PICTURES if this variable is set.
+// picture saves a screenshot in the directory that EASEL_PICTURES names. If this variable is not set, it does nothing.
 func (b *browser) picture(name string) {
 	b.t.Helper()
 	directory := os.Getenv("EASEL_PICTURES")

@@ -16,7 +16,8 @@ import (
 // chart is the directory of the Helm chart.
 var chart = filepath.Join(proctest.Root, "deploy", "helm", "easel")
 
-// template renders the chart with a values file and additional arguments. If helm fails, template returns its output.
+// template renders the chart with a values file and additional arguments. If helm fails, template returns helm's
+// output and an error.
 func template(t *testing.T, values string, more ...string) (string, error) {
 	t.Helper()
 	args := []string{"template", "render", chart, "--kube-version", "1.34.0", "-f", filepath.Join(chart, "ci", values)}
@@ -147,7 +148,7 @@ func TestAPodOfTheChartIsProbedWhereItListens(t *testing.T) {
 				t.Errorf("%s: port %+v, listening at %q, and the default is %s", values, p, env[settings[p.Name]], ports[p.Name])
 			}
 		}
-		// The probes must use the metrics port. Callers could use up the connections of the other ports.
+		// The probes must use the metrics port, because callers could use up all connections to the other ports.
 		const probe, other = "httpGet: {path: /", "grpc: {port"
 		if strings.Count(text, probe) != 3 || strings.Contains(text, other) {
 			t.Errorf("%s has probes other than %q", values, probe)
@@ -181,8 +182,8 @@ func TestSecretsReachAPodOfTheChartAsFilesOnly(t *testing.T) {
 	}
 }
 
-// TestAPodOfTheChartNeedsOneStaticSecret uses callers that have tokens from issuers, and a database without a
-// password.
+// TestAPodOfTheChartNeedsOneStaticSecret checks that the secret with a shared API key is the only secret that a pod
+// needs if callers have tokens from issuers and the database has no password.
 func TestAPodOfTheChartNeedsOneStaticSecret(t *testing.T) {
 	const held = "upstream.keySecret.name=catalog,callers.configMap.name=callers,ledger.url=postgres://easel@db:5432/easel,settings.EASEL_ALLOW_PLAINTEXT=true"
 	for set, want := range map[string][]string{"image.tag=v1": nil, held: {"catalog"}} {
@@ -203,7 +204,7 @@ func TestAPodOfTheChartNeedsOneStaticSecret(t *testing.T) {
 }
 
 // TestAPodOfTheChartReachesItsCopies stores copies in three places: in a bucket with access keys, in a bucket with
-// the role of the pod, and in a volume.
+// the pod's role, and in a volume.
 func TestAPodOfTheChartReachesItsCopies(t *testing.T) {
 	const keys, egress = "/etc/easel/content/credentials", "cidr: 198.51.100.0/24"
 	for set, want := range map[string]struct{ url, keys, directory string }{

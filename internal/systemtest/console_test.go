@@ -42,7 +42,7 @@ func writeConsoleCallers(t *testing.T, file, text string) {
 	proctest.Write(t, file, text)
 }
 
-// studio is a sandbox and a server, to which a console connects.
+// studio is a sandbox and a server whose console the tests open.
 type studio struct {
 	t       *testing.T
 	rest    string
@@ -216,8 +216,8 @@ func TestTheConsoleOrdersARenderAgain(t *testing.T) {
 	s.calm(b, "status of 400")
 }
 
-// sameOrder runs the curl and grpcurl commands that the console shows for a render, and parses the Python program. A
-// shell function replaces grpcurl.
+// sameOrder checks the commands that the console shows for a render. It runs the curl command. It also runs the grpcurl
+// command, but with a shell function that replaces grpcurl. It only parses the Python program.
 func (s *studio) sameOrder(b *browser) {
 	s.t.Helper()
 	const code = `document.querySelector('pre').textContent`
@@ -296,8 +296,8 @@ func (b *browser) key(name string) {
 	b.call(nil, "Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": name, "code": name, "windowsVirtualKeyCode": code})
 }
 
-// tab presses Tab until an element has the focus. It checks that the focus is visible on each element that had the
-// focus before.
+// tab presses Tab until an element has the focus. It checks that the focus is visible on each element that receives it
+// before.
 func (b *browser) tab(what, element string) {
 	b.t.Helper()
 	for range 30 {

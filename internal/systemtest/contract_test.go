@@ -74,8 +74,8 @@ func rpcOf(t *testing.T, method protoreflect.MethodDescriptor) rpc {
 	return one
 }
 
-// request returns a valid request for a method. It contains the given generation ID and, if it is an order, the given
-// idempotency key.
+// request returns a valid request for a method. It contains the given generation ID. If the method places an order,
+// the request also contains the given idempotency key.
 func (r rpc) request(id, key string) proto.Message {
 	m := r.input.New()
 	fields := m.Descriptor().Fields()

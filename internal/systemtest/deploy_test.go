@@ -89,8 +89,8 @@ func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
 	}
 }
 
-// TestTheProxiesBelowDeployWaitLongerThanACallIsSilent reads the maximum time without a message from the generated
-// reference of the contract.
+// TestTheProxiesBelowDeployWaitLongerThanACallIsSilent checks that the proxies' timeouts exceed the longest time
+// without a message. This time is 60 s in a watch, because of heartbeats, and 10 minutes in a call with wait_timeout.
 func TestTheProxiesBelowDeployWaitLongerThanACallIsSilent(t *testing.T) {
 	limits := proctest.Read(t, "docs", "contract.md")
 	for _, row := range []string{"before a heartbeat is sent, 1 to 60 s. If unset", "| `wait_timeout` | Duration | Maximum time to wait for an unfinished render, up to 10 minutes."} {
@@ -169,7 +169,7 @@ func TestTheImageIsBuiltAsTheMakefileBuilds(t *testing.T) {
 		}
 	}
 	for _, line := range strings.Split(proctest.Read(t, ".dockerignore"), "\n") {
-		if path, kept := strings.CutPrefix(line, "!"); kept && !strings.HasPrefix(path, ".build/") { // `make` creates the files below .build
+		if path, kept := strings.CutPrefix(line, "!"); kept && !strings.HasPrefix(path, ".build/") { // files below .build exist only after `make`
 			if _, err := os.Stat(filepath.Join(proctest.Root, path)); err != nil {
 				t.Errorf(".dockerignore: %v", err)
 			}
@@ -225,8 +225,8 @@ func TestWhatTheCompositionMountsAndNamesIsThere(t *testing.T) {
 	}
 }
 
-// TestTheCommandsOfTheCompositionWork runs the commands of all services together. Each has the environment of its
-// service, with local addresses.
+// TestTheCommandsOfTheCompositionWork runs the commands of all services together. Each command has the environment of
+// its service, with local addresses.
 func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	t.Parallel()
 	c := readComposition(t)

@@ -18,7 +18,7 @@ import (
 )
 
 func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { // fault N4
-	const watches, each = 5000, 1000 // number of watches, and number of watches on one connection
+	const watches, each = 5000, 1000 // total number of watches, and number of watches on each connection
 	s := proctest.NewStack(t, "--speed", "0.0001").With(proctest.Settings{"EASEL_CALLER_STREAMS": "5001"}).Serve()
 	ctx := proctest.Bearing(t.Context(), s.Sandbox.Key)
 	var clients []easelv1.GenerationServiceClient
@@ -58,7 +58,8 @@ func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { 
 	}
 }
 
-// untilClosing reads a watch to its end, which the server must announce. It calls started after the first message.
+// untilClosing reads a watch until it ends, and returns the error with which it ended. If the server did not
+// announce the end, untilClosing returns an error that reports this. It calls started after the first message.
 func untilClosing(ctx context.Context, client easelv1.GenerationServiceClient, id string, started func()) error {
 	stream, err := client.WatchGeneration(ctx, &easelv1.WatchGenerationRequest{GenerationId: id})
 	first := sync.OnceFunc(started)

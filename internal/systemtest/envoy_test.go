@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// proxies contains a function for each proxy in deploy/, which starts the proxy in front of a server.
+// proxies contains, for each proxy in deploy/, the function that starts the proxy in front of a server.
 var proxies = map[string]func(t *testing.T, server *proctest.Process, swaps ...[2]string) proxied{"nginx": nginxBefore, "Envoy": envoyBefore}
 
 // envoyBefore starts Envoy with deploy/envoy/envoy.yaml in front of a server. Envoy listens on a loopback
@@ -72,9 +72,9 @@ func (p proxied) open(ctx context.Context, t *testing.T) int {
 func TestProxiesLimitOneAddress(t *testing.T) {
 	for name, row := range map[string]struct {
 		proxy string
-		swaps [][2]string // replacements that set the limit to 3
+		swaps [][2]string // replacements in the proxy's configuration that set the limit to 3
 		past  int         // status of the fourth call, or zero if its connection is closed
-		frees bool        // whether another call is accepted when a watch has ended
+		frees bool        // whether another call is accepted after a watch has ended
 	}{
 		"calls at nginx":       {"nginx", [][2]string{{"limit_conn easel 2500;", "limit_conn easel 3;"}}, http.StatusTooManyRequests, true},
 		"requests at nginx":    {"nginx", [][2]string{{"rate=1000r/s", "rate=1r/m"}, {"burst=2000", "burst=2"}}, http.StatusTooManyRequests, false},

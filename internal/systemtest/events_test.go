@@ -34,7 +34,7 @@ func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 			_, source, _ := strings.Cut(page, run.fence)
 			source, _, _ = strings.Cut(source, "```")
 			port := freePort(t)
-			work := filepath.Join(installed, "run-"+strings.ToLower(language)) // below the directory that contains node_modules
+			work := filepath.Join(installed, "run-"+strings.ToLower(language)) // below the directory with node_modules, so that Node.js finds the libraries
 			if err := os.MkdirAll(work, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +87,7 @@ func runEasel(t *testing.T, addr string, args ...string) string {
 	return got.stdout + got.stderr
 }
 
-// everyIDIsOfOne checks that each event has only one ID, and that no two events have the same ID.
+// everyIDIsOfOne checks that each event has only one ID, and that each ID belongs to only one event.
 func everyIDIsOfOne(t *testing.T, told string) {
 	t.Helper()
 	ids, events := map[string]string{}, map[string]string{}

@@ -47,8 +47,8 @@ func (l logLine) holdCall(t *testing.T) {
 	}
 }
 
-// Each call has one log line with its generation, model, order and idempotency key. At debug level, each poll, lease
-// and attempt has a log line too, with the trace ID of its cause.
+// Each call has one log line with its generation, model, order and idempotency key. At debug level, polls, leases
+// and attempts are logged too. The log lines of an attempt have the trace ID of the call that placed the order.
 func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 	t.Parallel()
 	f := newCatalog(t, 1, "--speed", "20")

@@ -25,13 +25,13 @@ import (
 )
 
 // readTimeout is the read timeout of nginx in these tests. In the shipped file, it is 75 s. A watch stays open for
-// longer only because of its heartbeats.
+// longer than this only because of its heartbeats.
 const readTimeout = 2 * time.Second
 
 // proxied is a server behind a proxy. The tests run both as separate programs.
 type proxied struct {
 	generations easelv1.GenerationServiceClient // client that connects through the proxy
-	rest        *http.Client                    // client that connects through the proxy, whatever the host in the URL
+	rest        *http.Client                    // client that connects to the proxy, regardless of the host in the URL
 	key         string
 }
 
@@ -75,7 +75,8 @@ func deployedWith(t *testing.T, file string, swaps [][2]string) string {
 	return text
 }
 
-// writeNginxFiles writes easel.conf with the test's addresses and timeouts, and applies swaps.
+// writeNginxFiles writes nginx.conf and easel.conf with the test's addresses and timeouts. It then applies swaps
+// to easel.conf.
 func writeNginxFiles(t *testing.T, dir string, server *proctest.Process, swaps ...[2]string) {
 	t.Helper()
 	text := deployedWith(t, filepath.Join("deploy", "nginx", "easel.conf"), append([][2]string{
@@ -269,7 +270,7 @@ func TestNginxReachesAnEaselThatHasACertificate(t *testing.T) {
 		"EASEL_TLS_CERT_FILE": certFile, "EASEL_TLS_KEY_FILE": keyFile,
 	})
 	served.Key = key
-	p := nginxBefore(t, served, [][2]string{ // changes that comments in easel.conf recommend
+	p := nginxBefore(t, served, [][2]string{ // changes for TLS between nginx and the server, as comments in easel.conf recommend
 		{"grpc://", "grpcs://"},
 		{"http://", "https://"},
 		{"#tls ", ""},

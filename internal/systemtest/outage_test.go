@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// troubles returns the messages of all warnings and errors in the server's log, except those in log lines of calls.
+// troubles returns the messages of all warnings and errors in the server's log. It omits the log lines of calls.
 func (f facility) troubles() (all []string) {
 	for line := range strings.SplitSeq(f.Server.Stderr.String(), "\n") {
 		if !strings.Contains(line, `"level":"INFO"`) && !strings.Contains(line, `"msg":"call"`) && line != "" {
@@ -61,7 +61,7 @@ func TestReplicasDivideThePollsAndLogAnOutageInOneLine(t *testing.T) {
 // from the first replica.
 func startTwo(t *testing.T, database string) (one, two facility) {
 	t.Helper()
-	one = newCatalog(t, 1, "--speed", "0.02") // so slow that the renders do not finish during the test
+	one = newCatalog(t, 1, "--speed", "0.02") // slow enough that no render finishes during the test
 	two = facility{one.Replica()}
 	one.With(map[string]string{"EASEL_LEDGER_URL": database}).Serve()
 	two.With(map[string]string{"EASEL_LEDGER_URL": database}).Serve()
@@ -72,7 +72,7 @@ func startTwo(t *testing.T, database string) (one, two facility) {
 	return one, two
 }
 
-// divided waits until each of two replicas polls at half of the rate.
+// divided waits until each of two replicas polls at half of the API key's maximum poll rate.
 func divided(all ...facility) {
 	for _, f := range all {
 		f.until("half of the rate of polls", func() bool { return f.Measured("easel_poll_rate_per_second") == 2.5 })

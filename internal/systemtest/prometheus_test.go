@@ -21,8 +21,8 @@ type prometheus struct {
 	address string
 }
 
-// startPrometheus starts Prometheus with the rules in deploy/, and stops it at the end of the test. It scrapes f and
-// the other servers.
+// startPrometheus starts Prometheus with the rules in deploy/, and stops it at the end of the test. Prometheus
+// scrapes f and the other servers.
 func startPrometheus(t *testing.T, f facility, others ...string) *prometheus {
 	t.Helper()
 	program := tool(t, "prometheus")

@@ -65,7 +65,8 @@ func (p *connectProxy) requests() ([]*http.Request, string) {
 	return p.asked, p.sent.String()
 }
 
-// catalogFor starts a catalog. If secure is set, the catalog uses TLS and a host name. Otherwise, it uses plain HTTP.
+// catalogFor starts a catalog. If secure is set, the catalog uses TLS with a certificate for localhost, and trust is
+// the path of this certificate. Otherwise, it uses plain HTTP.
 func catalogFor(t *testing.T, secure bool) (catalog *httptest.Server, trust string) {
 	t.Helper()
 	catalog = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

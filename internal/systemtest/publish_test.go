@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// commands lists all programs in the PATH of .ci/publish. With these programs, the script cannot build anything. It
-// downloads only from the test's servers.
+// commands lists all programs in the PATH of .ci/publish. They include no compiler, so the script cannot build
+// anything. The script downloads only from the test's servers.
 var commands = strings.Fields("bash env curl jq gpg gpgconf zip unzip node tar gzip openssl base64 sha512sum sha256sum sha1sum md5sum " +
 	"sed awk grep cut cat cp tee mkdir mktemp rm seq sleep dirname")
 
@@ -74,7 +74,7 @@ func write(t *testing.T, path, content string) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(content), 0o755); err != nil { //nolint:gosec // some files are programs
+	if err := os.WriteFile(path, []byte(content), 0o755); err != nil { //nolint:gosec // some files must be executable
 		t.Fatal(err)
 	}
 }

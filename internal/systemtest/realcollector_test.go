@@ -17,7 +17,7 @@ import (
 const shippedCollector = "deploy/otel/collector.yaml"
 
 // forThisMachine adapts the shipped configuration to a test: it uses free ports, exports to the test, and sends
-// batches almost at once. Unlike in deploy/, metrics and traces share an exporter.
+// a batch after 50 ms. Unlike in deploy/, metrics and traces share an exporter.
 const forThisMachine = `
 receivers: {otlp: {protocols: {grpc: {endpoint: "127.0.0.1:0"}, http: {endpoint: "127.0.0.1:0"}}}}
 processors: {batch: {timeout: 50ms}}

@@ -46,7 +46,7 @@ func TestRecordingOfTheCommandLine(t *testing.T) {
 	proctest.Write(t, filepath.Join(directory, "terminal.svg"), terminalSVG(lines))
 }
 
-// shown returns the lines that remain on a terminal. A live line is replaced by the text that follows it.
+// shown returns the lines that remain visible on a terminal. It omits live lines, which the program erases.
 func shown(output string) (lines []string) {
 	for line := range strings.SplitSeq(strings.TrimRight(strings.ReplaceAll(output, "\r\n", "\n"), "\n"), "\n") {
 		parts := strings.Split(line, "\x1b[J") // this code erases the live line

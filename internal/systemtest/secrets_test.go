@@ -103,7 +103,7 @@ func (p *parrot) answer(w http.ResponseWriter, r *http.Request, state, key strin
 	extra := fmt.Sprintf(`"note":%[1]q,"apiKey":%[1]q,%[1]q:1,"deep":[{"a":["use %[1]s"]},{%[1]q:"x"}],"encoded":%[2]q`, key, base64.StdEncoding.EncodeToString([]byte(key)))
 	id := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
 	if order := r.Header.Get("Idempotency-Key"); order != "" {
-		id = order // each order creates its own generation
+		id = order // the idempotency key becomes the ID, so each order creates its own generation
 	}
 	record := fmt.Sprintf(`{"id":%[4]q,"modelId":%[1]q,"status":%[2]q,"costCents":1,"inputs":{"prompt":%[1]q},"textOutput":%[1]q,"failureMessage":"for %[1]s","contentType":%[1]q,"contentUrl":"https://x.invalid/%[1]s",%[3]s}`,
 		key, map[bool]string{true: key, false: state}[state == "key"], extra, id)
@@ -205,7 +205,7 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 		}
 		var calls sync.WaitGroup
 		for m, one := range everyRPC(t) {
-			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // a generation with this ID does not exist
+			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // no order creates a generation with this ID
 			calls.Go(func() {
 				seen, messages, err := one.overGRPC(bearing(t, token, limit), conn, one.request(id, key))
 				isFeed := strings.HasSuffix(one.name, "/WatchEvents") // excluded, because a feed does not end on its own, and callers with forwarded API keys have no feed

@@ -60,8 +60,8 @@ func tool(t *testing.T, names ...string) string {
 	return ""
 }
 
-// waitFor waits until a condition is true, but at most 30 s. In the failure message, the argument what describes the
-// condition, and the result of said follows.
+// waitFor waits up to 30 s for a condition to become true. If it does not become true, the test fails with a message
+// that contains the description what and the result of said.
 func waitFor(t testing.TB, what string, there func() bool, said func() string) {
 	t.Helper()
 	proctest.Eventually(t, 30*time.Second, what, there, said)

@@ -28,8 +28,8 @@ func newCatalog(t *testing.T, keys int, flags ...string) facility {
 	return facility{proctest.NewStack(t, flags...).WithKeys(keys).With(proctest.Settings{"EASEL_DRAIN_TIMEOUT": "1s"})}
 }
 
-// watch orders renders with an API key and starts the given number of watches for each. It returns the generation
-// IDs.
+// watch orders renders with an API key, and starts the given number of watches for each render. It returns the
+// generation IDs.
 func (f facility) watch(key string, renders, watches int) (ids []string) {
 	f.Helper()
 	env := f.caller(key)
@@ -69,7 +69,7 @@ func (f facility) seen(scheme, verdict string) *browser {
 // calm checks that the page reported no errors and sent no requests to other hosts.
 func (f facility) calm(b *browser) {
 	f.Helper()
-	complaints := slices.DeleteFunc(slices.Clone(b.complaints()), func(complaint string) bool { // before the token is entered, the page receives a 401
+	complaints := slices.DeleteFunc(slices.Clone(b.complaints()), func(complaint string) bool { // until the token is entered, the page receives a 401
 		return strings.Contains(complaint, "status of 401") && strings.Contains(complaint, "/status.json")
 	})
 	if len(complaints) > 0 {

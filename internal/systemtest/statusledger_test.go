@@ -83,7 +83,7 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 	f.calm(b)
 }
 
-// proves is a JavaScript expression that submits a token on the status page.
+// proves is the format of a JavaScript expression that submits a token on the status page.
 const proves = `(() => { document.getElementById('token').value = '%s'; document.getElementById('prove').requestSubmit(); return true })()`
 
 // prove submits the operator's token on the status page.
@@ -154,8 +154,8 @@ func TestManyStatusPagesAskTheLedgerSeldom(t *testing.T) {
 		f.Status()
 	}
 	took := time.Since(began)
-	// For a new status, the server reads the ledger with 3 statements. Its background jobs execute at most 10
-	// statements per second.
+	// Each time the server creates a new status, it executes 3 statements in the ledger. Its background jobs execute
+	// at most 10 statements per second.
 	if most := 3*(2+took/(5*time.Second)+took/(15*time.Second)) + 10*(3+took/time.Second); asked()-before > float64(most) {
 		t.Errorf("200 pages needed %.0f statements, more than %d", asked()-before, int(most))
 	}

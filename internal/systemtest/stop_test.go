@@ -18,7 +18,8 @@ func deadCollector(t *testing.T) *proctest.Wire {
 	return wire
 }
 
-// The server with the stuck collector also has an order to which the catalog never responds.
+// Each of three servers exports to a different collector: one that is not running, one that never responds,
+// and a slow one. The second server also has an order to which the catalog never responds.
 func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { // faults N4, N5
 	t.Parallel()
 	const lag = 2 * time.Second
@@ -28,7 +29,7 @@ func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { //
 	for kind, endpoint := range map[string]string{"dead": "http://127.0.0.1:" + freePort(t), "stuck": "http://" + stuck.Address, "slow": "http://" + slow.addr} {
 		settings := after
 		if kind == "stuck" {
-			settings = after.With(proctest.Settings{"EASEL_DRAIN_TIMEOUT": "4s"}) // short, because the order takes all of it
+			settings = after.With(proctest.Settings{"EASEL_DRAIN_TIMEOUT": "4s"}) // short, because the order uses all of this time
 		}
 		services[kind] = startExporting(t, endpoint, settings)
 		services[kind].caller(t)()

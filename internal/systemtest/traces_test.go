@@ -62,8 +62,8 @@ func (s traced) job(t *testing.T) (id string) {
 	return id
 }
 
-// holdJob checks that the exports contain the spans of a job, and only metrics that are in the table. The spans must
-// not contain the API key or baggage, and span names must not contain IDs.
+// holdJob checks that the exports contain the spans of a job, and only metrics from the table of metrics. The spans
+// must not contain the API key or baggage, and span names must not contain IDs.
 func (c *collector) holdJob(t *testing.T, key, id string) {
 	t.Helper()
 	const service = "easel.v1.GenerationService/"
