@@ -32,7 +32,7 @@ func auditOf(t *testing.T, l *ledger.Ledger) (lines []string) {
 	return lines
 }
 
-// stale ages a ledger's orders beyond the resend window, and ends their leases.
+// stale changes a ledger's orders: they become older than the resend window, and their leases expire.
 func stale(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	l.Exec(t, "UPDATE orders SET leased_until = 0, order_time = order_time - 43200000000")

@@ -17,11 +17,11 @@ const (
 	maxStep  = 100  // maximum number of rows that one transaction may change
 )
 
-// bulkWork is a kind of bulk work. rows is the statement that writes its rows, and left is the SQL condition for rows
-// that it has not processed yet.
+// bulkWork is a kind of bulk work. rows is the statement that inserts the rows to process. left is the SQL condition
+// for rows that have not been processed yet.
 type bulkWork struct {
 	table, rows, left string
-	jobs              bool // whether the events have deliveries
+	jobs              bool // whether each event also needs a delivery job
 	do                func(ctx context.Context, l *ledger.Ledger) error
 }
 

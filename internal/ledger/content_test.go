@@ -148,7 +148,7 @@ func TestNewRequestDuringTheLastAttemptHasAnAttempt(t *testing.T) {
 func TestErasureEndsTheCopyOfAResult(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1", "g2")
-		l.Exec(t, "UPDATE jobs SET run_time = run_time + 60000000 WHERE ref = 'g2'") // postpones the job of g2
+		l.Exec(t, "UPDATE jobs SET run_time = run_time + 60000000 WHERE ref = 'g2'") // postpones the job of g2 by a minute
 		job := takeOne(t, l, ledger.CopyJob)
 		if _, err := l.Erase(t.Context(), own(t, l, "g1"), own(t, l, "g2")); err != nil {
 			t.Fatal(err)

@@ -54,7 +54,7 @@ func (l *Ledger) Report(t *testing.T) (end func()) {
 		t.Fatal(err)
 	}
 	return func() {
-		if err := rows.Close(); err != nil && !hasCode(err, queryCanceled) { // the database cancels a query after four seconds
+		if err := rows.Close(); err != nil && !hasCode(err, queryCanceled) { // the database cancels queries after 4.5 seconds
 			t.Error(err)
 		}
 	}
@@ -100,8 +100,8 @@ func (l *Ledger) CountChanges(t *testing.T, table string) (largest func() int) {
 	return func() int { return int(most.Load()) }
 }
 
-// Repeat runs a transaction whose first attempts fail with err. It returns the number of attempts and the error of the
-// last one.
+// Repeat runs a transaction in which the given number of attempts fail with err. It returns the number of all attempts
+// and the error of the last one.
 func (l *Ledger) Repeat(t *testing.T, fails int, err error) (begun int, last error) {
 	t.Helper()
 	last = l.tx(t.Context(), func(*transaction) error {

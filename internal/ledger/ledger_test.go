@@ -68,7 +68,7 @@ func call(t *testing.T, l *ledger.Ledger, r ledger.Request) (ledger.Order, lifec
 	return o, step
 }
 
-// wantAction sends a request, and checks the action of the ledger's step.
+// wantAction passes a request to Ledger.Call, and checks the action of the returned step.
 func wantAction(t *testing.T, l *ledger.Ledger, r ledger.Request, want lifecycle.Action, what string) {
 	t.Helper()
 	if _, step := call(t, l, r); step.Action != want {
@@ -76,7 +76,7 @@ func wantAction(t *testing.T, l *ledger.Ledger, r ledger.Request, want lifecycle
 	}
 }
 
-// wantAnswer sends a request, and checks the answer of the ledger's step.
+// wantAnswer passes a request to Ledger.Call, and checks the answer of the returned step.
 func wantAnswer(t *testing.T, l *ledger.Ledger, r ledger.Request, want lifecycle.Answer, what string) {
 	t.Helper()
 	if _, step := call(t, l, r); step.Answer != want {
@@ -92,7 +92,7 @@ func wantNoResume(t *testing.T, l *ledger.Ledger, problem string) {
 	}
 }
 
-// resolve records an operator's decision, which must be possible.
+// resolve records an operator's decision. It fails the test if the order does not permit this decision.
 func resolve(t *testing.T, l *ledger.Ledger, o ledger.Order, apiKey string, said ledger.Resolution) {
 	t.Helper()
 	if _, possible, err := l.Resolve(t.Context(), o.ID, apiKey, said); !possible || err != nil {
@@ -140,7 +140,7 @@ func TestACertainRefusalFreesTheKeyAndTheMoney(t *testing.T) {
 		if got := conclude(t, l, write(t, l, r), lifecycle.TurnedAway, ""); got != lifecycle.NotPlaced {
 			t.Errorf("the conclusion returns %v", got)
 		}
-		o := write(t, l, r) // neither the key nor the money is reserved any longer
+		o := write(t, l, r) // the rejected order no longer reserves the key or the money
 		if o.Leases != 1 {
 			t.Errorf("the new order has %d leases", o.Leases)
 		}
@@ -257,8 +257,8 @@ func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // fault T11
 	})
 }
 
-// race writes orders at the same time and places them, with PostgreSQL through three replicas. It returns the number of
-// placed orders, and the rejections by budgets.
+// race writes and places orders concurrently. With PostgreSQL, it uses three replicas. It returns the number of placed
+// orders, and the errors for orders that exceed a budget.
 func race(t *testing.T, l *ledger.Ledger, url string, many int, request func(n int) ledger.Request) (placed int, rejected []*ledger.BudgetError) {
 	t.Helper()
 	replicas := []*ledger.Ledger{l}
@@ -319,7 +319,7 @@ func TestALedgerBelongsToOneCatalog(t *testing.T) { // fault T10
 	})
 }
 
-// Conclude does not read the order's row again if the row is unchanged since the caller wrote it.
+// Conclude does not read the order's row again if the row has not changed since the caller wrote it.
 func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
@@ -355,7 +355,7 @@ func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
 	})
 }
 
-// own returns the order of a generation.
+// own returns the order that created a generation.
 func own(t *testing.T, l *ledger.Ledger, generation string) ledger.Order {
 	t.Helper()
 	found, err := l.Own(t.Context(), nil, generation)

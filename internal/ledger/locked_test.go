@@ -151,7 +151,7 @@ func TestAReportHoldsUpNoOrder(t *testing.T) {
 
 func TestAFileOfALedgerIsReadByNobodyElse(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "book.db")
-	if err := os.WriteFile(file, nil, 0o644); err != nil { //nolint:gosec // the mode that Open corrects
+	if err := os.WriteFile(file, nil, 0o644); err != nil { //nolint:gosec // Open must remove the permissions of other users
 		t.Fatal(err)
 	}
 	l := open(t, "sqlite:"+file)

@@ -12,8 +12,8 @@ import (
 
 func cents(n int64) *int64 { return &n }
 
-// The walk in package lifecycle checks every sequence of observations. This test checks that budgets follow the
-// amounts.
+// The walk in package lifecycle checks every sequence of observations. This test checks that budgets contain the
+// resulting amounts.
 func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // faults T6, T7
 	type saw = lifecycle.Observation
 	for name, row := range map[string]struct {

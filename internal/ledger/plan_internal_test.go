@@ -185,7 +185,7 @@ func TestADatabaseThatIsSlowIsBusy(t *testing.T) {
 	}
 }
 
-// opened opens a ledger until the test ends.
+// opened opens a ledger, which is closed at the end of the test.
 func opened(t *testing.T, url string) *Ledger {
 	t.Helper()
 	l, err := Open(t.Context(), Config{URL: url, Catalog: "c"})

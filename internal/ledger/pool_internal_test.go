@@ -30,7 +30,7 @@ func TestStatementsOfSQLiteArePreparedOnce(t *testing.T) {
 				if err := l.reading(t.Context(), reads); err != nil {
 					t.Fatal(err)
 				}
-				if n > 0 { // the first transaction only records which statements should be prepared
+				if n > 0 { // the first transaction only records which statements to prepare
 					prepared[l.writes.statement(change).prepared] = true
 					prepared[l.reads.statement(read).prepared] = true
 				}

@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// attend renews or removes a replica's row, and checks the number of replicas that poll afterwards.
+// attend calls Attend for a replica, and checks the returned number of polling replicas.
 func attend(t *testing.T, l *ledger.Ledger, replica string, polls bool, want int) {
 	t.Helper()
 	if got, err := l.Attend(t.Context(), replica, polls); got != want || err != nil {

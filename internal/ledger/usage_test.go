@@ -90,7 +90,7 @@ func TestAReportSaysWhatTheOrdersAddUpTo(t *testing.T) {
 		all := placeAtRandom(t, url, 600, random)
 		begin := time.Date(2026, 1, 20, 0, 0, 0, 0, time.UTC)
 		for range 60 {
-			day := []time.Duration{1, 24 * time.Hour}[random.IntN(2)] // the period starts and ends at arbitrary times or at the start of a day
+			day := []time.Duration{1, 24 * time.Hour}[random.IntN(2)] // the period starts and ends either at arbitrary times or at midnight
 			q := ledger.UsageQuery{Start: begin.Add(time.Duration(random.Int64N(int64(60*24*time.Hour))) / day * day), Most: 1000}
 			q.End = q.Start.Add(time.Duration(random.Int64N(int64(90*24*time.Hour))) / day * day)
 			if random.IntN(4) == 0 {

@@ -84,7 +84,8 @@ func (s seen) next(look Observation) seen {
 	return s
 }
 
-// broken returns the promise that an observation breaks, or "".
+// broken describes the promise that an observation breaks. It returns an empty string if the observation breaks
+// none.
 func (s seen) broken(before seen, look Observation) string {
 	m := s.Money()
 	counted := m.SpentCents() + m.ReservedCents

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// broken returns the promise that the world breaks, or "".
+// broken describes the promise that the world breaks. It returns an empty string if the world breaks none.
 func (w *world) broken() string {
 	charges, live := int(w.lost), 0
 	for row, order := range w.rows {
@@ -44,8 +44,8 @@ func (w *world) broken() string {
 	return ""
 }
 
-// follows returns the promise that a step breaks because it reverts an order, or "". before is the world before the
-// step.
+// follows describes the promise that a step breaks by reverting an order. It returns an empty string if the step
+// breaks none. before is the world before the step.
 func (w *world) follows(before world) string {
 	if w.restored != before.restored {
 		return ""
@@ -62,8 +62,8 @@ func (w *world) follows(before world) string {
 	return ""
 }
 
-// concludes runs the world to its end. All processes crash once, and then nothing fails. Callers repeat their held
-// orders. concludes reports whether every order that may still be sent gets an outcome.
+// concludes simulates the rest of the world's history: all processes crash once, callers repeat their held orders,
+// and nothing else fails. It reports whether every order that may still be sent gets an outcome.
 func (w world) concludes() bool {
 	w.replicas = [replicas]replica{} // all running processes crash
 	for row := range w.written {

@@ -1,9 +1,10 @@
 package lifecycle
 
 // The walk tries every sequence of events for one idempotency key of one caller. Two replicas can crash at any step, or
-// pause until after the resend window. A commit can be lost, silent or in doubt. The catalog can lose a response, accept a
-// request late, or reject a repeat. The caller can change teams or be removed while an order is quoted. The API key can be
-// rotated, and an operator can resolve the order. Another walk restores the ledger from a backup.
+// pause until after the resend window. A commit can fail, or it can succeed although its response is lost. The catalog can
+// lose a response, accept a request late, or reject a repeat. The caller can change teams or be removed while an order is
+// quoted. The API key can be rotated, and an operator can resolve the order. Another walk restores the ledger from a
+// backup.
 const (
 	replicas  = 2
 	mostRows  = 2 // maximum number of orders under the key; a new order follows only a rejected one
@@ -42,8 +43,8 @@ type replica struct {
 // team identifies one of the caller's teams: 0 is the first team, and 1 is the team to which the caller moves.
 type team = uint8
 
-// world is the complete state. It needs no generation IDs, because a generation is identified by the row that is charged for
-// it.
+// world is the complete state of the model. It needs no generation IDs, because a generation is identified by the row that
+// is charged for it.
 type world struct {
 	rows     [mostRows]Order
 	teams    [mostRows]team // team of each row's order
@@ -171,7 +172,7 @@ func (w *world) sort() {
 		}
 	}
 	if w.removed {
-		w.calls = mostCalls // no further calls are possible
+		w.calls = mostCalls // a removed caller can make no further calls
 	}
 	if a, b := w.replicas[0], w.replicas[1]; a.order() > b.order() {
 		w.replicas[0], w.replicas[1] = b, a
@@ -258,8 +259,8 @@ func (w *world) leased(n int, row uint8, order Order, called bool) {
 	w.replicas[n] = replica{at: checking, row: row, lease: uint8(order.Leases), called: called}
 }
 
-// write commits an order. The commit can be lost or in doubt. Even if the replica does not know that the caller has
-// changed teams, the transaction detects the other team's order under the same key.
+// write commits an order. The commit can fail, or it can succeed although its response is lost. Even if the replica does
+// not know that the caller has changed teams, the transaction detects the other team's order under the same key.
 func (w world) write(n int, also func(func(*world))) {
 	of := w.replicas[n].team
 	also(func(w *world) { w.replicas[n] = replica{} }) // nothing is committed
@@ -272,7 +273,7 @@ func (w world) write(n int, also func(func(*world))) {
 		return
 	}
 	also(func(w *world) { w.add(order, of); w.leased(n, w.written-1, order, true) })
-	also(func(w *world) { w.add(order, of); w.replicas[n] = replica{} }) // the commit is in doubt, but it succeeded
+	also(func(w *world) { w.add(order, of); w.replicas[n] = replica{} }) // the commit succeeded, but the replica does not receive the response
 }
 
 // add writes an order. An earlier check of the account does not apply to it.
@@ -305,8 +306,8 @@ func (w world) check(n int, also func(func(*world))) {
 	also(func(w *world) { w.replicas[n].at, w.replicas[n].rotated = armed, w.rows[r.row].Rotated })
 }
 
-// attempt sends a POST, with each possible result. It sends nothing after the window or the lease has ended, even if the
-// earlier check allowed the attempt.
+// attempt adds the worlds for each possible result of a POST. The POST is not sent if the window or the lease has ended,
+// even if the earlier check allowed the attempt.
 func (w world) attempt(n int, also func(func(*world))) {
 	row, rotated := w.replicas[n].row, w.replicas[n].rotated
 	after := func(w *world) *replica {
@@ -349,15 +350,15 @@ func (w world) outcome(r replica) Outcome {
 	return TurnedAway // rejected or never sent
 }
 
-// record commits the outcome. The commit can be lost, in doubt or silent. After a silent commit, the outcome is recorded
-// again.
+// record commits the outcome. The commit can fail, or it can succeed although its response is lost. In the second case, the
+// outcome may be recorded again.
 func (w world) record(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	also(func(w *world) { w.say(&w.replicas[n], Unknown) }) // the outcome is not committed
 	step := w.rows[r.row].Concluded(int(r.lease), w.outcome(r), id)
 	landed := func(w *world) { w.rows[r.row], w.fault = step.Order, w.fault || step.Action == Report }
-	also(func(w *world) { landed(w); w.say(&w.replicas[n], Unknown) }) // the commit is in doubt, but it succeeded
-	also(landed)                                                       // the commit succeeded but its response was lost, so the outcome is recorded again
+	also(func(w *world) { landed(w); w.say(&w.replicas[n], Unknown) }) // the commit succeeded but its response was lost, and the replica reports Unknown
+	also(landed)                                                       // the commit succeeded but its response was lost, and the replica records the outcome again
 	also(func(w *world) {
 		if landed(w); r.called && step.Answer == NotPlaced {
 			w.replicas[n].at = returning
@@ -395,7 +396,7 @@ func (w world) elsewhere(also func(func(*world))) {
 		w.restore(also)
 		return
 	}
-	if w.keyFirst { // API keys and teams make no difference for such a catalog
+	if w.keyFirst { // API keys and teams make no difference to such a catalog
 		return
 	}
 	if !w.rotated {
@@ -412,7 +413,8 @@ func (w world) elsewhere(also func(func(*world))) {
 	}
 }
 
-// restore writes a backup, or restores it while no process runs and no request is in flight.
+// restore adds the worlds that can follow if a backup is created, or if it is restored while no process runs and no request
+// is in flight.
 func (w world) restore(also func(func(*world))) {
 	if !w.restored && w.backup == (backup{}) && w.written == 1 && w.rows[0].State == Open {
 		also(func(w *world) { w.backup = backup{w.rows, w.written} })
