@@ -22,13 +22,13 @@ type upstream struct {
 	mu          sync.Mutex
 	states      map[string]catalog.State
 	changes     map[string]time.Time // time of each generation's latest change of state
-	fail        error                // error of every call, or nil
-	failList    error                // error of list calls, or nil
-	failAccount error                // error of reads of the account, or nil
-	failOne     map[string]error     // errors of reads of single generations, by ID
+	fail        error                // error that every call returns, or nil
+	failList    error                // error that every list call returns, or nil
+	failAccount error                // error that every read of the account returns, or nil
+	failOne     map[string]error     // errors that reads of single generations return, by ID
 	delay       time.Duration        // delay of every call
 	listDelay   time.Duration        // additional delay of list calls
-	listed      func(id string) bool // selects the listed generations; nil means all
+	listed      func(id string) bool // selects the generations in the list; nil selects all
 	restless    bool                 // whether every list call changes a detail of the records
 	lists       int
 	read        map[string]int // number of reads by ID

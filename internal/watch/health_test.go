@@ -17,7 +17,7 @@ func TestALateFailureDoesNotLengthenThePause(t *testing.T) {
 	if !pause.After(now) {
 		t.Fatalf("after %d failures there is no pause", outageFailures)
 	}
-	for range 5 { // these requests were sent before the pause
+	for range 5 { // failures of requests that were sent before the pause
 		h.failed(unavailable, false, now.Add(time.Millisecond))
 	}
 	if h.pausedUntil != pause {

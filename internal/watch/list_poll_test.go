@@ -19,7 +19,7 @@ func TestManyGenerationsAreServedByOneListCallATick(t *testing.T) {
 		}
 		before := b.up.calls()
 		pass(time.Minute)
-		// During this minute, the interval between list polls grows from 1 s to 6 s.
+		// The interval between list polls grows from 1 s to 6 s, so there is less than one request per second.
 		if n := b.up.calls() - before; n > 60 {
 			b.t.Errorf("%d requests in a minute for 1000 generations", n)
 		}
@@ -94,7 +94,7 @@ func TestAWatchOfEverythingCoversNamedUnlistedGenerationsToo(t *testing.T) {
 		if !slices.Equal(s.look().caughtUp, []int{2}) {
 			b.t.Errorf("caught up %v", s.look().caughtUp)
 		}
-		b.up.with(func(u *upstream) { u.listed = nil }) // from now on, the list contains both, but each must be delivered only once
+		b.up.with(func(u *upstream) { u.listed = nil }) // from now on, the list also contains the generation hidden, but each state must be delivered only once
 		pass(20 * time.Second)
 		for _, id := range []string{"listed", "hidden"} {
 			b.up.set(id, succeeded)

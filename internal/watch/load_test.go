@@ -153,7 +153,7 @@ func TestAWatchOfEverythingWaitsForActiveGenerationsAlone(t *testing.T) {
 		all := b.watch()
 		pass(5 * time.Second)
 		b.up.with(func(u *upstream) { u.listed = func(string) bool { return false } })
-		for _, id := range ids { // polling them one by one needs four times the poll rate
+		for _, id := range ids { // reading each of them by ID would need four times the poll rate
 			b.watch(id)
 		}
 		pass(2 * time.Minute)

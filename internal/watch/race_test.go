@@ -15,16 +15,16 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// All events of a race happen at one of a few instants, so that many of them coincide.
+// All events of a race happen at one of a few ticks, so that many of them coincide.
 const (
 	raceTick  = 10 * time.Millisecond
 	raceTicks = 40
-	// raceLasts is the time after the last tick in which all watches must end. It is much longer than the delay of a
-	// poll. It is shorter than the heartbeat interval, because a heartbeat would hide a missed wake-up.
+	// raceLasts is the time after the last tick within which all watches must end. It is much longer than the delay
+	// of a poll. It is shorter than the heartbeat interval, because a heartbeat would hide a missed wake-up.
 	raceLasts = 5 * time.Second
 )
 
-// finish is a generation's end in a race.
+// finish is the time and the final state of a generation in a race.
 type finish struct {
 	at    time.Time
 	state catalog.State
@@ -34,7 +34,7 @@ type finish struct {
 // contains the state at the start of the request.
 type racing struct {
 	upstream
-	finishes map[string]finish // ends of the generations by ID
+	finishes map[string]finish // end of each generation, by ID
 	asked    atomic.Int64
 	stale    *atomic.Int64 // number of records that were outdated when they arrived
 }
@@ -122,7 +122,7 @@ func (r *raced) race(t *testing.T, seed uint64, generations int) {
 	})
 }
 
-// follow watches a generation to its end, and checks that the end is the last delivery.
+// follow watches a generation to its end, and checks that the final state is the last state delivered.
 func (r *raced) follow(ctx context.Context, hub *Hub, id string, from time.Time, end finish) {
 	time.Sleep(time.Until(from))
 	var last catalog.State

@@ -65,7 +65,7 @@ func (r *records) attempts() int {
 	return r.tries
 }
 
-// inRecords runs a test in simulated time with a hub that records states in a [records].
+// inRecords runs a test in simulated time with a hub that uses a [records] as its ledger.
 func inRecords(t *testing.T, states map[string]catalog.State, test func(*testing.T, *Hub, *upstream, *records)) {
 	synctest.Test(t, func(t *testing.T) {
 		up, ledger := newUpstream(states), &records{}
@@ -95,7 +95,7 @@ func TestEachNewStateIsRecordedOffEveryLock(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		up.set("a", catalog.StateFailed)
 		time.Sleep(20 * time.Second)
-		hub.Created(ctx, testCred, catalog.Generation{ID: "b", State: catalog.StateQueued}, "m", time.Now()) // as after every order
+		hub.Created(ctx, testCred, catalog.Generation{ID: "b", State: catalog.StateQueued}, "m", time.Now()) // the server makes this call after every order
 		hub.Created(ctx, testCred, catalog.Generation{ID: "c", State: catalog.StateFailed}, "m", time.Now())
 		running := catalog.Generation{ID: "d", State: catalog.StateRunning, ObserveTime: time.Now()}
 		hub.Observe(ctx, testCred, running.Version(), false) // not recorded, because the ledger already has the state

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// notebook is a tracer that records its calls. A context's name is its trace reference.
+// notebook is a tracer that records its calls. Its trace references are the names in contexts.
 type notebook struct {
 	mu        sync.Mutex
 	polls     []Poll
@@ -74,7 +74,7 @@ func TestAPollCarriesTheOrderAndTheWatchesThatItServesUpToSixteen(t *testing.T) 
 		for i := range 30 {
 			watch(fmt.Sprint("watch ", i), "a")
 		}
-		synctest.Wait() // waits for the watches; the first poll is not due yet
+		synctest.Wait() // waits until all watches have started; the first poll is not due yet
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 	})

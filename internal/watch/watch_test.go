@@ -244,7 +244,7 @@ func TestAnUnknownIdIsMissingAndAVanishedOneIsDeleted(t *testing.T) { // fault U
 		b.wantEnd(unknown, nil)
 		b.up.with(func(u *upstream) { delete(u.states, "a") })
 		pass(50 * time.Second)
-		b.wantStates(known, "queued") // does not count as deleted yet (fault M4)
+		b.wantStates(known, "queued") // the generation does not count as deleted yet (fault M4)
 		pass(30 * time.Second)
 		b.wantStates(known, "queued", "deleted")
 		if known.look().updates[1].Missing {

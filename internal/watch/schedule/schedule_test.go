@@ -13,7 +13,7 @@ var usual = Bounds{time.Second, 10 * time.Second}
 // durations is a distribution of generations' durations.
 type durations struct {
 	name  string
-	paper float64 // number of requests per generation, for a known distribution and a mean delay of 1 s
+	paper float64 // lowest possible number of requests per generation, if the distribution is known and the mean delay is 1 s
 	draw  func(r *rand.Rand) float64
 }
 
@@ -21,8 +21,8 @@ func logNormal(r *rand.Rand, median, sigma float64) float64 {
 	return median * math.Exp(sigma*r.NormFloat64())
 }
 
-// distributions contains distributions whose best number of requests is known. Three have a median of 15 s, and
-// one has two humps.
+// distributions contains distributions for which the lowest possible number of requests is known. Three have a
+// median of 15 s, and one has two peaks.
 var distributions = []durations{
 	{"log-normal 0.3", 4.3, func(r *rand.Rand) float64 { return logNormal(r, 15, 0.3) }},
 	{"log-normal 0.6", 7.4, func(r *rand.Rand) float64 { return logNormal(r, 15, 0.6) }},
