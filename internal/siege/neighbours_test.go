@@ -19,19 +19,19 @@ import (
 // largest is the maximum size of a request message, in bytes.
 const largest = 1280 << 10
 
-// call is a unary call of the attacker with an encoded request.
+// call is a unary call with an encoded request, which the attacker sends.
 type call struct {
 	method string
 	body   []byte
 }
 
-// always returns a function that returns a fixed call, which needs no earlier order.
+// always returns a function that returns the same call each time. The call needs no earlier order.
 func always(method string, body []byte) func(*siege, *grpc.ClientConn) call {
 	return func(*siege, *grpc.ClientConn) call { return call{method, body} }
 }
 
-// readLarge orders a render with the prompt "large" and returns a call that reads it. recordsWith makes its record
-// larger.
+// readLarge orders a render with the prompt "large" and returns a call that reads it. recordsWith makes the
+// render's record larger.
 func readLarge(s *siege, conn *grpc.ClientConn) call {
 	id, err := s.order(proctest.Bearing(s.t.Context(), s.attacker), conn, "k", "large")
 	if err != nil {

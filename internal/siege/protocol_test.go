@@ -26,15 +26,15 @@ const (
 	attackRise = 64 << 20
 	// attackers is the number of connections over which an attack runs. The cost of an attack grows with this number.
 	attackers = 2
-	// neverLate is the maximum duration of a neighbor's call.
+	// neverLate is the maximum duration of each of the neighbor's calls.
 	neverLate = 20 * time.Second
 )
 
-// enemy contains the attacker's knowledge about the server.
+// enemy contains the data for an attack on one address of the server.
 type enemy struct {
 	t    *testing.T
 	dial func() (net.Conn, error)
-	// path and headers make up a valid call at the address.
+	// path and headers describe a valid call at the address.
 	path    string
 	headers []hpack.HeaderField
 }
@@ -72,7 +72,8 @@ func speak(conn net.Conn, settings ...http2.Setting) *http2.Framer {
 	return framer
 }
 
-// listen reads the server's frames until the connection ends. Otherwise, flow control would stop the server.
+// listen reads the server's frames until the connection ends. Without these reads, flow control would prevent the server
+// from sending.
 func listen(framer *http2.Framer) {
 	go func() {
 		for {
@@ -185,7 +186,7 @@ func TestAttacksOnTheProtocolCostLittleMemoryAndOthersAreServed(t *testing.T) { 
 		for _, attack := range attacks[on.kind] {
 			name := fmt.Sprintf("%s on %s%s", attack.name, on.address, map[bool]string{true: " over TLS"}[on.encrypted])
 			t.Run(name, func(t *testing.T) {
-				s := newSiege(t, siegeConfig{encrypted: on.encrypted, before: accountsAtOnce, settings: proctest.Settings{"GOGC": "100"}}) // attackRise is for this value
+				s := newSiege(t, siegeConfig{encrypted: on.encrypted, before: accountsAtOnce, settings: proctest.Settings{"GOGC": "100"}}) // attackRise is the limit for this value
 				s.readsAccount()
 				e, started, done := s.enemy(on.address, on.kind), atomic.Int64{}, atomic.Int64{}
 				s.alongside(assault{workers: attackers, least: attackers, memory: attackRise, one: func(ctx context.Context, _ int) error {

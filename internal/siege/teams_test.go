@@ -93,7 +93,7 @@ func (s *siege) placesOrders() {
 	}
 }
 
-// foreign returns the catalog's records of generations that were not ordered through Easel. Together, they have about
+// foreign returns catalog records of generations that were not ordered through Easel. Together, the records have about
 // size bytes.
 func foreign(size int) string {
 	var all strings.Builder
