@@ -23,7 +23,7 @@ import (
 // content is a result that a scripted server sends. It records the requests for this result.
 type content struct {
 	bytes    []byte
-	breakAt  []int // offset at which each of the first streams fails
+	breakAt  []int // offsets at which the first streams fail, one for each stream
 	damage   func(*easelv1.ContentChunk)
 	requests []*easelv1.DownloadGenerationRequest
 }
@@ -190,7 +190,7 @@ func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
 	}
 }
 
-// poem starts a scripted server with one render. If its state is succeeded, it has a text result.
+// poem starts a scripted server with one render. A succeeded render has a text result.
 func poem(t *testing.T, state easelv1.State) dialer {
 	return (&scripted{
 		download: func(*easelv1.DownloadGenerationRequest, downloadStream) error {

@@ -20,7 +20,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// orders is a scripted server that rejects the first orders with errors and accepts the others.
+// orders is a scripted server. It rejects the first orders, each with one of the errors, and accepts the
+// others.
 type orders struct {
 	mu     sync.Mutex
 	errors []error

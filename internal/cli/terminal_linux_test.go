@@ -15,7 +15,7 @@ import (
 
 // testTerminal is a pseudoterminal with 80 columns, whose output it records.
 type testTerminal struct {
-	child *os.File // the end that the program uses
+	child *os.File // the end of the pseudoterminal that the program uses
 
 	mu      sync.Mutex
 	written strings.Builder

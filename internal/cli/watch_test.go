@@ -24,7 +24,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// failing returns an error in the form of the real server's errors.
+// failing returns an error in the format that the real server uses.
 func failing(code codes.Code, reason string, details ...protoadapt.MessageV1) error {
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel"}, details...)
 }
@@ -72,7 +72,7 @@ func sendRender(stream oneStream, g *easelv1.Generation) error {
 	return stream.Send(&easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{Update: &easelv1.GenerationUpdate{Generation: g}}})
 }
 
-// sendAll sends an update about a generation in a watch of everything.
+// sendAll sends an update about a generation to a watch of all generations.
 func sendAll(stream manyStream, g *easelv1.Generation) {
 	_ = stream.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Update{Update: &easelv1.GenerationUpdate{Generation: g}}})
 }
@@ -129,7 +129,7 @@ func TestAnInterruptedWatchSaysThatTheRenderGoesOn(t *testing.T) {
 			sendState(s, queued)
 			interrupt()
 			<-s.Context().Done()
-			return s.Context().Err() // only a stream whose render has reached the state may end with OK
+			return s.Context().Err() // a stream may end with OK only if its render has reached the requested state
 		})
 		got := easelRun(ctx, dial, "watch", "gen_1")
 		if got.exit != ExitInterrupted || !strings.Contains(got.stderr, "The render continues") || !strings.Contains(got.stderr, "easel watch gen_1") {
@@ -143,7 +143,7 @@ func TestATimeoutEndsAWatchAndSaysSo(t *testing.T) {
 		dial := watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
 			sendState(s, queued)
 			<-s.Context().Done()
-			return s.Context().Err() // only a stream whose render has reached the state may end with OK
+			return s.Context().Err() // a stream may end with OK only if its render has reached the requested state
 		})
 		got := easelRun(t.Context(), dial, "wait", "gen_1", "--timeout", "3s")
 		if got.exit != ExitRetry || !strings.Contains(got.stderr, "--timeout") || !strings.Contains(got.stdout, "queued") {
