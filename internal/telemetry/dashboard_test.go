@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// panel is a panel on the dashboard. It has the same description as the metric in its first query.
+// panel is a panel on the dashboard. Its description is the description of the metric in its first query.
 type panel struct {
 	title, unit string // unit is a Grafana unit
 	kind        string // "timeseries" or "stat"
@@ -28,7 +28,7 @@ type row struct {
 	panels []panel
 }
 
-// where selects the series of the replicas that are chosen on the dashboard.
+// where is a label selector for the replicas that are selected on the dashboard.
 const where = `job=~"$job",instance=~"$instance"`
 
 // named returns the metric with the given name, and panics if the table does not contain it.
