@@ -158,7 +158,7 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 			id := Of(ctx)
 			owner := id.Owner
 			if row.cfg.SharedKey == nil {
-				owner = strings.TrimPrefix(owner, id.APIKey.APIKeySum()) // with a forwarded API key, the hash of the key is the owner
+				owner = strings.TrimPrefix(owner, id.APIKey.APIKeySum()) // with a forwarded API key, the hash of the key identifies the owner
 			}
 			if got := id.Caller + "/" + owner; got != row.caller || id.SharesAPIKey() != (row.cfg.SharedKey != nil) {
 				t.Errorf("accepted as %q, under a shared API key: %v", got, id.SharesAPIKey())
