@@ -50,7 +50,7 @@ func (o *office) exec(statement string) {
 	proctest.Exec(o, o.url, statement)
 }
 
-// add writes jobs for an owner. All of them are in the same line.
+// add writes jobs for an owner. All of them belong to the same line.
 func (o *office) add(owner, line string, refs ...string) {
 	o.Helper()
 	for _, ref := range refs {
@@ -125,7 +125,7 @@ func TestEachJobRunsOnceInTwoProcesses(t *testing.T) {
 			defer o.start(o.kind(o.once))()
 		}
 		o.add("studio", "", refs...)
-		o.add("studio", "", refs[0]) // a second job with this ref, because the first one may have run already
+		o.add("studio", "", refs[0]) // adds a second job only if the first job with this ref has already run
 		o.await(len(refs))
 		got := o.ran()[:len(refs)]
 		if slices.Sort(got); len(slices.Compact(got)) < len(refs)-1 {
@@ -364,7 +364,7 @@ func TestJobEndsBeforeALeaseThatCannotBeRenewed(t *testing.T) {
 		began, lasted := time.Time{}, time.Duration(0)
 		stop := o.start(o.kind(func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 			began = time.Now()
-			if err := o.Close(); err != nil { // after this, the ledger does not respond
+			if err := o.Close(); err != nil { // from now on, every ledger call fails
 				o.Error(err)
 			}
 			<-ctx.Done()
