@@ -214,7 +214,7 @@ func (b *browser) value(expression string) any {
 	return answer.Result.Value
 }
 
-// until waits until a JavaScript expression is true. The argument what describes the condition in the failure
+// until waits until a JavaScript expression is true. The argument what describes the awaited condition in the failure
 // message.
 func (b *browser) until(what, expression string) {
 	b.t.Helper()

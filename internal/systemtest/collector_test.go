@@ -20,7 +20,7 @@ type collector struct {
 	collectortrace.UnimplementedTraceServiceServer
 	collectormetrics.UnimplementedMetricsServiceServer
 	addr string
-	lags time.Duration // delay before an export is accepted
+	lags time.Duration // delay after which an export is accepted
 
 	mu      sync.Mutex
 	spans   []*otlp.Span

@@ -68,7 +68,7 @@ func (s *studio) start() {
 	s.rest = s.process.HTTP
 }
 
-// order places an order over REST. If the server is overloaded, order tries again.
+// order places an order over REST. If the server is overloaded, order retries after a second.
 func (s *studio) order(caller, model string, inputs map[string]any, labels map[string]string) {
 	s.t.Helper()
 	body, err := json.Marshal(map[string]any{"modelId": model, "inputs": inputs, "labels": labels, "idempotencyKey": auth.Hash(fmt.Sprint(caller, model, inputs))})
@@ -102,7 +102,7 @@ func (s *studio) signInWith(token, scheme string) *browser {
 	return b
 }
 
-// calm checks that the page reported only the expected errors, and sent no request to another host.
+// calm checks that the page reported only the expected errors, and that it sent no request to another host.
 func (s *studio) calm(b *browser, expected ...string) {
 	s.t.Helper()
 complaints:
@@ -163,8 +163,8 @@ func TestTheConsoleOrdersARenderThatBecomesAPicture(t *testing.T) {
 	s.calm(b)
 }
 
-// TestTheConsoleOrdersWithAnAPIKey follows the README: there is no callers file, and 'easel dev' has printed the API
-// key.
+// TestTheConsoleOrdersWithAnAPIKey follows the README: there is no callers file, and the user signs in with the API key
+// that 'easel dev' has printed.
 func TestTheConsoleOrdersWithAnAPIKey(t *testing.T) {
 	t.Parallel()
 	chromium(t)
@@ -240,7 +240,7 @@ func (s *studio) sameOrder(b *browser) {
 	}
 }
 
-// runShell runs a script with additional variables, and returns its output.
+// runShell runs a shell script with additional environment variables, and returns its output.
 func runShell(t *testing.T, script string, variables ...string) (string, error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "sh", "-c", script)
@@ -414,7 +414,7 @@ func TestTheConsoleSavesUsageAsCSV(t *testing.T) {
 	s.calm(b)
 }
 
-// downloadedCSV waits for a downloaded file in a directory and returns its lines.
+// downloadedCSV waits until the browser has downloaded a CSV file to a directory, and returns the file's records.
 func downloadedCSV(t *testing.T, directory string) [][]string {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) { // the browser renames the file when it is complete
@@ -507,7 +507,8 @@ func TestTheConsoleSendsAnOrderOfUnknownOutcomeAgain(t *testing.T) {
 	s.calm(b, "ERR_CONNECTION_REFUSED", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION_RESET", "status of 503")
 }
 
-// TestScreenshotsOfTheConsole writes the screenshots to the directory in EASEL_SCREENSHOTS, which 'make screenshots' sets.
+// TestScreenshotsOfTheConsole writes the screenshots to the directory that EASEL_SCREENSHOTS names. 'make screenshots'
+// sets this variable.
 func TestScreenshotsOfTheConsole(t *testing.T) {
 	directory := os.Getenv("EASEL_SCREENSHOTS")
 	if directory == "" {
@@ -653,8 +654,8 @@ func paletted(picture image.Image) *image.Paletted {
 	return out
 }
 
-// colorBox is a group of colors. channel is the color channel in which they differ most, and weight is a measure of this
-// difference.
+// colorBox is a group of colors. channel is the color channel in which the colors differ most, and weight is a measure of
+// this difference.
 type colorBox struct {
 	colors  []colorCount
 	channel int

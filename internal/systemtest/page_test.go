@@ -43,7 +43,8 @@ func TestThePageIsDrawnWithoutAnErrorAndAsksNobodyElse(t *testing.T) {
 	}
 }
 
-// JavaScript expressions that return the elements to select a call and to send it.
+// JavaScript expressions that return three elements of the page: the entry with a given name in the table of
+// contents, the button that opens a test request, and the button that sends this request.
 const (
 	inContents  = `[...document.querySelectorAll('aside button, aside a')].find(e => e.innerText.trim().split('\n')[0] === '%s')`
 	testRequest = `[...document.querySelectorAll('button')].find(e => e.innerText.includes('Test Request') && e.closest('section').innerText.includes('%s'))`

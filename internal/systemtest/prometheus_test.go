@@ -48,7 +48,7 @@ func (p *prometheus) ask(result any, path string) {
 	}
 }
 
-// series returns the number of series in a query's result.
+// series returns the number of time series in a query's result.
 func (p *prometheus) series(query string) int {
 	p.Helper()
 	var found struct{ Result []any }

@@ -52,7 +52,7 @@ func startConnectProxy(t *testing.T, target string) *connectProxy {
 	return p
 }
 
-// Write records forwarded bytes.
+// Write records the bytes that the proxy forwards.
 func (p *connectProxy) Write(data []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -158,7 +158,7 @@ func (p *publishing) addresses() map[string]string {
 	}
 }
 
-// called returns the calls that the stubs recorded.
+// called returns the arguments that the stubs recorded.
 func (p *publishing) called(t *testing.T) string {
 	t.Helper()
 	return proctest.Read(t, p.home, "called")

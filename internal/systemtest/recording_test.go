@@ -24,7 +24,8 @@ var recorded = []string{
 const recordedColumns = 100
 
 // TestRecordingOfTheCommandLine runs commands in a terminal, and draws the final content of the terminal to
-// terminal.svg. It writes this file to the directory in EASEL_SCREENSHOTS, which 'make screenshots' sets.
+// terminal.svg. It writes this file to the directory that EASEL_SCREENSHOTS names. 'make screenshots' sets
+// this variable.
 func TestRecordingOfTheCommandLine(t *testing.T) {
 	directory := os.Getenv("EASEL_SCREENSHOTS")
 	if directory == "" {

@@ -3,8 +3,8 @@ package systemtest
 import (
 	"archive/zip"
 	"bytes"
-	"crypto/md5"  //nolint:gosec // required by Maven Central
-	"crypto/sha1" //nolint:gosec // required by Maven Central
+	"crypto/md5"  //nolint:gosec // Maven Central requires MD5 checksums
+	"crypto/sha1" //nolint:gosec // Maven Central requires SHA-1 checksums
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -25,7 +25,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Secrets of a publishing job. PyPI and npm issue the last two.
+// Secrets of a publishing job. The last two are the tokens that PyPI and npm issue.
 const (
 	githubToken, requestToken  = "secret-of-the-draft", "secret-of-the-job"
 	portalPassword, passphrase = "secret-of-the-portal", "secret-of-the-key"
@@ -89,7 +89,7 @@ func startRegistries(t *testing.T) *registries {
 	return r
 }
 
-// makeKey creates the key that signs files for Central.
+// makeKey creates the key that signs files for Maven Central.
 func (r *registries) makeKey(t *testing.T) {
 	t.Helper()
 	home := gpgHome(t)

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// canary is an API key without a recognizable format. Code that recognizes keys by their format does not redact it.
+// canary is an API key without a recognizable format. Code that redacts keys by their format would miss it.
 const canary = "Qx7-canary/Zt9+w=.4mNb"
 
 // spellings returns the forms in which a key can occur in a text.
@@ -40,7 +40,7 @@ func spellings(key string) map[string]string {
 	return forms
 }
 
-// leaks returns the forms of a key that occur in a text, with some context.
+// leaks returns the forms of a key that occur in a text, each with the text around it.
 func leaks(key, text string) (found []string) {
 	lower := strings.ToLower(text)
 	for name, form := range spellings(key) {

@@ -9,7 +9,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// facility is a server and a catalog with fault injection. Tests observe the server as an operator does.
+// facility is a server, and a catalog with fault injection. Tests observe the server from outside, as an
+// operator does.
 type facility struct{ *proctest.Stack }
 
 // newFacility starts a server, and a catalog with the given number of API keys. flags are passed to 'easel

@@ -69,6 +69,6 @@ func answerAndGoOn(conn net.Conn) error {
 	if _, err := fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s%s", len(body), body, request.Header.Get("Authorization")); err != nil {
 		return err
 	}
-	_, _ = io.Copy(io.Discard, in) // the server may reset the connection
+	_, _ = io.Copy(io.Discard, in) // ignores errors, because the server may reset the connection
 	return nil
 }
