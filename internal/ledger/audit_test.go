@@ -16,7 +16,7 @@ import (
 
 var ada = ledger.By{Actor: "ada", Origin: "192.0.2.7"}
 
-// auditOf returns the entries of a ledger's audit trail in short form.
+// auditOf returns each entry of a ledger's audit trail as a short string.
 func auditOf(t *testing.T, l *ledger.Ledger) (lines []string) {
 	t.Helper()
 	all, err := l.AuditLines(t.Context(), ledger.Position{}, 100)

@@ -114,7 +114,7 @@ func testBulkWork(t *testing.T, url string, work bulkWork) {
 	}
 }
 
-// An order waits for at most one step of the bulk work that is running.
+// While bulk work runs, an order waits for at most one step of this work.
 func TestBulkWorkIsDoneInSteps(t *testing.T) {
 	for name, work := range bulkWorks {
 		t.Run(name+"/SQLite", func(t *testing.T) { testBulkWork(t, "sqlite:"+t.TempDir()+"/book.db", work) })

@@ -68,7 +68,7 @@ func newRelay(t *testing.T, database string, requests io.Writer) *relay {
 	return r
 }
 
-// url returns the URL of the database through the relay.
+// url returns the database's URL with the address of the relay.
 func (r *relay) url(t *testing.T, mode string) string {
 	t.Helper()
 	at := *r.database

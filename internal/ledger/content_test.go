@@ -126,7 +126,7 @@ func TestNewRequestAfterACopyHasAJob(t *testing.T) {
 	})
 }
 
-// A copy that is requested during the last attempt of an earlier request gets another attempt.
+// If a copy is requested during the last attempt for an earlier request, the job gets another attempt.
 func TestNewRequestDuringTheLastAttemptHasAnAttempt(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")
@@ -182,7 +182,7 @@ func TestCopiedLedgerHasTheJobsOfItsContents(t *testing.T) {
 	})
 }
 
-// An operator's request is not delayed by earlier failures to copy the result.
+// Earlier failures to copy a result do not delay an operator's request for a copy.
 func TestFetchedResultIsCopiedAtOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := wanting(t, url, "g1")

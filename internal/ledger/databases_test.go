@@ -16,7 +16,7 @@ var onEach = proctest.OnEach
 // change executes a statement directly in the ledger's database, for example to change times.
 var change = proctest.Exec
 
-// changed returns the URL of a database with changes, for example with another user.
+// changed returns a modified URL of a database, for example with another user.
 func changed(t *testing.T, address string, change func(*url.URL)) string {
 	t.Helper()
 	u, err := url.Parse(address)

@@ -31,7 +31,7 @@ func openTelling(t *testing.T, url string, o *ledger.EventConfig) *ledger.Ledger
 	return openWith(t, ledger.Config{URL: url, RefundWindow: time.Hour, Events: o})
 }
 
-// events returns all events in the ledger in short form, oldest first.
+// events returns each event in the ledger as a short string, oldest first.
 func events(t *testing.T, l *ledger.Ledger) (all []string) {
 	t.Helper()
 	found, err := l.Events(t.Context(), ledger.EventFilter{}, 1000)

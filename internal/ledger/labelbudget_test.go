@@ -112,7 +112,7 @@ func TestLabelBudgetsAreApartFromOthers(t *testing.T) {
 	})
 }
 
-// percentages returns the thresholds of an owner's events, in ascending order.
+// percentages returns the budget thresholds in an owner's events, in ascending order.
 func percentages(t *testing.T, l *ledger.Ledger, owner string) (all []int64) {
 	t.Helper()
 	found, err := l.Events(t.Context(), ledger.EventFilter{Owner: owner}, 1000)

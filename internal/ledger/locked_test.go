@@ -70,7 +70,7 @@ func TestWhatIsLockedHoldsNobodyElseUp(t *testing.T) { // fault M3
 	}
 }
 
-// The recovery alternates between owners, however many orders each of them has.
+// The recovery alternates between owners, regardless of how many orders each owner has.
 func TestOwnersAreRecoveredInTurn(t *testing.T) { // fault M9
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
@@ -130,7 +130,7 @@ func TestTheSessionsAreBoundedWhateverTheirDefaults(t *testing.T) { // faults M3
 	}
 }
 
-// Reports use other connections than orders, because SQLite writes with only one connection.
+// Reports do not use the connection that writes orders, because SQLite has only one such connection.
 func TestAReportHoldsUpNoOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -160,7 +160,7 @@ func TestAReadThatFindsNothingIsADeletionWhenItLasts(t *testing.T) { // fault M4
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
 		late := write(t, l, request("k"))
-		l.Exec(t, "UPDATE orders SET order_time = order_time - 3600000000") // the outcome is recorded an hour after the order
+		l.Exec(t, "UPDATE orders SET order_time = order_time - 3600000000") // makes the order an hour older, so its outcome is recorded late
 		conclude(t, l, late, lifecycle.Named, "g1")
 		if all, err := l.Due(t.Context(), 0, 10); err != nil || len(all) != 0 {
 			t.Errorf("generations that the catalog need not return yet are due: %v, %v", all, err)

@@ -73,7 +73,7 @@ func TestBackgroundWorkSeeksInIndexes(t *testing.T) {
 func TestEachPageSeeksInAnIndex(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		l := opened(t, url)
-		if strings.HasPrefix(url, "postgres:") { // PostgreSQL would scan such a small table completely
+		if strings.HasPrefix(url, "postgres:") { // otherwise, PostgreSQL would scan such a small table completely
 			for _, setting := range []string{"enable_seqscan", "enable_bitmapscan", "enable_sort"} {
 				l.Exec(t, "ALTER DATABASE "+l.Ask(t, "SELECT current_database()")+" SET "+setting+" = off")
 			}

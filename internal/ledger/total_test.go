@@ -36,7 +36,7 @@ func TestTheBudgetOfAllTogetherIsNeverPassed(t *testing.T) { // fault T5
 	})
 }
 
-// requests records the messages of a client in the order in which they are sent.
+// requests records the messages that a client sends, in order.
 type requests struct {
 	mu  sync.Mutex
 	all []string

@@ -143,7 +143,7 @@ func (w *world) say(r *replica, answer Answer) {
 	*r = replica{}
 }
 
-// next calls visit with every world that can follow.
+// next calls visit with every world that can directly follow this world.
 func (w world) next(visit func(*world)) {
 	var changed world
 	also := func(change func(*world)) {
@@ -387,7 +387,7 @@ func (w world) elsewhere(also func(func(*world))) {
 			also(func(w *world) { w.late[row] = false })
 		}
 		if w.rows[row].Leased {
-			also(func(w *world) { w.rows[row].Leased = false }) // the lease expires, and its holder may not notice
+			also(func(w *world) { w.rows[row].Leased = false }) // the lease expires, and its holder does not always notice
 		}
 	}
 	w.quiet(also)
