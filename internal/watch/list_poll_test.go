@@ -139,7 +139,7 @@ func TestKnownGenerationsThatTheListHasDroppedAreReadOnceAndWithinTheBudget(t *t
 		if least, most := b.up.reads(ids); least != 1 || most != 1 {
 			b.t.Errorf("each generation was read %d to %d times, want once", least, most)
 		}
-		if n := busiest(b.up.callTimes(), 10*time.Second); n > 5*10+5+1 { // the poll rate for ten seconds, and a burst of one second
+		if n := busiest(b.up.callTimes(), 10*time.Second); n > 5*10+5+1 { // ten seconds at the poll rate, a burst of one second, and one poll because the period includes both of its ends
 			b.t.Errorf("%d polls within 10 s", n)
 		}
 	})

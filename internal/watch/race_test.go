@@ -156,7 +156,7 @@ func TestAWatchThatBeginsAsItsGenerationEndsGetsTheEnd(t *testing.T) { // fault 
 	if os.Getenv("EASEL_SOAK") != "" {
 		races = 1_000_000
 	}
-	const generations = 50 // with two watches each
+	const generations = 50 // each generation has two watches
 	var r raced
 	for n := range races / (2 * generations) {
 		r.race(t, uint64(n), generations)

@@ -35,11 +35,11 @@ var distributions = []durations{
 	}},
 }
 
-// cost contains a schedule's mean number of requests, and its mean delay and 99th percentile of the delay in
+// cost contains a schedule's mean number of requests, and the mean and the 99th percentile of its delay in
 // seconds.
 type cost struct{ requests, mean, p99 float64 }
 
-// measure polls random generations with each of the gap functions, and returns the cost.
+// measure simulates polls of random generations with each of the gap functions, and returns the mean cost.
 func measure(d durations, generations int, gaps []func(age time.Duration) time.Duration) cost {
 	r := rand.New(rand.NewPCG(1, 2))
 	var requests int
@@ -63,7 +63,7 @@ func measure(d durations, generations int, gaps []func(age time.Duration) time.D
 	return cost{float64(requests) / float64(n), sum / float64(n), delays[n*99/100]}
 }
 
-// learned returns the gap functions of 100 curves. Each curve is learned from 100 generations of its own.
+// learned returns the gap functions of 100 curves. Each curve is learned from its own 100 generations.
 func learned(d durations, price float64) []func(time.Duration) time.Duration {
 	r := rand.New(rand.NewPCG(7, 7))
 	jitter := Source(1)
