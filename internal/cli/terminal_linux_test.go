@@ -43,7 +43,7 @@ func openTerminal(t *testing.T) *testTerminal {
 	var reading sync.WaitGroup
 	reading.Go(func() { term.read(user) })
 	t.Cleanup(func() {
-		_ = child.Close() // ends the goroutine that reads
+		_ = child.Close() // ends the goroutine that reads the output
 		reading.Wait()
 		_ = user.Close()
 	})
@@ -64,7 +64,7 @@ func (term *testTerminal) read(user *os.File) {
 	}
 }
 
-// run runs a command at the terminal, and returns its exit code.
+// run runs a command in the terminal, and returns its exit code.
 func (term *testTerminal) run(t *testing.T, env map[string]string, dial dialer, args ...string) int {
 	return Run(t.Context(), args, &Program{
 		Grammar: grammar(),
@@ -86,7 +86,7 @@ func (term *testTerminal) until(t *testing.T, text string) string {
 		if time.Now().After(deadline) {
 			t.Fatalf("%q was not written in\n%s", text, written)
 		}
-		time.Sleep(10 * time.Millisecond) // the terminal cannot signal new output
+		time.Sleep(10 * time.Millisecond) // polls the output, because the terminal cannot signal new output
 	}
 }
 
