@@ -178,7 +178,7 @@ func TestEveryRuleReadsExistingMetricsAndAlertsSayWhatToDo(t *testing.T) {
 	}
 }
 
-// promtool runs Prometheus's own tool for checks in a directory.
+// promtool runs Prometheus's tool promtool in a directory.
 func promtool(t *testing.T, directory string, args ...string) {
 	t.Helper()
 	if testing.Short() {
