@@ -44,7 +44,7 @@ func TestAnInvalidCallersFileLeavesTheOldOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := proctest.File(t, callersText([2]string{"shop", "one"}, [2]string{"blog", "two"}))
 		var logs strings.Builder
-		var applied []int // number of callers in each list that was applied
+		var applied []int // number of callers in each applied list
 		callers, err := LoadCallers(path, slog.New(slog.NewTextHandler(&logs, nil)), func(list *List) { applied = append(applied, len(list.Callers)) })
 		if err != nil {
 			t.Fatal(err)
@@ -116,8 +116,8 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 		cfg    Config
 		auth   []string
 		cert   string
-		caller string // accepted caller and its owner, in the form caller/owner
-		reason string // reason for the rejection
+		caller string // if the call is accepted, its caller and owner in the form caller/owner
+		reason string // if the call is rejected, the reason
 	}{
 		{"forwarded: a key", forward, []string{"Bearer key"}, "", "/", ""},
 		{"forwarded: the scheme in any case", forward, []string{"bEARER key"}, "", "/", ""},
