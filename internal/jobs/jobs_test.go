@@ -86,7 +86,7 @@ func (o *office) await(runs int) {
 	}
 }
 
-// kind returns a job kind. Its jobs are run by do.
+// kind returns a job kind whose jobs are run by the function do.
 func (o *office) kind(do func(context.Context, ledger.Job) (ledger.Outcome, error)) jobs.Kind {
 	return jobs.Kind{Name: "test", Slots: 4, RetryShare: 2, MinRetry: 10 * time.Millisecond, MaxRetry: time.Second, Do: do}
 }
