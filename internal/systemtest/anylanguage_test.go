@@ -61,8 +61,8 @@ func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorPr
 	return files
 }
 
-// TestAnyOtherLanguageReadsTheDescriptors runs the commands in docs/callers.md. For two languages, it also builds a
-// client and runs it against a server.
+// TestAnyOtherLanguageReadsTheDescriptors builds a C++ client with the commands in docs/callers.md. It runs this
+// client, and the JavaScript program in docs/callers.md, against a server.
 func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
 	t.Parallel()
 	dev := proctest.StartDev(t)
@@ -91,7 +91,7 @@ func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
 	})
 }
 
-// headers skips the test if pkg-config does not find one of the given C++ libraries.
+// headers skips the test if pkg-config does not find all of the given C++ libraries.
 func headers(t *testing.T, libraries ...string) {
 	t.Helper()
 	for _, library := range libraries {

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The backend is the example program from docs/callers.md.
+// The test runs the backend from docs/callers.md, which forwards a watch to a browser.
 func TestABackendStreamsAWatchOnToABrowser(t *testing.T) {
 	t.Parallel()
 	node, dev := tool(t, "node"), proctest.StartDev(t)

@@ -61,7 +61,7 @@ func openStudio(t *testing.T, flags ...string) *studio {
 	return s
 }
 
-// start starts the server. If it is started again, it uses the same address.
+// start starts the server. Later calls of start reuse the server's address.
 func (s *studio) start() {
 	s.t.Helper()
 	s.process = proctest.StartDev(s.t, append(slices.Clone(s.flags), "--http-addr", s.rest)...)
@@ -249,8 +249,8 @@ func runShell(t *testing.T, script string, variables ...string) (string, error) 
 	return string(out), err
 }
 
-// fits checks that each view fits into a narrow window, and that each of its controls and pictures has a name for screen
-// readers.
+// fits checks that each view fits into a window that is 700 pixels wide, and that each of its controls and pictures has a
+// name for screen readers.
 func fits(b *browser, views ...string) {
 	b.t.Helper()
 	b.call(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 700, "height": 900, "deviceScaleFactor": 1, "mobile": false})

@@ -17,8 +17,9 @@ import (
 // proxies contains, for each proxy in deploy/, the function that starts the proxy in front of a server.
 var proxies = map[string]func(t *testing.T, server *proctest.Process, swaps ...[2]string) proxied{"nginx": nginxBefore, "Envoy": envoyBefore}
 
-// envoyBefore starts Envoy with deploy/envoy/envoy.yaml in front of a server. Envoy listens on a loopback
-// address that no other test uses. Each pair in swaps replaces a string in the file.
+// envoyBefore starts Envoy with deploy/envoy/envoy.yaml in front of a server. Envoy listens on a random
+// loopback address, which another test is unlikely to use. For each pair in swaps, the second string replaces
+// the first string in the file.
 func envoyBefore(t *testing.T, server *proctest.Process, swaps ...[2]string) proxied {
 	t.Helper()
 	binary := tool(t, "envoy")

@@ -42,7 +42,8 @@ func startNginx(t *testing.T, flags ...string) proxied {
 }
 
 // nginxBefore starts nginx with deploy/nginx/easel.conf in front of a server. nginx listens on Unix sockets,
-// because another process could already use its ports. Each pair in swaps replaces a string in the file.
+// because another process could already use its ports. For each pair in swaps, the second string replaces the
+// first string in the file.
 func nginxBefore(t *testing.T, server *proctest.Process, swaps ...[2]string) proxied {
 	t.Helper()
 	binary := tool(t, "nginx")
@@ -62,7 +63,8 @@ func nginxBefore(t *testing.T, server *proctest.Process, swaps ...[2]string) pro
 	return proxied{easelv1.NewGenerationServiceClient(conn), &http.Client{Transport: transport}, server.Key}
 }
 
-// deployedWith returns the content of a file, in which each pair in swaps replaces a string.
+// deployedWith returns the content of a file. For each pair in swaps, the second string replaces the first string
+// in the content.
 func deployedWith(t *testing.T, file string, swaps [][2]string) string {
 	t.Helper()
 	text := proctest.Read(t, file)
@@ -119,7 +121,7 @@ func (p proxied) as(t *testing.T) context.Context {
 	return bearing(t, p.key, time.Minute)
 }
 
-// watchAll opens a watch of all renders, which does not end on its own.
+// watchAll opens a watch of all renders. This watch does not end on its own.
 func (p proxied) watchAll(t *testing.T, heartbeat time.Duration) grpc.ServerStreamingClient[easelv1.WatchGenerationsResponse] {
 	t.Helper()
 	stream, err := p.generations.WatchGenerations(p.as(t), &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(heartbeat)})

@@ -31,7 +31,7 @@ esac`,
 	"helm":   `printf 'Pushed: charts/easel\nDigest: sha256:chart\n'`,
 }
 
-// publishing is a checkout that contains the output of .ci/release, and the simulated registries.
+// publishing is a checkout with the output of .ci/release, together with the simulated registries.
 type publishing struct {
 	dir, bin, home string
 	packages       map[string]string
@@ -196,7 +196,8 @@ func TestPublishingAgainFinishesWhatBrokeOff(t *testing.T) {
 	p.keepsSecrets(t)
 }
 
-// keepsSecrets checks that neither the output nor the remaining files contain a secret.
+// keepsSecrets checks that neither the output of the script nor the files that it leaves behind contain a
+// secret.
 func (p *publishing) keepsSecrets(t *testing.T) {
 	t.Helper()
 	places := map[string]string{"the output": p.said.String()}

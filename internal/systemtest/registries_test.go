@@ -32,8 +32,8 @@ const (
 	mintedByPyPI, mintedByNPM  = "secret-minted-by-pypi", "secret-minted-by-npm"
 )
 
-// registries simulates the identity provider of the job, PyPI, the npm registry and Maven Central as documented. It
-// records all uploads.
+// registries simulates the job's identity provider, PyPI, the npm registry and Maven Central, as their
+// documentation describes them. It records all uploads.
 type registries struct {
 	*httptest.Server
 	signingKey, publicKey string
@@ -285,13 +285,13 @@ func (r *registries) uploads() string {
 	return fmt.Sprintf("PyPI %d, npm %d, Central %d", len(r.wheels), len(r.npm), len(r.bundles))
 }
 
-// secrets returns all strings that must not occur in output or files.
+// secrets returns all secrets, which must not occur in the script's output or files.
 func (r *registries) secrets() []string {
 	lines := strings.Split(strings.TrimSpace(r.signingKey), "\n")
 	return append(lines[2:len(lines)-2], githubToken, requestToken, portalPassword, portal(), passphrase, mintedByPyPI, mintedByNPM, "secret-signature")
 }
 
-// hold compares the uploads to each registry with the packages.
+// hold checks that the uploads to each registry match the packages.
 func (r *registries) hold(t *testing.T, packages map[string]string) {
 	t.Helper()
 	want := wheelUpload{"easel_grpc-1.2.3rc1-py3-none-any.whl", packages["easel_grpc-1.2.3rc1-py3-none-any.whl"], map[string][]string{
@@ -338,7 +338,7 @@ func (r *registries) holdBundle(t *testing.T, packages map[string]string) {
 		write(t, filepath.Join(home, name), files[name])
 		write(t, filepath.Join(home, name+".asc"), files[name+".asc"])
 		r.gpg(t, home, "--verify", filepath.Join(home, name+".asc"), filepath.Join(home, name))
-		//nolint:gosec // Maven Central requires these checksums
+		//nolint:gosec // Maven Central requires MD5 and SHA-1 checksums
 		if files[name] != content || files[name+".md5"] != fmt.Sprintf("%x\n", md5.Sum([]byte(content))) || files[name+".sha1"] != fmt.Sprintf("%x\n", sha1.Sum([]byte(content))) {
 			t.Errorf("Central has different content or checksums for %s", name)
 		}

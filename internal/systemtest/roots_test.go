@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The server's loops query the ledger for due work all the time. Each query must belong to the trace of a call or a
+// The server's loops continuously query the ledger for due work. Each query must belong to the trace of a call or a
 // job, or have no span.
 func TestOnlyCallsAndWorkAreRootsOfTraces(t *testing.T) {
 	t.Parallel()

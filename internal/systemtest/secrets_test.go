@@ -181,8 +181,8 @@ func TestAKeyIsInNothingThatTheProcessSays(t *testing.T) { // faults X3, U22
 	}
 }
 
-// callEverything sends every call over gRPC and over REST, in each way in which the catalog can repeat the API key. It
-// searches all responses for the key.
+// callEverything sends every call over gRPC and over REST, once for each way in which the catalog can repeat the API
+// key. It searches all responses for the key.
 func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token string) {
 	t.Helper()
 	conn := proctest.Dial(t, served.GRPC)

@@ -19,7 +19,7 @@ func deadCollector(t *testing.T) *proctest.Wire {
 }
 
 // Each of three servers exports to a different collector: one that is not running, one that never responds,
-// and a slow one. The second server also has an order to which the catalog never responds.
+// and a slow one. The catalog of the second server also never responds to an order.
 func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { // faults N4, N5
 	t.Parallel()
 	const lag = 2 * time.Second

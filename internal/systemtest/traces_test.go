@@ -23,7 +23,7 @@ const callersTrace = "0af7651916cd43dd8448eb211c80319c"
 // traced is a server that exports its traces.
 type traced struct{ *proctest.Stack }
 
-// startExporting starts a sandbox, and a server that exports telemetry to the endpoint.
+// startExporting starts a sandbox, and a server that exports telemetry to the given endpoint.
 func startExporting(t *testing.T, endpoint string, settings proctest.Settings) traced {
 	t.Helper()
 	return traced{proctest.NewStack(t, "--balance", "7.00", "--speed", "5").With(settings).With(proctest.Settings{
