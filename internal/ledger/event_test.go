@@ -115,7 +115,8 @@ func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 	}
 }
 
-// A process may record an event before it has loaded a callers file with a receiver.
+// A process may record an event before it has loaded a callers file with a receiver. The event is then kept
+// until a process knows the receiver, or until it is replayed.
 func TestEventWithoutAReceiverIsKeptForOne(t *testing.T) { // fault M5
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(11)}))
@@ -401,7 +402,7 @@ func TestReplayedEventIsDeliveredBeforeLaterEvents(t *testing.T) {
 	})
 }
 
-// An event is recorded together with its state, and only once, even if several replicas record the same state.
+// Even if several replicas record the same state, its event is recorded only once, together with the state.
 func TestOneOfManyReplicasWritesTheEvent(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{}))

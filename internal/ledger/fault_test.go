@@ -8,8 +8,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// An operator declares an order rejected while its POST is still in flight, which frees the idempotency key. The
-// caller uses the key for a second order. Then the catalog returns a generation for the first order.
+// An operator declares an order rejected while its POST is still in flight. This frees the idempotency key, and
+// the caller uses the key for a second order. Then the catalog returns a generation for the first order.
 func TestALateGenerationIsRecordedUnderAReusedKey(t *testing.T) { // faults M2, M10
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -54,8 +54,8 @@ func TestFewOrdersAreSoughtInIndexes(t *testing.T) { // fault D7
 	}
 }
 
-// The number of failed copies and of erased orders grows over time. Each replica counts the copies every 15 s, and looks
-// for orders to erase every hour.
+// The number of failed copies and of erased orders grows over time. Each replica counts the failed copies every 15 s,
+// and looks for orders to erase every hour.
 func TestBackgroundWorkSeeksInIndexes(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		l := opened(t, url)

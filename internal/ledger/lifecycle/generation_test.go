@@ -6,8 +6,8 @@ import (
 )
 
 // looks contains the possible observations of a generation, which are 20 s apart. The catalog may report the charge
-// early, late or never. A read may not find the generation, and may or may not have a witness: another read to which
-// the catalog responded. A call through Easel may delete the generation.
+// early, late or never. If a read does not find the generation, there may be a witness: another read to which the
+// catalog responded. A call through Easel may delete the generation.
 var looks = map[string]Observation{
 	"queued":               {Status: Queued},
 	"queued, free":         {Status: Queued, CostCents: new(int64(0))},

@@ -37,7 +37,7 @@ type replica struct {
 	named     bool
 	called    bool // a caller is waiting for the response
 	rotated   bool // the API key is no longer the key of the first attempt
-	team      team // the caller's team when it called
+	team      team // the caller's team at the time of its call
 }
 
 // team identifies one of the caller's teams: 0 is the first team, and 1 is the team to which the caller moves.
@@ -228,7 +228,7 @@ func (w world) begin(n int, also func(func(*world))) {
 		row, at := w.row(w.team)
 		elsewhere, _ := w.row(1 - w.team)
 		switch step := row.Call(true); {
-		case elsewhere.State == Open || elsewhere.State == Placed: // the caller's other team uses the key
+		case elsewhere.State == Open || elsewhere.State == Placed: // an order of the caller's other team uses the key
 		case step.Action == Write && w.written < mostRows:
 			also(func(w *world) { w.calls++; w.replicas[n] = replica{at: writing, called: true, team: w.team} })
 		case step.Action == Submit && step.Order.Leases <= maxLeases:
@@ -318,7 +318,7 @@ func (w world) attempt(n int, also func(func(*world))) {
 		}
 		return r
 	}
-	also(func(w *world) { after(w) }) // not sent: there is no connection, or it is too late
+	also(func(w *world) { after(w) }) // the POST is not sent, because there is no connection or it is too late
 	if order := w.rows[row]; order.Expired || !order.Leased || order.Leases != int(w.replicas[n].lease) {
 		return
 	}
