@@ -94,7 +94,7 @@ func TestAWatchOfEverythingCoversNamedUnlistedGenerationsToo(t *testing.T) {
 		if !slices.Equal(s.look().caughtUp, []int{2}) {
 			b.t.Errorf("caught up %v", s.look().caughtUp)
 		}
-		b.up.with(func(u *upstream) { u.listed = nil }) // from now on, the list also contains the generation hidden, but each state must be delivered only once
+		b.up.with(func(u *upstream) { u.listed = nil }) // from now on, the list also contains the generation "hidden", but each state must be delivered only once
 		pass(20 * time.Second)
 		for _, id := range []string{"listed", "hidden"} {
 			b.up.set(id, succeeded)

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// All events of a race happen at one of a few ticks, so that many of them coincide.
+// Each event of a race happens at one of a few ticks, so that many events coincide.
 const (
 	raceTick  = 10 * time.Millisecond
 	raceTicks = 40
@@ -85,7 +85,7 @@ func (u *racing) List(ctx context.Context, _ catalog.Credential, _ time.Time) (*
 // raced counts the results of all races.
 type raced struct {
 	starts               [3]int       // number of watches that started before, at and after the end of their generation
-	stale                atomic.Int64 // number of outdated records
+	stale                atomic.Int64 // number of records that were outdated when they arrived
 	hung, wrong, leavers atomic.Int64
 }
 

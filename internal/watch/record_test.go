@@ -19,7 +19,7 @@ type records struct {
 	off    func(context.Context) // called by each attempt to record states while the ledger is unavailable; nil if the ledger is available
 	states []string
 	tries  int
-	before func(catalog.Credential, Sighting) // called before a state is recorded, without the lock
+	before func(catalog.Credential, Sighting) // called before each state is recorded, while mu is not locked
 }
 
 // Record implements Recorder.

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// took returns a random duration of a generation. The distribution has the given median in seconds.
+// took returns a random duration of a generation. The durations have the given median, in seconds.
 func took(r *rand.Rand, median float64) time.Duration {
 	return time.Duration(median * math.Exp(0.3*r.NormFloat64()) * float64(time.Second))
 }

@@ -10,7 +10,7 @@ import (
 
 var usual = Bounds{time.Second, 10 * time.Second}
 
-// durations is a distribution of generations' durations.
+// durations is a distribution from which the durations of generations are drawn.
 type durations struct {
 	name  string
 	paper float64 // lowest possible number of requests per generation, if the distribution is known and the mean delay is 1 s
