@@ -39,8 +39,8 @@ type enemy struct {
 	headers []hpack.HeaderField
 }
 
-// accountsAtOnce wraps a catalog and returns the same account for all API keys. The test then measures only the cost in
-// Easel.
+// accountsAtOnce returns a catalog that immediately returns the same account for all API keys. A test then measures only
+// the cost in Easel.
 func accountsAtOnce(http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"balanceCents":5}`) })
 }
@@ -186,7 +186,7 @@ func TestAttacksOnTheProtocolCostLittleMemoryAndOthersAreServed(t *testing.T) { 
 		for _, attack := range attacks[on.kind] {
 			name := fmt.Sprintf("%s on %s%s", attack.name, on.address, map[bool]string{true: " over TLS"}[on.encrypted])
 			t.Run(name, func(t *testing.T) {
-				s := newSiege(t, siegeConfig{encrypted: on.encrypted, before: accountsAtOnce, settings: proctest.Settings{"GOGC": "100"}}) // attackRise is the limit for this value
+				s := newSiege(t, siegeConfig{encrypted: on.encrypted, before: accountsAtOnce, settings: proctest.Settings{"GOGC": "100"}}) // attackRise is the memory limit for this value of GOGC
 				s.readsAccount()
 				e, started, done := s.enemy(on.address, on.kind), atomic.Int64{}, atomic.Int64{}
 				s.alongside(assault{workers: attackers, least: attackers, memory: attackRise, one: func(ctx context.Context, _ int) error {
@@ -211,7 +211,7 @@ func TestAttacksOnTheProtocolCostLittleMemoryAndOthersAreServed(t *testing.T) { 
 	}
 }
 
-// enemy returns an attacker that knows a valid call at an address.
+// enemy returns an attacker with a valid call at the given address.
 func (s *siege) enemy(address, kind string) enemy {
 	field := func(name, value string) hpack.HeaderField { return hpack.HeaderField{Name: name, Value: value} }
 	e := enemy{t: s.t, headers: []hpack.HeaderField{field(":scheme", "http"), field(":authority", "easel.test"), field("authorization", "Bearer "+s.attacker)}}

@@ -66,8 +66,8 @@ func (rawCodec) Marshal(message any) ([]byte, error) { return message.(encoded),
 func (rawCodec) Unmarshal([]byte, any) error         { return nil }
 func (rawCodec) Name() string                        { return "proto" }
 
-// siege is a server in its own process with the limits in the chart, a catalog in this process, and two clients: an
-// attacker, and a neighbor at another address.
+// siege is a server in its own process with the garbage collector's settings from the Helm chart, a catalog in this
+// process, and two clients: an attacker, and a neighbor at another address.
 type siege struct {
 	*proctest.Process
 	t                   *testing.T
@@ -85,8 +85,8 @@ type siege struct {
 type siegeConfig struct {
 	// before wraps the catalog; may be nil.
 	before func(catalog http.Handler) http.Handler
-	// ledger is the URL of the ledger. If it is set, the API key is shared, and the attacker and the neighbor belong to two
-	// teams. Otherwise, both forward their API keys.
+	// ledger is the URL of the ledger. If it is set, the API key is shared, and the attacker and the neighbor belong to
+	// different teams. Otherwise, both forward their API keys.
 	ledger string
 	// encrypted reports whether the server uses TLS.
 	encrypted bool

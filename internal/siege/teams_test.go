@@ -83,7 +83,7 @@ func (s *siege) readsOwn() {
 	}
 }
 
-// placesOrders sets the neighbor's call to a new order.
+// placesOrders sets the neighbor's call to one that places a new order.
 func (s *siege) placesOrders() {
 	n := atomic.Int64{}
 	s.every, s.floor = 50*time.Millisecond, 4*noiseFloor // the floor is higher, because each order waits for the disk four times
