@@ -20,7 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// content is a result that a scripted server sends. It records the requests for this result.
+// content is the result that a scripted server sends. It also records the requests for the result.
 type content struct {
 	bytes    []byte
 	breakAt  []int // offsets at which the first streams fail, one for each stream

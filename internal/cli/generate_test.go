@@ -187,7 +187,7 @@ func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing
 	}
 }
 
-// If an order may exist, the advice must lead to this order, and not to a second one.
+// If an order may exist, the printed advice must lead to this order, and not to a second one.
 func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // fault A10
 	refused := failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
 	for name, test := range map[string]struct {

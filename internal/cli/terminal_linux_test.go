@@ -13,7 +13,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// testTerminal is a pseudoterminal with 80 columns, whose output it records.
+// testTerminal is a pseudoterminal with 80 columns. It records the output.
 type testTerminal struct {
 	child *os.File // the end of the pseudoterminal that the program uses
 
