@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// failureLine is a log line about a failure of the catalog.
+// failureLine is a log line about a catalog failure.
 type failureLine struct {
 	Msg        string
 	Key        string `json:"api_key"`

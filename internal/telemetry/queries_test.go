@@ -17,7 +17,7 @@ import (
 // vocabulary maps each series to the labels that a query may use.
 type vocabulary map[string][]string
 
-// known returns the series in the table, and the series named up, which Prometheus adds.
+// known returns the series in the table of metrics, and the series "up", which Prometheus adds.
 func known() vocabulary {
 	v := vocabulary{"up": nil}
 	for _, m := range Table {
