@@ -101,7 +101,7 @@ func keySet(t testing.TB, keys ...signing) string {
 	return string(text)
 }
 
-// issuerWith returns an issuer whose keys are in a file.
+// issuerWith returns an issuer whose key set is in a file.
 func issuerWith(t testing.TB, set string) Issuer {
 	return Issuer{Name: "https://issuer.example", Audience: "easel", KeysFile: proctest.File(t, set)}
 }
