@@ -106,8 +106,8 @@ const (
 	// price_cents and max_cost_cents. Retryable. Set a higher max_cost_cents.
 	ErrorReason_PRICE_ABOVE_LIMIT ErrorReason = 31
 	// RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget. The metadata has window,
-	// reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label's
-	// budget, it also has label_name and label_value. Retryable. Wait until reset_time. There is no
+	// reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label,
+	// it also has label_name and label_value. Retryable. Wait until reset_time. There is no
 	// RetryInfo.
 	ErrorReason_BUDGET_EXCEEDED ErrorReason = 32
 	// RESOURCE_EXHAUSTED. The API key has reached the daily spending limit that the catalog has set

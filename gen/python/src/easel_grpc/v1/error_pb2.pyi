@@ -96,8 +96,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     BUDGET_EXCEEDED: _ErrorReason.ValueType  # 32
     """RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget. The metadata has window,
-    reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label's
-    budget, it also has label_name and label_value. Retryable. Wait until reset_time. There is no
+    reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label,
+    it also has label_name and label_value. Retryable. Wait until reset_time. There is no
     RetryInfo.
     """
     API_KEY_DAILY_CAP: _ErrorReason.ValueType  # 33
@@ -340,8 +340,8 @@ price_cents and max_cost_cents. Retryable. Set a higher max_cost_cents.
 """
 BUDGET_EXCEEDED: ErrorReason.ValueType  # 32
 """RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget. The metadata has window,
-reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label's
-budget, it also has label_name and label_value. Retryable. Wait until reset_time. There is no
+reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label,
+it also has label_name and label_value. Retryable. Wait until reset_time. There is no
 RetryInfo.
 """
 API_KEY_DAILY_CAP: ErrorReason.ValueType  # 33

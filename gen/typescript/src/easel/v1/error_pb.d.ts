@@ -182,8 +182,8 @@ export enum ErrorReason {
 
   /**
    * RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget. The metadata has window,
-   * reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label's
-   * budget, it also has label_name and label_value. Retryable. Wait until reset_time. There is no
+   * reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label,
+   * it also has label_name and label_value. Retryable. Wait until reset_time. There is no
    * RetryInfo.
    *
    * @generated from enum value: BUDGET_EXCEEDED = 32;
