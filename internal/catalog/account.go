@@ -42,8 +42,8 @@ func accountID(v JSON, r *Record) string {
 	return ""
 }
 
-// readQuote reads the price from the response to a quote request. It rejects an ambiguous price, because Easel compares prices
-// with limits and budgets.
+// readQuote reads the price from the response to a quote request. It returns an error if the response contains no readable
+// price or several different prices, because Easel compares the price with limits and budgets.
 func readQuote(a answer) (Quote, error) {
 	value, err := a.value()
 	if err != nil {
@@ -73,8 +73,8 @@ func readPrice(v JSON) (cents int64, ok bool) {
 	return 0, false
 }
 
-// agreedAmount returns the amount of money in the members of a record whose names are in names. found is false if these members
-// are missing or null. ok is false if one of the amounts is unreadable or if the amounts differ.
+// agreedAmount returns the amount of money, in cents, that the members with the given names contain. found is false if all
+// these members are missing or null. ok is false if an amount is unreadable or if two amounts differ.
 func agreedAmount(r *Record, names []string) (cents int64, found, ok bool) {
 	ok = true
 	for _, name := range names {

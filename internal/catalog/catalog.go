@@ -41,9 +41,9 @@ func (s State) Terminal() bool {
 
 // Account is the catalog's record of an account.
 //
-// Several types in this package have an Extra field. It is a JSON object with the members of the record for which the type has
-// no field, or nil if there are no such members. It contains no API keys and no URLs of results. Its nesting depth is at most
-// 24.
+// Several types in this package have an Extra field. It contains the members of the record for which the type has no other
+// field, as a JSON object. It is nil if there are no such members. It contains no API keys and no URLs of results. Its nesting
+// depth is at most 24.
 type Account struct {
 	ID           string // empty if the catalog does not report it
 	BalanceCents *int64 // nil if the balance is missing or unreadable
@@ -125,8 +125,7 @@ type Generation struct {
 	Extra          Value     `json:",omitempty"`
 }
 
-// Etag returns a digest of the generation. ObserveTime is not included, so all replicas compute the same digest for the same
-// record.
+// Etag returns a digest of all fields except ObserveTime. All replicas therefore compute the same digest for the same record.
 func (g Generation) Etag() string {
 	g.ObserveTime = time.Time{}
 	text, err := json.Marshal(g)

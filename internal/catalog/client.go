@@ -132,7 +132,8 @@ func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Ve
 //
 // If the connection fails, the body reconnects and resumes. It returns [io.EOF] only after the last byte of the file. It can
 // also fail with [KindInterrupted] or [KindContentChanged]. If the file has a strong ETag, each new response must have the same
-// ETag. Otherwise the body reads the file again from the requested offset, and compares checksums.
+// ETag. If the file has no strong ETag, the body reads it again from the requested offset after each reconnect, and compares
+// the checksums of the bytes that it has already returned.
 //
 // A response is treated as interrupted unless a range, a length or the framing marks its end. Missing bytes can't be detected
 // if a server does not support ranges and sends a Content-Length that is too small.

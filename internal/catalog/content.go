@@ -15,7 +15,7 @@ import (
 const (
 	// maxResumes is the maximum number of consecutive resumes that yield no new byte.
 	maxResumes = 3
-	// idleTimeout is the maximum time between two bytes of a body.
+	// idleTimeout is the maximum duration of one read from the body of a response.
 	idleTimeout = 30 * time.Second
 )
 
@@ -47,7 +47,7 @@ type contentBody struct {
 	size        int64  // size of the complete file, or -1 while it is unknown
 	start       int64  // offset that the caller requested
 	at          int64  // offset of the next byte for the caller
-	sum         uint32 // checksum of the delivered bytes if there is no ETag
+	sum         uint32 // checksum of the bytes returned to the caller; computed only if there is no ETag
 
 	stream   *contentStream // nil between connections
 	resumes  int            // resumes since the last new byte
@@ -61,10 +61,10 @@ type contentStream struct {
 	ctx    context.Context // context of this response
 	body   io.ReadCloser
 	cancel context.CancelCauseFunc
-	idle   *time.Timer // cancels the response if a read exceeds idleTimeout
+	idle   *time.Timer // cancels the response if a read takes longer than idleTimeout
 	at     int64       // file offset of the stream's next byte; initially at most contentBody.at
 	end    int64       // file offset after the last byte of the response, or -1 if unknown
-	framed bool        // whether a truncated response can be detected, so that EOF marks the end of a file of unknown size
+	framed bool        // whether a truncated response can be detected; if true, EOF marks the end of a file of unknown size
 	sum    uint32      // checksum of the bytes that were read a second time, starting at contentBody.start
 }
 
@@ -95,8 +95,8 @@ func (b *contentBody) Close() error {
 	return nil
 }
 
-// read reads once from the stream. It returns the number of bytes that are new to the caller. Bytes that the caller already has
-// are compared, but not returned.
+// read reads once from the stream. It returns the number of bytes that are new to the caller. Bytes that were returned earlier
+// are compared, but not returned again.
 func (b *contentBody) read(p []byte) int {
 	s := b.stream
 	delivered := s.at < b.at
@@ -123,7 +123,7 @@ func (b *contentBody) read(p []byte) int {
 	return n
 }
 
-// advance records new bytes for the caller. If there is no ETag, it also updates the checksum.
+// advance moves the caller's position past new bytes. If there is no ETag, it also adds the bytes to the checksum.
 func (b *contentBody) advance(p []byte) {
 	if len(p) == 0 {
 		return
@@ -135,8 +135,8 @@ func (b *contentBody) advance(p []byte) {
 	}
 }
 
-// compare adds bytes that the caller already has to the stream's checksum. When the stream reaches the caller's position,
-// compare ends the body with an error if the file has changed.
+// compare updates the stream's checksum with bytes that were already returned to the caller. When the stream reaches the
+// caller's position, compare ends the body with an error if the file has changed.
 func (b *contentBody) compare(p []byte) {
 	s := b.stream
 	if from := max(b.start-s.at, 0); from < int64(len(p)) && b.etag == "" {
@@ -148,8 +148,8 @@ func (b *contentBody) compare(p []byte) {
 	}
 }
 
-// ended handles the end of a stream. At the end of the file, it ends the body. If the stream was interrupted, it only
-// disconnects, and the next Read resumes.
+// ended handles the end of a stream. If the stream was interrupted, ended only disconnects, and the next Read resumes. At the
+// end of the file, ended ends the body: with io.EOF, or with an error if the file ends before the caller's position.
 func (b *contentBody) ended(err error) {
 	s := b.stream
 	if b.err != nil || s == nil {
@@ -328,7 +328,7 @@ func (b *contentBody) readRange(s *contentStream, resp *http.Response, from int6
 		return total, nil
 	case http.StatusRequestedRangeNotSatisfiable:
 		total, ok := parseUnsatisfied(resp.Header.Get("Content-Range"))
-		if !ok && from == b.at && b.at > b.start { // the file ends here, because all bytes before from were delivered
+		if !ok && from == b.at && b.at > b.start { // the file ends at from, because all bytes before from were returned
 			total, ok = b.at, true
 		}
 		if !ok || total > from {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// framed reports whether the client can detect that a response was truncated. It can't if only the end of the connection marks
-// the end of the body.
+// framed reports whether the client can detect that a response was truncated. A truncation can't be detected if only the end of
+// the connection marks the end of the body.
 func framed(resp *http.Response) bool {
 	return resp.ContentLength >= 0 || resp.ProtoMajor >= 2 || slices.Contains(resp.TransferEncoding, "chunked")
 }

@@ -45,14 +45,15 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 // used as a map key. All calls with the same tenant share polls and caches.
 type Tenant string
 
-// Fingerprint returns the first eight hex digits of a tenant for display, or "held" for the shared API key. Each process
-// computes different fingerprints for the same forwarded API key.
+// Fingerprint returns the first eight hex digits of a tenant for display, or "held" for the shared API key. For the same
+// forwarded API key, each process computes a different fingerprint.
 func (t Tenant) Fingerprint() string { return string(t[:min(len(t), 8)]) }
 
 // MarshalText returns the fingerprint, so that JSON output does not contain the complete tenant.
 func (t Tenant) MarshalText() ([]byte, error) { return []byte(t.Fingerprint()), nil }
 
-// tenantKey is the random key of the hashes in tenants. Without this key, a tenant can't be computed from an API key.
+// tenantKey is the random key with which this process hashes forwarded API keys to tenants. Without tenantKey, a tenant can't
+// be computed from an API key.
 var tenantKey = func() (key [32]byte) {
 	_, _ = rand.Read(key[:]) // documented never to return an error
 	return key
@@ -61,7 +62,7 @@ var tenantKey = func() (key [32]byte) {
 // Credential contains the API key of a call and the call's owner.
 type Credential struct {
 	Tenant Tenant
-	Shared bool // whether the server's shared API key is used; if the catalog rejects it, the operator must fix it, not the caller
+	Shared bool // whether the server's shared API key is used; if the catalog rejects this key, only the operator can replace it
 	// Owner is the owner of a call with the shared API key. It is empty for polls and for anonymous callers. All anonymous
 	// callers count as one owner.
 	Owner string

@@ -48,7 +48,7 @@ var routeStatuses = map[string]map[int]Kind{
 // answerError returns the error for a response that is not a 2xx. If the body can't be read, only the status is used.
 func answerError(op string, resp *http.Response, redact *redactor) *Error {
 	var body []byte
-	if resp.StatusCode != http.StatusSwitchingProtocols { // the body of a 101 is the connection itself, which may never end
+	if resp.StatusCode != http.StatusSwitchingProtocols { // the body of a 101 is the connection itself, which may stay open forever
 		if reader, err := bounded(resp, maxFailure); err == nil {
 			body, _ = io.ReadAll(reader)
 		}
@@ -119,8 +119,9 @@ func kindOfCode(op string, status int, code string) Kind {
 	return 0
 }
 
-// ParseRetryAfter parses a Retry-After header: whole seconds or an HTTP date, relative to now. It returns 0 for an
-// invalid value, for zero or less, and for a date in the past. It returns at most two minutes.
+// ParseRetryAfter parses a Retry-After header and returns the requested delay. The header contains whole seconds, or an HTTP
+// date that is compared with now. The delay is at most two minutes. It is 0 for an invalid header, for zero or fewer seconds,
+// and for a date in the past.
 func ParseRetryAfter(value string, now time.Time) time.Duration {
 	value = strings.TrimSpace(value)
 	seconds, err := strconv.ParseInt(value, 10, 64)

@@ -157,8 +157,8 @@ func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool
 	return best, ok
 }
 
-// partOf reports whether c may be only a part of the candidate whole: whole has a known status, and c is in one of the
-// looseMembers.
+// partOf reports whether c may be only a part of the candidate named whole. This is the case if whole has a known status and c
+// is in one of the looseMembers.
 func (c candidate) partOf(whole candidate) bool {
 	return hasKnownStatus(whole.Record) && looseMembers[c.wrapper]
 }
@@ -191,7 +191,7 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	g.Status, g.State = takeStatus(r)
 	g.Status = a.redactor.clean(g.Status)
 	g.ModelID, _ = take(r, modelOfNames, asID)
-	g.Inputs, _ = take(r, inputsNames, asObject) // secrets are removed from Extra, but not from the inputs, because the caller sent them
+	g.Inputs, _ = take(r, inputsNames, asObject) // secrets are removed from Extra, but not from the inputs, because the caller sent the inputs
 	if cost := optional(take(r, costNames, asInteger)); !inOtherUnits(r) {
 		g.CostCents = cost
 	}

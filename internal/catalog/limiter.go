@@ -80,8 +80,8 @@ func limiterError(op string, err error) error {
 	return &Error{Kind: KindRateLimited, Op: op, Message: rejected.Error(), RetryAfter: rejected.RetryAfter}
 }
 
-// release releases the permit of a request that ended with err. After a 429, it increases the error's RetryAfter if the limiter
-// pauses for longer.
+// release releases the permit of a request that ended with err. If the request was rate limited, release raises the error's
+// RetryAfter to at least the rest of the limiter's pause.
 func (q *requester) release(permit *limiter.Permit, cred Credential, err error) {
 	permit.Release(ResultOf(err))
 	if e, ok := errors.AsType[*Error](err); ok && e.Kind == KindRateLimited {

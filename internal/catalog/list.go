@@ -109,7 +109,7 @@ func readList(a answer) (*List, error) {
 	return list, nil
 }
 
-// readItem reads one record of a list, without fields that are too long for the remaining space.
+// readItem reads one record of a list. It omits fields that are too long for room, the remaining space in bytes.
 func readItem(a answer, item JSON, room int) (Version, bool) {
 	r, _, ok := findGeneration(a.redactor.redact(item), "")
 	if !ok {

@@ -86,7 +86,7 @@ func outputKind(v JSON) (OutputKind, bool) {
 }
 
 // outputWord reads the last known word of a string, because the first words may describe the input. If the string is a media
-// type, it uses only the part before the slash.
+// type, outputWord uses only the part before the slash.
 func outputWord(v JSON) (OutputKind, bool) {
 	s, _ := AsText(v)
 	s, _, _ = strings.Cut(strings.ToLower(s), "/")
@@ -140,7 +140,8 @@ func fieldList(items []JSON) ([]InputField, bool) {
 }
 
 // fieldObject reads an object whose member names are the names of input fields. The value of a member may be only the field's
-// type. If saysRequired is true, required contains the names of the required fields. Required fields are returned first.
+// type. If saysRequired is true, required contains the names of the required fields. It applies to each field whose own
+// description does not specify this. Required fields are returned first.
 func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool) {
 	var first, others []InputField
 	for _, m := range v.Members() {

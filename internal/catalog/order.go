@@ -24,7 +24,7 @@ type Order struct {
 }
 
 // Acquire waits for a permit for an order, until ctx is done. arrived is the time when the order arrived at this server. It
-// determines the order's position in the queue. A retry after a 429 therefore keeps the position.
+// determines the order's position in the queue. An order that is retried after a 429 therefore keeps its position.
 func (c *Client) Acquire(ctx context.Context, cred Credential, arrived time.Time) (*limiter.Permit, error) {
 	permit, err := c.upstream.limiter(cred.Tenant).Acquire(ctx, limiter.Request{Owner: cred.Owner, Weight: cred.Weight, Class: limiter.Order, Arrived: arrived})
 	return permit, limiterError(OpCreate, err)
@@ -45,9 +45,9 @@ const (
 	Answered
 )
 
-// Post sends one attempt to place a paid order. No other code sends orders. Nothing retries the request. It has no GetBody, so
-// that Go's transport can't resend it. If the outcome is [Unknown], the error has the kind [KindOutcomeUnknown] (with the
-// reason in Err or Status), [KindInProgress] or [KindKeyReused], or its AboutKey field is set.
+// Post sends one attempt to place a paid order. No other code sends orders. Post does not retry the request, and Go's transport
+// can't resend it, because the request has no GetBody. If the outcome is [Unknown], the error has the kind [KindOutcomeUnknown]
+// (with the reason in Err or Status), [KindInProgress] or [KindKeyReused], or its AboutKey field is set.
 func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation, Posted, error) {
 	body, err := orderBody(OpCreate, o.ModelID, o.Inputs)
 	if err == nil {

@@ -99,8 +99,9 @@ func (r *redactor) holdsKey(text string) bool {
 	return slices.ContainsFunc(r.forms(), func(form string) bool { return strings.Contains(lower, form) })
 }
 
-// hasWord reports whether a text has a word of at least length bytes. between contains the characters that separate words. Every
-// spelling of an API key is one word that is at least as long as the key.
+// hasWord reports whether a text has a word of at least length bytes. between contains the characters that separate words. A
+// text without such a word can't contain an API key of this length, because each spelling of an API key is one word that is at
+// least as long as the key.
 func hasWord(text string, length int, between string) bool {
 	for len(text) >= length {
 		space := strings.LastIndexAny(text[:length], between)
@@ -117,7 +118,7 @@ func suspicious(text string) bool {
 	return strings.Contains(text, redacted) || mayBeKey(text) && keyLike.MatchString(text)
 }
 
-// mayBeKey reports whether keyLike could match text, because text contains "_live_" or "bearer".
+// mayBeKey reports whether a text contains "_live_" or "bearer". Only such a text can match keyLike.
 func mayBeKey(text string) bool { return containsFold(text, "_live_") || containsFold(text, "bearer") }
 
 // containsFold reports whether text contains word, which must be lower-case ASCII. It ignores case.
