@@ -62,7 +62,7 @@ func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.
 	}
 }
 
-// read returns the latest list if it is recent enough. Otherwise it reads the list again and stores it.
+// read returns the latest list if it was requested at or after since. Otherwise it reads the list again and stores it.
 func (l *lists) read(ctx context.Context, c *Client, cred Credential, since time.Time) listRead {
 	l.mu.Lock()
 	latest := l.all[cred.Tenant]

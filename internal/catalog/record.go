@@ -32,7 +32,7 @@ func NewRecord(v JSON) (*Record, bool) {
 
 // pick indexes a member by its key, which is the folded form of its name. If two members have the same name, the last one
 // counts. If two members have the same key but different names, the member whose name sorts first counts. The result therefore
-// does not depend on their order.
+// does not depend on the order of members with different names.
 func (r *Record) pick(m Member) {
 	key := keyOf(m.Name)
 	if key == "" {
@@ -81,8 +81,8 @@ func (r *Record) object(key string) (*Record, bool) {
 	return NewRecord(v)
 }
 
-// find returns the first value that read accepts. It tries the members with the given names, in the order of names. It does not
-// mark the member as taken.
+// find returns the first value that read accepts. It tries the members with the given names in the order of names, except
+// members that were taken. It does not mark the member that it returns as taken.
 func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T, found *picked, ok bool) {
 	for _, name := range names {
 		if p := r.member(name); p != nil {

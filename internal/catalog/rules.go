@@ -129,8 +129,8 @@ var fieldTypes = map[string]FieldType{
 	"array": FieldArray, "list": FieldArray, "multiselect": FieldArray,
 }
 
-// Times are in the format of RFC 3339 or of HTTP. A time without a zone is in UTC. A Unix time may be in seconds or
-// milliseconds, as a number or a string.
+// timeLayouts contains the accepted formats of times: RFC 3339, also with a space instead of the T or without a zone, and HTTP.
+// A time without a zone is in UTC. A Unix time may be in seconds or milliseconds, as a number or a string.
 var timeLayouts = []string{
 	"2006-01-02T15:04:05.999999999Z07:00",
 	"2006-01-02T15:04:05.999999999",
