@@ -115,7 +115,7 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 }
 
 // whole reports whether the bytes from Offset to end are the complete result. If the size of the result is unknown, it
-// may try to read another byte.
+// may have to read one more byte.
 func (c *Content) whole(end int64) bool {
 	switch {
 	case c.Offset > 0:

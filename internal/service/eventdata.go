@@ -19,7 +19,7 @@ type EventData struct {
 	Catalog string
 	// Results is the base URL of this server's REST API, for links to results. Empty means that events contain no links.
 	Results string
-	// Texts reports whether results that are texts can also be downloaded, because Easel keeps copies of them.
+	// Texts means that text results can be downloaded like files, because Easel keeps copies of them.
 	Texts bool
 }
 
@@ -42,7 +42,7 @@ func (d EventData) withResult(data string, g catalog.Generation) string {
 	}
 	address, err := json.Marshal(strings.TrimRight(d.Results, "/") + "/v1/generations/" + url.PathEscape(g.ID) + "/content")
 	if err != nil {
-		return data // cannot happen for a string
+		return data // can't fail for a string
 	}
 	return strings.TrimSuffix(data, "}") + `,"resultUrl":` + string(address) + "}"
 }
@@ -68,7 +68,7 @@ const hiddenCatalog = "[catalog]"
 func eventJSON(m proto.Message) string {
 	text, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
 	if err != nil {
-		return "{}" // cannot happen, because the strings in m are valid UTF-8
+		return "{}" // can't fail, because the strings in m are valid UTF-8
 	}
 	return string(text)
 }

@@ -22,7 +22,7 @@ const (
 	maxExact = 1 << 53 // every integer up to this limit can be represented as a double
 	maxDepth = 64      // maximum nesting depth of inputs
 
-	otherValues = 5_000 // maximum number of values in a request outside its inputs, such as the IDs and etags of a watch
+	otherValues = 5_000 // maximum number of values outside the inputs of a request, such as the IDs and etags of a watch
 
 	// DefaultMaxInputs is the default maximum size of a request's inputs, in bytes.
 	DefaultMaxInputs = 1 << 20
@@ -34,7 +34,7 @@ const (
 	MaxValues = 20_000
 )
 
-// Descriptions of violations for inputs that are too deep or have too many values.
+// Violation descriptions for inputs that are nested too deeply or have too many values.
 var (
 	TooDeep       = fmt.Sprintf("is nested deeper than %d levels", maxDepth)
 	TooManyValues = fmt.Sprintf("has more than %d values; send them in inputs_json", MaxValues)

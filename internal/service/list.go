@@ -160,7 +160,8 @@ func (s *generations) withResults(ctx context.Context, recorded []orders.Listed,
 	return all
 }
 
-// listed returns the catalog's list. It returns nil if the list could not be read in time, or if wanted is 0.
+// listed returns the catalog's list. It returns nil if the list can't be read within [resultsTimeout], or if wanted,
+// the number of generations to find in the list, is 0.
 func (s *generations) listed(ctx context.Context, wanted int) *catalog.List {
 	if wanted == 0 {
 		return nil

@@ -48,7 +48,8 @@ func (s *models) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*e
 	return &easelv1.GetModelResponse{Model: one[0].message()}, nil
 }
 
-// Limits for the copies of models, which are cached responses from the catalog. The contract documents the three ages.
+// Limits for the copies of models, which are cached responses from the catalog. The contract documents copyFresh,
+// copyGood and copyKept.
 const (
 	copyFresh = time.Minute      // a copy younger than this is returned without a read
 	copyGood  = 10 * time.Minute // a copy younger than this is returned immediately, while a read runs in the background
@@ -60,8 +61,8 @@ const (
 	modelReadLimit = 30 * time.Second // timeout of a read
 )
 
-// modelCache caches the catalog's models for each API key, because models rarely change and every order form reads
-// them.
+// modelCache caches the catalog's models for each API key, because models rarely change, but a user interface reads
+// them for each order form.
 type modelCache struct {
 	catalog  *catalog.Client
 	capacity int // bytes
@@ -86,8 +87,8 @@ type modelCopy struct {
 	notBefore time.Time // earliest time of the next read
 }
 
-// serves reports whether the copy can be returned without a read. This is the case if the copy is fresh, or if the next
-// read must wait.
+// serves reports whether the copy can be returned without a read. This is the case if the copy is younger than
+// copyFresh, or if it is too early for the next read.
 func (c modelCopy) serves() bool {
 	now := time.Now()
 	return now.Sub(c.read) < copyFresh || now.Before(c.notBefore)
@@ -116,8 +117,8 @@ func newModelCache(client *catalog.Client, capacity int) *modelCache {
 // close cancels all reads.
 func (c *modelCache) close() { c.stop() }
 
-// get returns a model, or all models in the catalog's order if id is empty. It does not read the catalog if the copy is
-// recent.
+// get returns a model, or all models in the catalog's order if id is empty. It does not wait for the catalog if there
+// is a copy younger than copyGood.
 func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string) ([]encodedModel, error) {
 	k := copyKey{cred.Tenant, id}
 	old, known := c.find(k)
@@ -125,7 +126,7 @@ func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string
 		return old.models, nil
 	}
 	read := c.reads.DoChan(string(k.tenant)+"\x00"+id, func() (any, error) {
-		if newer, known := c.find(k); known && newer.serves() { // another read finished after the first check
+		if newer, known := c.find(k); known && newer.serves() { // another read may have finished since the first check
 			return newer.models, nil
 		}
 		return c.read(ctx, cred, k)
@@ -209,8 +210,8 @@ func (c *modelCache) fetch(ctx context.Context, cred catalog.Credential, id stri
 }
 
 // store applies the result of a read, and returns the models for the callers that wait for it. If the catalog is
-// unavailable, store keeps the copy and returns it. Any other error deletes the copy. If the catalog rejects the API
-// key, store deletes all copies for that key.
+// unavailable, store keeps the copy, and returns it if it is younger than copyKept. Any other error deletes the copy.
+// If the catalog rejects the API key, store deletes all copies for that key.
 func (c *modelCache) store(k copyKey, models []encodedModel, err error) ([]encodedModel, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -255,7 +256,8 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// makeRoom removes expired copies. If the remaining copies are too large, it removes the oldest of them.
+// makeRoom removes expired copies. If the remaining copies together exceed the cache's capacity, it removes the oldest
+// of them.
 func (c *modelCache) makeRoom() {
 	maps.DeleteFunc(c.copies, func(_ copyKey, one modelCopy) bool { return time.Since(one.read) >= copyKept })
 	size := 0

@@ -34,7 +34,7 @@ type order struct {
 	ordered bool // whether an order exists; also true if the ledger is unavailable
 }
 
-// exists reports whether there may be an order, and its generation is not recorded as deleted.
+// exists reports whether the generation has or may have an order, and is not recorded as deleted.
 func (o order) exists() bool { return o.ordered && !o.Deleted }
 
 // lacks reports whether the ledger may not have recorded version v of the generation yet.
@@ -152,7 +152,7 @@ func attributed(g *easelv1.Generation, whose ledger.Attribution) *easelv1.Genera
 // hidden returns the update that a watch of many generations sends for an ID that its caller may not see.
 func hidden(id string) *watch.Update {
 	g, now := catalog.Generation{ID: id, State: catalog.StateDeleted}, time.Now()
-	v := g.Version() // the etag depends only on the ID and the state
+	v := g.Version() // computed before the times are set, so that the etag depends only on the ID and the state
 	v.TerminalTime, v.ObserveTime = now, now
 	return &watch.Update{Version: v, Initial: true, Missing: true}
 }

@@ -68,7 +68,7 @@ type encoding struct {
 	update []byte
 }
 
-// of returns the encoding of an update that has the given attribution. It returns nil if the encoding fails.
+// of returns the encoding of u with the given attribution. It returns nil if the encoding fails.
 func (e *encodings) of(u *watch.Update, whose ledger.Attribution) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -121,7 +121,7 @@ func newStatus(code codes.Code, reason easelv1.ErrorReason, text string, metadat
 func withDetails(st *status.Status, details ...protoadapt.MessageV1) *status.Status {
 	full, err := st.WithDetails(details...)
 	if err != nil {
-		return st // only for code OK, which no caller passes
+		return st // WithDetails fails only for code OK, which no caller passes
 	}
 	return full
 }

@@ -24,13 +24,13 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Default time limits for a caller that does not read, over gRPC and REST.
+// Default times that the server waits for a caller that does not read, over gRPC and REST.
 const (
 	DefaultSendTimeout     = 30 * time.Second
 	DefaultDownloadTimeout = 2 * time.Minute // longer, because callers may pause a download on purpose
 )
 
-// Config has the dependencies and limits of the services.
+// Config contains the dependencies and limits of the services.
 type Config struct {
 	Catalog *catalog.Client // required
 	Hub     *watch.Hub      // required

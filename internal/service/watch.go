@@ -113,8 +113,8 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 	return err
 }
 
-// attribution returns the attribution to send with an update. After the initial update, it reads the attribution again
-// if it was empty, or if it has labels, because labels may have been erased.
+// attribution returns the attribution to send with an update. After the initial update, it reads the attribution from the
+// ledger again if the known attribution is empty, or if it has labels, because the labels may have been erased since.
 func (w *watchOfOne) attribution(u *watch.Update) ledger.Attribution {
 	if u.Initial || w.seen.Owner != "" && len(w.seen.Labels) == 0 {
 		return w.seen.Attribution

@@ -179,7 +179,8 @@ func (w *watchOfEvents) run(ctx context.Context, until time.Time) error {
 	}
 }
 
-// next sends the next events, and reports whether it has sent a message. If the ledger is unavailable, it sends nothing.
+// next sends the next events, and reports whether it has sent a message. If the ledger is unavailable, it waits and sends
+// nothing.
 func (w *watchOfEvents) next(ctx context.Context, reader *events.FeedReader) (sent bool, err error) {
 	all, isCurrent, err := reader.Next(ctx, w.position)
 	if err != nil {
@@ -246,10 +247,10 @@ func eventMessage(e ledger.FeedEvent) *easelv1.Event {
 	decode := protojson.UnmarshalOptions{DiscardUnknown: true}
 	if e.Type == ledger.EventBudget {
 		m.Budget = &easelv1.Budget{}
-		_ = decode.Unmarshal([]byte(e.Data), m.GetBudget()) // written by [EventData.Budget]
+		_ = decode.Unmarshal([]byte(e.Data), m.GetBudget()) // can't fail, because [EventData.Budget] wrote the data
 		return m
 	}
 	m.Generation = &easelv1.Generation{}
-	_ = decode.Unmarshal([]byte(e.Data), m.GetGeneration()) // written by [EventData.Generation]
+	_ = decode.Unmarshal([]byte(e.Data), m.GetGeneration()) // can't fail, because [EventData.Generation] wrote the data
 	return m
 }

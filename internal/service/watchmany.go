@@ -93,7 +93,7 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 	all := slices.Concat(append(more, ids)...)
 	w.ordered = make(map[string]bool, len(all))
 	if w.whose, err = w.service.cfg.Orders.Owned(ctx, w.owner, all...); err != nil && w.needsLedger {
-		return nil, err // otherwise the watch continues without attributions
+		return nil, err // if the watch does not need the ledger, it continues without attributions
 	}
 	for _, id := range all {
 		whose, ok := w.whose[id]
@@ -116,8 +116,8 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 	return chosen, nil
 }
 
-// excludes reports whether a filter excludes a generation because of its model or its order. An empty model is unknown,
-// so it is not excluded.
+// excludes reports whether a filter excludes a generation because of its model, or because of the labels or the owner
+// in whose. An empty model is unknown, so no filter excludes it.
 func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attribution) bool {
 	for name, value := range filter.GetLabels() {
 		if has, ok := whose.Labels[name]; !ok || has != value {
