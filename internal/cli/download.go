@@ -202,7 +202,7 @@ func writeText(out string, force bool, g *easelv1.Generation) (saved, error) {
 	return saved{path, "text/plain; charset=utf-8", int64(len(text)), hex.EncodeToString(sum[:]), ""}, err
 }
 
-// endedLine returns a text with a line break at its end. An empty text stays empty.
+// endedLine adds a line break to a text that does not end with one. An empty text stays empty.
 func endedLine(text string) string {
 	if text == "" || strings.HasSuffix(text, "\n") {
 		return text

@@ -121,7 +121,7 @@ func (p *Program) warn(line *kong.Context, unknown []string) {
 		if p.JSONErrors {
 			writeJSONLine(p.Stderr, map[string]string{"warning": ignored(name)})
 		} else {
-			_, _ = io.WriteString(p.Stderr, "easel: "+ignored(name)+"\n") // the command runs even if the warning is lost
+			_, _ = io.WriteString(p.Stderr, "easel: "+ignored(name)+"\n") // the command runs even if the warning can't be written
 		}
 	}
 }

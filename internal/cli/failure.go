@@ -101,7 +101,7 @@ func detailsOf(e *easel.Error) (f failure) {
 	}
 	f.Code, f.Reason, f.Resource, f.RequestID, f.Metadata = codeName(e.Code), e.Reason, e.Resource, e.RequestID, e.Metadata
 	f.RetryDelaySeconds = e.RetryAfter.Seconds()
-	if e.OrderOutcome != "" { // the outcome in e.Metadata is only that of the last attempt
+	if e.OrderOutcome != "" { // e.Metadata contains only the outcome of the last attempt
 		f.Metadata = maps.Clone(e.Metadata)
 		if f.Metadata == nil {
 			f.Metadata = map[string]string{}

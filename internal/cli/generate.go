@@ -30,8 +30,8 @@ type generateCmd struct {
 // expiry is the value of --expire: the time after which the order is not sent to the catalog.
 type expiry struct{ time.Time }
 
-// Decode parses a duration, which counts from now, or an RFC 3339 time. The result must be in the future. The parser would take a
-// negative duration for a flag, so Decode reads the value itself, and returns an error about the duration.
+// Decode parses a duration, which counts from now, or an RFC 3339 time. The result must be in the future. The parser would
+// mistake a negative duration for a flag, so Decode reads the value itself, and returns an error about the duration.
 func (e *expiry) Decode(line *kong.DecodeContext) (err error) {
 	token := line.Scan.Pop()
 	if token.IsEOL() {
@@ -134,8 +134,8 @@ func mayBeOrdered(key string) string {
 	return "The order may exist. Send it again with --idempotency-key " + terminal.ShellQuote(key) + " and the same API key, within 12 hours, so that it is not charged twice."
 }
 
-// advised adds a hint about the outcome of an order to its error. If an order may exist, it drops the error's own hint, because a
-// user who follows that hint could place a second order.
+// advised returns the error of a failed order with a hint about the order's outcome. If an order may exist, it drops the
+// error's own hint, because a user who follows that hint could place a second order.
 func (c *generateCmd) advised(err error, key string, outcome easel.Outcome) error {
 	unknown := (*easel.OutcomeUnknownError)(nil)
 	isExpired := errors.As(err, new(*easel.OrderExpiredError))

@@ -88,7 +88,7 @@ func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	options := []easel.Option{
 		easel.WithAddress(c.Addr), easel.WithAPIKey(key), easel.WithAttempts(1), easel.WithTimeout(questionLimit), easel.WithLogger(slog.New(slog.DiscardHandler)),
 		easel.WithHeartbeatInterval(heartbeatInterval), easel.WithRetryHook(s.retried), easel.WithMessageHook(func(m easel.Message) { s.responded(); s.message(m) }),
-		easel.WithDialOptions(grpc.WithUserAgent("easel/"+p.Build.Version), grpc.WithDisableHealthCheck()), // a command is too short to need health checks
+		easel.WithDialOptions(grpc.WithUserAgent("easel/"+p.Build.Version), grpc.WithDisableHealthCheck()), // a command is too short-lived to need health checks
 	}
 	if c.AllowPlaintext {
 		options = append(options, easel.WithPlaintextKey())

@@ -65,7 +65,8 @@ func (v *watchView) received(m easel.Message) {
 	}
 }
 
-// worst returns an error if any generation failed, was refunded or was deleted.
+// worst returns an error about the first generation, by ID, that failed, was refunded or was deleted. It returns nil if there
+// is no such generation.
 func (v *watchView) worst() error {
 	for _, id := range slices.Sorted(maps.Keys(v.generations)) {
 		if err := verdict(v.generations[id]); err != nil {
