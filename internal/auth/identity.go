@@ -28,8 +28,8 @@ type Identity struct {
 	list        *List                     // list that contained the caller; nil without a callers file
 	renew       func() (*Identity, error) // identifies the caller again with the current list of callers
 	certificate *Certificate              // client certificate; nil if the caller has no certificate
-	until       time.Time                 // time at which the caller's JWT expires; zero without a JWT
-	nameless    bool                      // whether callers have no names on this server
+	until       time.Time                 // time until which the caller's JWT is accepted; zero without a JWT
+	nameless    bool                      // whether callers have no names, because there are neither a callers file nor client certificates
 }
 
 // unauthenticated is the identity before authentication. It has no API key, so the catalog rejects its requests. Its owner has

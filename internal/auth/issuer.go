@@ -111,7 +111,8 @@ func (i *Issuer) interval() time.Duration {
 	return keysURLInterval
 }
 
-// refresh reads the keys and logs changes and new errors. After a failure, the old keys remain valid.
+// refresh reads the keys and logs changes and new errors. After a failure, the old keys stay valid until [keysTTL] has passed
+// since the last successful read.
 func (i *Issuer) refresh(ctx context.Context, logger *slog.Logger) {
 	set, err := i.readKeys(ctx)
 	if ctx.Err() != nil {

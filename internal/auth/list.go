@@ -82,12 +82,12 @@ type Caller struct {
 // Owner returns the owner of the caller's orders: its team, or the caller itself if it has no team.
 func (c Caller) Owner() string { return cmp.Or(c.Team.Name, c.Name) }
 
-// Subject identifies the subject of a token. It consists of the issuer and the sub claim.
+// Subject identifies the holder of a JWT. It consists of the iss and sub claims.
 type Subject struct{ Issuer, Name string }
 
 // List contains the entries of a callers file.
 type List struct {
-	// Callers has the order of the file. Issuers and Teams are keyed by name.
+	// Callers contains the callers in the order of the file. The keys of Issuers and Teams are names.
 	Callers []*Caller
 	Issuers map[string]*Issuer
 	Teams   map[string]Team

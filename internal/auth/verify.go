@@ -41,8 +41,8 @@ var algorithms = []jose.SignatureAlgorithm{
 // kinds are the accepted types (typ) of tokens.
 var kinds = []any{nil, "JWT", "jwt", "JOSE", "at+jwt", "application/at+jwt"}
 
-// verify returns the subject of a JWT and the time at which the token expires. If the issuer's keys are not loaded, verify
-// returns an error immediately. All errors have the type [*Error].
+// verify returns the subject of a JWT and the time until which this server accepts the token: its expiry time plus [leeway]. If
+// the issuer's keys are not loaded, verify returns an error immediately. All errors have the type [*Error].
 func (l *List) verify(token string) (subject Subject, until time.Time, err error) {
 	now := time.Now()
 	parsed, err := jwt.ParseSigned(token, algorithms)
