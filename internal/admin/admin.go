@@ -52,7 +52,8 @@ func NewScraped(config Config) http.Handler {
 	return config.guard(mux)
 }
 
-// guard wraps a handler. It rejects requests from web pages of other origins, and requests whose Host header is not allowed.
+// guard returns a handler that rejects requests from web pages of other origins, and requests whose Host header is not allowed.
+// It passes all other requests to the given handler.
 func (c Config) guard(handler http.Handler) http.Handler {
 	hosts := crossorigin.AdminHosts(c.AllowedHosts, c.ConfiguredAddr, c.Addr)
 	deny := func(w http.ResponseWriter, _ *http.Request, why error) { refuse(w, service.Status(why).Err()) }
@@ -93,7 +94,8 @@ func (c Config) routes() []route {
 	}
 }
 
-// metrics serves GET /metrics. It ignores an invalid token, because a scraper may send another server's token.
+// metrics serves GET /metrics. To a client with an invalid token, it serves the metrics without names, because a scraper may
+// send another server's token.
 func (c Config) metrics(w http.ResponseWriter, r *http.Request) {
 	shown := c.Nameless
 	if _, err := c.operator(r); err == nil {

@@ -88,7 +88,7 @@ func (o Orders) forgetContents(ctx context.Context, done *Erased) {
 	}
 }
 
-// chosen returns the orders of one step that match the conditions.
+// chosen returns the next orders that match the conditions, at most [eraseBatchSize].
 func (o Orders) chosen(ctx context.Context, asked Erasure) ([]ledger.Order, error) {
 	filter, after := ledger.Filter{AnyState: true, Generation: asked.Generation}, ledger.Position{}
 	if asked.Owner != "" {

@@ -38,7 +38,7 @@ type Event struct {
 	Problem   string    `json:"problem,omitempty"`
 }
 
-// listEvents serves GET /events.
+// listEvents serves GET /events. It returns at most [listed] events.
 func (o Orders) listEvents(ctx context.Context, asked EventQuery) (map[string][]Event, error) {
 	found, err := o.Ledger.Events(ctx, asked.filter(), listed)
 	all := []Event{}

@@ -22,8 +22,8 @@ func Routes() map[string]bool {
 	return all
 }
 
-// forOperators rejects requests from clients that are not operators. For the audit log, it stores the operator in the
-// request's context.
+// forOperators returns a handler that rejects requests from clients that are not operators. For the audit log, the handler
+// stores the operator in the request's context.
 func (c Config) forOperators(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		by, err := c.operator(r)
@@ -67,7 +67,8 @@ func authorization(r *http.Request) []string {
 	return r.Header.Values("Authorization")
 }
 
-// refuse writes the response for a request that does not come from an operator, or that a web page of another origin sent.
+// refuse writes the response for a rejected request: a request that does not come from an operator, a request from a web page
+// of another origin, or a request whose Host header is not allowed.
 func refuse(w http.ResponseWriter, why error) {
 	st, code := status.Convert(why), http.StatusServiceUnavailable
 	switch {

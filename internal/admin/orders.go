@@ -107,8 +107,8 @@ func stateOf(o ledger.Order) string {
 type OrderQuery struct {
 	// Name is an order ID, a generation ID or an idempotency key. If Name is set, all other conditions are ignored.
 	Name string `json:"name,omitempty"`
-	// Unknown selects orders whose outcome is unknown. Reserved selects orders with reserved money. Held selects orders that
-	// have been waiting for their callers since the ledger was copied or restored.
+	// Unknown selects orders whose outcome is unknown. Reserved selects orders that still reserve money. Held selects orders
+	// that were open when the ledger was copied or restored, and that are not resent until their callers repeat them.
 	Unknown  bool `json:"unknown,omitempty"`
 	Reserved bool `json:"reserved,omitempty"`
 	Held     bool `json:"held,omitempty"`

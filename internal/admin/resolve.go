@@ -94,8 +94,8 @@ func (o Orders) check(ctx context.Context, order ledger.Order, asked Resolution)
 	return nil
 }
 
-// isImpossible returns the problem for an order whose outcome an operator can't set. The problem's text explains the
-// reason.
+// isImpossible returns the problem that explains why an operator can't set the outcome of an order. It is called only for
+// orders that [ledger.Ledger.Resolve] did not resolve.
 func isImpossible(order ledger.Order) error {
 	switch {
 	case order.Generation != "":
