@@ -98,8 +98,8 @@ func hasCopy(row ledger.Content) bool {
 
 const lookInterval = 200 * time.Millisecond // interval of the checks in [Results.Fetch] and [Results.Forget]
 
-// Fetch requests a new copy of a generation's result for an operator. It returns when the result was copied, an attempt failed,
-// or ctx is done. has is false if the ledger has no such result.
+// Fetch requests a new copy of a generation's result for an operator. It returns when the result has been copied, when an
+// attempt has failed, or when ctx is done. has is false if the ledger has no such result.
 func (r *Results) Fetch(ctx context.Context, by ledger.By, generation string) (row ledger.Content, has bool, err error) {
 	if has, err = r.Ledger.FetchContent(ctx, by, generation); err != nil || !has {
 		return row, has, err

@@ -44,7 +44,7 @@ func (d dir) Put(ctx context.Context, name string, body io.Reader, _ int64) (wri
 		err = d.rename(part, name)
 	}
 	if err != nil {
-		_ = d.root.Remove(part) // otherwise List would return the incomplete file
+		_ = d.root.Remove(part) // without the removal, List would return the incomplete file
 	}
 	return written, err
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Store stores objects by name. Names contain letters, digits, dashes and slashes. For a missing object, the error is
+// Store stores objects by name. Names consist of letters, digits, dashes and slashes. For a missing object, the error is
 // [fs.ErrNotExist].
 type Store interface {
 	// Put writes an object completely or not at all, and returns its size in bytes. size is the size of body, or -1 if it is
