@@ -170,7 +170,8 @@ func (d *examination) quote() error {
 	return err
 }
 
-// sampleInputs returns inputs that a model should accept: a value for each required input.
+// sampleInputs returns inputs that a model should accept. They contain a value for each required input without a default. They
+// also contain a prompt if the catalog does not report whether the prompt is required, or if it reports no inputs.
 func sampleInputs(fields []catalog.InputField) json.RawMessage {
 	inputs := map[string]any{}
 	for _, f := range fields {
