@@ -7,15 +7,16 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// RefuseWrites denies writes, such as orders, that other websites send through a caller's browser.
+// RefuseWrites returns a handler that denies writes, such as orders, that other websites send through a caller's
+// browser.
 func RefuseWrites(next http.Handler, deny Deny) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(denied(deny))
 	return protection.Handler(next)
 }
 
-// RefuseReads denies reads and writes that other websites send through an operator's browser. Reads can be harmful too.
-// For example, a CPU profile slows down the process. Links to the start page are allowed.
+// RefuseReads returns a handler that denies reads and writes that other websites send through an operator's browser.
+// Reads can be harmful too. For example, a CPU profile slows down the process. Links to the start page are allowed.
 func RefuseReads(next http.Handler, deny Deny) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
