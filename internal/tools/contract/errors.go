@@ -49,8 +49,8 @@ func (d *document) writeErrors(table errorTable) error {
 	return nil
 }
 
-// ownClasses writes a table of the error classes that have no reason, because errors of these classes are created by the
-// client itself.
+// ownClasses writes a table of the error classes that have no reason, because the client itself creates errors of these
+// classes.
 func (d *document) ownClasses(table errorTable) {
 	for _, reason := range table.Reasons {
 		delete(table.Classes, reason.Class)

@@ -163,7 +163,7 @@ func openStruct(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
 
 // alwaysThere reports whether a response always contains the field. The server always writes a field that does not track
 // presence, even if it is 0 or empty. Of the fields that track presence, it always sets the record in a response or an update,
-// and the time in each message of a stream.
+// and emit_time in each message of a stream.
 func alwaysThere(field protoreflect.FieldDescriptor) bool {
 	if !field.HasPresence() {
 		return true
