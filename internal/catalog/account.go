@@ -25,8 +25,8 @@ func readAccount(a answer) (Account, error) {
 	return account, nil
 }
 
-// accountID returns the ID of the account in a response, or "" if there is no such ID. It ignores the ID of an API key, because an
-// account can have several API keys.
+// accountID returns the account ID that a response contains, or "" if it contains none. It ignores the ID of an API key,
+// because an account can have several API keys.
 func accountID(v JSON, r *Record) string {
 	if id, _, ok := find(r, accountIDNames, asID); ok {
 		return id

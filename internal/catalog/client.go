@@ -22,7 +22,7 @@ type Config struct {
 	// AllowInsecure allows http to hosts other than loopback. API keys are then sent in plaintext.
 	AllowInsecure bool
 	// Transport sends the requests. The Pattern field of each request contains the route. Transport must not resend a POST. Nil
-	// means [NewTransportPools] with [NewTransport].
+	// means the pools that [NewTransportPools] creates from [NewTransport].
 	Transport http.RoundTripper
 	// AttemptTimeout is the timeout of one attempt. It covers the JSON body of the response, but not the content of a result
 	// file. Zero means 15 s.

@@ -104,7 +104,7 @@ func codeDecides(status int) bool {
 	return status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooEarly
 }
 
-// kindOfCode returns the kind for a code that is more specific than its status, or 0.
+// kindOfCode returns the error kind for a code, or 0 if the code is not more specific than the HTTP status.
 func kindOfCode(op string, status int, code string) Kind {
 	switch kind := codes[code]; {
 	case kind != 0:

@@ -77,7 +77,7 @@ type candidate struct {
 	id           string
 	depth        int
 	wrapper      string // member that contains the object; empty for the outermost object
-	isGeneration bool   // whether the name of the ID or of the wrapper indicates a generation
+	isGeneration bool   // whether the name of the ID's member, or the name of the wrapper, indicates a generation
 }
 
 var (
@@ -209,8 +209,8 @@ func newGeneration(a answer, r *Record, requestedID string) (Generation, bool) {
 	return g, true
 }
 
-// takeID marks the member that contains the ID as taken, and returns the ID. If requestedID is set, takeID prefers the member
-// with that ID, and always returns requestedID.
+// takeID returns the ID, and marks its member as taken. If requestedID is set, takeID prefers the member with that ID, and
+// always returns requestedID.
 func takeID(r *Record, requestedID string) string {
 	if requestedID != "" {
 		if _, ok := take(r, generationIDNames, equalsID(requestedID)); !ok {
@@ -248,9 +248,9 @@ func statusKey(status string) string {
 	return statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
 }
 
-// takeResult reads the result of a succeeded generation. If full is true, the record is complete. A complete record without a
-// text has a file, even if it has no URL. Other records are from a list and may omit fields, so they have a file only if they
-// contain a URL, or the type or size of a file. An empty text next to a file is not a result.
+// takeResult reads the result of a succeeded generation. full means that the record is complete. A complete record without a
+// text has a file, even if it has no URL. Any other record is from a list and may omit fields, so it has a file only if it
+// contains a URL, or the type or size of a file. An empty text next to a file is not a result.
 func takeResult(r *Record, full bool) (*string, *File) {
 	_, _, located := find(r, contentURLNames, AsWord)
 	answer, written := take(r, textOutputNames, AsText)

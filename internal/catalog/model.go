@@ -99,8 +99,8 @@ func outputWord(v JSON) (OutputKind, bool) {
 	return OutputUnknown, false
 }
 
-// readFields reads input fields: a list of descriptions or names, an object keyed by name, or a JSON schema. Fields of
-// an object have no order, so required fields come first.
+// readFields reads input fields: a list of descriptions or names, an object keyed by name, or a JSON schema. The members of an
+// object have no order, so readFields then returns required fields first.
 func readFields(v JSON) ([]InputField, bool) {
 	if items, ok := v.Items(); ok {
 		return fieldList(items)

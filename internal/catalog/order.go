@@ -118,9 +118,10 @@ func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
 	return fmt.Appendf(nil, `{"modelId":%s,"inputs":%s}`, id, inputs), nil
 }
 
-// certainlyRefused reports whether the HTTP status of an error proves that the order was not placed. A 4xx, 307 or 308 proves
-// it. A 307 or 308 asks the client to send the same request to another address, but any other redirect may mean that the order
-// was placed (RFC 9110, 15.4). Status 0 means that the order was not sent, unless the error's kind is [KindUnavailable].
+// certainlyRefused reports whether an error with this HTTP status proves that the order was not placed. A 4xx proves it. A 307
+// or 308 proves it too, because it asks the client to send the same request to another address. Any other redirect may mean
+// that the order was placed (RFC 9110, 15.4). Status 0 means that the order was not sent, unless the error's kind is
+// [KindUnavailable], which the caller must check.
 func certainlyRefused(status int) bool {
 	switch status {
 	case 0, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

@@ -49,7 +49,7 @@ func (r *Record) pick(m Member) {
 	r.picked = append(r.picked, picked{key: key, name: m.Name, value: m.Value})
 }
 
-// member returns the member with a key, or nil if the record has no member with this key or the member was taken.
+// member returns the member with the given key. It returns nil if the record has no such member, or if the member was taken.
 func (r *Record) member(key string) *picked {
 	if r == nil {
 		return nil
@@ -62,7 +62,8 @@ func (r *Record) member(key string) *picked {
 	return nil
 }
 
-// get returns the value for a key.
+// get returns the value of the member with the given key. It returns false if the record has no such member, or if the member
+// was taken.
 func (r *Record) get(key string) (JSON, bool) {
 	if p := r.member(key); p != nil {
 		return p.value, true

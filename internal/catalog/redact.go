@@ -59,7 +59,8 @@ func spellings(key string) []string {
 	return slices.Compact(forms)
 }
 
-// base64Core returns the part of an encoding that does not depend on the bytes around the API key.
+// base64Core returns the part of an API key's Base64 encoding that does not depend on the bytes around the API key. before
+// represents the bytes before the key.
 func base64Core(encoding *base64.Encoding, before, key string) string {
 	text := encoding.EncodeToString([]byte(before + key))
 	first := (len(before)*8 + 5) / 6

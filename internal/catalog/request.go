@@ -59,7 +59,7 @@ type request struct {
 	header         http.Header // additional headers for content
 }
 
-// errManyLarge means that a large response was not decoded in time, because of other large responses.
+// errManyLarge means that a large response was not decoded in time, because other large responses were read or decoded.
 var errManyLarge = errors.New("too many large responses at the same time")
 
 // errLate means that a request was not sent before its leaveBy.
@@ -85,14 +85,14 @@ type requester struct {
 	// Unlike an [http.Client], transport must not follow redirects. A redirect could send the API key to another port of the
 	// host, or from https to http.
 	transport  http.RoundTripper
-	timeout    time.Duration // timeout of an attempt, including its JSON body
+	timeout    time.Duration // timeout of an attempt, which includes reading a JSON body
 	called     func(context.Context, Credential, error)
 	rejections *rejections
 	elsewhere  *elsewhere
 	limiters   *limiter.Set
 	large      *semaphore.Weighted // limits large bodies in memory to maxLargeBodies
 	decoding   *semaphore.Weighted // allows only one large body to be decoded at a time, to leave processors for other calls
-	class      limiter.Class       // class of all requests except orders
+	class      limiter.Class       // limiter class of all requests except orders
 	attempts   int                 // maximum number of attempts for one call
 	jitter     *jitter
 }
@@ -133,10 +133,10 @@ func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cre
 	return read(answer{op: r.op, status: resp.StatusCode, body: body, time: time.Now(), redactor: redact})
 }
 
-// send sends a request. It returns a 2xx response with an unread body. For content, it also returns a 416, which can mean that
-// no bytes remain. All other responses are errors. timed is the context of the attempt. Its parent, ctx, is the context of the
-// caller. Every request needs a permit. send releases the permit if it returns an error or follows a redirect. It also calls
-// the function that was passed to [Client.Reporting].
+// send sends a request, and returns a 2xx response with an unread body. For content, it also returns a 416, which can mean that
+// no bytes remain. For any other response, it returns an error. timed is the context of the attempt. Its parent, ctx, is the
+// context of the caller. If send returns an error or follows a redirect, it releases the permit. It calls the function that was
+// passed to [Client.Reporting] after each attempt that reached the transport and did not end with [KindBusy].
 func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cred Credential, r *request) (*http.Response, *redactor, error) {
 	key := cred.APIKey().Reveal()
 	redact := newRedactor(key)
@@ -183,7 +183,7 @@ func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cre
 	return resp, redact, err
 }
 
-// largestBodies maps routes to the maximum size of their response bodies, in bytes.
+// largestBodies maps routes to the maximum size of their response bodies, in bytes. For other routes, the maximum is maxRecord.
 var largestBodies = map[string]int64{opGenerations: maxList, opModels: maxModels}
 
 // readBody reads the body of a response. The caller must call release after it has decoded the body, and also after an error.

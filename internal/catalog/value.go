@@ -28,17 +28,16 @@ func extraOf(r *Record) Value {
 	return extra
 }
 
-// writer writes values in canonical form. If keep is true, the output is for Extra. Members that are secrets, contain secrets,
-// or are nested too deeply are then omitted, and so is an array that contains a secret. If redactor is set, the API key is
-// redacted.
+// writer writes values in canonical form. If redactor is set, it redacts the API key. If keep is true, the output is for Extra:
+// writer then omits members that are secrets, contain secrets or are nested too deeply, and arrays that contain secrets.
 type writer struct {
 	keep     bool
 	redactor *redactor
 }
 
 // value appends v to a buffer. It appends nothing and returns false if v is nested more deeply than depth or must be omitted.
-// ofKey is true inside an object that describes an API key, for example its daily cap. If keep is also true, members that may
-// contain the API key itself are omitted.
+// ofKey means that v is in an object that describes an API key, for example its daily cap. If ofKey and keep are true, value
+// omits members that may contain the API key itself.
 func (w writer) value(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bool) {
 	switch v.Kind() {
 	case '"':
