@@ -97,8 +97,8 @@ func protoValue(v catalog.JSON) *structpb.Value {
 	return structpb.NewStringValue(string(v))
 }
 
-// measure returns an upper bound on the number of JSON values, including arrays and objects, and their nesting depth.
-// The text may be invalid JSON.
+// measure returns an upper bound on the number of JSON values in a text, including arrays and objects. It also returns
+// the nesting depth. The text may be invalid JSON.
 func measure(text []byte) (values, depth int) {
 	values = 1
 	open, quoted, escaped := 0, false, false
