@@ -59,7 +59,7 @@ type report struct {
 	LedgerMeans string                   `json:"ledgerMeans"` // description of the ledger's kind, for display
 	Copies      bool                     `json:"copies"`      // whether results are copied into a store
 	Keys        []watch.PolledCredential `json:"keys"`        // at most 100; unhealthy API keys come first
-	Generations []watch.PolledGeneration `json:"generations"` // at most 100; the longest time since the last response comes first
+	Generations []watch.PolledGeneration `json:"generations"` // at most 100; generations with the longest time since their last response come first
 }
 
 // limiters contains the limiters that reject or delay requests or have waiting requests. The keys are fingerprints of
