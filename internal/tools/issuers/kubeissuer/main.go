@@ -1,7 +1,7 @@
 // Kubeissuer creates service account tokens with the Kubernetes API server's own code for signing, claims and key sets. It
 // reads lines of the form
 //
-//	keys N                             the key set with the Nth to the latest key pair, on one line
+//	keys N                             the key set with all key pairs from the Nth to the latest, on one line
 //	token N NAMESPACE NAME AUDIENCE TIME   a token, signed with the Nth key pair, with the lifetime TIME
 //
 // and responds to each line with one line. It creates a key pair at its first use: RSA if N is odd, otherwise ECDSA.
