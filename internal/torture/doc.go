@@ -16,7 +16,7 @@
 //	relay     the connections from callers to facades, and from facades to the catalog
 //	database  the connection from a facade to PostgreSQL
 //	settled   the wait until all orders are settled, and their final states in the catalog and the ledger
-//	peer      the facade that opened a connection; all facades connect to the same URL of the catalog
+//	peer      the check whether a facade has opened a connection; all facades connect to the same URL of the catalog
 //
 // The replica tests inject their own faults. They use a stub catalog, in which a test decides when a generation ends:
 //
