@@ -151,7 +151,7 @@ func exists(path string) error {
 	return badUsage(path+" exists", "--force overwrites it.")
 }
 
-// mayReceive returns an error if a result could not be written to out. It is called before the order is placed. It creates a
+// mayReceive returns an error if a result can't be written to out. It is called before the order is placed. It creates a
 // temporary file and removes it again, because a check of permissions would not detect, for example, a read-only file system.
 func mayReceive(out string, force bool) error {
 	dir := out

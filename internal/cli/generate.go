@@ -103,7 +103,7 @@ func (c *generateCmd) order(ctx context.Context, s *session) (*easelv1.Generatio
 	return placed.Raw, nil
 }
 
-// prepare returns the order's inputs as JSON. It returns an error if the result could not be written to --out.
+// prepare returns the order's inputs as JSON. It returns an error if a result can't be written to --out.
 func (c *generateCmd) prepare(ctx context.Context, s *session) (inputs string, err error) {
 	if c.Out != "" && c.Out != standardOutput {
 		if err := mayReceive(c.Out, c.Force); err != nil {
