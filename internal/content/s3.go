@@ -27,8 +27,8 @@ type s3 struct {
 	prefix string // prefix of the names of all objects; ends with a slash unless it is empty
 }
 
-// partSize is the size of each part of a multipart upload, in bytes. It is the minimum that S3 allows, because each copy
-// buffers one part in memory.
+// partSize is the size of each part of a multipart upload, in bytes. It is the minimum that S3 allows. A larger size would need
+// more memory, because each copy buffers one part.
 const partSize = 5 << 20
 
 // s3Retries is the maximum number of attempts for a request.
@@ -37,8 +37,8 @@ const s3Retries = 3
 // s3Form matches an S3 address. Its groups are the bucket, the prefix of the object names, and the query parameters.
 var s3Form = regexp.MustCompile(`^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9._-]+)*)/?(?:\?([^#]*))?$`)
 
-// openS3 opens the store in a bucket. It sends no requests. The host name of a request contains the bucket only if the request
-// is for Amazon's servers.
+// openS3 opens the store in a bucket. It sends no requests. For Amazon's servers, the host name of a request contains the
+// bucket. For other servers, the path contains it.
 func openS3(address string, insecure bool) (Store, error) {
 	form := s3Form.FindStringSubmatch(address)
 	if form == nil {
