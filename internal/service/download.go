@@ -74,7 +74,7 @@ func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationReque
 	return &Content{Info: contentInfo(id, content), Body: content.Body, Offset: req.GetReadOffset(), Limit: req.GetReadLimit(), id: id, known: s.StillKnown(ctx)}, nil
 }
 
-// Copy passes the bytes to sink in chunks. The data of a chunk is valid until sink returns. The first chunk also
+// Copy passes the bytes to sink in chunks. The data of a chunk is valid only until sink returns. The first chunk also
 // contains Info. If the complete result was read, the last chunk also contains the result's size. If the caller is no
 // longer authorized, Copy stops with an error.
 func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {

@@ -333,7 +333,7 @@ func remedyOf(violations []Violation) (remedy string) {
 	return remedy
 }
 
-// kindDetails returns the status details for the kind of a catalog error. It adds the metadata for this kind to the map
+// kindDetails returns the status details for the kind of a catalog error. It adds the metadata for this kind to
 // metadata.
 func kindDetails(e *catalog.Error, metadata map[string]string) []protoadapt.MessageV1 {
 	switch e.Kind {
