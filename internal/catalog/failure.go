@@ -25,7 +25,7 @@ var statuses = map[int]Kind{
 	http.StatusTooManyRequests:     KindRateLimited,
 }
 
-// routeStatuses maps the HTTP statuses of each route to kinds. It takes precedence over statuses.
+// routeStatuses maps the HTTP statuses of each route to kinds. Its entries take precedence over those in statuses.
 var routeStatuses = map[string]map[int]Kind{
 	opModel:      {http.StatusNotFound: KindNotFound, http.StatusGone: KindNotFound},
 	opGeneration: {http.StatusNotFound: KindNotFound, http.StatusGone: KindNotFound},

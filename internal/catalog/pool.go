@@ -41,7 +41,7 @@ var errNoConnection = errors.New("no free connection to the catalog")
 
 type ownerKey struct{}
 
-// withOwner returns a context for a request of an owner. The pool divides the connections of a shared API key among the owners.
+// withOwner returns a context for an owner's request. The pool divides the connections of a shared API key among the owners.
 func withOwner(ctx context.Context, owner string) context.Context {
 	return context.WithValue(ctx, ownerKey{}, owner)
 }
