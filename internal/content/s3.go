@@ -37,8 +37,8 @@ const s3Retries = 3
 // s3Form matches an S3 address. Its groups are the bucket, the prefix of the object names, and the query parameters.
 var s3Form = regexp.MustCompile(`^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9._-]+)*)/?(?:\?([^#]*))?$`)
 
-// openS3 opens the store in a bucket. It sends no requests. For Amazon's servers, the host name of a request contains the
-// bucket. For other servers, the path contains it.
+// openS3 opens the store in a bucket. It sends no requests. Requests to Amazon's servers usually contain the bucket in the host
+// name. Requests to most other servers contain it in the path.
 func openS3(address string, insecure bool) (Store, error) {
 	form := s3Form.FindStringSubmatch(address)
 	if form == nil {
