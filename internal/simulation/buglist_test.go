@@ -2,7 +2,7 @@ package simulation
 
 import "slices"
 
-// Directories of the packages that the bugs change.
+// Directories of the packages that the seeded bugs change.
 const (
 	catalogDir   = "internal/catalog"
 	eventsDir    = "internal/events"
@@ -17,8 +17,8 @@ const (
 	watchDir     = "internal/watch"
 )
 
-// bugs contains the bugs that the simulation must catch. Each is either a bug that a program of this kind really had,
-// or a mistake that a hasty change could introduce.
+// bugs contains the bugs that the simulation must detect. Some are bugs that similar programs really had. The others
+// are mistakes that a hasty change could introduce.
 var bugs = slices.Concat(stackBugs, orderBugs)
 
 var stackBugs = []bug{

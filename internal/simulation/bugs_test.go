@@ -21,16 +21,16 @@ var (
 	oneBug  = flag.String("bug", "", "Apply only the bugs whose names contain this string.")
 )
 
-// bug is a plausible mistake and the promises that this mistake breaks. An overlay adds the mistake to a test binary
+// bug is a plausible mistake, with the promises that it breaks. An overlay compiles the mistake into a test binary,
 // without changing the source.
 type bug struct {
 	name   string
 	edits  []edit
-	jobs   []job    // jobs that catch the bug, in order of preference
-	breaks []string // promises, at least one of which the jobs must report as broken
+	jobs   []job    // jobs that can detect the bug; they run in this order until one of them detects it
+	breaks []string // the bug is detected if a job reports at least one of these promises as broken
 }
 
-// seeds returns jobs of the given kind.
+// seeds returns a job of the given kind for each seed.
 func seeds(kind string, seeds ...uint64) (jobs []job) {
 	for _, s := range seeds {
 		jobs = append(jobs, job{seed: s, kind: kind})
@@ -38,7 +38,8 @@ func seeds(kind string, seeds ...uint64) (jobs []job) {
 	return jobs
 }
 
-// TestTheSimulationCatchesSeededBugs implements 'make simulate-bugs'.
+// TestTheSimulationCatchesSeededBugs checks that the simulation detects each seeded bug. It implements 'make
+// simulate-bugs'.
 func TestTheSimulationCatchesSeededBugs(t *testing.T) {
 	if !*allBugs {
 		t.Skip("no -bugs")
@@ -68,7 +69,8 @@ func TestTheSimulationCatchesSeededBugs(t *testing.T) {
 	all.Wait()
 }
 
-// TestTheSeedsOfTheBugsAreQuietWithoutThem checks that the same jobs break no promise in the unchanged source.
+// TestTheSeedsOfTheBugsAreQuietWithoutThem checks that the jobs of the bugs break no promise if the source is
+// unchanged.
 func TestTheSeedsOfTheBugsAreQuietWithoutThem(t *testing.T) {
 	if !*allBugs {
 		t.Skip("no -bugs")
@@ -106,7 +108,7 @@ func TestEverySeededBugFitsTheSource(t *testing.T) {
 			}
 		}
 		for _, j := range b.jobs {
-			j.plan() // panics if the job's kind or trouble is unknown
+			j.plan() // panics if the kind or a trouble of the job is unknown
 		}
 		if len(b.breaks) == 0 || len(b.jobs) == 0 {
 			t.Errorf("%s: the bug has no promise or no seed", b.name)
@@ -114,8 +116,8 @@ func TestEverySeededBugFitsTheSource(t *testing.T) {
 	}
 }
 
-// TestEverySeededBugCompiles finds compile errors early. Otherwise, only the nightly 'make simulate-bugs' would find
-// them.
+// TestEverySeededBugCompiles checks that the source compiles with each bug. Otherwise, only the nightly 'make
+// simulate-bugs' would find compile errors.
 func TestEverySeededBugCompiles(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it has one goroutine")
@@ -132,7 +134,8 @@ func TestEverySeededBugCompiles(t *testing.T) {
 	}
 }
 
-// apply returns the source of the files that the bug changes, by path.
+// apply applies the edits of the bug to the source tree at root. It returns the new source of each changed file, by
+// path.
 func (b bug) apply(root string) (map[string]string, error) {
 	changed := map[string]string{}
 	for _, e := range b.edits {
@@ -143,7 +146,8 @@ func (b bug) apply(root string) (map[string]string, error) {
 	return changed, nil
 }
 
-// overlay writes the changed files and the overlay file for the compiler. It returns the path of the overlay file.
+// overlay writes the changed files and a JSON file for the -overlay flag of go build. It returns the path of the JSON
+// file.
 func (b bug) overlay(root, dir string) (string, error) {
 	changed, err := b.apply(root)
 	if err != nil {

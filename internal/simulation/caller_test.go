@@ -22,7 +22,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// caller is a client of Easel, such as a thread of a service.
+// caller simulates a thread of a program that uses Easel.
 type caller struct {
 	world  *world
 	tenant *tenant
@@ -45,7 +45,7 @@ func (w *world) caller(t *tenant, name string) *caller {
 	}
 }
 
-// start runs f as a caller.
+// start runs f in a goroutine, after a short pause.
 func (c *caller) start(f func(c *caller)) {
 	w := c.world
 	w.countHelper(c.name, 1)
@@ -66,7 +66,7 @@ func (w *world) countHelper(name string, by int) {
 	}
 }
 
-// helper returns another caller of the same tenant, at the same replica and with its own random source.
+// helper returns another caller of the same tenant. It is connected to the same replica, and has its own random source.
 func (c *caller) helper(name string) *caller {
 	h := c.world.caller(c.tenant, c.name+"/"+name)
 	h.name, h.at = c.name+"/"+name, c.at
@@ -84,8 +84,8 @@ func (c *caller) note(e promises.Event) {
 
 func (c *caller) over() bool { return c.world.ctx.Err() != nil }
 
-// pause sleeps for about d. A random part of the pause, in nanoseconds, keeps callers from acting at the same
-// instant.
+// pause sleeps for d, plus or minus up to 20 %. It also adds up to a millisecond in random nanoseconds, so that callers
+// do not act at the same instant.
 func (c *caller) pause(d time.Duration) { c.sleep(c.about(d)) }
 
 func (c *caller) about(d time.Duration) time.Duration {
@@ -129,7 +129,7 @@ func (c *caller) failed(e promises.Event, err error) (codes.Code, string) {
 	c.world.searchKeys(c, err.Error())
 	e.Kind, e.Text = promises.Failed, st.Code().String()+" "+reason
 	if code := st.Code(); code == codes.DeadlineExceeded || code == codes.Canceled {
-		e.Text = code.String() // without the reason, because either the client or the server may report the error first
+		e.Text = code.String() // the reason is omitted, because it depends on whether the client or the server reports the timeout or cancellation first
 	}
 	c.note(e)
 	return st.Code(), reason
@@ -168,8 +168,8 @@ type order struct {
 	limit  *int64
 	leave  time.Duration // time after which the caller disconnects from its first attempt; zero means at the deadline
 
-	elsewhere bool // each attempt goes to a different replica
-	forgotten bool // the caller never repeats the order
+	elsewhere bool // whether each attempt goes to a different replica
+	forgotten bool // whether the caller abandons the order instead of repeating it
 }
 
 // haiku returns an order for the cheapest model. If fails is set, its generation fails.
@@ -211,7 +211,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 		g, err := c.send(ctx, o)
 		cancel()
 		if o.leave > 0 && attempt == 1 {
-			c.pause(patience) // during this pause, no caller waits for the order
+			c.pause(patience) // the caller has disconnected, so no caller waits for the order during this pause
 		}
 		if err == nil {
 			c.note(promises.Event{Kind: promises.Placed, Generation: g.GetGenerationId(), Text: o.key, State: g.GetState(), Etag: g.GetEtag(), Observed: c.world.moment(g.GetObserveTime().AsTime())})
@@ -245,7 +245,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}
-		if c.world.plan.Rotates && !c.world.plan.Ledger && attempt > 20 { // the caller gives up, because the API key of the first attempt may no longer be active
+		if c.world.plan.Rotates && !c.world.plan.Ledger && attempt > 20 { // the API key of the first attempt may no longer be active, so the caller gives up
 			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}
@@ -264,7 +264,7 @@ func (c *caller) send(ctx context.Context, o order) (*easelv1.Generation, error)
 }
 
 // refuses reports whether an error means that the order is rejected. If an earlier attempt may have placed the order, a
-// correct client continues to resend it.
+// correct client resends it even after such an error.
 func refuses(code codes.Code, reason string) bool {
 	switch code {
 	case codes.InvalidArgument, codes.FailedPrecondition, codes.PermissionDenied, codes.AlreadyExists, codes.NotFound:
@@ -327,7 +327,7 @@ func (c *caller) heartbeat(every time.Duration) time.Duration {
 	return cmp.Or(every, 15*time.Second) + time.Duration(c.random.Int64N(1e6))
 }
 
-// ending is the result of reading a stream.
+// ending is the way in which a stream ended.
 type ending int
 
 const (
@@ -392,7 +392,7 @@ func (c *caller) patience(every time.Duration) time.Duration {
 	return 3*every + time.Duration(c.random.Int64N(1e6))
 }
 
-// reading contains the times that apply when a caller reads a stream.
+// reading contains the durations that apply when a caller reads a stream.
 type reading struct {
 	patience, slow time.Duration // maximum time without messages, and pause after each message
 	limit          time.Duration // time after which the caller cancels the stream; zero means never

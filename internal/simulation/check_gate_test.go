@@ -2,7 +2,7 @@ package simulation
 
 import "github.com/easel-grpc/easel/internal/promises"
 
-// noRequestInAPause checks that a process respects each pause that the catalog requests. Before the pause ends, the
+// noRequestInAPause checks that each process respects the pauses that the catalog requests. Until a pause ends, the
 // process must send no request under the same API key.
 func noRequestInAPause(o *outcome, say promises.Say) {
 	last := map[account]request{} // for each account, the latest response that requested a pause
@@ -18,8 +18,8 @@ func noRequestInAPause(o *outcome, say promises.Say) {
 	}
 }
 
-// oneGoesFirst checks the first request under an API key after a pause. Until its response arrives, the process
-// must send no other request under this API key.
+// oneGoesFirst checks that after a pause, a process sends a single request under the API key, and no other request
+// until the response arrives.
 func oneGoesFirst(o *outcome, say promises.Say) {
 	asked, first := map[account]request{}, map[account]request{}
 	for _, r := range o.sent() {

@@ -15,11 +15,11 @@ import (
 type manyStream struct {
 	open promises.Event
 	has  memory
-	up   bool // whether the watch has caught up
+	up   bool // whether the server has announced that the watch has caught up
 }
 
-// tellsChanges checks that a watch of many generations delivers only changes. A watch can also do this after a
-// reconnect, because the caller sends the etags that it knows.
+// tellsChanges checks that a watch of many generations delivers only changes. This also applies after a reconnect,
+// because the caller sends the etags that it knows.
 func tellsChanges(o *outcome, say promises.Say) {
 	crowd := o.openGenerations()
 	streams := map[string]*manyStream{}
@@ -57,17 +57,18 @@ func (s *manyStream) applyUpdate(e promises.Event, say promises.Say) {
 	}
 }
 
-// caughtUp compares the states that the caller has with the announced number of generations and with the truth.
+// caughtUp compares the caller's states with the number of generations that the server announced, and with the true
+// states in the sandbox.
 func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say promises.Say) {
 	s.up = true
 	want := len(s.has)
 	if len(s.open.Named) > 0 {
 		want = len(s.open.Named)
 	}
-	if e.Text != fmt.Sprint(want) && !o.excused(s.open.At-time.Minute, e.At, "", "", reachLedger) { // while the ledger does not respond, a watch may wait
+	if e.Text != fmt.Sprint(want) && !o.excused(s.open.At-time.Minute, e.At, "", "", reachLedger) { // a watch may deliver fewer generations while the ledger does not respond
 		say(e, "the stream caught up with %s generations, but the caller has %d", e.Text, want)
 	}
-	limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd/pollRate*2)*time.Second // same limit as in seenInTime
+	limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd/pollRate*2)*time.Second // the same limit as in seenInTime
 	for _, id := range slices.Sorted(maps.Keys(s.has)) {
 		one := o.Truth[id]
 		if promises.IsEnd(s.has[id].State) || one.Deleted || one.Ended < 0 || s.open.At-one.Ended < limit {
@@ -80,7 +81,7 @@ func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say p
 	}
 }
 
-// done checks that a watch of named generations ended only after all of them had ended.
+// done checks that a watch of named generations did not end before all these generations had ended.
 func (s *manyStream) done(e promises.Event, say promises.Say) {
 	for _, id := range s.open.Named {
 		if !promises.IsEnd(s.has[id].State) {

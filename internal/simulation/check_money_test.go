@@ -8,7 +8,8 @@ import (
 	"github.com/easel-grpc/easel/internal/promises"
 )
 
-// onlyWhatIsKnown checks the outcomes that callers received against the requests that were sent to the catalog.
+// onlyWhatIsKnown checks that the order outcomes in errors agree with the requests that the processes sent to the
+// catalog.
 func onlyWhatIsKnown(o *outcome, say promises.Say) {
 	posts := map[string][]request{}
 	for _, r := range o.requests {
@@ -34,7 +35,7 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 			if e.Outcome == promises.NotPlacedByThisCall && r.at >= e.Since && o.isOwn(e, r) && !slices.Contains(definite, r.status) {
 				say(e, "the error reports the order as not placed by this call, but it was sent at %v", r.at)
 			}
-			if !o.plan.Held && e.Outcome == promises.NotPlacedByThisCall { // forwarded API keys are not verified, so the error need not report an earlier request of this process
+			if !o.plan.Held && e.Outcome == promises.NotPlacedByThisCall { // this outcome need not cover earlier calls of the process, because forwarded API keys are not verified
 				continue
 			}
 			if reason != "SUBMISSION_OUTCOME_UNKNOWN" && reason != "SUBMISSION_IN_PROGRESS" && reason != "LEDGER_UNAVAILABLE" && code != "DeadlineExceeded" && reason != "" &&
@@ -45,10 +46,11 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 	}
 }
 
-// definite contains the HTTP statuses of definite rejections.
+// definite contains the HTTP statuses that prove that the catalog has rejected the order.
 var definite = []int{400, 401, 402, 403, 404, 409, 413, 422}
 
-// knower returns the name of the component that remembers a process's requests: the ledger or the process itself.
+// knower returns where a process remembers its requests: "ledger" if there is a ledger, otherwise the name of the
+// process.
 func (o *outcome) knower(process string) string {
 	if o.plan.Ledger {
 		return "ledger"
@@ -56,8 +58,8 @@ func (o *outcome) knower(process string) string {
 	return process
 }
 
-// isOwn reports whether a request was sent for the given call. If there is a ledger, requests from another process or
-// under a later lease do not count.
+// isOwn reports whether a request was sent for the given call. If there is a ledger, it returns false for requests from
+// other processes and for requests under a second or later lease.
 func (o *outcome) isOwn(e promises.Event, r request) bool {
 	held, _ := o.heldAt(r.key, r.at)
 	return !o.plan.Ledger || r.process == e.Process && held.Leases <= 1
@@ -112,8 +114,8 @@ func ordersAreFinished(o *outcome, say promises.Say) {
 			say(promises.Event{At: r.at, Actor: r.process, Generation: r.key}, "the attempt's context ended after %v", r.end-r.at)
 		}
 	}
-	const pause = 6 * time.Second      // maximum pause between two attempts
-	attempts := map[string][]request{} // requests by process and key
+	const pause = 6 * time.Second      // maximum pause between two attempts of an order
+	attempts := map[string][]request{} // requests that place orders, by process and idempotency key
 	for _, r := range o.sent() {
 		if r.op == routePlace {
 			attempts[r.process+" "+r.key] = append(attempts[r.process+" "+r.key], r)

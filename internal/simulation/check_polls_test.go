@@ -40,11 +40,12 @@ func (b *bucket) fill(at time.Duration) {
 	b.at = at
 }
 
-// renewal is the maximum time until every replica knows how many replicas share the poll rate.
+// renewal is the maximum time after which every replica knows how many replicas share the poll rate.
 const renewal = 12 * time.Second
 
-// pollsKeepToRate checks the polls of each process under each API key against a token bucket. If there is a ledger, it
-// also checks the polls of all processes together, and allows for the time until they know about each other.
+// pollsKeepToRate compares the polls of each process under each API key with a token bucket. If there is a ledger, it
+// also does this for the polls of all processes together. It then allows for the time until the processes know about
+// each other.
 func pollsKeepToRate(o *outcome, say promises.Say) {
 	const rounding = 1e-6
 	together := map[string]*bucket{}
@@ -89,9 +90,9 @@ func oncePolled(o *outcome, say promises.Say) {
 // onceIn performs the check of oncePolled for one process, because two replicas may poll the same generation at the
 // same time.
 func (o *outcome) onceIn(list []request, who account, say promises.Say) {
-	last := map[string][]request{} // up to three latest reads for each path
+	last := map[string][]request{} // the latest reads of each path, at most three
 	for _, r := range list {
-		if r.op != routeRead || r.status == 404 || r.status == 401 { // if the generation does not exist or the key is invalid, each caller causes a request
+		if r.op != routeRead || r.status == 404 || r.status == 401 { // reads of missing generations and reads with invalid API keys are not shared, so each caller causes a request
 			continue
 		}
 		before := last[r.path]
@@ -134,10 +135,10 @@ func outageIsProbed(o *outcome, say promises.Say) {
 }
 
 func nobodyPolls(o *outcome, say promises.Say) {
-	if o.plan.Events { // if a team receives events, its generations are polled as if they were watched
+	if o.plan.Events { // the generations of teams that receive events are polled as if they were watched
 		return
 	}
-	if o.plan.Held { // after an order, Easel waits until the order's cost is final
+	if o.plan.Held { // Easel polls until the costs of all orders are final
 		settlingIsCheap(o, say)
 		return
 	}
@@ -149,8 +150,8 @@ func nobodyPolls(o *outcome, say promises.Say) {
 	}
 }
 
-// These are the maximum numbers of requests per minute without watches. The generation of an unsettled order is
-// polled at most every 10 s, and the settlement job reads it twice. The limits apply from a minute after the last
+// These are the maximum numbers of requests per minute when there are no watches. The generation of an unsettled order
+// is polled at most every 10 s, and the settlement job reads it twice. The limits apply from a minute after the last
 // watch has ended.
 const (
 	maxAloneReads = 12 // for one generation
@@ -179,8 +180,8 @@ func settlingIsCheap(o *outcome, say promises.Say) {
 	}
 }
 
-// mixed reports whether another fault was active during the fault f, so that the effects of the two faults cannot be
-// separated.
+// mixed reports whether another fault was active during the fault f. In this case, the effects of the two faults
+// cannot be separated.
 func (o *outcome) mixed(f span) bool {
 	return slices.ContainsFunc(o.faults, func(other span) bool {
 		return other != f && other.from <= f.to && f.from <= other.to && other.reach != reachNobody

@@ -49,7 +49,7 @@ func check(o *outcome) []promises.Broken {
 	return append(promises.Check(promises.All, o.withFaults()), promises.Check(timed, o)...)
 }
 
-// nothingEscapes checks that the logs of the processes contain no secret, and that requests have only known API keys.
+// nothingEscapes checks that the logs of the processes contain no secret, and that each request has a known API key.
 func nothingEscapes(o *outcome, say promises.Say) {
 	for _, text := range o.leaks {
 		say(promises.Event{}, "%s", text)
@@ -61,8 +61,9 @@ func nothingEscapes(o *outcome, say promises.Say) {
 	}
 }
 
-// excused reports whether a fault with one of the given reaches was active during a period. The fault must affect the
-// given replica and the given tenant. replica may also be the name of a process. An empty name matches every name.
+// excused reports whether a fault was active in the given period and could explain a broken promise. The reach of the
+// fault must be one of reaches. The fault must affect the given replica and the given tenant. replica can also be the
+// name of a process. An empty name matches all names.
 func (o *outcome) excused(from, to time.Duration, replica, tenant string, reaches ...reach) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool {
 		return slices.Contains(reaches, f.reach) && f.from <= to && from <= f.to &&
@@ -71,8 +72,9 @@ func (o *outcome) excused(from, to time.Duration, replica, tenant string, reache
 	})
 }
 
-// keptFromOrders reports whether the trouble T11 was active during a complete fault. T11 keeps orders open, so the
-// fault could not fire. T11 lasts until its orders are abandoned, which may be after the next fault.
+// keptFromOrders reports whether the trouble T11 was active for the whole duration of the fault f. T11 leaves orders
+// unresolved, so f could not fire. T11 ends only when its orders are abandoned, which may be after the end of the next
+// fault.
 func (o *outcome) keptFromOrders(f span) bool {
 	return slices.ContainsFunc(o.faults, func(other span) bool {
 		return other.id == "T11" && other.from <= f.from && f.to <= other.to
@@ -126,7 +128,7 @@ func runWasReal(o *outcome, say promises.Say) {
 			say(promises.Event{At: f.from}, "%s did not fire", f.id)
 		}
 	}
-	if idle > len(o.faults)/2 { // a fault may prevent another one, but at least half of the faults must fire
+	if idle > len(o.faults)/2 { // one fault can prevent another one, but at least half of the faults must fire
 		say(promises.Event{}, "%d of %d faults did not fire", idle, len(o.faults))
 	}
 }

@@ -72,8 +72,8 @@ func noLongSilence(o *outcome, say promises.Say) {
 	}
 }
 
-// slack is the maximum delay between a list that contains a change and the delivery of this change. If the list may
-// be incomplete, a read has to confirm the change first.
+// slack is the maximum time from a list response that contains a change to the delivery of the change. It includes the
+// time for a read, because the list may be incomplete and a read must then confirm the change.
 const slack = 2 * time.Second
 
 // deliveredAtOnce checks that a change is delivered soon after the catalog has returned it.
@@ -91,11 +91,11 @@ func deliveredAtOnce(o *outcome, say promises.Say) {
 			continue
 		}
 		limit := slack + time.Duration(crowd(e.At)/pollRate)*time.Second
-		if first { // a watch of everything delivers a new generation only after the catalog's list contains it
+		if first { // a watch of all generations delivers a new generation only after the catalog's list contains it
 			limit += maxInterval
 		}
 		from := e.Observed
-		if c := named[e.Generation]; c.At > from { // the watch queries the ledger at growing intervals until the ledger knows the owner
+		if c := named[e.Generation]; c.At > from { // until the ledger knows the owner of the generation, the watch queries the ledger at growing intervals
 			from = c.At + (c.At - c.Written) + 2*askAgain
 		}
 		if late := e.At - from; late > limit && !o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers, reachReplica, reachReads, reachLedger) {
@@ -138,7 +138,8 @@ func seenInTime(o *outcome, say promises.Say) {
 			continue
 		}
 		from := max(began, one.Ended)
-		// Calls have priority over polls, but a quarter of the rate is reserved for polls.
+		// Polling all unfinished generations once takes crowd/pollRate seconds. The limit allows twice this time,
+		// because calls have priority over polls. A quarter of the rate is reserved for polls.
 		limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd(e.At)/pollRate*2)*time.Second
 		if late := e.At - from; late > limit && !o.excused(from-5*time.Minute, e.At, "", "",
 			reachCatalog, reachReads, reachOutage, reachReplica, reachCallers, reachRejected) {
@@ -147,7 +148,8 @@ func seenInTime(o *outcome, say promises.Say) {
 	}
 }
 
-// openGenerations returns a function that returns the number of unfinished generations around a given time.
+// openGenerations returns a function that returns the maximum number of unfinished generations at the given time and
+// shortly before. Each generation counts until 30 s after its end.
 func (o *outcome) openGenerations() func(at time.Duration) float64 {
 	var changes []time.Duration
 	type change struct {
@@ -181,7 +183,7 @@ func (o *outcome) openGenerations() func(at time.Duration) float64 {
 	}
 }
 
-// watchesAreKept checks that each stream that ended with an error had a legitimate reason to end.
+// watchesAreKept checks that no stream ended with an error without a legitimate reason.
 func watchesAreKept(o *outcome, say promises.Say) {
 	closing := map[string]bool{}
 	for _, e := range o.Events {
@@ -198,10 +200,10 @@ func watchesAreKept(o *outcome, say promises.Say) {
 			continue
 		}
 		if (e.Kind == promises.Silent || saysLedger(e.Text)) && !o.wasOpen(e, e.At) && o.excused(e.At-time.Minute, e.At, e.Process, "", reachLedger) {
-			continue // a watch may fail only before it has started
+			continue // a fault of the ledger may prevent a watch from starting, but must not end a watch that has started
 		}
 		if strings.HasSuffix(e.Text, "UPSTREAM_UNAVAILABLE") && !o.plan.Held && !o.wasOpen(e, e.At) && !o.hadAccepted(e) {
-			continue // the catalog has not yet accepted a request from this process under this API key
+			continue // an outage may end a new watch if the catalog has not accepted the process's requests with this API key yet
 		}
 		if strings.HasPrefix(e.Text, "NotFound") && o.Truth[e.Generation].Deleted {
 			continue
@@ -210,8 +212,8 @@ func watchesAreKept(o *outcome, say promises.Say) {
 	}
 }
 
-// hadAccepted reports whether, in the last hour, the catalog accepted a request from the event's process under the
-// actor's API key.
+// hadAccepted reports whether the catalog accepted a request from the event's process under the actor's API key during
+// the last hour.
 func (o *outcome) hadAccepted(e promises.Event) bool {
 	return slices.ContainsFunc(o.requests, func(r request) bool {
 		return r.process == e.Process && r.apiKey == e.Owner() && r.status/100 == 2 && r.end < e.At && e.At-r.end < time.Hour

@@ -14,8 +14,8 @@ import (
 type ledgerConn struct {
 	gateway *gateway
 
-	ctx   context.Context // context of the transaction, or nil
-	begun int64           // length of the journal when the transaction began, or -1 if no trap is set
+	ctx   context.Context // context of the current transaction, or nil
+	begun int64           // number of entries in the journal of orders when the transaction began, or -1 if no trap was set then
 }
 
 func (c *ledgerConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
@@ -60,12 +60,12 @@ func (c *ledgerConn) end(how string) error {
 
 func (c *ledgerConn) Rollback() error { return c.end("ROLLBACK") }
 
-// Commit commits the transaction. A fault may crash or freeze the process before or after the commit, or cut the
-// connection.
+// Commit commits the transaction. A trap can crash or freeze the process before or after the commit. A fault can cut
+// the connection.
 func (c *ledgerConn) Commit() error {
 	ctx, g := c.ctx, c.gateway
 	before, after := c.steps()
-	if g.met(before) { // the process has crashed or was frozen, so the database aborts the transaction
+	if g.met(before) { // the process has crashed or was frozen, so the database rolls the transaction back
 		_ = c.Rollback()
 		_ = g.alive()
 		return errCommitLost
@@ -87,8 +87,8 @@ func (c *ledgerConn) Commit() error {
 	return g.way(ctx)
 }
 
-// steps returns the steps of an order right before and right after the commit. If the transaction neither writes an
-// order nor records an outcome, both are noStep.
+// steps returns the steps of an order that the process reaches immediately before and after the commit. If the
+// transaction neither writes an order nor records an outcome, both are noStep.
 func (c *ledgerConn) steps() (before, after step) {
 	if c.begun < 0 {
 		return noStep, noStep
@@ -122,7 +122,7 @@ func (c *ledgerConn) QueryContext(ctx context.Context, statement string, args []
 	return rows, err
 }
 
-// ask executes a statement in the current transaction, or by itself if there is no transaction.
+// ask executes a statement in the current transaction. If there is no transaction, the statement commits by itself.
 func (c *ledgerConn) ask(ctx context.Context, statement string, question func() error) error {
 	verb, _, _ := strings.Cut(strings.TrimSpace(statement), " ")
 	writes := verb == "INSERT" || verb == "UPDATE"

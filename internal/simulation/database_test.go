@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// database is the database of all replicas, an in-memory SQLite database that executes one transaction at a time. Each
-// process uses it through a gateway, which simulates slow, refused and lost connections.
+// database is an in-memory SQLite database that all replicas share. It executes one transaction at a time. Each process
+// uses it through a gateway, which simulates slow, refused and lost connections.
 type database struct {
 	world  *world
 	conn   driver.Conn
@@ -23,7 +23,7 @@ type database struct {
 
 	mu      sync.Mutex
 	trouble ledgerTrouble
-	count   map[string]int // number of times that each process has checked for a fault
+	count   map[string]int // number of times that each process has asked whether a fault affects it
 	met     int            // number of operations that the current fault has affected
 }
 
@@ -43,7 +43,7 @@ const (
 	ledgerMute              // queries get no responses
 	ledgerFull              // writes fail
 	commitLost              // the connection is lost during a commit, which may or may not succeed
-	commitSilent            // the host vanishes before the commit, and its locks are released after sessionTime
+	commitSilent            // the host vanishes before the commit, and the database releases its locks after sessionTime
 )
 
 // sessionTime is the time after which the database aborts the transaction of a silent session.
@@ -61,8 +61,8 @@ var noted = []string{
 	"reserved_cents", "cost_cents", "refunded_cents", "unconfirmed_cents", "settled", "status", "deleted",
 }
 
-// journal contains statements that create tables and triggers. They record each change of orders and budgets, in
-// addition to the ledger's own tables.
+// journal contains statements that create tables and triggers in addition to the ledger's own tables. The triggers
+// record each change of orders and budgets.
 var journal = []string{
 	`CREATE TABLE simulated_orders (at, ` + strings.Join(noted, ", ") + `)`,
 	`CREATE TABLE simulated_budgets (at, owner, period, start_time, spent_cents, reserved_cents)`,
@@ -94,7 +94,7 @@ func (w *world) openDatabase() error {
 	return nil
 }
 
-// watch starts to record changes in the journal. The ledger's tables must exist.
+// watch creates the tables and triggers of the journal. The ledger's tables must exist.
 func (d *database) watch() error {
 	for _, statement := range journal {
 		if _, err := d.exec(statement); err != nil {
@@ -166,7 +166,7 @@ func (d *database) number(question string) int64 {
 	return n
 }
 
-// words replaces the placeholders for the current time in a statement with the expression in clock.
+// words replaces the placeholders for the current time in a statement with the SQL expression d.clock.
 func (d *database) words(statement string) string {
 	return strings.NewReplacer("easel_now()", d.clock, "{now}", d.clock).Replace(statement)
 }
@@ -187,8 +187,8 @@ func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
 		}
 }
 
-// troubles reports whether a fault of the given kind affects the process now. It also returns a random number, which
-// is different for each call.
+// troubles reports whether a fault of the given kind currently affects the process. It also returns a random number
+// that differs in each call.
 func (d *database) troubles(g *gateway, sort ledgerSort) (random uint64, yes bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -223,7 +223,7 @@ func (d *database) close() {
 type gateway struct {
 	database *database
 	process  string
-	open     bool // whether the process has started; faults have no effect before
+	open     bool // whether the process has started; until then, faults do not affect it
 
 	mu     sync.Mutex
 	killed bool          // whether the process is dead
@@ -245,7 +245,7 @@ type noDriver struct{}
 
 func (noDriver) Open(string) (driver.Conn, error) { return nil, errors.ErrUnsupported }
 
-// alive waits until the process is not frozen. It returns an error if the process is dead.
+// alive waits while the process is frozen. It returns an error if the process is dead.
 func (g *gateway) alive() error {
 	for {
 		g.mu.Lock()
@@ -285,7 +285,7 @@ func (g *gateway) resume() {
 	}
 }
 
-// reach simulates the transmission of a query to the database, which may fail.
+// reach simulates sending a query to the database. It returns an error if a fault prevents this.
 func (g *gateway) reach(ctx context.Context) error {
 	if err := g.alive(); err != nil {
 		return err
@@ -300,7 +300,7 @@ func (g *gateway) reach(ctx context.Context) error {
 	return g.way(ctx)
 }
 
-// way waits for the simulated transmission time of a query or of its response.
+// way waits for the simulated network delay of a query or its response.
 func (g *gateway) way(ctx context.Context) error {
 	random, slow := g.database.troubles(g, slowLedger)
 	most := 2 * time.Millisecond

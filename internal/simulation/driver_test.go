@@ -52,8 +52,8 @@ type report struct {
 // reportMark precedes a report in the output of a run.
 const reportMark = "report: "
 
-// run runs the job in a process with a single CPU, so that events at the same instant always have the same order. If
-// the process crashes or times out, the report contains this as a broken promise.
+// run runs the job in a separate process. GOMAXPROCS is 1, so that events at the same instant always have the same
+// order. If the process crashes or times out, the report contains this as a broken promise.
 func (j job) run(ctx context.Context, binary string) (r report) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -70,11 +70,11 @@ func (j job) run(ctx context.Context, binary string) (r report) {
 	return r
 }
 
-// repeated is a divisor. Seeds that are divisible by it run twice, and both runs must be identical to the nanosecond.
-// Otherwise, a failing seed could not be analyzed.
+// Seeds that are divisible by repeated run twice, and both runs must be identical to the nanosecond. Otherwise, the run
+// of a failing seed could not be repeated for an analysis.
 const repeated = 20
 
-// TestSimulate implements 'make simulate'.
+// TestSimulate runs consecutive seeds until their plans cover the hours in -hours. It implements 'make simulate'.
 func TestSimulate(t *testing.T) {
 	if *hours == 0 {
 		t.Skip("no -hours")

@@ -39,7 +39,7 @@ func (w *world) limitsOfTeams() map[string]ledger.Limits {
 	limits := map[string]ledger.Limits{}
 	for i, name := range w.plan.tenantNames() {
 		switch {
-		case !w.plan.Ledger || i == 0: // this caller has no team
+		case !w.plan.Ledger || i == 0: // the first tenant has no team
 		case name == thrifty:
 			limits[name] = ledger.Limits{DailyCents: new(w.plan.Budget), MonthlyCents: new(monthlyBudget(w.plan.Budget))}
 		case i%2 == 1:
@@ -73,7 +73,8 @@ func (w *world) subscribers() map[string]events.Team {
 	return teams
 }
 
-// eventConfig returns the configuration for writing events, or nil in a world without events.
+// eventConfig returns the configuration with which the process writes events to the ledger, or nil in a world without
+// events.
 func (p *process) eventConfig(w *world) *ledger.EventConfig {
 	if !w.plan.Events {
 		return nil
@@ -84,7 +85,7 @@ func (p *process) eventConfig(w *world) *ledger.EventConfig {
 	return &ledger.EventConfig{Teams: p.teams.Known, Generation: data.Generation, Budget: data.Budget}
 }
 
-// kinds returns the kinds of jobs that the process runs.
+// kinds returns the kinds of background jobs that the process runs.
 func (p *process) kinds(w *world) []jobs.Kind {
 	kinds := []jobs.Kind{jobs.Prune(p.ledger), jobs.Retention(p.ledger)}
 	if w.plan.Events {
@@ -97,7 +98,7 @@ func (w *world) writeSecret(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "secret"), []byte(eventSecret+"\n"), 0o600)
 }
 
-// wayToReceivers is a process's transport to the receivers.
+// wayToReceivers is the HTTP transport of a process to the receivers of events.
 type wayToReceivers struct {
 	*receivers
 	process *process
@@ -116,7 +117,7 @@ const (
 	receiverMute // accepts an event, but the response is lost
 )
 
-// mood returns the behavior of a team's receiver at the current time. It depends only on the time and the seed.
+// mood returns the current behavior of a team's receiver. It depends only on the team, the time and the seed.
 func (r *receivers) mood(team string) mood {
 	since := r.world.history.Since()
 	if since > r.world.plan.Length {

@@ -26,7 +26,7 @@ func init() {
 		}},
 		"M12": {reach: reachReplica, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 			return s.atStep(stepBeforePost, (*replica).freeze, func(r *replica, p *process) {
-				s.c.sleep(s.world.plan.Window + s.world.plan.Forgets) // in this time, another process sends the order, and then the catalog forgets the key
+				s.c.sleep(s.world.plan.Window + s.world.plan.Forgets) // during this time, another process sends the order, and then the catalog forgets the idempotency key
 				r.thaw(p)
 			})
 		}},
@@ -40,9 +40,9 @@ func slowQuotes(s *runningFault) (end func(), fired func() int) {
 	return inject(s, sandbox.Fault{Delay: sandbox.Delay(6 * time.Second), Key: s.apiKey()}, routeQuote)
 }
 
-// buyTwice sends the same order from two callers concurrently. One of them has a limit below the price, and its quote
-// takes a while. The other has no limit. apart is the distance between the indexes of their replicas, or zero for one
-// replica.
+// buyTwice sends the same order from two callers concurrently. The first caller has a limit below the price, and its
+// quote is slow. The second caller has no limit. apart is the difference between the indexes of their replicas; zero
+// means that both use the same replica.
 func (s *runningFault) buyTwice(apart int) {
 	limited, free := s.c.helper(s.next("limited")), s.c.helper(s.next("free"))
 	limited.at, free.at = s.Replica, (s.Replica+apart)%len(s.world.replicas)
@@ -73,7 +73,8 @@ func missForAWhile(s *runningFault) (end func(), fired func() int) {
 	return inject(s, missing, routeRead)
 }
 
-// nothingReservedPastTheWindow checks that no order without an outcome has a reservation after its resend window.
+// nothingReservedPastTheWindow checks that an order without an outcome reserves no money after its resend window. It
+// allows two minutes after the window and after the last fault.
 func nothingReservedPastTheWindow(o *outcome, say promises.Say) {
 	for _, c := range o.Orders() {
 		due := max(o.Healed, c.Written+o.plan.Window) + 2*time.Minute
@@ -83,8 +84,8 @@ func nothingReservedPastTheWindow(o *outcome, say promises.Say) {
 	}
 }
 
-// nothingChargedPastTheWindow checks that no order is sent after its resend window by a process that was frozen
-// before.
+// nothingChargedPastTheWindow checks that no order is charged after its resend window. It only checks runs with the
+// trouble M12, which freezes a process just before it sends an order.
 func nothingChargedPastTheWindow(o *outcome, say promises.Say) {
 	if !o.plan.Ledger || !slices.ContainsFunc(o.plan.Troubles, func(t trouble) bool { return t.ID == "M12" }) {
 		return
@@ -98,8 +99,9 @@ func nothingChargedPastTheWindow(o *outcome, say promises.Say) {
 	}
 }
 
-// notPlacedIsTrueWhenSaid checks each call that reported its order as not placed. Before the response, the order must
-// not have been placed. At some time during the call, the ledger must have had no live order under the key.
+// notPlacedIsTrueWhenSaid checks each error that reports an order as not placed. Before the error, the ledger must not
+// have recorded the order as placed. At some time during the call, it must have had no live order under the idempotency
+// key.
 func notPlacedIsTrueWhenSaid(o *outcome, say promises.Say) {
 	for _, e := range o.Events {
 		if !o.plan.Ledger || e.Kind != promises.Failed || e.Order == "" || e.Outcome != promises.NotPlaced {

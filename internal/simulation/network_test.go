@@ -15,8 +15,8 @@ import (
 // wireRoom is the number of bytes that a connection buffers in each direction before writes block.
 const wireRoom = 64 << 10
 
-// forsaken is the time after which a connection is closed if the other end acknowledges nothing. On real sockets, the
-// servers set the same limit for TCP.
+// forsaken is the time after which a connection is closed if the other end acknowledges nothing. The servers set the
+// same timeout for real TCP connections.
 const forsaken = 45 * time.Second
 
 // condition is the state of a link.
@@ -24,9 +24,9 @@ type condition int
 
 const (
 	up      condition = iota
-	refused           // new connections are refused at once
-	silent            // new connections and all bytes are lost
-	frozen            // bytes are delayed until the link is no longer frozen
+	refused           // new connections fail at once
+	silent            // packets are lost, so new connections and sent bytes never arrive
+	frozen            // bytes are delayed until the condition changes
 )
 
 // link is the network path between two places. Its condition affects all connections over it.
@@ -44,7 +44,7 @@ func newLink() *link { return &link{over: make(chan struct{})} }
 // spacing is the time between two events that would otherwise happen at the same instant.
 const spacing = time.Microsecond
 
-// become changes the condition of the link. If the link becomes silent, its open connections are lost.
+// become changes the condition of the link. If the new condition is silent, the open connections are lost.
 func (l *link) become(state condition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,7 +153,7 @@ func (l *link) drop(w *wire) {
 type wire struct {
 	link      *link
 	near, far *end
-	there     *direction // from near to far
+	there     *direction // bytes from near to far
 	back      *direction
 	lost      bool // whether the link became silent during this connection; guarded by the link's mutex
 }
@@ -175,7 +175,7 @@ func (w *wire) reset() {
 	w.back.reset()
 }
 
-// abandon closes a silent connection after some time, as TCP does.
+// abandon resets the connection after the time forsaken, as TCP does when the other end no longer responds.
 func (w *wire) abandon() {
 	if w.lost {
 		return
@@ -196,7 +196,7 @@ type end struct {
 func (e *end) Read(p []byte) (int, error)  { return e.in.read(p) }
 func (e *end) Write(p []byte) (int, error) { return e.out.write(p) }
 
-// Close closes the end. The other end can still read bytes that were written before.
+// Close closes the end. The other end can still read the bytes that were written before Close.
 func (e *end) Close() error {
 	last := e.out.finish()
 	if e.in.abandon() && last {
@@ -330,7 +330,7 @@ func (d *direction) abandon() (last bool) {
 	return last
 }
 
-// quiet stops the timers when both ends are closed.
+// quiet stops the timers if both ends are closed.
 func (d *direction) quiet() {
 	if !d.finished || !d.deserted {
 		return

@@ -77,7 +77,8 @@ func (w *world) verify() (differences []string) {
 	return differences
 }
 
-// labels returns the labels of the caller's orders. Some teams have a budget for each caller.
+// labels returns the labels of the caller's orders. In some teams, each caller has its own budget, selected by its
+// label.
 func (c *caller) labels() map[string]string {
 	if !c.world.plan.Ledger {
 		return nil

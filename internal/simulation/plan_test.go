@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// plan contains all decisions that a seed determines before the run. During the run, the callers' random numbers are
-// derived from the same seed.
+// plan contains all decisions that are derived from the seed before the run. During the run, the callers derive their
+// random numbers from the same seed.
 type plan struct {
 	Seed      uint64        `json:"seed"`
 	Kind      string        `json:"kind"`
@@ -32,7 +32,7 @@ type plan struct {
 	// The following fields are for worlds with a ledger, in which teams share an API key.
 	Ledger  bool          `json:"ledger,omitempty"`
 	Skew    time.Duration `json:"skew,omitempty"`    // difference between the database's clock and the replicas' clocks
-	Window  time.Duration `json:"window,omitempty"`  // time in which an order whose outcome is unknown may be resent
+	Window  time.Duration `json:"window,omitempty"`  // time within which an order with an unknown outcome may be resent
 	Forgets time.Duration `json:"forgets,omitempty"` // time after which the catalog forgets an idempotency key
 	Budget  int64         `json:"budget,omitempty"`  // the thrifty team's daily budget in cents
 	Events  bool          `json:"events,omitempty"`  // whether teams receive events
@@ -59,7 +59,7 @@ func (p plan) String() string {
 	return string(text)
 }
 
-// IDs of troubles by subject.
+// IDs of troubles, grouped by the part that they affect.
 var (
 	ofReads    = []string{"U1", "U2", "U3", "U4", "U5", "U6", "U11", "U13", "U17", "U18", "U22", "N1"}
 	ofOrders   = []string{"U2p", "U4p", "U5p", "U8", "U9", "U12", "U14", "U15", "U20", "K7", "K8", "A10"}
@@ -77,7 +77,7 @@ type kind struct {
 	length   func(r *rand.Rand) time.Duration
 	workers  between
 	pause    between
-	unit     time.Duration               // unit of the numbers in pause
+	unit     time.Duration               // unit of the bounds in pause
 	speeds   []float64                   // possible speeds of the sandbox; empty means only 1
 	more     func(r *rand.Rand, p *plan) // changes the plan; may be nil
 	troubles []string                    // IDs of the troubles that may occur
@@ -115,7 +115,7 @@ var kinds = []kind{
 		workers: between{1, 1}, pause: between{8, 19}, unit: time.Minute, speeds: anySpeed,
 		troubles: slices.Concat(ofReads, ofOrders, ofReplicas, ofCallers, []string{"U7", "U19"}),
 	},
-	{ // in this kind, troubles may overlap
+	{ // the troubles of this kind may overlap
 		name: "chaos", weight: 20, count: between{12, 20}, length: minutes(10, 20),
 		workers: between{3, 6}, pause: between{12, 12}, unit: time.Second, speeds: anySpeed,
 		troubles: slices.Concat(ofReads, ofOrders, ofReplicas, []string{"U19", "L2", "L7"}),
@@ -151,7 +151,7 @@ var kinds = []kind{
 		more:     func(_ *rand.Rand, p *plan) { p.rotate() },
 		troubles: slices.Concat(ofOrders, []string{"A11", "A11", "A11"}),
 	},
-	{ // suitable for the race detector, under which a run takes ten times as long
+	{ // short enough for the race detector, with which a run takes ten times as long
 		name: "short", count: between{3, 4}, length: minutes(4, 6),
 		workers: between{1, 2}, pause: between{15, 15}, unit: time.Second,
 		more:     func(_ *rand.Rand, p *plan) { p.Tenants = min(p.Tenants, 2) },
@@ -180,7 +180,7 @@ var kinds = []kind{
 		},
 		troubles: slices.Concat(ofLedger, []string{"K3", "K3", "K3", "N4", "C2", "T4c", "T4a"}),
 	},
-	{ // in this kind, the receiver of one team is down for ten minutes
+	{ // the receiver of one team is down for the first ten minutes
 		name: "events-short", count: between{2, 4}, length: minutes(10, 12),
 		workers: between{1, 1}, pause: between{25, 25}, unit: time.Second,
 		more: func(r *rand.Rand, p *plan) {
@@ -202,7 +202,8 @@ var kinds = []kind{
 	},
 }
 
-// bases contains the kinds of runs with a single trouble, by the prefix of their names.
+// bases contains the kinds from which runs with a single trouble are derived. The key is a prefix of the name of the
+// run.
 var bases = map[string]string{
 	"only-": "short", "ledger-": "teams-short", "events-only-": "teams-short", "polls-only-": "polls-short",
 }
@@ -234,7 +235,8 @@ func kindOf(name string, drawn int) kind {
 	panic("simulation: unknown kind " + name)
 }
 
-// only returns a kind with the given name and a single trouble. The plans of this kind meet the trouble's conditions.
+// only returns a kind that is like k, but has the given name and a single trouble. The plans of this kind meet the
+// conditions of the trouble.
 func (k kind) only(name, id string) kind {
 	more := k.more
 	k.name, k.troubles = name, []string{id}
@@ -248,7 +250,7 @@ func (k kind) only(name, id string) kind {
 		case "T11", "M8", "M12":
 			p.forget()
 			p.Length = 8 * time.Minute
-			if id == "M12" { // the replica is frozen for about half of this time
+			if id == "M12" { // the replica is frozen for 3.5 minutes, which is almost half of 8 minutes
 				p.Length *= 2
 			}
 		case "P5":
@@ -328,7 +330,7 @@ func (k kind) schedule(r *rand.Rand, p *plan) {
 	}
 }
 
-// share adds a ledger, which the replicas share, to the plan.
+// share adds to the plan a ledger that all replicas share.
 func (p *plan) share(r *rand.Rand) {
 	p.Ledger, p.Held, p.Window = true, true, 12*time.Hour
 	p.Replicas, p.Tenants = 2+r.IntN(2), 2+r.IntN(2)
@@ -339,18 +341,18 @@ func (p *plan) share(r *rand.Rand) {
 	}
 }
 
-// watchEverywhere adds a ledger to the plan and makes callers watch the same generations through all replicas. There
-// may be only one replica.
+// watchEverywhere adds a ledger to the plan and makes callers watch the same generations through all replicas. In some
+// plans, there is only one replica.
 func (p *plan) watchEverywhere(r *rand.Rand) {
 	p.share(r)
 	p.Everywhere = true
 	p.Replicas = []int{1, 2, 2, 3, 3, 3}[r.IntN(6)]
 }
 
-// forget sets a short resend window, after which the catalog soon forgets idempotency keys.
+// forget sets a short resend window. Soon after the window, the catalog forgets the idempotency key.
 func (p *plan) forget() { p.Window, p.Forgets = 90*time.Second, 2*time.Minute }
 
-// receive adds receivers of events to the plan and makes many generations fail.
+// receive adds receivers of events to the plan and makes 30 % of the generations fail.
 func (p *plan) receive() { p.Events, p.Failures = true, 0.3 }
 
 func (p *plan) rotate() { p.Held, p.Rotates, p.Tenants, p.Replicas = true, true, 1, 1 }
@@ -362,7 +364,7 @@ func (p *plan) takes(id string) bool {
 		return p.Rotates
 	case "T11", "M8", "M12":
 		return p.Forgets > 0
-	case "U11", "U13", "M7": // these faults change members of a record, which must not be nested in another object
+	case "U11", "U13", "M7": // these faults change members of a record, so the dialect must not nest the members in another object
 		return dialect(p.Dialect).Record == sandbox.ShapeBare && dialect(p.Dialect).List == sandbox.ShapeBare
 	case "L7":
 		return !p.Held

@@ -29,7 +29,7 @@ type replica struct {
 
 	mu      sync.Mutex
 	count   int
-	process *process // current process, or the last one
+	process *process // current process or, if none is running, the last one
 }
 
 // process is a running instance of Easel.
@@ -45,14 +45,14 @@ type process struct {
 	ledger    *ledger.Ledger
 	orders    *orders.Orders
 	teams     *events.Teams      // receivers of events, or nil
-	followers sync.WaitGroup     // goroutines of orders and background jobs
-	sharing   sync.WaitGroup     // goroutine that divides the poll rate
+	followers sync.WaitGroup     // goroutines that submit orders or run background jobs
+	sharing   sync.WaitGroup     // goroutine that keeps the process's share of the poll rate up to date
 	unshare   context.CancelFunc // stops sharing
 	stop      context.CancelFunc
 	stopped   chan struct{} // closed when the server has stopped
 }
 
-// next returns the name for the replica's next process.
+// next returns a name for the next process of the replica.
 func (r *replica) next() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -186,13 +186,13 @@ func (r *replica) kill() {
 
 func (r *replica) index() int { return int(r.name[0] - 'a') }
 
-// end shuts down the process in the order in which 'easel serve' does.
+// end shuts down the process, in the same order as 'easel serve'.
 func (p *process) end() {
 	<-p.stopped
 	p.services.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	_ = p.orders.Close(ctx) // orders that are still open end below, when their connections are cut
+	_ = p.orders.Close(ctx) // orders that are still in flight after 3 s end when their connections are cut below
 	p.uplink.become(refused)
 	p.uplink.cut()
 	_ = p.orders.Close(context.Background())

@@ -53,7 +53,7 @@ func (c *caller) readUntilEnd(id string) {
 	}
 }
 
-// got records the response to a unary call and reports whether the generation has ended.
+// got records the response to a unary call. It reports whether the generation has ended.
 func (c *caller) got(id string, g *easelv1.Generation, err error) bool {
 	process := c.endpoint().replica.current().name
 	if err != nil {
@@ -88,7 +88,8 @@ func (c *caller) list() {
 	}
 }
 
-// memory contains the latest states that a watch of many generations has delivered. A caller keeps it across streams.
+// memory contains the latest states that watches of many generations have delivered to a caller. The caller keeps it
+// when it reconnects.
 type memory map[string]promises.Known
 
 // etags returns the etags that the caller knows.
@@ -119,8 +120,8 @@ func (c *caller) followAll(ids []string) {
 	}
 }
 
-// everything watches all of the tenant's generations, or those with one model, for a while. It uses several streams in
-// succession.
+// everything watches all of the tenant's generations, or those with one model, for the given time. It uses several
+// streams in succession.
 func (c *caller) everything(length time.Duration) {
 	m, until := memory{}, time.Now().Add(length)
 	model := []string{"", "studio/haiku"}[c.random.IntN(2)]
@@ -204,7 +205,7 @@ func (c *caller) tellMany(say func(promises.Event), message *easelv1.WatchGenera
 	}
 }
 
-// readNew reads a generation once. The server must read it from the catalog.
+// readNew reads a generation once, and does not accept a cached state.
 func (c *caller) readNew(id string) {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
 	defer cancel()

@@ -45,8 +45,9 @@ func (e edit) apply(root string, changed map[string]string) error {
 	return nil
 }
 
-// find returns the offsets of the function in a source file, or zeros if the file does not contain the function. In
-// source that gofmt has formatted, a function ends with its first line or with a line that is only a brace.
+// find returns the start and end offsets of the function in a source file. Both are zero if the file does not contain
+// the function. In source that gofmt has formatted, a function ends with its first line or with a line that is only a
+// brace.
 func (e edit) find(text string) (start, end int) {
 	name := e.function
 	if receiver, method, ok := strings.Cut(e.function, "."); ok {
@@ -59,7 +60,8 @@ func (e edit) find(text string) (start, end int) {
 	return at[0], at[1]
 }
 
-// sources returns the source of the files in a package, by path.
+// sources returns the source of the files in a package, by path. It reads files from changed if they are there,
+// otherwise from the package's directory.
 func sources(dir string, changed map[string]string) (map[string]string, error) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {

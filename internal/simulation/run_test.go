@@ -31,7 +31,7 @@ type outcome struct {
 	faults   []span
 	posts    int           // number of orders that reached the catalog
 	settled  time.Duration // time at which the last caller finished
-	late     []string      // callers that did not finish in time after the last fault
+	late     []string      // callers that did not finish in time after the last fault had ended
 	alone    time.Duration // time at which the last watch ended
 	digest   string
 	left     []string // stacks of goroutines that still run at the end
@@ -44,8 +44,8 @@ type outcome struct {
 func simulate(t *testing.T, p plan) (o *outcome) {
 	t.Helper()
 	defer func() {
-		// If goroutines remain at the end of a bubble, the bubble panics. In this case, the outcome already lists the
-		// goroutines.
+		// synctest panics if goroutines remain at the end of the bubble. If o.left already lists them, the panic is
+		// ignored, because one of the promises reports them.
 		if why := recover(); why != nil && (o == nil || len(o.left) == 0) {
 			panic(why)
 		}
@@ -100,7 +100,7 @@ func (w *world) run() *outcome {
 		o.Arrivals = w.receivers.all
 	}
 	w.stop()
-	time.Sleep(time.Minute) // within a minute, lingering connections are closed
+	time.Sleep(time.Minute) // lingering connections are closed within a minute
 	synctest.Wait()
 	o.left = leftOver()
 	o.Events, o.faults, o.problems = w.history.Sorted(), w.faults, w.problems
@@ -129,7 +129,7 @@ func leftOver() (left []string) {
 	return left
 }
 
-// within waits until all are done, but at most for the duration limit. It reports whether all are done.
+// within waits until the wait group is done or the time limit has passed. It reports whether the wait group is done.
 func within(all *sync.WaitGroup, limit time.Duration) bool {
 	done := make(chan struct{})
 	go func() {
@@ -151,8 +151,8 @@ func (w *world) left() []string {
 	return slices.Sorted(maps.Keys(w.busy))
 }
 
-// work runs a worker. The worker orders generations, and follows each one in a randomly chosen way until the
-// generation has ended.
+// work runs a worker, which repeatedly orders a generation and follows it in a randomly chosen way until the generation
+// has ended.
 func (c *caller) work() {
 	end := c.world.history.Begin.Add(c.world.plan.Length)
 	c.pause(time.Duration(c.random.Int64N(int64(c.world.plan.Pause))))
@@ -286,7 +286,8 @@ func (w *world) newRun() promises.Run {
 	}
 }
 
-// withFaults returns the run with functions that report when the catalog may be wrong.
+// withFaults returns the run, after it has set the functions that report for which times and generations the catalog's
+// responses may be wrong.
 func (o *outcome) withFaults() *promises.Run {
 	o.MayLie = func(at time.Duration) bool {
 		return o.troubled("U13", at, time.Minute)
@@ -297,8 +298,8 @@ func (o *outcome) withFaults() *promises.Run {
 	return &o.Run
 }
 
-// learn reads the truth from the sandbox. The only code under test that it uses is the client that reads the
-// catalog's records.
+// learn reads the true states, accounts and charges from the sandbox. The only code under test that it uses is the
+// client of the catalog.
 func (w *world) learn(o *outcome) {
 	client, err := catalog.New(catalog.Config{BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Transport: handlerTransport{w.box}})
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if *hours == 0 {
-		runtime.GOMAXPROCS(1) // makes the order of events at the same instant deterministic
+		runtime.GOMAXPROCS(1) // makes the order of events at the same instant deterministic, because only one goroutine runs at a time
 	}
 	m.Run()
 }
 
-// TestTheStackKeepsItsPromises runs short jobs for each kind of world and trouble. With -short, it runs only a third
-// of each row. This is enough for the race detector, because all jobs in a row use the same goroutines. With the race
-// detector, a job takes ten times as long.
+// TestTheStackKeepsItsPromises runs short jobs for each kind of world and trouble. With -short, it runs only the first
+// third of each row of jobs. This is enough for the race detector, because all jobs in a row start the same goroutines.
+// With the race detector, a job takes ten times as long.
 func TestTheStackKeepsItsPromises(t *testing.T) {
 	for _, row := range [][]job{
 		seeds("short", 1, 2, 3, 4, 5, 6, 7, 8),
@@ -40,7 +40,7 @@ func TestTheStackKeepsItsPromises(t *testing.T) {
 	}
 }
 
-// oneOfEach returns one job for each trouble.
+// oneOfEach returns one job for each trouble. kind is the prefix of the job's kind.
 func oneOfEach(kind string, troubles ...string) (jobs []job) {
 	for _, id := range troubles {
 		jobs = append(jobs, seeds(kind+id, 1)...)
@@ -48,7 +48,8 @@ func oneOfEach(kind string, troubles ...string) (jobs []job) {
 	return jobs
 }
 
-// keeps runs a job and reports the first promise that it breaks.
+// keeps runs a job and reports each promise that it breaks. For the first broken promise, it also logs the command
+// that repeats the job and a failure report.
 func keeps(t *testing.T, j job) *outcome {
 	t.Helper()
 	o := simulate(t, j.plan())

@@ -7,7 +7,7 @@ import (
 	"github.com/easel-grpc/easel/internal/promises"
 )
 
-// failureReport returns the plan and the events that concern the first broken promise.
+// failureReport returns the plan of a run and the events that concern the broken promise b.
 func failureReport(o *outcome, b promises.Broken) string {
 	var s strings.Builder
 	fmt.Fprintf(&s, "plan: %s\n", o.plan)

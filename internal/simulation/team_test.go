@@ -22,12 +22,12 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// In a world with a ledger, tenants are teams. Their calls have service tokens, and all teams share the API key of the
-// replicas.
+// In a world with a ledger, the tenants are teams. Their calls carry service tokens, and all teams share the API key of
+// the replicas.
 
 // monthlyBudget returns the thrifty team's monthly budget for a given daily budget, both in cents. The monthly budget
-// is so low that the team reaches the budget's threshold on the first day. The remainder is less than another daily
-// budget.
+// is so low that the team reaches the budget's threshold on the first day. After that day, less than a daily budget is
+// left.
 func monthlyBudget(daily int64) int64 { return daily * 9 / 8 }
 
 // thrifty is the team with a small budget.
@@ -43,7 +43,8 @@ func (w *world) openLedger(dir string) error {
 	return errors.Join(w.writeSecret(dir), w.writeCallers())
 }
 
-// writeCallers writes the callers file, with an operator and one caller for each team.
+// writeCallers writes the callers file. It contains the operator and one caller for each tenant. All tenants except the
+// first are teams.
 func (w *world) writeCallers() error {
 	teams, list := "", ""
 	add := func(name, more string) {
@@ -151,7 +152,7 @@ func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder
 	p.followers.Go(func() { jobs.New(p.ledger, w.logger(), kinds...).Run(ctx) })
 }
 
-// count reports the faults that a process has found in its ledger.
+// count records a problem if the process has found faults in its ledger.
 func (w *world) count(p *process) {
 	if n := p.ledger.Counts.Faults.Load(); n > 0 {
 		w.problem("%s found %d faults of the ledger", p.name, n)
@@ -165,7 +166,7 @@ func (w *world) withCallers(cfg *service.Config) (err error) {
 	return err
 }
 
-// spend acts for the thrifty team. It sends bursts of concurrent orders through all replicas until the budget is
+// spend simulates the thrifty team. It sends bursts of concurrent orders through all replicas, so that the budget is
 // exhausted.
 func (c *caller) spend() {
 	for round := 0; !c.over() && time.Since(c.world.history.Begin) < c.world.plan.Length; round++ {
@@ -217,7 +218,8 @@ func (w *world) setTrap(r *replica, at step, spring func(*replica)) *trap {
 	return t
 }
 
-// met springs the trap for the given process and step, if there is one. It reports whether there was one.
+// met removes the trap for the given process and step and calls its spring function. It reports whether there was such
+// a trap.
 func (w *world) met(process string, at step) bool {
 	if at == noStep {
 		return false
@@ -242,7 +244,7 @@ func (w *world) met(process string, at step) bool {
 
 func (g *gateway) met(at step) bool { return g.database.world.met(g.process, at) }
 
-// freeze stops the replica's process for a while, as SIGSTOP does.
+// freeze stops the replica's process until thaw is called, as SIGSTOP does.
 func (r *replica) freeze() {
 	if g := r.current().gateway; g != nil {
 		g.freeze()
@@ -272,7 +274,7 @@ func (r *replica) linksOf(p *process) []*link {
 	return all
 }
 
-// trapped reports whether a trap is set.
+// trapped reports whether any trap is set.
 func (w *world) trapped() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

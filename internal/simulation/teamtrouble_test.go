@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These troubles apply to worlds with a ledger. Most of their IDs start with T in the list of faults in
+// These troubles occur in worlds with a ledger. Most of their IDs start with T in the list of faults in
 // cmd/easel/faults_test.go.
 func init() {
 	for id, act := range map[string]faultAction{
@@ -43,7 +43,7 @@ func init() {
 	}
 }
 
-// ofTheLedger returns an action that disturbs the connections of one replica, or of all replicas, to the ledger.
+// ofTheLedger returns an action that disturbs the connections between the ledger and one replica, or all replicas.
 func ofTheLedger(sort ledgerSort) faultAction {
 	return faultAction{reach: reachLedger, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 		process := ""

@@ -27,7 +27,7 @@ type request struct {
 	apiKey  string // SHA-256 of the API key
 	op      string // route, such as "GET /generations/{id}"
 	path    string
-	poll    bool   // whether the hub sent it as a poll
+	poll    bool   // whether the request is a poll by the hub
 	key     string // Idempotency-Key
 	status  int    // HTTP status of the response; zero if there was no response
 	cut     bool   // whether the process canceled the request
@@ -152,7 +152,7 @@ func wait(ctx context.Context, d time.Duration) error {
 }
 
 // way returns the network delays of a request and of its response. They depend only on the kind of the request and on
-// the number of earlier requests of this kind, so that the order of concurrent requests does not matter.
+// the number of earlier requests of this kind. The order of concurrent requests therefore does not matter.
 func (t *tap) way(what string) (there, back time.Duration) {
 	t.mu.Lock()
 	t.times[what]++
@@ -175,8 +175,8 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// retryAfter returns the pause in a Retry-After header. It returns zero for headers that are not a number of seconds,
-// because the length of their pause is not checked.
+// retryAfter returns the pause in a Retry-After header, at most 2 minutes. It returns zero if the header is not a
+// number of seconds, because such pauses are not checked.
 func retryAfter(text string) time.Duration {
 	seconds, err := strconv.Atoi(text)
 	if err != nil || seconds < 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// Routes of the catalog that faults affect.
+// Routes of the catalog, as faults and recorded requests name them.
 const (
 	routePlace = "POST /generations"
 	routeQuote = "POST /quote"
@@ -26,7 +26,7 @@ type runningFault struct {
 	world *world
 	trouble
 	c     *caller      // caller for which the trouble was planned
-	count atomic.Int64 // number of hits, unless an injected fault or a link counts them
+	count atomic.Int64 // number of hits, for troubles whose hits are not counted by an injected fault or a link
 	names int
 }
 
@@ -36,8 +36,9 @@ func (s *runningFault) next(name string) string {
 	return fmt.Sprint(name, s.names)
 }
 
-// apiKey returns the API key to which a fault for one tenant is limited. It returns "" if API keys are rotated,
-// because there is only one tenant in this case.
+// apiKey returns the API key to which the faults of the trouble are limited: the shared API key in a world with a
+// ledger, otherwise the tenant's own. If API keys are rotated, it returns "", because all API keys belong to one
+// account then.
 func (s *runningFault) apiKey() string {
 	switch {
 	case s.world.plan.Rotates:
@@ -48,15 +49,15 @@ func (s *runningFault) apiKey() string {
 	return s.c.tenant.key
 }
 
-// done counts a hit if ok is set.
+// done counts a hit if ok is true.
 func (s *runningFault) done(ok bool) {
 	if ok {
 		s.count.Add(1)
 	}
 }
 
-// faultAction describes the effect of a trouble. begin starts the trouble. It returns a function that ends the trouble
-// and a function that returns the number of hits. victim creates load that the trouble affects.
+// faultAction describes the effect of a trouble. begin starts the trouble. It returns a function that ends the trouble,
+// and a function that returns the number of hits. victim creates the load that the trouble affects; it may be nil.
 type faultAction struct {
 	reach  reach
 	begin  func(s *runningFault) (end func(), fired func() int)
@@ -117,7 +118,8 @@ func (s *runningFault) run(a faultAction) {
 	w.faults = append(w.faults, note)
 }
 
-// meet creates load for a trouble until the trouble has fired. It tries at most six times.
+// meet creates load for a trouble. It repeats this until the trouble has affected something, at most six times in
+// total.
 func (s *runningFault) meet(a faultAction, fired func() int) {
 	for try := 0; a.victim != nil && try < 6 && (try == 0 || fired() == 0); try++ {
 		s.c.pause(500 * time.Millisecond)
@@ -179,7 +181,7 @@ func uplinks(r reach, state condition, all bool) faultAction {
 	}}
 }
 
-// breakEndpoints returns an action that disturbs the network between a tenant and a replica.
+// breakEndpoints returns an action that disturbs the network between one tenant and one replica.
 func breakEndpoints(state condition, cut bool) faultAction {
 	return faultAction{reach: reachCallers, begin: func(s *runningFault) (func(), func() int) {
 		l := s.c.tenant.endpoints[s.Replica].link
@@ -207,9 +209,9 @@ func waitFor(after string) map[string]string { return map[string]string{"Retry-A
 
 const tooMany = `{"code":"RATE_LIMITED","message":"Too many requests."}`
 
-// acts contains the troubles by their IDs. Faults of sockets, disks and signals are tested in the packages that use
-// them. Downloads, the limits of callers and changes of the callers file need no random faults, so those packages test
-// them too.
+// acts contains the troubles by their IDs. Faults of sockets, disks and signals are not among them: the packages that
+// use sockets, disks and signals test these faults. Downloads, the limits of callers and changes of the callers file do
+// not depend on random faults, so their own packages test them too.
 var acts = map[string]faultAction{
 	"U1": uplinks(reachCatalog, refused, false),
 	"U2": broken(reachCatalog, watchOne, reads, sandbox.Fault{Hang: true}),
@@ -239,7 +241,7 @@ var acts = map[string]faultAction{
 	"U19": uplinks(reachOutage, refused, true),
 	"U22": {reach: reachCatalog, victim: watchOne, begin: func(s *runningFault) (func(), func() int) {
 		key := s.c.tenant.key
-		if s.world.account != nil { // the tenants share this account
+		if s.world.account != nil { // all tenants share this account
 			key = s.world.account.key
 		}
 		return inject(s, sandbox.Fault{
@@ -263,7 +265,8 @@ var acts = map[string]faultAction{
 		sandbox.Fault{AfterCommit: true, Status: 201, Body: page, Header: html, Count: 2}, sandbox.Fault{Cut: true, CutAfter: 20, Count: 2}),
 	"U14": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{AfterCommit: true, Reset: true, Count: 2}, sandbox.Fault{AfterCommit: true, Hang: true, Count: 1}),
 	"U15": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
-		// The catalog processes the first attempt late. In half of the variants, it rejects another attempt before.
+		// The catalog processes the first attempt late. In half of the variants, it rejects another attempt in the
+		// meantime.
 		late, fired := inject(s, sandbox.Fault{Delay: sandbox.Delay(22 * time.Second), Count: 1, Key: s.apiKey()}, routePlace)
 		refusal := sandbox.Fault{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`, Count: 1, Key: s.apiKey()}
 		if s.Variant%2 == 0 {
@@ -284,7 +287,7 @@ var acts = map[string]faultAction{
 	}},
 	"A10": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) { return s.refuseRepeats() }},
 	"A10k": {reach: reachReplica, begin: func(s *runningFault) (func(), func() int) {
-		// A new process does not know the order. It sends the order again after the price has risen.
+		// The new process does not know the order. It resends the order after the price has risen.
 		healed, fired := s.refuseRepeats()
 		risen, _ := inject(s, sandbox.Fault{Status: 200, Body: `{"priceCents":99999}`, Key: s.apiKey()}, routeQuote)
 		s.concurrently("limited", func(h *caller) {
@@ -338,8 +341,8 @@ var acts = map[string]faultAction{
 	}},
 }
 
-// refuseRepeats simulates a catalog that loses the response to an order and rejects all repeats. It rejects them
-// because it checks the balance, the cap, the model or the inputs before the idempotency key. The first attempt
+// refuseRepeats simulates a catalog that loses the response to an order and then rejects all repeats. The catalog does
+// so because it checks the balance, the cap, the model or the inputs before the idempotency key. The first attempt
 // itself may have used up the balance or the cap.
 func (s *runningFault) refuseRepeats() (end func(), fired func() int) {
 	refusals := []sandbox.Fault{
@@ -384,8 +387,9 @@ func (s *runningFault) restart(stop func(*replica)) (end func(), fired func() in
 	watched(s)
 	s.c.note(promises.Event{Kind: promises.Fault, Process: r.current().name, Text: s.ID + " stops"})
 	stop(r)
-	// The new process does not wait for the old one to exit, because net/http waits for its connections for a random
-	// time. If the old process drains slowly, both processes run at the same time, as in a rolling update.
+	// The new process does not wait until the old process has exited, because Shutdown in net/http polls with random
+	// jitter, which the seed does not determine. If the old process drains slowly, both processes run at the same time,
+	// as in a rolling update.
 	away := time.Duration(s.Variant) * 3 * time.Second
 	s.For = away + drainTimeout + 5*time.Second
 	s.c.sleep(away + time.Millisecond)

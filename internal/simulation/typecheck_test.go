@@ -23,7 +23,7 @@ type typeChecker struct {
 	importer types.Importer
 }
 
-// newTypeChecker returns a typeChecker with the export data of the unchanged packages in the tree.
+// newTypeChecker returns a typeChecker for the source tree at root. It loads the export data of the unchanged packages.
 func newTypeChecker(ctx context.Context, root string) (*typeChecker, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", "./internal/...")
 	list.Dir, list.Stderr = root, os.Stderr
@@ -40,7 +40,7 @@ func newTypeChecker(ctx context.Context, root string) (*typeChecker, error) {
 	return &typeChecker{fset, importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}, nil
 }
 
-// check type-checks a package. texts contains the source of its files by path.
+// check type-checks a package. texts contains the source of the package's files, by path.
 func (c *typeChecker) check(dir string, texts map[string]string) error {
 	var files []*ast.File
 	for path, text := range texts {
@@ -60,7 +60,8 @@ func (c *typeChecker) check(dir string, texts map[string]string) error {
 	return err
 }
 
-// compiles type-checks each package that a bug changes. The packages that it imports are unchanged.
+// compiles type-checks each package that the bug changes. For the imports of these packages, it uses the unchanged
+// source.
 func (b bug) compiles(c *typeChecker, root string) error {
 	changed, err := b.apply(root)
 	if err != nil {
@@ -74,7 +75,7 @@ func (b bug) compiles(c *typeChecker, root string) error {
 		}
 		for path, text := range changed {
 			if filepath.Dir(path) == dir {
-				texts[path] = text // changed may contain new files too
+				texts[path] = text // changed can also contain new files
 			}
 		}
 		if err := c.check(dir, texts); err != nil {

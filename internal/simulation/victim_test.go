@@ -64,7 +64,7 @@ func orderIntoAPause(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// watched starts watches through the replica and waits until they are open.
+// watched starts watches through the trouble's replica and waits 1.5 s, so that they open.
 func watched(s *runningFault) {
 	for i := range 2 {
 		s.concurrently(fmt.Sprint("watched", i), func(h *caller) {
@@ -106,8 +106,8 @@ func orderTwice(s *runningFault) {
 	s.done(<-both && ok)
 }
 
-// seeEndGoBack continues to watch and read a generation after its end, while the catalog sometimes reports
-// earlier states.
+// seeEndGoBack continues to watch and read a generation after its end, while the catalog sometimes reports an
+// earlier state.
 func seeEndGoBack(s *runningFault) {
 	id, ok := s.c.buy(s.c.haiku(s.Variant%2 == 0), 30*time.Second)
 	if !ok {
@@ -139,7 +139,7 @@ func herd(s *runningFault) {
 	s.count.Add(1)
 }
 
-// readForeign tries to access another tenant's generations.
+// readForeign tries to access a generation of another tenant.
 func readForeign(s *runningFault) {
 	id, ok := s.c.buy(s.c.essay(false), 30*time.Second)
 	if !ok {

@@ -35,7 +35,7 @@ const (
 
 const catalogAddr = "catalog:80"
 
-// world is the complete stack and its users.
+// world contains all components of a run and their users.
 type world struct {
 	plan    plan
 	history *promises.Record
@@ -70,7 +70,7 @@ type world struct {
 	traps    []*trap
 }
 
-// span is a fault and the period in which it was active.
+// span is a fault that happened, with the period in which it was active.
 type span struct {
 	id       string
 	from, to time.Duration
@@ -80,8 +80,8 @@ type span struct {
 	fired    int
 }
 
-// reach is the part of the system that a fault affects. A promise that depends on this part may be broken during
-// the fault.
+// reach is the part of the system that a fault affects. Promises that depend on this part may be broken while the fault
+// is active.
 type reach int
 
 const (
@@ -96,34 +96,34 @@ const (
 	reachLedger                // the ledger, which responds late or not at all
 )
 
-// tenant is a credential and the connections that use it.
+// tenant is a user of the replicas, with its credential and its connections.
 type tenant struct {
 	name, key string
-	next      []string    // further API keys of its account, for rotations
-	endpoints []*endpoint // one endpoint for each replica
+	next      []string    // further API keys of the tenant's account, for rotations
+	endpoints []*endpoint // the tenant's connection to each replica
 }
 
 // endpoint is a tenant's connection to a replica.
 type endpoint struct {
 	link    *link
 	replica *replica
-	key     string // empty if the replica does not need a credential
+	key     string // API key or service token; empty if the replica requires no credential
 	conn    *grpc.ClientConn
 	grpc    easelv1.GenerationServiceClient
 	money   easelv1.AccountServiceClient
 	http    *http.Client
 }
 
-// seed returns a seed for a part of the world. Each part has its own, so that the random numbers of the parts are
-// independent.
+// seed returns the seed for a part of the world. Each part has its own seed, so that its random numbers do not depend
+// on the other parts.
 func (w *world) seed(part string) uint64 {
 	sum := fnv.New64a()
 	fmt.Fprintf(sum, "%d %s", w.plan.Seed, part)
 	return mix(sum.Sum64()) | 1 // zero would select a random seed
 }
 
-// newWorld builds the stack. It must be called in the bubble, because everything that it creates belongs to the
-// bubble.
+// newWorld builds the world. It must be called in the synctest bubble, because everything that it creates belongs to
+// the bubble.
 func newWorld(p plan, dir string) (*world, error) {
 	w := &world{plan: p, history: &promises.Record{Begin: time.Now()}, keys: map[string]string{}, busy: map[string]int{}}
 	w.traffic = &traffic{history: w.history}
@@ -246,7 +246,7 @@ func (w *world) openAccount(name string) (*tenant, error) {
 	return t, err
 }
 
-// rotations is the number of additional API keys that each account has if keys are rotated.
+// rotations is the number of additional API keys that each account has if API keys are rotated.
 const rotations = 200
 
 func (w *world) addKeys(t *tenant) error {
@@ -277,15 +277,15 @@ func (w *world) door(r *replica, key string) (*endpoint, error) {
 	conn, err := grpc.NewClient("passthrough:///"+r.name,
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return d.link.dial(ctx, &r.grpc) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		// There is no jitter, because the seed would not determine it.
+		// Jitter is disabled, because it would not depend on the seed.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 250 * time.Millisecond, Multiplier: 1.6, MaxDelay: 5 * time.Second},
 			MinConnectTimeout: 5 * time.Second,
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithIdleTimeout(2*time.Minute),
-		// The size of the windows is fixed. Otherwise, the server could send megabytes to a caller that reads nothing
-		// before a write blocks.
+		// The flow-control windows have a fixed size. Otherwise, a window could grow to megabytes, and the server could
+		// send this much to a caller that reads nothing before a write blocks.
 		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(1<<20),
 		grpc.WithDisableRetry(),
 	)
@@ -329,7 +329,7 @@ func (w *world) problem(format string, args ...any) {
 	w.problems = append(w.problems, fmt.Sprintf(format, args...))
 }
 
-// leaked records that a secret occurred in public data, or that a connection was opened to an unexpected address.
+// leaked records a leak: a secret in public data, or a connection to an unexpected address.
 func (w *world) leaked(text string) {
 	w.traffic.mu.Lock()
 	defer w.traffic.mu.Unlock()
@@ -355,9 +355,9 @@ func (s secretSearch) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// holdsKey reports whether a text contains an API key.
+// holdsKey reports whether a text contains one of the simulated API keys.
 func (w *world) holdsKey(text string) bool {
-	if !strings.Contains(text, "simulated_") { // every key contains this text
+	if !strings.Contains(text, "simulated_") { // all API keys contain this text
 		return false
 	}
 	for key := range w.keys {
