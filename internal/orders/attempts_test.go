@@ -129,7 +129,7 @@ func TestAnOrderThatMayExistIsNotPricedAgain(t *testing.T) {
 		order := s.order("k")
 		order.MaxCostCents = new(int64(1000))
 		s.briefly(order, catalog.KindOutcomeUnknown)
-		order.MaxCostCents = new(int64(0)) // simulates a price that rises above the limit
+		order.MaxCostCents = new(int64(0)) // as if the price had risen above the limit
 		s.mustCreate(order)
 		s.wantCharges("k", 1)
 	})

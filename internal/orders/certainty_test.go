@@ -17,7 +17,7 @@ import (
 
 const testURL = "https://catalog.example/api"
 
-// testCredential is the credential of a shared API key.
+// testCredential is the credential of a shared API key that never changes.
 var testCredential = catalog.Shared(func() catalog.Secret { return catalog.NewSecret("studio_live_0123456789abcdef") })
 
 func newTestClient(t *testing.T, transport http.RoundTripper) *client {
@@ -69,7 +69,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var plainOrder = order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"}
 
-// createWithin places an order with a deadline, and waits until its submission has finished.
+// createWithin places an order with the deadline patience. It returns after the order's submission has finished.
 func createWithin(t *testing.T, c *client, cred catalog.Credential, o order, patience time.Duration) (orders.Receipt, *orders.Error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -279,7 +279,7 @@ func TestTheResendWindowBeginsWithTheFirstAttempt(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			return reply(r, http.StatusServiceUnavailable, nil, ""), nil
 		})}, func(at *ledger.Config) { at.ResendWindow = time.Minute })
-		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second) // returns when the first attempt has finished
+		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second) // returns after the first attempt, which takes 20 s
 		time.Sleep(40 * time.Second)
 		before := attempts
 		_, failed := createWithin(t, c, testCredential, plainOrder, time.Second)

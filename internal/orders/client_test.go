@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// client is a process that places orders, with an in-memory ledger.
+// client is a process that places orders. Its ledger is in memory.
 type client struct {
 	*orders.Orders
 	ledger *ledger.Ledger
@@ -45,7 +45,7 @@ func newClient(t *testing.T, cfg catalog.Config, change ...func(*ledger.Config))
 	return &client{orders.New(orders.Config{Recorder: recorder, Catalog: upstream, Hub: hub}), led}
 }
 
-// order is a test's order.
+// order contains the fields of an order that the tests vary.
 type order struct {
 	ModelID        string
 	Inputs         json.RawMessage

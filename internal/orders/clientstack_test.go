@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// clientStack is a stack with a process that places orders over HTTP. The process forwards its API key, and its ledger is in
-// memory.
+// clientStack is a stack with a process that places orders over HTTP. The process forwards a caller's API key, and its
+// ledger is in memory.
 type clientStack struct {
 	*stack
 	client    *client
@@ -32,7 +32,7 @@ func inClientStackOf(t *testing.T, cfg sandbox.Config, balance int64, test func(
 	t.Helper()
 	cfg.Speed = 1000
 	inStackOf(t, cfg, balance, func(shared *stack) {
-		listener, server := proctest.NewPipe(1<<20), &http.Server{Handler: shared.box} //nolint:gosec // the test is its only client
+		listener, server := proctest.NewPipe(1<<20), &http.Server{Handler: shared.box} //nolint:gosec // needs no timeouts, because the test is its only client
 		go func() { _ = server.Serve(listener) }()
 		direct := catalog.NewTransport()
 		direct.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.DialContext(ctx) }

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// expireIn returns a function that sets an order's expire time.
+// expireIn returns a function that sets the expire time of an order to the given duration from now.
 func expireIn(left time.Duration) func(*orders.Request) {
 	at := time.Now().Add(left)
 	return func(r *orders.Request) { r.ExpireTime = at }
@@ -29,7 +29,7 @@ func wantExpired(t *testing.T, err error, want orders.Outcome) {
 	}
 }
 
-// Every attempt fails. The order expires long before the caller's deadline.
+// Every attempt fails, and the order expires long before the caller's deadline.
 func TestAttemptsEndWithTheExpireTime(t *testing.T) { // fault M16
 	const left = 3 * time.Second
 	for name, test := range map[string]struct {
@@ -67,7 +67,8 @@ func TestAttemptsEndWithTheExpireTime(t *testing.T) { // fault M16
 	}
 }
 
-// The catalog has requested a pause. The first request after the pause gets no response, and all orders wait for it.
+// The catalog has requested a pause. The first request after the pause gets no response, so the order waits for this
+// request and expires.
 func TestAnOrderExpiresWhileItWaitsForAPermit(t *testing.T) { // fault M16
 	synctest.Test(t, func(t *testing.T) {
 		c, q, resume := openQueue(t)
@@ -81,7 +82,7 @@ func TestAnOrderExpiresWhileItWaitsForAPermit(t *testing.T) { // fault M16
 		if took := time.Since(began); took != left || q.posts.Load() != 0 {
 			t.Errorf("after %v, %d orders were sent", took, q.posts.Load())
 		}
-		_, err = c.Place(ctx, testCredential, request) // a repeated order returns the same error
+		_, err = c.Place(ctx, testCredential, request) // the same order returns the same error again
 		wantExpired(t, err, orders.NotPlacedByThisCall)
 		resume()
 		if err := c.Close(t.Context()); err != nil {
@@ -100,14 +101,14 @@ func TestAnExpiredOrderStaysUnknownOnEveryReplica(t *testing.T) { // fault M16
 			s.Fatal(err)
 		}
 		r.close()
-		s.reopen(nil) // simulates a restart of the process
+		s.reopen(nil) // as if the process restarted
 		other := s.replica()
 		other.befores(broken("studio"))
 		other.recover(time.Minute)
 		posts := s.posts()
 		other.befores(nil)
 		other.recover(10 * time.Minute)
-		for _, change := range []func(*orders.Request){expiring, expireIn(time.Hour), func(*orders.Request) {}} { // only the first request's expire time counts
+		for _, change := range []func(*orders.Request){expiring, expireIn(time.Hour), func(*orders.Request) {}} { // only the expire time in the first request counts, not the expire time of a repeat
 			_, err := other.place("studio", "k", "a harbour", limited, change)
 			wantExpired(s.T, err, orders.Unknown)
 		}
@@ -131,7 +132,7 @@ func TestAnOrderIsNotPlacedAfterItsExpireTime(t *testing.T) { // fault M16
 		r := s.replica()
 		_, err := r.place("studio", "past", "a harbour", expireIn(-time.Second))
 		wantExpired(s.T, err, orders.NotPlaced)
-		r.quotesSlowly() // the expire time passes during the quote
+		r.quotesSlowly() // delays the quote, so that the order expires before the quote arrives
 		began := time.Now()
 		budget := int64(1000)
 		_, err = r.place("studio", "quoted", "a harbour", within(&budget), expireIn(time.Second))
@@ -156,7 +157,7 @@ func TestAnOrderIsNotPlacedAfterItsExpireTime(t *testing.T) { // fault M16
 	})
 }
 
-// A proxy repeats the request, and returns its own error although the catalog has accepted the order.
+// A proxy resends the request. Although the catalog has accepted the order, the proxy returns an error of its own.
 func TestAnOrderStaysOpenAfterADoubtfulRejection(t *testing.T) { // fault A10
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()

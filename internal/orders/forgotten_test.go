@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// restore replaces the ledger's file with an older copy.
+// restore replaces the file of the ledger with a copy that backup returned earlier.
 func (s *stack) restore(copied []byte) {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {
@@ -18,7 +18,8 @@ func (s *stack) restore(copied []byte) {
 	s.open()
 }
 
-// backup closes the ledger and returns a copy of its file. No other process may have the ledger open.
+// backup closes the ledger, copies its file, and opens the ledger again. It returns the copy. No other process may have
+// the ledger open while backup runs.
 func (s *stack) backup() []byte {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {

@@ -48,7 +48,8 @@ func (b *busyCatalog) RoundTrip(r *http.Request) (*http.Response, error) {
 	return reply(r, 201, header, fmt.Sprintf(`{"id":"g%d","status":"queued"}`, n)), nil
 }
 
-// placeMany places many orders concurrently and returns their errors. The timeout of each order is within.
+// placeMany places many orders concurrently and returns the errors of the orders that failed. within is the timeout of
+// each order.
 func placeMany(t *testing.T, c *client, many int, within time.Duration, change func(*order)) (failed []*orders.Error) {
 	t.Helper()
 	var mu sync.Mutex
@@ -89,7 +90,7 @@ func TestOrdersWaitWhileTheCatalogAsksForFewer(t *testing.T) {
 				if failed := placeMany(t, c, 1, 50*time.Second, change); len(failed) != 0 {
 					t.Fatalf("an order was rejected: %v", failed[0])
 				}
-				if n := upstream.inPause.Load(); n != 1 { // only the request that started the pause
+				if n := upstream.inPause.Load(); n != 1 { // only one request is sent during the second pause: the request whose response started this pause
 					t.Errorf("%d requests in the second pause", n)
 				}
 			})
@@ -178,7 +179,7 @@ func TestWhileTheDailyCapClosesTheGateNoOrderIsSentAgain(t *testing.T) {
 		defer cancel()
 		before := upstream.posts.Load()
 		c.ResendAbandoned(ctx, testCredential)
-		if n, posts := begun.Load(), upstream.posts.Load()-before; n == 0 || n > 3*11 || posts > 13 { // one order per minute checks whether the cap still applies, and three orders were in flight when the cap was reached
+		if n, posts := begun.Load(), upstream.posts.Load()-before; n == 0 || n > 3*11 || posts > 13 { // during the cap, only one order per minute is sent, to check whether the cap still applies; three orders were in flight when the cap was reached
 			t.Errorf("in ten minutes the recovery starts %d orders and sends %d", n, posts)
 		}
 	})

@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// lists handles a generation from the catalog's list in the same way as a caller's list request. It returns the
-// status that is recorded afterwards.
+// lists records a generation from the catalog's list, as a caller's list request does. It returns the generation's
+// recorded status.
 func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) lifecycle.Status {
 	r.Helper()
 	recorded, err := r.orders.List(r.Context(), ledger.Filter{}, ledger.Position{}, 10)
@@ -39,7 +39,7 @@ func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
 				r.placeWithoutCharge(0)
-				s.tellsEvents(row.told...) // the ledger is reopened after the order, so that the order has no watch
+				s.tellsEvents(row.told...) // the ledger is reopened only after the order was placed, so that the generation of the order is not watched
 				r.orders.Ledger = s.ledger
 				time.Sleep(time.Minute)
 				s.box.Inject(sandbox.Fault{Route: "GET /generations", Set: map[string]any{row.without: nil}})

@@ -32,7 +32,7 @@ func TestAPlacedOrderIsNeverAnsweredAsMissing(t *testing.T) {
 	}
 }
 
-// briefly places an order with a short deadline, and checks that it fails with an error of the given kind.
+// briefly places an order with a deadline of 300 ms, and checks that it fails with an error of the given kind.
 func (s *clientStack) briefly(o order, want catalog.Kind) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
@@ -43,7 +43,7 @@ func (s *clientStack) briefly(o order, want catalog.Kind) {
 }
 
 func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // fault A10
-	inClientStackOf(t, sandbox.Config{Repeats: sandbox.Repeats{MoneyFirst: true}}, 1, func(t *testing.T, s *clientStack) { // the balance is sufficient for one haiku
+	inClientStackOf(t, sandbox.Config{Repeats: sandbox.Repeats{MoneyFirst: true}}, 1, func(t *testing.T, s *clientStack) { // the balance of 1 cent is sufficient for one haiku
 		s.box.Inject(sandbox.Fault{Route: "POST /generations", Count: 1, AfterCommit: true, Reset: true})
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)
 		s.briefly(s.order("k"), catalog.KindOutcomeUnknown)

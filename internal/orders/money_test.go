@@ -73,8 +73,8 @@ func TestTermsThatChangeDuringAQuoteCount(t *testing.T) { // fault M1
 	}
 }
 
-// While one call requests a price, another call places the order. The price is above the first call's limit, but its
-// rejection must not report that no order exists.
+// While one call requests a price, another call places the order. The price is above the limit of the first call. The
+// error of this call must not report that no order exists.
 func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // fault M2
 	for name, same := range map[string]bool{"on another replica": false, "on the same replica": true} {
 		t.Run(name, func(t *testing.T) {
@@ -105,8 +105,8 @@ func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // fault
 	}
 }
 
-// The catalog responds that the idempotency key was used for another order. That other order may be an earlier attempt
-// of the same order.
+// The catalog responds that the idempotency key was used for another order. This may be an earlier attempt of the same
+// order, so the outcome is unknown.
 func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // fault M11
 	for body, status := range map[string]int{
 		`{"code":"IDEMPOTENCY_KEY_REUSED","message":"it stands for another order"}`:                          http.StatusConflict,
@@ -130,7 +130,8 @@ func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // fault 
 	}
 }
 
-// A replica cannot settle orders if the catalog rejects its API key. It must leave them to other replicas.
+// The catalog rejects the API key of one replica. The replica cannot settle orders, and must leave them to other
+// replicas.
 func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
 	inStack(t, 1000, func(s *stack) {
 		revoked, good := s.replica(), s.replica()
@@ -144,7 +145,7 @@ func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
 		}
 		ctx, cancel := context.WithTimeout(s.Context(), 15*time.Minute)
 		defer cancel()
-		go revoked.settle(ctx) // gets the settlement job before the other replica starts
+		go revoked.settle(ctx) // leases the settlement job before the other replica does
 		time.Sleep(time.Second)
 		settles(14*time.Minute, good)
 		<-ctx.Done()
@@ -155,8 +156,8 @@ func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
 	})
 }
 
-// The catalog may have accepted the first attempt, whose connection failed. A rejection of the second attempt is
-// therefore definite only if the catalog checks the idempotency key before the balance.
+// The connection of the first attempt fails, so the catalog may have accepted this attempt. The rejection of the second
+// attempt is therefore definite only if the catalog checks the idempotency key before the balance.
 func TestACatalogThatLooksAtTheKeyFirstRefusesForCertain(t *testing.T) { // fault M8
 	for keyFirst, state := range map[bool]lifecycle.State{false: lifecycle.Open, true: lifecycle.Refused} {
 		t.Run(fmt.Sprint(keyFirst), func(t *testing.T) {
@@ -216,8 +217,8 @@ func TestOperatorsSeeWhatRefusesARepeat(t *testing.T) {
 	})
 }
 
-// A response that is not in the form of the catalog's errors may come from a proxy. It does not prove that the order
-// was not placed.
+// A response in another form than the catalog's errors may come from a proxy. It does not prove that the order was not
+// placed.
 func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
 	for name, fault := range map[string]sandbox.Fault{
 		"a page":              {Status: http.StatusBadRequest, Body: "<html><h1>400 Bad Request</h1></html>", Header: map[string]string{"Content-Type": "text/html"}},
@@ -250,7 +251,8 @@ func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
 	}
 }
 
-// An operator can correct an earlier decision. The generation that was assigned by mistake then has no owner.
+// An operator can correct an earlier decision about an order. Then the generation that was assigned to the order by
+// mistake has no owner.
 func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r, ctx, owner := s.replica(), s.Context(), "studio"
@@ -281,8 +283,9 @@ func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 	})
 }
 
-// A process stops for a while after it has leased an order and before it sends the POST. If it continues after the
-// resend window, it must not send the order, because the charge could contradict a decision made in the meantime.
+// A process is stopped for a while between its lease of an order and the POST. If the process continues after the
+// resend window, it must not send the order. In the meantime, a decision about the order may have been made, which a
+// charge could contradict.
 func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 	for name, stopped := range map[string]time.Duration{"after its lease": ledger.OrderLease + time.Second, "after the window": window + time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -308,8 +311,8 @@ func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 	}
 }
 
-// The body of an order under a forwarded API key is not stored. A repeat is sent only if its body is identical to the
-// body of the first attempt.
+// The ledger does not contain the body of an order under a forwarded API key. A repeat is sent only if its body is
+// identical to the body of the first attempt.
 func TestARepeatWithOtherBytesIsNotSent(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		cred := catalog.Forwarded(catalog.NewSecret(s.key))

@@ -111,8 +111,8 @@ func TestARefusedOrderFreesItsKey(t *testing.T) {
 	})
 }
 
-// afterWaiting places an order through two replicas and returns the second replica's error. The second replica
-// waits until the first replica's attempt is rejected.
+// afterWaiting places the same order through two replicas. The second replica waits until the first replica's attempt
+// is rejected. afterWaiting returns the second replica's error.
 func (s *stack) afterWaiting(limit int64) (err error) {
 	first, second := s.replica(), s.replica()
 	first.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
@@ -292,7 +292,7 @@ func TestAStoppedReplicaOverwritesNothing(t *testing.T) { // fault T9
 		}
 		s.replica().recover(time.Minute)
 		before := s.list(ledger.Filter{})
-		stopped.close() // waits until the stopped replica has handled its late response
+		stopped.close() // waits until the stopped replica has handled the late response to its order
 		if after := s.list(ledger.Filter{}); len(before) != 1 || len(after) != 1 || after[0].Generation != before[0].Generation || s.audit() != 1 {
 			s.Errorf("the ledger had %+v and has %+v, %d charges", before, after, s.audit())
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// ways contains each combination of API key and ledger. knowsAll means that the ledger contains every order that was
-// placed under an idempotency key.
+// ways contains each combination of an API key and a ledger. knowsAll means that the ledger contains every order that
+// was ever placed under the idempotency key.
 var ways = map[string]struct{ held, durable, knowsAll bool }{
 	"shared key, durable":     {true, true, true},
 	"shared key, in memory":   {true, false, false},

@@ -62,8 +62,8 @@ func TestAChargeAboveTheQuoteThatIsReadLaterIsToldAndCountedOnce(t *testing.T) {
 	}
 }
 
-// placeWithoutCharge places an order. The catalog's response contains no charge. If quote is zero, the order is
-// not quoted.
+// placeWithoutCharge places an order to which the catalog responds without a charge. If quote is zero, the order has no
+// limit and is not quoted.
 func (r *replica) placeWithoutCharge(quote int64) catalog.Generation {
 	r.Helper()
 	quoting := r.box.Inject(sandbox.Fault{Route: "POST /quote", Body: fmt.Sprintf(`{"priceCents": %d}`, quote)})
@@ -79,7 +79,7 @@ func (r *replica) placeWithoutCharge(quote int64) catalog.Generation {
 	return placed.Generation
 }
 
-// poll reads a generation and records its state.
+// poll reads a generation from the catalog and records its state.
 func (r *replica) poll(g catalog.Generation) {
 	r.Helper()
 	seen, err := r.client.Generation(r.Context(), r.held("studio"), g.ID)

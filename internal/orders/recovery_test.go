@@ -42,7 +42,7 @@ func TestOneTeamsFailingOrdersDelayNobodyElses(t *testing.T) { // fault M9
 	})
 }
 
-// The recovery acquires a lease only if it then sends an attempt.
+// The recovery sends an attempt under each lease that it acquires.
 func TestEachLeaseOfTheRecoveryIsAnAttempt(t *testing.T) { // fault M9
 	inStack(t, 1000, func(s *stack) {
 		r := s.replica()
@@ -64,7 +64,7 @@ func TestEachLeaseOfTheRecoveryIsAnAttempt(t *testing.T) { // fault M9
 	})
 }
 
-// leases returns the number of leases of the only unresolved order.
+// leases returns the number of times that the only unresolved order was leased.
 func (s *stack) leases() int {
 	s.Helper()
 	all := s.list(ledger.Filter{Unresolved: true})

@@ -53,7 +53,7 @@ func TestAnAPIKeyThatIsRotatedWithinARecoveryBuysNothing(t *testing.T) { // faul
 func TestACallWhoseOwnAttemptMayHaveBeenTakenSaysSoWhateverComesAfter(t *testing.T) { // fault A10
 	for name, row := range map[string]struct {
 		meanwhile func(*stack, ledger.Order)
-		refused   bool // whether the caller's terms reject the order when its key is looked up again
+		refused   bool // whether the caller's terms also change, and reject the order
 	}{
 		"another replica has the lease, and the ledger goes away": {meanwhile: func(s *stack, o ledger.Order) {
 			_, _, err := s.ledger.Call(s.Context(), ledger.Request{
@@ -115,8 +115,8 @@ func TestAnOrderIsPlacedWhenItIsWrittenDown(t *testing.T) {
 	})
 }
 
-// restartedAfterLostResponse places an order whose response is lost, and restarts the process. posts is the number of
-// orders that the old process has sent to the catalog.
+// restartedAfterLostResponse places an order whose response is lost, and then restarts the process. posts is the number
+// of orders that the old process sent to the catalog.
 func (s *stack) restartedAfterLostResponse() (restarted *replica, posts int) {
 	s.Helper()
 	r := s.replica()

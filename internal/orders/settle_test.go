@@ -19,7 +19,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// settleWindow is shorter than the interval of the settlement job, so the job runs only once in it.
+// settleWindow is shorter than the interval of the settlement job, so the job runs only once within this time.
 const settleWindow = 29 * time.Second
 
 // settles runs the replicas' settlement jobs for the given time.
@@ -39,7 +39,7 @@ func (r *replica) settle(ctx context.Context) {
 	jobs.New(r.ledger, slog.New(slog.DiscardHandler), r.orders.Settle(r.held(""))).Run(ctx)
 }
 
-// budget returns the amounts that the owner studio has spent today and has reserved, in cents.
+// budget returns the cents that the owner studio has spent today, and the cents that are reserved for studio.
 func (s *stack) budget() (spent, reserved int64) {
 	s.Helper()
 	most := int64(1 << 40)
@@ -109,7 +109,7 @@ func TestTheLastLookIsASingleRead(t *testing.T) {
 			g := mustPlace(s, r, fmt.Sprint("k", n), "a harbour [fail]")
 			listed = append(listed, fmt.Sprintf(`{"id": %q, "status": "failed", "costCents": 7}`, g.ID))
 		}
-		s.box.Inject(sandbox.Fault{Route: "GET /generations", Body: "[" + strings.Join(listed, ",") + "]"}) // from now on, the list shows only outdated states
+		s.box.Inject(sandbox.Fault{Route: "GET /generations", Body: "[" + strings.Join(listed, ",") + "]"}) // from now on, the catalog's list contains only outdated states
 		settles(refundWindow+10*time.Minute, r)
 		for _, one := range s.list(ledger.Filter{}) {
 			if one.Status != lifecycle.Refunded || !one.Settled {
@@ -269,7 +269,7 @@ func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
 		t.Run(state.String(), func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
-				// A list poll finds the generation while the response to its order is still in flight.
+				// A list poll contains the generation while the response to its order is still in flight.
 				r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
 					all, err := r.client.List(s.Context(), r.held("studio"), time.Now())
 					if err != nil || len(all.Records) != 1 {

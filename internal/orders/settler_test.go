@@ -52,7 +52,7 @@ func TestAnOrderIsPolledWithoutAWatchForADay(t *testing.T) {
 }
 
 func TestAfterARestartAnEndIsRecordedWithinAMinute(t *testing.T) {
-	for at := range 6 { // each subtest stops the previous process at another time
+	for at := range 6 { // each subtest stops the process after a different time
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			inStackOf(t, sandbox.Config{Speed: 0.1}, 1000, func(s *stack) {
 				before, after := s.replica(), s.replica()
@@ -85,7 +85,7 @@ func TestUnreadableGenerationsDelayNoOthers(t *testing.T) {
 				bad[g.ID] = true
 			}
 		}
-		s.box.Inject(sandbox.Fault{Route: "GET /generations", Status: http.StatusNotFound}) // without a list, each generation is read separately
+		s.box.Inject(sandbox.Fault{Route: "GET /generations", Status: http.StatusNotFound}) // the list fails, so each generation is read separately
 		r.befores(func(req *http.Request) error {
 			if bad[path.Base(req.URL.Path)] {
 				return errors.New("the connection is gone")

@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(withDatabase{m}) }
 
-// withDatabase runs the tests with [proctest.Main], because some of them use PostgreSQL.
+// withDatabase runs the tests through [proctest.Main], because some of them need PostgreSQL.
 type withDatabase struct{ *testing.M }
 
 func (w withDatabase) Run() int { return proctest.Main(w.M) }
@@ -38,7 +38,7 @@ const (
 	refundWindow = 10 * time.Minute
 )
 
-// stack is a sandbox with a ledger, in simulated time.
+// stack is a sandbox with a ledger. It runs in simulated time.
 type stack struct {
 	*testing.T
 	box    *sandbox.Sandbox
@@ -97,13 +97,13 @@ func inStackOf(t *testing.T, catalog sandbox.Config, balance int64, test func(*s
 	})
 }
 
-// audit checks that the accounts are exact, and returns the number of charged idempotency keys.
+// audit checks that the accounts in the sandbox add up. It returns the number of idempotency keys that were charged.
 func (s *stack) audit() int {
 	s.Helper()
 	return len(charges(s, s.box, s.key))
 }
 
-// charges checks that the accounts in a sandbox are exact, and returns the number of charges by idempotency key.
+// charges checks that the accounts in a sandbox add up. It returns the number of charges by idempotency key.
 func charges(t testing.TB, box *sandbox.Sandbox, key string) map[string]int {
 	t.Helper()
 	audit, err := box.Audit(context.Background(), key)
@@ -123,8 +123,8 @@ type replica struct {
 	client *catalog.Client
 
 	mu     sync.Mutex
-	answer func(*http.Request, *http.Response) (*http.Response, error) // replaces the response to POST /generations
-	before func(*http.Request) error                                   // called before a request is sent; if it fails, the request is not sent
+	answer func(*http.Request, *http.Response) (*http.Response, error) // replaces responses to POST /generations; may be nil
+	before func(*http.Request) error                                   // called before each request is sent; if it returns an error, the request fails with this error
 	key    string
 }
 
@@ -147,7 +147,7 @@ func (s *stack) replicaWith(cfg orders.Config) *replica {
 	return r
 }
 
-// sees records states of a generation as if they had been read with the credential.
+// sees records states of a generation as if they had been read from the catalog with the credential.
 func (r *replica) sees(cred catalog.Credential, states ...catalog.Version) {
 	r.Helper()
 	for _, v := range states {
@@ -217,7 +217,7 @@ func lost(*http.Request, *http.Response) (*http.Response, error) {
 	return nil, errors.New("the connection is gone")
 }
 
-// loses places an order. It loses all responses to it, so that the outcome is unknown.
+// loses places an order to which all responses are lost, so that its outcome is unknown.
 func (r *replica) loses(owner, key string) {
 	r.Helper()
 	r.answers(lost)
@@ -232,7 +232,7 @@ func (r *replica) held(owner string) catalog.Credential {
 	return cred
 }
 
-// place places an order for an owner and waits at most five seconds.
+// place places an order for an owner, with a timeout of five seconds.
 func (r *replica) place(owner, key, prompt string, more ...func(*orders.Request)) (orders.Receipt, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -250,7 +250,7 @@ func (r *replica) request(owner, key, prompt string, more ...func(*orders.Reques
 	return request
 }
 
-// within sets the daily budget of the order's owner.
+// within returns a function that sets the daily budget of the order's owner, in cents.
 func within(limit *int64) func(*orders.Request) {
 	return func(r *orders.Request) {
 		r.Terms = func() (orders.Terms, error) { return orders.Terms{Limits: ledger.Limits{DailyCents: limit}}, nil }
@@ -279,7 +279,7 @@ func (r *replica) recover(d time.Duration) {
 // posts returns the number of orders that the catalog has received.
 func (s *stack) posts() int { return s.box.Requests()["POST /generations"] }
 
-// close waits until no order of the replica is in flight.
+// close waits until the replica has no orders in flight.
 func (r *replica) close() {
 	r.Helper()
 	if err := r.orders.Close(r.Context()); err != nil {
@@ -287,7 +287,7 @@ func (r *replica) close() {
 	}
 }
 
-// outcomeOf returns the outcome that a caller receives with an error.
+// outcomeOf returns the outcome that an order's error reports. It returns "" if err is not an [*orders.Error].
 func outcomeOf(err error) orders.Outcome {
 	if e, ok := err.(*orders.Error); ok { //nolint:errorlint // Place returns exactly this type
 		return e.Outcome

@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// tellsEvents reopens the ledger so that it writes events for the given owners. The data of an event is the text of the
-// result.
+// tellsEvents reopens the ledger, so that it writes events for the given owners. The data of each event is the text of
+// the generation.
 func (s *stack) tellsEvents(owners ...string) {
 	s.Helper()
 	teams := map[string]ledger.Team{}
@@ -45,7 +45,7 @@ func (s *stack) writtenEvents() []ledger.FeedEvent {
 	return all
 }
 
-// rejects adds a trigger that makes updates of orders fail if they match a condition. end removes the trigger.
+// rejects creates a trigger that makes updates of orders fail if they match the SQL condition. end drops the trigger.
 func (s *stack) rejects(condition string) (end func()) {
 	s.Helper()
 	run := func(statement string) { proctest.Exec(s, "sqlite:"+s.path, statement) }
@@ -53,7 +53,7 @@ func (s *stack) rejects(condition string) (end func()) {
 	return func() { run(`DROP TRIGGER reject`) }
 }
 
-// ended returns a terminal state of a generation.
+// ended returns a version of a generation with the given state and charge.
 func ended(g catalog.Generation, state catalog.State, cents int64) catalog.Version {
 	g.State, g.Status, g.CostCents = state, "ended", &cents
 	return g.Version()
@@ -83,7 +83,7 @@ func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 					s.tellsEvents()
 					r := s.replica()
 					g := mustPlace(s, r, "k", "a harbour")
-					time.Sleep(time.Minute) // long enough that a 404 no longer means that the order is not visible yet
+					time.Sleep(time.Minute) // after a minute, a 404 no longer means that the order is not visible yet
 					if fails != 0 {
 						ends := s.rejects("TRUE")
 						c.see(r, r.held("studio"), g)
@@ -129,10 +129,10 @@ func TestARepeatedReadIsNotRecordedAgain(t *testing.T) {
 		}
 		for _, c := range []struct {
 			v    catalog.Version
-			want bool // whether the etag is recorded, so that the state need not be observed again
+			want bool // whether the etag is recorded; if not, the same state must be observed again
 		}{
 			{ended(g, catalog.StateRunning, 7), true},
-			{ended(g, catalog.StateFailed, 7), false}, // the failure must be observed again after the refund window, to settle the order
+			{ended(g, catalog.StateFailed, 7), false}, // to settle the order, the failure must be observed again after the refund window
 			{ended(g, catalog.StateRefunded, 7), true},
 		} {
 			r.sees(r.held("studio"), c.v)

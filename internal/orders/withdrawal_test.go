@@ -22,10 +22,10 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// queue is a catalog that responds to its first request with 429 and never responds to later requests.
+// queue is a catalog that responds to the first request with 429 and to no later request.
 type queue struct {
 	asked atomic.Int64
-	posts atomic.Int64  // number of orders among the requests
+	posts atomic.Int64  // number of requests that place an order
 	held  chan struct{} // receives a value for each request that gets no response
 }
 
@@ -41,8 +41,9 @@ func (q *queue) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// openQueue returns a process whose catalog is a queue. The first request after the catalog's pause gets no response, and
-// all other requests wait for it until resume is called.
+// openQueue returns a process whose catalog is a queue. When openQueue returns, the catalog's pause is over, and the
+// first request after the pause is waiting for a response. All other requests wait for this request until resume is
+// called.
 func openQueue(t *testing.T, change ...func(*ledger.Config)) (c *client, q *queue, resume func()) {
 	t.Helper()
 	q = &queue{held: make(chan struct{}, 8)}
@@ -105,7 +106,7 @@ func withdraw(t *testing.T, url string, away bool) {
 	t.Helper()
 	c, _, resume := openQueue(t, func(cfg *ledger.Config) { cfg.URL = url })
 	unlock := func() {}
-	// place places an order and returns the outcome that the caller receives just before its deadline.
+	// place places an order. It returns the outcome in the error that the caller receives just before its deadline.
 	place := func(key string) (outcome orders.Outcome) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
@@ -115,7 +116,7 @@ func withdraw(t *testing.T, url string, away bool) {
 			placed <- err
 		}()
 		if away {
-			for ctx.Err() == nil { // waits until the order is written
+			for ctx.Err() == nil { // waits until the order is in the ledger
 				if written, err := c.ledger.List(ctx, ledger.Filter{Unresolved: true}, ledger.Position{}, 1); err == nil && len(written) == 1 {
 					break
 				}
@@ -133,7 +134,8 @@ func withdraw(t *testing.T, url string, away bool) {
 	if away {
 		want = orders.Unknown
 	}
-	// On a busy machine, the withdrawal may not be committed before the deadline. Then the outcome is unknown.
+	// On a busy machine, the withdrawal is sometimes not committed before the deadline. In this case, the outcome is
+	// unknown, and the test places another order, up to five in total.
 	for n := 0; n == 0 || n < 5 && outcome != want; n++ {
 		key = fmt.Sprint("waits-", n)
 		outcome = place(key)
@@ -141,7 +143,7 @@ func withdraw(t *testing.T, url string, away bool) {
 	if outcome != want {
 		t.Errorf("the caller receives %s, want %s", outcome, want)
 	}
-	dead, die := context.WithCancel(t.Context()) // simulates the death of the process, which loses outcomes that are not recorded
+	dead, die := context.WithCancel(t.Context()) // as if the process died: outcomes that are not recorded yet are lost
 	die()
 	_ = c.Close(dead)
 	resume()
@@ -154,7 +156,7 @@ func withdraw(t *testing.T, url string, away bool) {
 	}
 }
 
-// resumed returns the idempotency keys of the orders that the recovery of a new process would resend.
+// resumed returns the idempotency keys of the orders that a new process would resend in its recovery.
 func resumed(t *testing.T, url string) (keys []string) {
 	t.Helper()
 	next, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: testURL})
@@ -204,7 +206,7 @@ func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // fault A10
 		defer cancel()
 		go func() {
 			time.Sleep(5 * time.Second)
-			proctest.Exec(t, "sqlite:"+file, `UPDATE orders SET leases = leases + 1`) // simulates another process that acquires the lease
+			proctest.Exec(t, "sqlite:"+file, `UPDATE orders SET leases = leases + 1`) // as if another process had acquired the lease
 		}()
 		_, err := c.Create(ctx, testCredential, plainOrder)
 		if outcomeOf(err) != orders.Unknown {
