@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// reporting returns a client and a list to which it appends the result of each of its requests: an error, or nil
-// for success.
+// reporting returns a client that reports the result of each request: an error, or nil for success. The client appends
+// the results to the returned list.
 func reporting(t *testing.T, transport http.RoundTripper) (*Client, *[]error) {
 	t.Helper()
 	reported := new([]error)

@@ -31,13 +31,13 @@ var otherFilm = func() []byte {
 	return b
 }()
 
-// host responds to content requests correctly, or with one defect.
+// host responds to content requests, either correctly or with one defect.
 type host struct {
 	file    []byte
 	etag    string
 	noRange bool
 	chunked bool
-	closed  bool // whether the response uses HTTP/1.0, and only the end of the connection ends the body
+	closed  bool // whether responses use HTTP/1.0, in which the end of the connection marks the end of the body
 	cut     int  // number of body bytes before the connection fails; -1 means that it does not fail
 }
 
@@ -98,7 +98,7 @@ func rangeStart(r *http.Request) (int, bool) {
 	return from, ok && err == nil
 }
 
-// read opens content and reads it to the end, in chunks of odd sizes.
+// read opens the content of a generation and reads it to the end, in chunks of odd sizes.
 func read(ctx context.Context, c *Client, offset int64, etag string) (*Content, []byte, error) {
 	content, err := c.Content(ctx, testCredential, "g1", offset, etag)
 	if err != nil {
@@ -110,7 +110,7 @@ func read(ctx context.Context, c *Client, offset int64, etag string) (*Content, 
 	return content, got.Bytes(), err
 }
 
-// read is like the function read, but runs in virtual time.
+// read calls the function read in virtual time, with a client of the wire.
 func (w *wire) read(t *testing.T, offset int64, etag string) (content *Content, got []byte, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		content, got, err = read(t.Context(), w.client(t, Config{}), offset, etag)

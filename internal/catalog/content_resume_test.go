@@ -35,7 +35,7 @@ func TestContentArrivesWholeFromAnyOffset(t *testing.T) {
 					}
 					want := "video/x-film"
 					if offset == len(film) && !h.noRange {
-						want = "" // the catalog rejects this range with a response that does not describe the file
+						want = "" // a response with status 416, which does not contain the content type
 					}
 					if content.Offset != int64(offset) || content.ContentType != want || content.Etag != strongEtag(h.etag) {
 						t.Errorf("got %+v", content)
@@ -112,7 +112,7 @@ func TestABodyThatIsCutAgainAndAgainResumesWhileItGrows(t *testing.T) {
 	if err != nil || !bytes.Equal(got, film[500:]) || w.count() != 12 {
 		t.Errorf("got %d bytes in %d requests, %v", len(got), w.count(), err)
 	}
-	for n, r := range w.requests { // a range is only valid for the same bytes
+	for n, r := range w.requests { // after the first request, If-Range must contain the etag, because a range of another file would be wrong
 		want := map[bool]string{true: `"v1"`}[n > 0]
 		if r.Header.Get("Range") != fmt.Sprintf("bytes=%d-", 500+9000*n) || r.Header.Get("If-Range") != want {
 			t.Errorf("request %d has the headers %v", n, r.Header)
@@ -174,7 +174,7 @@ func TestAnOutageCutsResumingShort(t *testing.T) { // fault U1
 				h.answer(n, r, conn)
 				return
 			}
-			for range 4 { // together with the interrupted request, five requests have failed, so the client must not resume
+			for range 4 { // together with the interrupted request, these are five failures, so the client must not resume
 				permit, err := c.Limiter(testCredential.Tenant).Acquire(t.Context(), limiter.Request{})
 				if err != nil {
 					t.Error(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// every is the op of a row for all routes that have no row of their own.
+// every is the op of a row that applies to all routes without a row of their own for the same status and body.
 const every = ""
 
 type statusRow struct {

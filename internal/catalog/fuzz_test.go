@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// printsNoKey checks that a value for callers does not contain the call's API key.
+// printsNoKey checks that a value that callers receive does not contain the call's API key.
 func printsNoKey(t *testing.T, what string, value any) {
 	t.Helper()
 	text, err := json.Marshal(value)

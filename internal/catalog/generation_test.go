@@ -146,7 +146,7 @@ func TestAResultIsAFileOrATextOrBoth(t *testing.T) {
 		body string
 		text string // expected text; "-" means no text
 		file bool
-		list bool // whether a list contains the same text
+		list bool // if file is true, whether the generation also has the file when it is read from a list
 	}{
 		"an address":               {`"status":"succeeded","contentUrl":"https://x/y"`, "-", true, true},
 		"in snake case":            {`"status":"succeeded","content_url":"https://x/y"`, "-", true, true},

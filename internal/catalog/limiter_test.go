@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// limited is a transport that responds with an error until a given time. It records the requests.
+// limited is a transport that responds with an error until a given time, and records all requests.
 type limited struct {
 	mu         sync.Mutex
 	status     int
@@ -135,8 +135,9 @@ func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 	})
 }
 
-// slowCatalog returns a client of a catalog that returns a record of about size bytes. The end of each response body
-// arrives a second late. most receives the maximum number of bodies of which only the end was missing at the same time.
+// slowCatalog returns a client of a catalog. The catalog returns a record of about size bytes, but sends the end of
+// each response body a second later. most receives the maximum number of responses that waited for their end at the
+// same time.
 func slowCatalog(t *testing.T, size int, most *int) *Client {
 	record, reading := `{"id":"g1","status":"queued","inputs":{"prompt":"`+strings.Repeat("x", size)+`"}}`, 0
 	w := &wire{}
@@ -201,6 +202,6 @@ func TestAReadThatWaitsTooLongForOtherLargeResponsesIsBusy(t *testing.T) {
 		if busy == 0 {
 			t.Error("no read was rejected")
 		}
-		time.Sleep(time.Second) // until the catalog has ended its responses
+		time.Sleep(time.Second) // until the catalog has sent the ends of all responses
 	})
 }

@@ -11,15 +11,14 @@ import (
 	"time"
 )
 
-// size returns the number of API keys for which a list is stored.
+// size returns the number of API keys for which a list is cached.
 func (l *lists) size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.all)
 }
 
-// slowLister returns a client of a catalog that takes half a second for each response, and the number of
-// requests.
+// slowLister returns a client and its number of requests. The catalog takes half a second for each response.
 func slowLister(t *testing.T, answer func(n int64, r *http.Request) (int, string)) (*Client, *atomic.Int64) {
 	asked := new(atomic.Int64)
 	return newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -44,7 +43,7 @@ func TestOneListServesAllWhoAskWithinItsSecond(t *testing.T) { // fault D5
 		began, served := time.Now(), new(atomic.Int64)
 		for i := range 150 {
 			go func() {
-				time.Sleep(time.Duration(i) * time.Second / 150) // even the last of these calls is less than a second after the first
+				time.Sleep(time.Duration(i) * time.Second / 150) // the last call starts less than a second after the first call
 				list, err := c.List(t.Context(), testCredential, time.Time{})
 				if _, ok := list.Find("g1"); err != nil || !ok {
 					t.Errorf("after %v: %+v, %v", time.Since(began), list, err)
@@ -74,7 +73,7 @@ func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
 		c, asked := slowLister(t, numbered)
 		go func() { _, _ = c.List(t.Context(), testCredential, time.Time{}) }()
 		time.Sleep(time.Second / 4)
-		for range 10 { // these callers share a second list
+		for range 10 { // these callers need a list that is newer than the first one, and share it
 			go func() {
 				if list, err := c.List(t.Context(), testCredential, time.Now()); err != nil || list.Records[0].ID != "g2" {
 					t.Errorf("%+v, %v", list, err)
@@ -87,7 +86,7 @@ func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
 			t.Errorf("%d lists were requested, want 2", asked.Load())
 		}
 		time.Sleep(time.Second / 4)
-		list, err := c.List(t.Context(), testCredential, time.Now().Add(time.Hour)) // simulates a clock that is ahead
+		list, err := c.List(t.Context(), testCredential, time.Now().Add(time.Hour)) // as if the caller's clock were ahead
 		if err != nil || list.Records[0].ID != "g3" {
 			t.Errorf("%+v, %v", list, err)
 		}
@@ -95,7 +94,7 @@ func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
 }
 
 func TestADeletionMakesTheListOld(t *testing.T) {
-	for _, start := range []time.Duration{time.Second / 4, -time.Second / 4} { // start of the deletion, which takes half a second, relative to the start of the list
+	for _, start := range []time.Duration{time.Second / 4, -time.Second / 4} { // time from the start of the list request to the start of the deletion; both take half a second
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := slowLister(t, numbered)
 			go func() {

@@ -85,7 +85,7 @@ var calls = map[string]func(context.Context, *Client) error{
 	opDelete: func(ctx context.Context, c *Client) error { return c.Delete(ctx, testCredential, "g1") },
 }
 
-// asError returns err as an *Error. If it is another type, the test fails.
+// asError returns err as an *Error. If err is not an *Error, the test fails.
 func asError(t testing.TB, err error) *Error {
 	t.Helper()
 	var e *Error
@@ -95,9 +95,9 @@ func asError(t testing.TB, err error) *Error {
 	return e
 }
 
-// wire serves raw bytes over in-memory connections, which can be used in a synctest bubble. For each request, it
-// calls answer, which writes the complete response. n is the number of the request, starting at 0. Unless reused
-// is set, wire closes the connection after the response.
+// wire serves raw bytes over in-memory connections, which work in a synctest bubble. For each request, it calls answer,
+// which writes the complete response; n is the number of the request, starting at 0. Without reused, wire closes the
+// connection after each response.
 type wire struct {
 	mu       sync.Mutex
 	requests []*http.Request
@@ -160,7 +160,7 @@ func (w *wire) count() int {
 	return len(w.requests)
 }
 
-// before returns a context whose deadline is d from now.
+// before returns a context that expires after d.
 func before(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)

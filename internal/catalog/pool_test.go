@@ -65,7 +65,7 @@ func TestABurstTakesNoMoreConnectionsThanItMay(t *testing.T) {
 		client := w.client(t, Config{})
 		results := make(chan error, burst)
 		for n := range burst {
-			cred := Forwarded(NewSecret(fmt.Sprint("key-", n%30))) // uses several keys, because the limiter allows fewer concurrent requests for a single key
+			cred := Forwarded(NewSecret(fmt.Sprint("key-", n%30))) // uses 30 keys, because the limiter allows fewer concurrent requests for a single key
 			go func() {
 				_, err := client.Account(t.Context(), cred)
 				results <- err
@@ -122,7 +122,7 @@ func TestAConnectionServesOneAPIKeyAlone(t *testing.T) { // fault L7
 
 func TestAnAnswerThatComesTwiceReachesNoOtherAPIKey(t *testing.T) { // fault L7
 	defer log.SetOutput(log.Writer())
-	log.SetOutput(io.Discard) // discards the log, as every program that uses this transport must do
+	log.SetOutput(io.Discard) // discards the log of net/http, as every program that uses this transport must do
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{reused: true, answer: func(_ int, r *http.Request, conn net.Conn) {
 			answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(r.URL.Path), r.URL.Path)

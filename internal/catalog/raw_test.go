@@ -20,7 +20,7 @@ func membersOf(text Value) map[string]any {
 	var members map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	_ = decoder.Decode(&members) // the error does not matter, because text is a valid object or empty
+	_ = decoder.Decode(&members) // the error can be ignored, because text is a valid object or empty
 	return members
 }
 

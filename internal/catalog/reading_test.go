@@ -70,7 +70,7 @@ func TestFindingsContainNoKeyAndNoValue(t *testing.T) {
 	}
 }
 
-// TestReadingsNameTheirTables checks that every table that a finding names exists in the source.
+// TestReadingsNameTheirTables checks that the source contains every table that a reading names.
 func TestReadingsNameTheirTables(t *testing.T) {
 	source := proctest.Read(t, RulesFile)
 	names := []string{"states", "centUnits", "timeLayouts"}

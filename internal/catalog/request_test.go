@@ -174,7 +174,7 @@ func TestTheTransportNeverSendsAnOrderTwice(t *testing.T) { // fault U14
 	var posts atomic.Int64
 	w := &wire{reused: true, answer: func(_ int, _ *http.Request, conn net.Conn) {
 		if posts.Add(1) == 2 {
-			conn.Close() // fails after the server has read the complete request
+			conn.Close() // closes the connection after the complete request was read
 			return
 		}
 		io.WriteString(conn, "HTTP/1.1 201 Created\r\nContent-Length: 11\r\n\r\n{\"id\":\"g1\"}")

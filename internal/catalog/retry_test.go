@@ -46,8 +46,8 @@ func FuzzParseRetryAfter(f *testing.F) { // fault U6
 	})
 }
 
-// failing is a transport that counts requests and responds to all of them with the same status. If status is
-// zero, it fails instead.
+// failing is a transport that counts the requests and responds to all of them with the same status. If status is zero,
+// all requests fail without a response.
 type failing struct {
 	status     int
 	retryAfter string
@@ -160,7 +160,7 @@ func TestTheEndOfTheCallersContextIsReturnedAsItIs(t *testing.T) {
 			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 2*time.Second {
 				t.Errorf("%s: got %v after %v", op, err, time.Since(start))
 			}
-			if op == OpCreate { // an interrupted order may have reached the catalog
+			if op == OpCreate { // the order may have reached the catalog before the interruption
 				if KindOf(err) != KindOutcomeUnknown {
 					t.Errorf("got %v", err)
 				}
@@ -189,7 +189,7 @@ func TestAPauseEndsWithTheCallersContext(t *testing.T) {
 
 func TestADeletionThatMayHaveBeenCarriedOutCountsAsDone(t *testing.T) {
 	for name, c := range map[string]struct {
-		answers []int // statuses of the responses; zero means that the response is lost
+		answers []int // statuses of the catalog's responses; zero means that a response is lost
 		want    Kind
 	}{
 		"confirmed":                 {[]int{204}, 0},

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// listOf reads a list of count records with the same members.
+// listOf reads a list response with count records, which differ only in their IDs.
 func listOf(t *testing.T, count int, members string) *List {
 	t.Helper()
 	records := make([]string, count)

@@ -26,7 +26,7 @@ const (
 
 var small = json.RawMessage(`{"prompt":"a quiet sea","size":"64x40"}`)
 
-// bench is a sandbox and a client of this sandbox.
+// bench is a sandbox with a client.
 type bench struct {
 	*catalog.Client
 	t    *testing.T
@@ -49,7 +49,7 @@ func open(t *testing.T, cfg sandbox.Config, key sandbox.KeyConfig) *bench {
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
-		_ = box.Close() // must close before the server does, because injected faults may still delay responses
+		_ = box.Close() // must be closed before the server, because injected faults may still delay responses
 		server.Close()
 	})
 	b := &bench{t: t, box: box, url: server.URL + sandbox.BasePath}
@@ -63,7 +63,7 @@ func open(t *testing.T, cfg sandbox.Config, key sandbox.KeyConfig) *bench {
 	return b
 }
 
-// generation orders a generation and polls it until its state is terminal.
+// generation places an order and polls its generation until the state is terminal.
 func (b *bench) generation(model, inputs string) catalog.Generation {
 	b.t.Helper()
 	order := catalog.Order{ModelID: model, Inputs: json.RawMessage(inputs), IdempotencyKey: fmt.Sprint(time.Now().UnixNano())}
