@@ -62,7 +62,8 @@ func TestEachReadOfACopyIsCounted(t *testing.T) {
 	})
 }
 
-// A request that has the etag of a deleted copy must not receive other bytes.
+// A download that continues a deleted copy sends the etag of this copy. It must fail, and not receive bytes of another
+// file.
 func TestAnEtagOfADeletedCopyIsThatOfOtherBytes(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.files["g9"] = picture(1000) })

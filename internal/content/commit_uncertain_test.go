@@ -15,7 +15,7 @@ func TestACopyInDoubtIsNotDeleted(t *testing.T) {
 		if err := s.ledger.Close(); err != nil {
 			s.Fatal(err)
 		}
-		var lost atomic.Bool // whether commits succeed, but their responses are lost
+		var lost atomic.Bool // whether commits succeed but report an error, as if their responses were lost
 		connector := proctest.NewConnector(t, s.url)
 		connector.Committed = func(err error) error {
 			if err == nil && lost.Load() {

@@ -97,7 +97,7 @@ func TestFailingStoreDelaysNoReader(t *testing.T) {
 					s.Errorf("the catalog was read %d times", reads)
 				}
 				s.store.set(func() { s.store.refuse, s.store.full, s.store.stall = nil, false, false })
-				time.Sleep(time.Hour) // the attempt without a response times out, and a later one succeeds
+				time.Sleep(time.Hour) // the attempt that got no response times out, and a later attempt succeeds
 				s.wantBytes("g1", file, content.FromCopy)
 			})
 		})
@@ -186,8 +186,8 @@ func TestBrokenReadOfACopyCanBeResumed(t *testing.T) {
 	}
 }
 
-// Strings that the database would reject must be recorded in a valid form. Otherwise, the outcome could not be
-// recorded, and the result would be copied again.
+// The outcome of a copy contains strings that the database would reject. They must be recorded in a valid form;
+// otherwise, the result would be copied again and again.
 func TestWordsThatAreNoTextAreRecorded(t *testing.T) {
 	onEach(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.kind = "image/\xff\x00png" + strings.Repeat("ä", 200) })
@@ -209,7 +209,7 @@ func TestWordsThatAreNoTextAreRecorded(t *testing.T) {
 	})
 }
 
-// The ledger cannot have recorded the copy, so the copy's file is deleted.
+// The ledger is closed before the copy can be recorded, so the file of the copy must be deleted.
 func TestCopyThatTheLedgerRejectsIsDeleted(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.store.put = func() { _ = s.ledger.Close() }
@@ -230,7 +230,7 @@ func TestACopyGoesWithADeletionUnlessItsTeamKeepsIt(t *testing.T) {
 				s.finish("g1", picture(1000))
 				defer s.run(s.results)()
 				s.waitForCopy("g1")
-				s.observe("g1", lifecycle.Observation{Deleted: true, NotFound: true}) // the generation is gone from the catalog, but was not deleted by its owner
+				s.observe("g1", lifecycle.Observation{Deleted: true, NotFound: true}) // the catalog no longer has the generation, but its owner has not deleted it
 				time.Sleep(time.Minute)
 				s.wantBytes("g1", picture(1000), content.FromCopy)
 				s.observe("g1", lifecycle.Observation{Deleted: true})
@@ -294,7 +294,7 @@ func TestWhatHasNoResultIsTriedNoMore(t *testing.T) {
 		s.upstream.set(func() { delete(s.upstream.files, "g1") })
 		stop := s.run(s.results)
 		time.Sleep(30 * time.Minute)
-		stop() // stopped here, because the attempts would continue for a week
+		stop() // stopped now, because the attempts would continue for a week
 		if row := s.row("g1"); row.State != ledger.ContentWaiting || row.Problem == "" {
 			s.Errorf("after half an hour: %+v", row)
 		}

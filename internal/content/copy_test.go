@@ -15,7 +15,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// A process that is killed while it copies a result leaves a partial file behind. Erasure deletes this file too.
+// A process that is killed while it copies a result leaves a partial file behind. The next copy of the result deletes
+// this file.
 func TestNextCopyDeletesTheRemainsOfAKilledOne(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.finish("g1", picture(1000))

@@ -10,11 +10,11 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// A response with status 200 that is not the result must not be stored. The result is then read again.
+// A response with status 200 that is not the result must not be stored. The copy job reads the result again later.
 func TestWrongResponseIsNotKept(t *testing.T) {
 	page := []byte("<html>502 Bad Gateway</html>")
 	for name, row := range map[string]struct {
-		record  string // the file as described in the ledger's record
+		record  string // the file, as the ledger's record describes it
 		kind    string
 		file    []byte
 		chunked bool
@@ -71,10 +71,11 @@ func TestRecordedTypesAreKept(t *testing.T) {
 	}
 }
 
-// A response that reports a missing result may come from a proxy in front of the catalog.
+// A response that reports a missing result may come from a proxy in front of the catalog, so the result must be read
+// again.
 func TestMissingResultIsReadAgain(t *testing.T) {
 	inStudio(t, func(s *studio) {
-		s.upstream.set(func() { s.upstream.texts["g1"] = "" }) // the catalog responds to requests for the content with 204
+		s.upstream.set(func() { s.upstream.texts["g1"] = "" }) // the catalog responds to requests for this content with 204
 		s.finish("g1", nil)
 		s.forgotten("g1")
 		defer s.run(s.results)()
@@ -91,7 +92,7 @@ func TestOperatorFetchesResultAgain(t *testing.T) {
 	onEach(t, func(s *studio) {
 		ops := ledger.By{Actor: "ops", Origin: "here"}
 		s.restart(false)
-		s.finish("old", picture(100)) // finished while there was no store
+		s.finish("old", picture(100)) // the generation ended while the process had no store
 		s.restart(true)
 		s.order("running")
 		s.finish("deleted", picture(100))
@@ -120,6 +121,6 @@ func TestOperatorFetchesResultAgain(t *testing.T) {
 		if row, has, err := s.results.Fetch(s.Context(), ops, "g1"); !has || err != nil || row.State != ledger.ContentWaiting || !strings.Contains(row.Problem, "not found") {
 			s.Errorf("the row of the lost result is %v: %s, %v", row.State, row.Problem, err)
 		}
-		s.wantBytes("g1", picture(3000), content.FromCopy) // the earlier copy still exists
+		s.wantBytes("g1", picture(3000), content.FromCopy) // from the earlier copy, which still exists
 	})
 }

@@ -61,7 +61,8 @@ func TestErasedResultsAreDeletedInTheStore(t *testing.T) {
 	})
 }
 
-// The order is erased while a process still writes the copy.
+// The order is erased while a process still writes the copy. The copy must be deleted after the process has finished or
+// died.
 func TestErasedResultIsDeletedWhenItsCopyHasEnded(t *testing.T) {
 	for name, locked := range map[string]string{"the process dies": "here/", "the process continues": ""} {
 		t.Run(name, func(t *testing.T) {

@@ -17,9 +17,9 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// inRestoredStudio runs a test with each kind of database, in simulated time. The function restore backs up the
-// ledger, calls lost, and then restores the ledger from this backup. The restored ledger lacks the changes that lost
-// makes.
+// inRestoredStudio runs a test with each kind of database, in simulated time. The function restore backs up the ledger,
+// calls lost, and then restarts the process with the backup as its ledger. This ledger lacks the changes that lost has
+// made.
 func inRestoredStudio(t *testing.T, test func(s *studio, restore func(lost func()))) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		restored := "sqlite:" + filepath.Join(t.TempDir(), "backup.db")
@@ -65,7 +65,7 @@ func (s *studio) age(age time.Duration) {
 	}
 }
 
-// copied finishes generations and waits until their results are copied.
+// copied creates generations that succeed, and waits until their results are copied.
 func (s *studio) copied(ids ...string) {
 	s.Helper()
 	defer s.run(s.replica())()
@@ -75,7 +75,7 @@ func (s *studio) copied(ids ...string) {
 	}
 }
 
-// forgotten removes the files of generations from the catalog.
+// forgotten removes the result files of the given generations from the catalog.
 func (s *studio) forgotten(ids ...string) {
 	s.upstream.set(func() {
 		for _, id := range ids {
@@ -98,11 +98,12 @@ func TestRestoredLedgerKeepsCopiesThatItLacks(t *testing.T) {
 	})
 }
 
-// A clone of a ledger shares its store. Deletions in the clone must not delete copies of the original ledger.
+// A clone of a ledger shares the store of the original ledger. Deletions in the clone must not delete copies of the
+// original.
 func TestCloneDeletesNoCopyOfTheOtherLedger(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0")
-		s.finish("g1", picture(2000)) // its copy is still pending
+		s.finish("g1", picture(2000)) // the backup contains a pending copy of this result
 		restore(func() { s.copied("g2") })
 		before := s.objects()
 		defer s.run(s.results)()
@@ -120,8 +121,8 @@ func TestCloneDeletesNoCopyOfTheOtherLedger(t *testing.T) {
 	})
 }
 
-// A deletion starts while the copy must be kept. Before the deletion has finished, an operator adopts the copy, which
-// must then be deleted.
+// A delete job starts while the restored ledger must keep the copy. Before the job has finished, an operator adopts the
+// copies. The copy must then be deleted.
 func TestAdoptionDuringADeletionDeletesTheCopy(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0")

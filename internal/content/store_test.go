@@ -37,7 +37,7 @@ func bucketClient(t *testing.T, server *proctest.Bucket, bucket string) minio.Co
 	if err != nil {
 		t.Fatal(err)
 	}
-	proctest.Eventually(t, time.Minute, "the bucket is created", func() bool { // the server responds before it is able to create buckets
+	proctest.Eventually(t, time.Minute, "the bucket is created", func() bool { // the server accepts requests before it can create buckets
 		err = client.MakeBucket(t.Context(), bucket, minio.MakeBucketOptions{})
 		return err == nil
 	}, func() string { return fmt.Sprint(err) })
@@ -60,7 +60,7 @@ func names(t *testing.T, store content.Store, prefix string) (all []string) {
 	return all
 }
 
-// failing is a body that fails instead of reporting EOF.
+// failing is a body that returns an error at its end, instead of io.EOF.
 type failing struct{ io.Reader }
 
 func (f failing) Read(p []byte) (int, error) {
@@ -201,7 +201,7 @@ func discard(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// While a large result is copied, only a part of it is in memory.
+// While a large result is copied, only a small part of it may be in memory.
 func TestCopyOfALargeResultNeedsLittleMemory(t *testing.T) {
 	const size = 64 << 20
 	server := httptest.NewServer(http.HandlerFunc(discard))

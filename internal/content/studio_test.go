@@ -36,11 +36,11 @@ type upstream struct {
 	files   map[string][]byte
 	texts   map[string]string
 	etags   bool
-	kind    string // content type; empty means image/png
-	chunked bool   // whether files have neither a Content-Length nor ranges
+	kind    string // content type of the results; empty means image/png
+	chunked bool   // whether results are sent without a Content-Length and without ranges
 	down    bool
 	rejects bool           // whether the API key is rejected
-	opened  map[string]int // number of times that content was read, by generation
+	opened  map[string]int // number of times that the content of a generation was opened, by generation
 }
 
 // RoundTrip returns the response of the simulated catalog.
@@ -104,7 +104,7 @@ func (u *upstream) reads(id string) int {
 	return u.opened[id]
 }
 
-// trouble is a store that can be made to fail.
+// trouble is a store with simulated failures.
 type trouble struct {
 	content.Store
 
@@ -114,7 +114,7 @@ type trouble struct {
 	stall  bool                     // whether requests hang
 	locked string                   // objects whose names contain this text cannot be deleted; empty if all can
 	cut    error                    // error that reads return after half of the object
-	lie    func(data []byte) []byte // replaces the bytes that are read; may be nil
+	lie    func(data []byte) []byte // replaces the bytes that a read returns; may be nil
 	puts   int
 	put    func() // called after each write
 }
@@ -184,7 +184,7 @@ func (s *trouble) Get(ctx context.Context, name string, offset int64) (io.ReadCl
 type halved struct {
 	io.ReadCloser
 
-	ctx  context.Context //nolint:containedctx // context of the reader
+	ctx  context.Context //nolint:containedctx // context of the read
 	left int64
 	err  error
 }
@@ -238,7 +238,7 @@ type studio struct {
 	store     *trouble
 	results   *content.Results
 	team      ledger.Team
-	connector driver.Connector // custom connector to the database; nil means the usual one
+	connector driver.Connector // connector to the database; nil means the default connector for url
 }
 
 func newStudio(t *testing.T, url string) *studio {
@@ -264,7 +264,7 @@ func newStudio(t *testing.T, url string) *studio {
 	return s
 }
 
-// open opens the ledger of a process. If contents is set, the process has a store for copies.
+// open opens the ledger as a new process does. If contents is true, the process has a store for copies.
 func (s *studio) open(contents bool) {
 	s.Helper()
 	var err error
@@ -277,7 +277,7 @@ func (s *studio) open(contents bool) {
 	}
 }
 
-// restart stops the process and starts another one. If contents is set, the new process has a store for copies.
+// restart stops the process and starts another one. If contents is true, the new process has a store for copies.
 func (s *studio) restart(contents bool) {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {
@@ -290,11 +290,11 @@ func (s *studio) restart(contents bool) {
 	}
 }
 
-// replica returns the results component of another process with the same ledger and store.
+// replica returns the [content.Results] of another process with the same ledger and store.
 func (s *studio) replica() *content.Results {
 	suggested := "here"
 	if s.ledger.IsCopy() {
-		suggested = "there" // a clone of a ledger needs its own store name; real processes suggest a random one
+		suggested = "there" // in a clone of a ledger, the copies need another name in the store; a real process suggests a random name
 	}
 	name, err := s.ledger.StoreName(s.Context(), suggested)
 	if err != nil {
@@ -303,7 +303,7 @@ func (s *studio) replica() *content.Results {
 	return content.New(content.Config{Catalog: s.client, Store: s.store, Ledger: s.ledger, SharedKey: &s.shared, Name: name, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// take leases a job and does nothing else, like a process that crashes after it has leased a job.
+// take leases a job and does nothing else, as if the process crashed after this.
 func (s *studio) take(kind string) ledger.Job {
 	s.Helper()
 	taken, err := s.ledger.TakeJobs(s.Context(), kind, "studio", 1)
@@ -313,7 +313,7 @@ func (s *studio) take(kind string) ledger.Job {
 	return taken[0]
 }
 
-// copy runs a single copy job without a job loop.
+// copy runs one copy job directly, without the loop that runs jobs.
 func (s *studio) copy(job ledger.Job) error {
 	_, err := s.results.Kinds()[0].Do(s.Context(), job)
 	return err
@@ -332,7 +332,8 @@ func (s *studio) erase(all ...ledger.Order) {
 	}
 }
 
-// left waits until all copies are deleted or the timeout has passed. It returns the number of copies that are left.
+// left waits until all copies are deleted or the timeout has passed. It returns the number of copies that are still
+// there.
 func (s *studio) left(within time.Duration) int64 {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), within)
@@ -369,7 +370,7 @@ func (s *studio) run(results *content.Results) (stop func()) {
 	}
 }
 
-// order writes an order and records that it created the given generation.
+// order writes an order to the ledger and records that the order created the given generation.
 func (s *studio) order(id string) ledger.Order {
 	s.Helper()
 	o, _, err := s.ledger.Write(s.Context(), ledger.Request{Namespace: "studio", Owner: "studio", Caller: "c", IdempotencyKey: id, UpstreamKey: id, APIKey: "a", ModelID: "m", PriceCents: 1})
@@ -395,7 +396,7 @@ func (s *studio) record(id string, seen lifecycle.Observation, record string) {
 	}
 }
 
-// finish places an order, whose generation then succeeds with a file.
+// finish places an order and lets its generation succeed with the given file.
 func (s *studio) finish(id string, file []byte) ledger.Order {
 	s.Helper()
 	s.upstream.set(func() { s.upstream.files[id] = file })
