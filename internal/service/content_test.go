@@ -24,10 +24,11 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// picture is the content of a result. It has several full chunks and a partial one.
+// picture is the content of a result. It is long enough for several full chunks and a partial chunk.
 var picture = bytes.Repeat([]byte("a picture of the sea "), 20_001)
 
-// copied sends picture from an offset, up to a limit, and returns the chunks. The function read wraps the body.
+// copied sends picture from an offset and returns the chunks that were sent. limit is the maximum number of bytes; zero
+// means no limit. read wraps the body, for example to make it fail.
 func copied(offset, limit int, read func(io.Reader) io.Reader) (chunks []*easelv1.ContentChunk, err error) {
 	size := int64(len(picture))
 	c := &Content{
@@ -150,8 +151,7 @@ func TestACallerThatIsTakenOutGetsNoMoreOfAResult(t *testing.T) {
 	}
 }
 
-// slowReader is a caller that takes the time takes(n) to read the n-th message. It stops reading when the call has
-// ended.
+// slowReader is a caller that needs the time takes(n) to read message n. It stops reading when the call has ended.
 type slowReader struct {
 	grpc.ServerStream
 	takes func(n int) time.Duration
@@ -186,7 +186,8 @@ func (b *body) Close() error {
 	return nil
 }
 
-// flowTo sends n chunks to a reader. It returns the duration and the error.
+// flowTo sends n chunks to a reader. pause is the time before each read of the body. It returns the duration and the
+// error of the call.
 func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err error) {
 	r.ended = make(chan struct{})
 	began, result := time.Now(), &body{bytes.NewReader(make([]byte, n*chunkSize-1)), pause, make(chan struct{})}
@@ -203,8 +204,8 @@ func TestADownloadIsGivenUpAMinuteAfterAMessageThatIsNotTaken(t *testing.T) { //
 	const never = -1
 	for name, row := range map[string]struct {
 		takes time.Duration // time that the caller needs to read a message
-		pause time.Duration // time that the catalog needs to send a part of the body
-		stuck int           // number of the message that the caller never reads
+		pause time.Duration // time that the catalog needs for each part of the body
+		stuck int           // number of the message that the caller does not read within the timeout
 		took  time.Duration
 	}{
 		"a caller that is almost too slow": {time.Minute - 1, 0, never, 5 * (time.Minute - 1)},

@@ -14,8 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// plainly decodes JSON into a Struct with the standard library. It converts numbers that a double cannot represent to
-// strings.
+// plainly decodes JSON into a Struct with the standard library. Numbers that a double cannot represent become strings.
 func plainly(t *testing.T, text string) *structpb.Struct {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(text))
@@ -81,10 +80,10 @@ func FuzzTheMembersOfARecordReachACaller(f *testing.F) {
 	})
 }
 
-// many returns an object with a string of 11*n bytes.
+// many returns an object whose only member is a string of 11*n bytes.
 func many(n int) catalog.Value { return catalog.Value(`{"a":"` + strings.Repeat("x", 11*n) + `"}`) }
 
-// digits returns an object with a list of n numbers.
+// digits returns an object whose only member is a list of n numbers.
 func digits(n int) catalog.Value {
 	return catalog.Value(`{"a":[` + strings.Repeat("0,", n-1) + `0]}`)
 }

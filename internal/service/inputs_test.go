@@ -15,7 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// allocated returns the number of bytes that do allocates.
+// allocated returns the number of bytes that are allocated while do runs.
 func allocated(do func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -24,8 +24,7 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// The paths of all values in this test would have a hundred gigabytes in total, so the server must not build
-// them.
+// Together, the paths of all values in this test would be 10 GB long, so the server must not build them.
 func TestALongNameOverManyValuesTakesNoLonger(t *testing.T) {
 	name, nulls := strings.Repeat("n", 500_000), &structpb.ListValue{}
 	for range MaxValues - 1 {

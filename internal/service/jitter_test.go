@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// farewells returns two durations for each of ten streams: the stream's maximum age, and the delay after which the
-// stream's caller is asked to reconnect.
+// farewells returns two durations for each of ten streams: the time until the stream reaches its maximum age, and the
+// delay after which its caller is asked to reconnect.
 func farewells(t *testing.T, seed uint64) (times []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Config{Catalog: new(catalog.Client), Hub: new(watch.Hub), Orders: noOrders(), Feed: new(events.Feed), Seed: seed, MaxStreamAge: time.Hour})

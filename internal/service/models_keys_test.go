@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// These tests check which API keys may use a cached model, and how long it is kept.
+// These tests check which API keys may use a cached model, and when it is removed from the cache.
 
 func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
 	for code, want := range map[int]codes.Code{401: codes.Unauthenticated, 403: codes.PermissionDenied} {
@@ -28,7 +28,7 @@ func TestAKeyThatIsRejectedGetsNoCopy(t *testing.T) {
 			if _, err := s.model("k", "a"); err != nil {
 				t.Error("the copy before the rejection is known:", err)
 			}
-			time.Sleep(time.Second) // long enough for the background refresh to fail with the new status
+			time.Sleep(time.Second) // long enough for the background refresh to fail with the status code
 			synctest.Wait()
 			for range 3 {
 				_, err := s.list("k")
@@ -132,7 +132,7 @@ func TestTheOldestCopiesMakeRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.wantRequests(1) // one request, because the first copy is no longer cached and the last copy still is
+		s.wantRequests(1) // the first copy is no longer cached and causes a request; the last copy is still cached
 	})
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// modelCatalog is a catalog with the models a and b. The name of a model consists of the request's number and API
-// key. Each response takes the duration slowness.
+// modelCatalog is a catalog with the models a and b. The display name of a model consists of the number of the request
+// and the API key. Each response takes the time in slowness.
 type modelCatalog struct {
 	*testing.T
 	services *models
@@ -30,10 +30,11 @@ type modelCatalog struct {
 	slowness time.Duration
 	status   int    // status of all responses; zero means that requests succeed
 	retry    string // Retry-After of all responses
-	detail   string // description of each model
+	detail   string // description of all models
 }
 
-// withModelCatalog runs a test in virtual time with a service for the catalog, whose responses take a second.
+// withModelCatalog runs a test in virtual time with a service and its catalog. Each response of the catalog takes a
+// second.
 func withModelCatalog(t *testing.T, test func(s *modelCatalog)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -94,7 +95,7 @@ func (s *modelCatalog) answers(code int) {
 	s.status = code
 }
 
-// count returns the number of requests since it was last called.
+// count returns the number of requests since the previous call of count.
 func (s *modelCatalog) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,8 +120,8 @@ func (s *modelCatalog) list(key string) ([]*easelv1.Model, error) {
 	return resp.GetModels(), err
 }
 
-// want gets model a with the API key k. It checks the model's name, the time that the call took, and the age of the cached
-// copy.
+// want gets model a with the API key k. It checks the model's display name, the duration of the call, and the age of
+// the cached copy.
 func (s *modelCatalog) want(name string, took, age time.Duration) {
 	s.Helper()
 	began := time.Now()
@@ -134,7 +135,7 @@ func (s *modelCatalog) want(name string, took, age time.Duration) {
 	}
 }
 
-// wantRequests checks the number of requests since the last call of count or wantRequests.
+// wantRequests checks the number of requests since the previous call of count or wantRequests.
 func (s *modelCatalog) wantRequests(n int) {
 	s.Helper()
 	synctest.Wait()
@@ -154,7 +155,7 @@ func TestTheAgeOfACopyDecidesWhenItIsRead(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		s.want("2 k", 0, time.Second)
-		time.Sleep(10 * time.Minute) // the copy is now so old that it is refreshed first
+		time.Sleep(10 * time.Minute) // the copy is now so old that the next call waits for a new one
 		s.want("3 k", time.Second, 0)
 		for range 2 {
 			if all, err := s.list("k"); err != nil || len(all) != 2 || all[1].GetDisplayName() != "4 k" {
@@ -196,7 +197,7 @@ func TestACallerThatLeavesDoesNotTakeTheAnswerFromTheOthers(t *testing.T) {
 }
 
 func TestWhileTheCatalogIsAwayTheLastCopyIsServedWithItsTime(t *testing.T) {
-	for _, code := range []int{503, 429, 200} { // the response with status 200 has an empty body, which is invalid
+	for _, code := range []int{503, 429, 200} { // the response with status 200 is invalid, because its body is empty
 		withModelCatalog(t, func(s *modelCatalog) {
 			s.want("1 k", time.Second, 0)
 			s.answers(code)
@@ -228,7 +229,7 @@ func TestAnOutageIsNotMadeWorse(t *testing.T) {
 		s.answers(503)
 		time.Sleep(time.Hour)
 		s.count()
-		for range 600 { // ten calls per second for ten minutes
+		for range 600 { // for ten minutes, ten calls per second
 			for range 10 {
 				if m, err := s.model("k", "a"); err != nil || m.GetDisplayName() != "1 k" {
 					t.Fatal(m, err)
@@ -237,8 +238,8 @@ func TestAnOutageIsNotMadeWorse(t *testing.T) {
 			}
 		}
 		synctest.Wait()
-		// The service starts an attempt every ten seconds. The catalog client retries some of them, as far as its retry budget
-		// allows.
+		// The service starts a refresh every ten seconds, which makes 60 requests. The catalog client retries some of
+		// them, within its retry budget.
 		if n := s.count(); n < 55 || n > 70 {
 			t.Errorf("%d requests for 6,000 calls in ten minutes", n)
 		}
@@ -251,13 +252,13 @@ func TestACallerDoesNotWaitLongForASilentCatalogWhereThereIsACopy(t *testing.T) 
 		time.Sleep(time.Hour - 5*time.Second)
 		s.slowness = time.Hour
 		s.want("1 k", 5*time.Second, time.Hour)
-		s.want("1 k", 0, time.Hour) // returns at once, because the server knows now that the catalog does not respond
+		s.want("1 k", 0, time.Hour) // returns at once, because the service has just learned that the catalog does not respond
 		ctx, cancel := context.WithTimeout(s.as("b"), 2*time.Second)
 		defer cancel()
 		if _, err := s.services.GetModel(ctx, &easelv1.GetModelRequest{ModelId: "a"}); !errors.Is(err, context.DeadlineExceeded) {
 			t.Error("without a copy:", err)
 		}
-		time.Sleep(time.Minute) // long enough for the refresh to fail, after which the service pauses
+		time.Sleep(time.Minute) // long enough for the refresh to fail; the service then pauses before the next refresh
 		time.Sleep(10 * time.Second)
 		ctx, cancel = context.WithTimeout(s.as("k"), 2*time.Second)
 		defer cancel()

@@ -72,7 +72,7 @@ func TestWhatManyWatchersAreToldIsEncodedOnce(t *testing.T) {
 func TestEachWatcherIsToldWhatItsOwnCallerMaySee(t *testing.T) {
 	u := updates()["a long text"]
 	all := []ledger.Attribution{
-		{}, // without an attribution, because the ledger is unavailable or another caller owns the generation
+		{}, // no attribution, because the ledger is unavailable or the generation belongs to another owner
 		{Owner: "red", Caller: "shop", Labels: map[string]string{"job": "1"}},
 		{Owner: "red", Caller: "shop", Labels: map[string]string{"job": "2"}},
 		{Owner: "blue", Caller: "shop", Labels: map[string]string{"job": "1"}},
@@ -108,7 +108,7 @@ func TestWatchersOfOneUpdateShareOneQuery(t *testing.T) {
 	})
 }
 
-// slowAnswer returns a function that takes a second to look up an attribution. It counts the lookups in queries.
+// slowAnswer returns a function that takes a second to look up an attribution. queries receives the number of lookups.
 func slowAnswer(queries *atomic.Int32) func() (ledger.Attribution, error) {
 	return func() (ledger.Attribution, error) {
 		time.Sleep(time.Second)

@@ -21,7 +21,7 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// reasonComments returns the comment on each error reason in the contract, as a single line.
+// reasonComments returns the comments on the error reasons in the contract, by reason. Each comment is a single line.
 func reasonComments(t *testing.T) map[string]string {
 	t.Helper()
 	source, err := os.ReadFile("../../proto/easel/v1/error.proto")
@@ -61,7 +61,8 @@ func TestAReasonThatAsksToComeAgainSaysThatItHelps(t *testing.T) {
 	}
 }
 
-// Each kind of catalog error has a single code, except a rejected API key.
+// Each kind of catalog error has a single code. The only exception is a rejected API key: if it is the shared key, the
+// code is INTERNAL.
 func TestEachErrorOfTheCatalogHasTheCodeOfItsReason(t *testing.T) {
 	for kind := catalog.Kind(1); !strings.HasPrefix(kind.String(), "kind("); kind++ {
 		r, known := rules[kind]

@@ -38,7 +38,7 @@ func TestNotFoundSaysWhatToCheck(t *testing.T) {
 		"render not found; check generation_id, and call with the credential of the team or API key that ordered the render": {noGeneration("g"), aboutGeneration(unknown, "g")},
 		"model not found; ListModels returns the IDs": {aboutModel(unknown, "m")},
 	} {
-		for _, err := range errs { // a render of another team and a missing render must cause the same error
+		for _, err := range errs { // the error for another team's render must not differ from the error for a missing render
 			if st := Status(err); st.Code() != codes.NotFound || st.Message() != text {
 				t.Errorf("%v: %v", err, st.Proto())
 			}
