@@ -122,7 +122,7 @@ func TestKeyIsSentWithoutTLSOnlyToLoopback(t *testing.T) {
 	}
 }
 
-// observed is a context that counts the functions registered with context.AfterFunc.
+// observed is a context that counts the functions that are registered with context.AfterFunc.
 type observed struct {
 	context.Context
 	done    chan struct{}

@@ -57,7 +57,8 @@ func TestOrderPassesANewKeyToOnKeyBeforeSending(t *testing.T) {
 	})
 }
 
-// After an attempt whose outcome is unknown, only the outcome "not_placed" proves that no order exists.
+// If the outcome of one attempt is unknown, only the outcome "not_placed" of a later attempt proves that no order
+// exists.
 func TestOrderOutcomeCoversAllAttempts(t *testing.T) {
 	for name, test := range map[string]struct{ first, last, want string }{
 		"nothing sent":              {"not_placed_by_this_call", "not_placed_by_this_call", "not_placed_by_this_call"},
@@ -80,7 +81,7 @@ func TestOrderOutcomeCoversAllAttempts(t *testing.T) {
 	}
 }
 
-// With the key from the error, a program can send the order again without paying twice.
+// With the key in the error, a program can send the order again without the risk of paying twice.
 func TestEveryErrorOfRunContainsTheKey(t *testing.T) {
 	for name, end := range map[string]func(*easelv1.WatchGenerationRequest, watchStream) error{
 		"the watch ends": func(*easelv1.WatchGenerationRequest, watchStream) error {
@@ -122,7 +123,7 @@ func TestEveryErrorOfRunContainsTheKey(t *testing.T) {
 func TestImplausibleDelaysAreNotAwaited(t *testing.T) {
 	for name, test := range map[string]struct{ delay, kept time.Duration }{
 		"too long":    {10000 * time.Hour, 10000 * time.Hour},
-		"in the past": {-time.Second, 0}, // a time in the past means no delay
+		"in the past": {-time.Second, 0}, // a negative delay means no delay
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -28,8 +28,8 @@ import (
 
 var whole = bytes.Repeat([]byte("easel"), 1000)
 
-// pieces returns a handler that sends whole[n:to], where n is the requested offset. Then the handler returns the
-// error end.
+// pieces returns a handler that sends whole[n:to] in chunks, where n is the requested offset. After the chunks, the
+// handler returns the error end. spoil can change each chunk before it is sent.
 func pieces(to int, end error, spoil func(*easelv1.ContentChunk)) func(*easelv1.DownloadGenerationRequest, downloadStream) error {
 	return func(request *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 		if request.GetReadOffset() > 0 && request.GetEtag() != "bytes-1" {
@@ -67,12 +67,12 @@ func TestDownloadKeepsEarlierContent(t *testing.T) {
 	const before = "an archive of ten years\n"
 	for name, test := range map[string]struct {
 		flags int
-		at    int64 // offset in the file where the download starts
+		at    int64 // offset in the file at which the download is written
 		want  string
 	}{
 		"appended":        {os.O_APPEND, 0, before + string(whole)},
 		"after a header":  {0, int64(len(before)), before + string(whole)},
-		"before a footer": {0, 0, ""}, // fails, because a restart would delete the bytes after the download
+		"before a footer": {0, 0, ""}, // must fail: to restart the download, the client would have to delete the bytes after it
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -87,14 +87,14 @@ func TestDownloadKeepsEarlierContent(t *testing.T) {
 				if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				file, err := os.OpenFile(path, os.O_RDWR|test.flags, 0o600) //nolint:gosec // the test chooses this path
+				file, err := os.OpenFile(path, os.O_RDWR|test.flags, 0o600) //nolint:gosec // the file is in a temporary directory of the test
 				if err != nil {
 					t.Fatal(err)
 				}
 				defer file.Close()
 				_, sought := file.Seek(test.at, io.SeekStart)
 				err = errors.Join(sought, play(t, s).Download(t.Context(), "gen_1", file))
-				got, unread := os.ReadFile(path) //nolint:gosec // the test chooses this path
+				got, unread := os.ReadFile(path) //nolint:gosec // the file is in a temporary directory of the test
 				if err := errors.Join(err, unread); (err == nil) != (test.want != "") {
 					t.Fatal(err)
 				}
@@ -141,7 +141,7 @@ func TestDownloadDoesNotFollowLinks(t *testing.T) { // fault D14
 			t.Fatal(err)
 		}
 		for name, want := range map[string][]byte{path: whole, other: []byte("mine")} {
-			if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) { //nolint:gosec // the test chooses these paths
+			if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want) { //nolint:gosec // the files are in temporary directories of the test
 				t.Errorf("%s does not have the wanted content; it has %d bytes, %v", name, len(got), err)
 			}
 		}

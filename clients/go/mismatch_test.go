@@ -19,7 +19,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// listen serves gRPC on a free port and returns its address.
+// listen starts a gRPC server on a free port and returns its address.
 func listen(t *testing.T, options ...grpc.ServerOption) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,7 +39,7 @@ func TestErrorDescribesAWrongAddress(t *testing.T) {
 	encrypted := httptest.NewTLSServer(nil)
 	t.Cleanup(encrypted.Close)
 	tls := grpc.Creds(credentials.NewServerTLSFromCert(&encrypted.TLS.Certificates[0]))
-	unresolvable := strings.Repeat("x", 64) + ".invalid" // longer than DNS allows, so no name server is queried
+	unresolvable := strings.Repeat("x", 64) + ".invalid" // a label longer than DNS allows, so that no name server is queried
 	for address, want := range map[string]string{
 		unresolvable + ":50051":                                   unresolvable + " does not resolve",
 		"https://" + listen(t):                                    "server does not speak TLS; use http:// in the address",
@@ -68,7 +68,7 @@ func TestErrorNamesAnAddressThatFailsOrIsSilent(t *testing.T) {
 		t.Cleanup(func() { _ = listener.Close() })
 		return listener
 	}
-	silent, closed := open().Addr().String(), open() // the kernel accepts connections to the address in silent, but no program reads from them
+	silent, closed := open().Addr().String(), open() // at the address silent, the kernel accepts connections, but no program reads from them
 	if err := closed.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -32,8 +32,8 @@ type (
 	manyStream     = grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
 )
 
-// script handles each call with the next function in the list for its method, and all further calls with the last
-// function.
+// script handles each call with the next function in the list for its method. After the end of the list, it uses the
+// last function again.
 type script struct {
 	easelv1.UnimplementedGenerationServiceServer
 	creates   []func(*easelv1.CreateGenerationRequest) error
@@ -47,7 +47,8 @@ type script struct {
 	calls     []time.Time
 }
 
-// creates returns a function for each error, which responds to an order with the error, or with success if it is nil.
+// creates returns a function for each error. The function responds to an order with the error, or with success if the
+// error is nil.
 func creates(errs ...error) (all []func(*easelv1.CreateGenerationRequest) error) {
 	for _, err := range errs {
 		all = append(all, func(*easelv1.CreateGenerationRequest) error { return err })
@@ -105,7 +106,7 @@ func play(t *testing.T, s *script, options ...easel.Option) *easel.Client {
 	t.Cleanup(func() {
 		_ = client.Close()
 		server.Stop()
-		if err := <-ended; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // the test ended before the server started
+		if err := <-ended; err != nil && !errors.Is(err, grpc.ErrServerStopped) { // Serve returns ErrServerStopped if the test ended before the server had started
 			t.Error(err)
 		}
 	})

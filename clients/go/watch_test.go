@@ -19,7 +19,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// send sends messages until one fails, and returns the error of this message.
+// send sends the messages in order. It stops at the first message that fails, and returns the error.
 func send[M any](stream grpc.ServerStreamingServer[M], messages ...*M) error {
 	for _, one := range messages {
 		if err := stream.Send(one); err != nil {
@@ -60,7 +60,7 @@ func TestWatchYieldsEachStateOnceOverAllStreams(t *testing.T) {
 				t.Fatal(err)
 			}
 			states = append(states, render.State)
-			time.Sleep(time.Hour) // time spent in the loop body does not count as silence
+			time.Sleep(time.Hour) // time in the loop body must not count as silence of the stream
 		}
 		if got := fmt.Sprint(states, etags); got != "[QUEUED RUNNING SUCCEEDED] [ e1 e1]" {
 			t.Errorf("the states and the etags in the requests are %s, want [QUEUED RUNNING SUCCEEDED] [ e1 e1]", got)
@@ -71,7 +71,7 @@ func TestWatchYieldsEachStateOnceOverAllStreams(t *testing.T) {
 	})
 }
 
-// lastError returns the error that ends a watch.
+// lastError returns the error with which a watch ends.
 func lastError[S any](states iter.Seq2[S, error]) error {
 	var last error
 	for _, last = range states {
@@ -99,7 +99,7 @@ func TestWatchEndsWhenTheCallerLeavesTheLoop(t *testing.T) {
 	})
 }
 
-// The server's rejection of the interval must arrive before the client treats the stream as silent.
+// The server's rejection of the heartbeat interval must end the watch before the client treats the stream as silent.
 func TestRejectedHeartbeatIntervalEndsTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{
