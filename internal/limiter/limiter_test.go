@@ -15,7 +15,7 @@ import (
 
 const key = "key"
 
-// acquire returns a permit. The test fails if the request has to wait longer than an hour.
+// acquire waits for a permit and returns it. The test fails if this takes longer than an hour.
 func acquire(t *testing.T, l *limiter.Limiter, r limiter.Request) *limiter.Permit {
 	t.Helper()
 	p, err := tryFor(t, time.Hour, l, r)
@@ -25,7 +25,7 @@ func acquire(t *testing.T, l *limiter.Limiter, r limiter.Request) *limiter.Permi
 	return p
 }
 
-// tryFor waits for a permit, but not longer than the timeout.
+// tryFor waits for a permit until the timeout.
 func tryFor(t *testing.T, timeout time.Duration, l *limiter.Limiter, r limiter.Request) (*limiter.Permit, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), timeout)
@@ -33,8 +33,8 @@ func tryFor(t *testing.T, timeout time.Duration, l *limiter.Limiter, r limiter.R
 	return l.Acquire(ctx, r)
 }
 
-// start enqueues requests in order. When a request gets its permit, start releases the permit and sends the name of
-// the request to the returned channel.
+// start enqueues the requests in order. When a request gets its permit, start sends the owner and class of the request
+// to the returned channel, and releases the permit.
 func start(t *testing.T, l *limiter.Limiter, requests ...limiter.Request) <-chan string {
 	t.Helper()
 	started := make(chan string, len(requests))
@@ -52,7 +52,7 @@ func start(t *testing.T, l *limiter.Limiter, requests ...limiter.Request) <-chan
 	return started
 }
 
-// receive returns the next n names from the channel.
+// receive returns the next n texts from the channel.
 func receive(n int, started <-chan string) (names []string) {
 	for range n {
 		names = append(names, <-started)
@@ -63,7 +63,7 @@ func receive(n int, started <-chan string) (names []string) {
 func TestOneRequestGoesFirstAfterAPause(t *testing.T) {
 	for _, row := range []struct {
 		outcome limiter.Outcome // outcome of the first request
-		next    time.Duration   // time until the next request gets a permit
+		next    time.Duration   // time after which the next request gets a permit
 	}{
 		{limiter.Passed, 0},
 		{limiter.Rejected, 0},
@@ -121,7 +121,7 @@ func TestALateThrottleDoesNotLengthenTheNextPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, late := limiter.New(8), limiter.Result{Outcome: limiter.Throttled}
 		first, second, third := acquire(t, l, limiter.Request{}), acquire(t, l, limiter.Request{}), acquire(t, l, limiter.Request{})
-		for _, p := range []*limiter.Permit{first, second, third} { // these requests started before the pause
+		for _, p := range []*limiter.Permit{first, second, third} { // these requests got their permits before the pause
 			p.Release(late)
 		}
 		if got := time.Until(l.State().Paused); got != time.Second {
@@ -143,7 +143,7 @@ func TestRequestsAreRejectedWhenAPauseExceedsTheirDeadline(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		late.Release(limiter.Result{Outcome: limiter.Throttled, RetryAfter: 40 * time.Second})
-		for n := range 2 { // the first of these requests is already waiting
+		for n := range 2 { // the request with n = 0 is already waiting
 			if n == 1 {
 				go func() { _, err := tryFor(t, 20*time.Second, l, limiter.Request{}); rejected <- err }()
 			}
@@ -173,7 +173,7 @@ func TestReadsBehindALongQueueAreRejectedImmediately(t *testing.T) {
 				}
 			})
 		}
-		time.Sleep(20*time.Second + time.Millisecond) // 320 requests are still waiting
+		time.Sleep(20*time.Second + time.Millisecond) // 320 of the 400 requests are still waiting
 		for _, row := range []struct {
 			owner      string
 			class      limiter.Class
@@ -224,7 +224,7 @@ func TestCanceledRequestsLeaveTheQueue(t *testing.T) {
 func TestTheDailyCapAllowsOneOrderAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limiter.New(8)
-		// place places a number of orders, and returns the number of orders that were sent.
+		// place places a number of orders, each with the outcome o. It returns the number of orders that got a permit.
 		place := func(orders int, o limiter.Outcome) (sent int) {
 			for range orders {
 				p, err := tryFor(t, time.Second, l, limiter.Request{})
@@ -381,7 +381,7 @@ func TestSlowRequestsLeavePlacesToOthers(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 		var quick sync.WaitGroup
-		for range cap(waited) { // 100 requests per second, each of which takes 60 ms
+		for range cap(waited) { // starts 100 requests per second, each of which takes 60 ms
 			quick.Go(func() {
 				began := time.Now()
 				p := acquire(t, l, limiter.Request{Owner: "quick", Class: limiter.Read})

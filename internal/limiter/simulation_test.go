@@ -21,9 +21,9 @@ type catalog struct {
 	mu          sync.Mutex
 	tokens      float64
 	filled      time.Time
-	pausedUntil time.Time // end of the latest pause that was reported to the limiter
+	pausedUntil time.Time // end of the latest pause that the catalog has requested
 	passed      map[string]float64
-	lost        float64 // number of tokens that were lost outside pauses, because the bucket was full
+	lost        float64 // number of tokens that did not fit into the bucket, except during pauses
 }
 
 // send sends a request and reports whether the catalog accepts it.
@@ -98,7 +98,8 @@ func (o *team) order(ctx context.Context, l *limiter.Limiter, c *catalog) error 
 	}
 }
 
-// teams returns ten teams. One sends 100 times as many orders as each of the others, and one has a weight of 3.
+// teams returns ten teams, most of which have 4 callers. One team has 400 callers. Another team has a weight of 3 and
+// 12 callers.
 func teams() []*team {
 	teams := make([]*team, 10)
 	for n := range teams {
@@ -109,7 +110,8 @@ func teams() []*team {
 	return teams
 }
 
-// jain returns Jain's fairness index, weighted by team. It is 1 if all shares match the weights.
+// jain returns Jain's fairness index for the teams' accepted requests, divided by the teams' weights. The index is 1 if
+// all shares match the weights.
 func (c *catalog) jain(teams []*team) float64 {
 	var sum, squares float64
 	for _, o := range teams {
@@ -143,7 +145,8 @@ func TestTeamsShareTheCatalogByWeight(t *testing.T) {
 	}
 }
 
-// share checks the shares of the teams over five minutes, after a minute in which the limiter adapts.
+// share checks that the teams' shares are fair, that at least 90 % of the allowed requests are sent, and that no order
+// is rejected. It measures the shares and requests for five minutes, after a minute in which the limiter adapts.
 func (c *catalog) share(t *testing.T, teams []*team) {
 	ctx, cancel := context.WithCancel(t.Context())
 	l := limiter.NewSet().Of("key")
