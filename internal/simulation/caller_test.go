@@ -56,8 +56,8 @@ func (c *caller) start(f func(c *caller)) {
 	})
 }
 
-// countHelper adds a number to the count of running callers with the given name. The report lists the callers that
-// never finish.
+// countHelper adds by to the number of running callers with the given name. The report of the run lists the callers
+// that never finish.
 func (w *world) countHelper(name string, by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -166,13 +166,13 @@ type order struct {
 	inputs string
 	key    string
 	limit  *int64
-	leave  time.Duration // time after which the caller disconnects from its first attempt; zero means at the deadline
+	leave  time.Duration // time after which the caller cancels its first attempt; zero means at the attempt's deadline
 
 	elsewhere bool // whether each attempt goes to a different replica
 	forgotten bool // whether the caller abandons the order instead of repeating it
 }
 
-// haiku returns an order for the cheapest model. If fails is set, its generation fails.
+// haiku returns an order for the cheapest model. If fails is true, its generation fails.
 func (c *caller) haiku(fails bool) order {
 	prompt := fmt.Sprintf("%s %d", c.name, c.random.Int64())
 	if fails {
@@ -295,7 +295,7 @@ type viewing struct {
 // messages is the type of a function that returns the next message of a single generation's stream.
 type messages = func() (*easelv1.WatchGenerationResponse, error)
 
-// follow watches a generation. After errors, silence and shutdowns, it reconnects, until a stream ends with OK. It
+// follow watches a generation until a stream ends with OK. It reconnects after errors, silence and shutdowns. It
 // reports whether it has received a terminal state.
 func (c *caller) follow(v viewing) bool {
 	v.every = c.heartbeat(v.every)

@@ -144,7 +144,7 @@ func toldAsHeld(o *outcome, say promises.Say) {
 }
 
 func knownInAMinute(o *outcome, say promises.Say) {
-	const minute = time.Minute + 5*time.Second // one minute, and a margin for the last orders
+	const minute = time.Minute + 5*time.Second // one minute, plus a margin for the last orders
 	known := map[string]time.Duration{}
 	for _, c := range o.Versions {
 		if _, ok := known[c.ID]; !ok && c.State != lifecycle.Open {

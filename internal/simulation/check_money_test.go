@@ -49,8 +49,8 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 // definite contains the HTTP statuses that prove that the catalog has rejected the order.
 var definite = []int{400, 401, 402, 403, 404, 409, 413, 422}
 
-// knower returns where a process remembers its requests: "ledger" if there is a ledger, otherwise the name of the
-// process.
+// knower returns the name of the component that remembers the requests of a process: "ledger" if there is a ledger,
+// otherwise the name of the process itself.
 func (o *outcome) knower(process string) string {
 	if o.plan.Ledger {
 		return "ledger"

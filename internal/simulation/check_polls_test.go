@@ -79,8 +79,8 @@ func pollsKeepToRate(o *outcome, say promises.Say) {
 	}
 }
 
-// oncePolled checks that polls of one generation do not overlap, and that the time between them is at least the
-// minimum interval. Only a read that confirms a list may follow earlier.
+// oncePolled checks that polls of a generation do not overlap, and that four polls of it take at least 1.6 minimum
+// intervals. It does not check single intervals, because a read that confirms a list may follow a poll at once.
 func oncePolled(o *outcome, say promises.Say) {
 	for who, list := range o.polls() {
 		o.onceIn(list, who, say)
@@ -110,8 +110,8 @@ func (o *outcome) onceIn(list []request, who account, say promises.Say) {
 	}
 }
 
-// outageIsProbed checks the number of polls after the first minute of an outage. The interval between polls grows to at
-// least 27 s, however many generations are watched.
+// outageIsProbed checks that few polls are sent after the first minute of an outage. The interval between polls then
+// grows to at least 27 s, even if many generations are watched.
 func outageIsProbed(o *outcome, say promises.Say) {
 	for _, f := range o.faults {
 		if f.reach != reachOutage || f.to-f.from < 3*time.Minute || o.mixed(f) {

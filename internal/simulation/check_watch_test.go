@@ -104,7 +104,7 @@ func deliveredAtOnce(o *outcome, say promises.Say) {
 	}
 }
 
-// askAgain is the minimum interval at which a team's watch of all renders asks the ledger for their owners.
+// askAgain is the minimum interval at which a team's watch of all renders queries the ledger for the renders' owners.
 const askAgain = 2 * time.Second
 
 // firstNamed returns, for each generation, the first version of its order that contains the generation.
@@ -238,7 +238,7 @@ func drainIsAnnounced(o *outcome, say promises.Say) {
 			continue
 		}
 		for _, f := range o.faults {
-			other := o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers) || o.troubled("C2", e.At, time.Minute) // a frozen caller may not receive the announcement
+			other := o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers) || o.troubled("C2", e.At, time.Minute) // a frozen caller may miss the announcement
 			if f.id == "N4" && !other && f.from <= e.At && e.At <= f.to && strings.HasPrefix(e.Process, f.replica) && o.wasOpen(e, f.from) {
 				say(e, "the stream was closed without an announcement")
 			}

@@ -35,7 +35,7 @@ func init() {
 	}
 }
 
-// slowQuotes delays the catalog's responses to quotes.
+// slowQuotes delays the catalog's responses to requests for quotes.
 func slowQuotes(s *runningFault) (end func(), fired func() int) {
 	return inject(s, sandbox.Fault{Delay: sandbox.Delay(6 * time.Second), Key: s.apiKey()}, routeQuote)
 }

@@ -23,7 +23,8 @@ func (w *world) allTenants() []*tenant {
 	return append(slices.Clone(w.tenants), w.operator)
 }
 
-// operate acts as the operator: it periodically lists everything, deletes a generation, and places an order.
+// operate simulates the operator, who calls oversee periodically. In some rounds, the operator also orders and removes a
+// generation, or watches all generations.
 func (c *caller) operate() {
 	for round := 0; !c.over() && c.world.history.Since() < c.world.plan.Length; round++ {
 		c.sleep(c.about(c.world.plan.Length / 6))
@@ -37,7 +38,7 @@ func (c *caller) operate() {
 	}
 }
 
-// oversee lists everything and deletes a random generation of another owner.
+// oversee lists the latest generations of all owners and deletes a random one, unless the operator owns it.
 func (c *caller) oversee() {
 	ctx, cancel := context.WithTimeout(c.world.ctx, time.Minute)
 	defer cancel()

@@ -22,7 +22,7 @@ type plan struct {
 	Failures  float64       `json:"failures"` // probability that a generation fails
 	Replicas  int           `json:"replicas"`
 	Held      bool          `json:"held"`    // whether all callers share one API key
-	Rotates   bool          `json:"rotates"` // whether the API key is rotated; the catalog then has separate idempotency keys for each API key
+	Rotates   bool          `json:"rotates"` // whether the API key is rotated; the catalog then keeps the idempotency keys of each API key separate
 	Tenants   int           `json:"tenants"`
 	Workers   int           `json:"workers"` // number of workers of each tenant
 	Pause     time.Duration `json:"pause"`   // pause of a worker between two orders
@@ -40,8 +40,8 @@ type plan struct {
 	Everywhere bool `json:"everywhere,omitempty"` // whether most generations are watched through every replica
 }
 
-// trouble is a fault, and the time at which it happens in the run. ID is the fault's key in acts, and starts with an
-// ID from the list of faults in cmd/easel/faults_test.go.
+// trouble is a planned fault, with its time in the run. ID is the key of the fault in acts. It starts with an ID from
+// the list of faults in cmd/easel/faults_test.go.
 type trouble struct {
 	ID      string        `json:"id"`
 	At      time.Duration `json:"at"`
@@ -78,7 +78,7 @@ type kind struct {
 	workers  between
 	pause    between
 	unit     time.Duration               // unit of the bounds in pause
-	speeds   []float64                   // possible speeds of the sandbox; empty means only 1
+	speeds   []float64                   // possible speeds of the sandbox; empty means that the speed is 1
 	more     func(r *rand.Rand, p *plan) // changes the plan; may be nil
 	troubles []string                    // IDs of the troubles that may occur
 }
@@ -298,8 +298,8 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 	return p
 }
 
-// schedule draws the troubles. Except in chaos, they do not overlap and leave time to recover, so that each can be
-// checked separately.
+// schedule draws the troubles and their times. Except in the kind chaos, the troubles do not overlap, and there is time
+// to recover after each trouble, so that each one can be checked separately.
 func (k kind) schedule(r *rand.Rand, p *plan) {
 	count := k.count.draw(r)
 	if !slices.ContainsFunc(k.troubles, p.takes) {

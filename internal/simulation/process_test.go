@@ -21,7 +21,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// replica is an address at which one process runs at a time.
+// replica is a gRPC address and a REST address, at which one process runs at a time.
 type replica struct {
 	world      *world
 	name       string

@@ -145,7 +145,7 @@ type manyViewing struct {
 	limit time.Duration
 }
 
-// request returns the stream's request.
+// request returns the request that opens the stream.
 func (v manyViewing) request(every time.Duration, m memory) *easelv1.WatchGenerationsRequest {
 	req := &easelv1.WatchGenerationsRequest{GenerationIds: v.ids, HeartbeatInterval: durationpb.New(every), KnownEtags: m.etags()}
 	if v.model != "" {

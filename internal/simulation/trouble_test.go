@@ -127,7 +127,7 @@ func (s *runningFault) meet(a faultAction, fired func() int) {
 	}
 }
 
-// inject adds a fault for each of the routes to the sandbox.
+// inject injects the fault f into the sandbox, once for each route.
 func inject(s *runningFault, f sandbox.Fault, routes ...string) (end func(), fired func() int) {
 	var handles []*sandbox.Injected
 	for _, route := range routes {
@@ -146,7 +146,8 @@ func inject(s *runningFault, f sandbox.Fault, routes ...string) (end func(), fir
 		}
 }
 
-// broken returns an action that injects one of several faults of the catalog. The variant selects the fault.
+// broken returns an action that injects one of several faults of the catalog. The variant of the trouble selects the
+// fault.
 func broken(r reach, victim func(*runningFault), routes []string, variants ...sandbox.Fault) faultAction {
 	return faultAction{reach: r, victim: victim, begin: func(s *runningFault) (func(), func() int) {
 		return inject(s, variants[s.Variant%len(variants)], routes...)
