@@ -50,7 +50,7 @@ func (s *stack) budget() (spent, reserved int64) {
 	return all[0].SpentCents, all[0].ReservedCents
 }
 
-// reads returns the number of reads of single generations and the number of lists that the catalog has
+// reads returns the number of reads of single generations and the number of list requests that the catalog has
 // received.
 func (s *stack) reads() (single, lists int) {
 	all := s.box.Requests()
