@@ -18,8 +18,8 @@ func noRequestInAPause(o *outcome, say promises.Say) {
 	}
 }
 
-// oneGoesFirst checks that after a pause, a process sends a single request under the API key, and no other request
-// until the response arrives.
+// oneGoesFirst checks that after a pause, a process first sends a single request under the API key. Until its response
+// arrives, the process must send no other request under this API key.
 func oneGoesFirst(o *outcome, say promises.Say) {
 	asked, first := map[account]request{}, map[account]request{}
 	for _, r := range o.sent() {

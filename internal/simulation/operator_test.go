@@ -23,8 +23,8 @@ func (w *world) allTenants() []*tenant {
 	return append(slices.Clone(w.tenants), w.operator)
 }
 
-// operate simulates the operator, who calls oversee periodically. In some rounds, the operator also orders and removes a
-// generation, or watches all generations.
+// operate simulates the operator, who calls oversee periodically. In some rounds, the operator also orders and removes
+// a generation, or watches all generations.
 func (c *caller) operate() {
 	for round := 0; !c.over() && c.world.history.Since() < c.world.plan.Length; round++ {
 		c.sleep(c.about(c.world.plan.Length / 6))
