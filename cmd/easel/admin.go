@@ -28,7 +28,7 @@ type listFlags struct {
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"Format of the output: table or json."`
 }
 
-// since is the value of the flag --since: the time from which items are listed.
+// since is the value of the flag --since. Only items from this time on are listed.
 type since struct{ time.Time }
 
 // UnmarshalText parses an RFC 3339 time, or an age such as 48h, which it subtracts from the current time.
@@ -56,7 +56,7 @@ func (f *adminFlags) post(ctx context.Context, p *cli.Program, path string, aske
 	return json.Unmarshal(text, answer)
 }
 
-// read requests a list from the admin address. It returns the items, and the sanitized text of the response.
+// read requests a list from the admin address. It returns the items, and the response body as text that is safe to print.
 func read[T any](ctx context.Context, p *cli.Program, f *adminFlags, path string, query any) (items []T, text string, err error) {
 	body, err := f.ask(ctx, p, http.MethodGet, admin.Address(path, query), nil)
 	if err != nil {
@@ -113,7 +113,7 @@ func (f *adminFlags) ask(ctx context.Context, p *cli.Program, method, path strin
 	}
 	client := &http.Client{
 		Transport:     &http.Transport{DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a redirect must not send the key to another host
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // following a redirect could send the key to another host
 	}
 	answer, err := client.Do(request)
 	if err != nil {

@@ -33,7 +33,7 @@ type accountGuard struct {
 	ledger *ledger.Ledger
 	logger *slog.Logger
 
-	// Time, API key and result of the last check by accept.
+	// API key that accept checked last, with the time and the result of the check.
 	asked time.Time
 	key   catalog.Secret
 	err   error
@@ -59,7 +59,7 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	if unanswered[catalog.KindOf(err)] || ctx.Err() != nil {
 		return err
 	}
-	if account.ID == "" { // the catalog returned no ID, or its record can't be read
+	if account.ID == "" { // the catalog returned no account ID, or an account record that Easel can't read
 		return nil
 	}
 	own, err := g.ledger.BelongsTo(ctx, account.ID)
@@ -105,7 +105,7 @@ func (g *accountGuard) repeat(ctx context.Context, key func() catalog.Secret) er
 }
 
 // openHeldKey reads the shared API key, and reloads it when its file changes. If accept is not nil, it is called with each
-// changed key, and rejects the key by returning an error.
+// changed key. If it returns an error, the previous key remains in use.
 func openHeldKey(path string, logger *slog.Logger, accept func(catalog.Secret) error) (*reload.Value[catalog.Secret], error) {
 	first := true
 	value, err := reload.Open("upstream key", logger, func(contents ...[]byte) (catalog.Secret, error) {
@@ -127,8 +127,8 @@ func openHeldKey(path string, logger *slog.Logger, accept func(catalog.Secret) e
 // fingerprintOf returns the part of an API key's digest that identifies the key in logs and in the audit log.
 func fingerprintOf(apiKeySum string) string { return "sha256:" + apiKeySum[:16] }
 
-// parseKey returns the API key in a file. It removes the line break that editors and echo add. Its errors never contain the
-// file's content.
+// parseKey returns the API key in a file. It removes a line break at the end, which editors and echo add. Its errors never
+// contain the file's content.
 func parseKey(contents ...[]byte) (key catalog.Secret, err error) {
 	text := strings.TrimSuffix(strings.TrimSuffix(string(contents[0]), "\n"), "\r")
 	switch {

@@ -73,7 +73,7 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// budgetHint is the remedy for callers without a budget.
+// budgetHint is the remedy in the warnings about callers without a budget.
 const budgetHint = "set a budget for the caller, for its team or for all teams (total)"
 
 // unlimited returns the names of callers that no budget limits: up to five names, and the number of further callers. It

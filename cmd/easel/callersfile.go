@@ -25,8 +25,8 @@ func loadCallers(ctx context.Context, path string, led *ledger.Ledger, notifier 
 	})
 }
 
-// fileProblems returns the problems with the secret and key files that a callers file names. These files are checked only at
-// startup. Later, a broken file must not block a change of the callers file, such as the removal of a token.
+// fileProblems returns the problems with the secret and key files that a callers file names. A server checks these files only
+// at startup. Afterwards, a broken file must not block a change of the callers file, such as the removal of a token.
 func fileProblems(list *auth.List) (problems []string) {
 	check := func(whose string, receiver *auth.Events) {
 		if receiver == nil {

@@ -21,7 +21,7 @@ type demoCmd struct {
 // Run starts a sandbox catalog and the facade on free ports, and runs example client commands against the facade.
 func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 	box := sandbox.Config{
-		Seed:    7, // each render takes the same time in every run
+		Seed:    7, // fixed, so that each render takes the same time in every run
 		Speed:   2,
 		Dialect: sandbox.Dialect{ShowRunning: true}, // otherwise no state is visible between queued and succeeded
 	}

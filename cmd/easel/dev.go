@@ -55,7 +55,7 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	}
 	facade := &serveCmd{UpstreamURL: catalog.baseURL(), listenFlags: c.listenFlags, tuningFlags: c.tuningFlags}
 	c.keep(facade, key)
-	if p.Console().ErrStyle.Terminal { // a person reads the log, and finds the addresses in the banner
+	if p.Console().ErrStyle.Terminal { // a person is watching: the banner shows the addresses, so only warnings are logged by default
 		facade.LogLevel, facade.LogFormat = cmp.Or(c.LogLevel, "warn"), cmp.Or(c.LogFormat, "text")
 	}
 	return together(ctx, catalog.wait, func(ctx context.Context) error {

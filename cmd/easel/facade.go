@@ -140,7 +140,7 @@ func (f *facade) openHub(ctx context.Context) (err error) {
 	if err != nil {
 		return wrongSetting("EASEL_POLL_*", err)
 	}
-	f.closeAt(stopHub, func(context.Context) error { f.hub.Close(); return nil }) //nolint:contextcheck // Close has its own timeout for recording the last states
+	f.closeAt(stopHub, func(context.Context) error { f.hub.Close(); return nil }) //nolint:contextcheck // Close has its own timeout for recording the last states of renders
 	f.start(ctx, stopHub, f.hub.DivideRate)
 	f.client = f.upstream.Reporting(func(ctx context.Context, cred catalog.Credential, err error) {
 		f.hub.Called(cred, err)
@@ -149,7 +149,7 @@ func (f *facade) openHub(ctx context.Context) (err error) {
 	return nil
 }
 
-// openAPIKey reads the shared API key, and checks its account.
+// openAPIKey reads the shared API key, and checks that it belongs to the ledger's account.
 func (f *facade) openAPIKey(ctx context.Context) error {
 	known := func() catalog.Secret { return catalog.NewSecret(f.devKey) }
 	if f.UpstreamKeyFile != "" {

@@ -65,7 +65,7 @@ func (f *sandboxFlags) config(logs io.Writer) sandbox.Config {
 // shownKey is the API key that is printed in example commands, or a placeholder for it.
 type shownKey struct {
 	text  string
-	worth string // remark about the key: its balance or its origin
+	worth string // note about the key: its balance, or that it is from an earlier run
 }
 
 // makeKey creates the API key that is printed at startup. If the API key in --key already exists, makeKey returns that API key

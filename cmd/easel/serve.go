@@ -42,8 +42,8 @@ type serveCmd struct {
 	TLSClientAuth   string `group:"tls" name:"tls-client-auth" env:"EASEL_TLS_CLIENT_AUTH" enum:",require,verify_if_given" default:"" placeholder:"HOW" help:"Treatment of clients without a certificate: require rejects them, verify_if_given accepts them. Default: require, if EASEL_TLS_CLIENT_CA_FILE is set."`
 	AllowPlaintext  bool   `group:"tls" env:"EASEL_ALLOW_PLAINTEXT" help:"Accept callers' tokens without TLS from other machines. Use this setting only if a service mesh or a private network protects the tokens."`
 
-	// Only 'easel dev' sets these fields. devKey is a shared API key that is not in a file. catalogName identifies a catalog
-	// whose URL has a different port in each run.
+	// Only 'easel dev' sets these fields. devKey is the shared API key, which 'easel dev' does not read from a file.
+	// catalogName replaces the catalog's URL in the ledger, because the URL has a different port in each run.
 	devKey      string
 	catalogName string
 }
@@ -82,7 +82,7 @@ type tuningFlags struct {
 	LogLevel  string `group:"logs" env:"EASEL_LOG_LEVEL" enum:",debug,info,warn,error" default:"" placeholder:"LEVEL" help:"Lowest level of the messages to log: debug, info, warn or error. Default: info, or warn for easel dev on a terminal."`
 	LogFormat string `group:"logs" env:"EASEL_LOG_FORMAT" enum:",json,text" default:"" placeholder:"FORMAT" help:"Format of the log: json or text. Default: json, or text for easel dev on a terminal."`
 
-	unknown []string // names of unknown variables, which are logged as soon as there is a logger
+	unknown []string // names of unknown environment variables, which are logged as soon as there is a logger
 }
 
 // Faults returns a message for each invalid setting.
@@ -151,7 +151,7 @@ func (c *serveCmd) beyondLoopbackInClear() bool {
 }
 
 func (f *listenFlags) listenFaults(list *cli.FaultList) {
-	metrics := cmp.Or(f.MetricsAddr, ":0") // EASEL_METRICS_ADDR may be empty; :0 is a valid address in its place
+	metrics := cmp.Or(f.MetricsAddr, ":0") // EASEL_METRICS_ADDR may be empty, so a valid address is checked in its place
 	for _, a := range append(f.public(), address{"EASEL_ADMIN_ADDR", &f.AdminAddr}, address{"EASEL_METRICS_ADDR", &metrics}) {
 		_, _, err := net.SplitHostPort(*a.addr)
 		list.AddError(a.name, err)
@@ -181,7 +181,8 @@ func (f *listenFlags) public() []address {
 	return []address{{"EASEL_GRPC_ADDR", &f.GRPCAddr}, {"EASEL_HTTP_ADDR", &f.HTTPAddr}}
 }
 
-// unguarded reports whether every client that reaches the server can spend the money of the shared API key.
+// unguarded reports whether the server has a shared API key, but no setting specifies who may use it: no callers file, no
+// client CAs, and no permission for anonymous callers. Every client that reaches the server could then spend the key's money.
 func (c *serveCmd) unguarded() bool {
 	return c.UpstreamKeyFile != "" && c.CallersFile == "" && c.TLSClientCAFile == "" && !c.AllowAnonymous
 }
@@ -223,10 +224,10 @@ func (f *tuningFlags) tuningFaults(list *cli.FaultList) {
 	}
 }
 
-// LogLater stores the names of unknown variables until the logger exists.
+// LogLater stores the names of unknown environment variables, which are logged when the logger exists.
 func (f *tuningFlags) LogLater(unknown []string) { f.unknown = unknown }
 
-// logUnknown logs a warning for each unknown variable.
+// logUnknown logs a warning for each unknown environment variable.
 func (f *tuningFlags) logUnknown(logger *slog.Logger) {
 	for _, name := range f.unknown {
 		logger.Warn("unknown setting ignored", "variable", name)

@@ -41,8 +41,8 @@ func (f settingFiles) follow(ctx context.Context) {
 	}
 }
 
-// settingProblems returns, by setting, the errors from the last reload of each file. The entry for [admin.Issuers] contains the
-// errors from reading the issuers' keys. A setting without errors has an empty entry.
+// settingProblems returns the errors from the latest reload of the files, keyed by setting. The entry for [admin.Issuers]
+// contains the errors from reading the issuers' keys. A setting without errors has an empty entry.
 func (f *facade) settingProblems() map[string][]error {
 	all := map[string][]error{}
 	for setting, file := range f.files {

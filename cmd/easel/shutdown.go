@@ -17,7 +17,7 @@ type stage int
 // for open calls.
 const (
 	stopOrders    stage = iota // stops sending orders, and waits for orders in flight
-	stopHub                    // stops polling, and records the last states
+	stopHub                    // stops polling, and records the last states of renders
 	stopJobs                   // stops the background jobs
 	stopLedger                 // closes the database
 	stopTelemetry              // exports the last spans and metrics
@@ -27,16 +27,16 @@ const (
 // callShare is the percentage of the drain timeout during which open calls can finish.
 const callShare = 75
 
-// shutdown contains each stage's name for the log, and its deadline as a percentage of the drain timeout. At the deadline the
-// next stage starts, even if this stage has not finished. A stage that finishes early leaves its remaining time to the next
-// stage.
+// shutdown contains each stage's name for the log, and its deadline. The deadline is a percentage of the drain timeout, counted
+// from the start of the shutdown. At the deadline the next stage starts, even if this stage has not finished. A stage that
+// finishes early leaves its remaining time to the next stage.
 var shutdown = [stages]struct {
 	name  string
 	share time.Duration
 }{{"orders", 85}, {"hub", 88}, {"jobs", 91}, {"ledger", 93}, {"telemetry", 95}}
 
-// telemetryMinimum is the minimum time for the last export. If the drain timeout is short, the shutdown may therefore take
-// longer.
+// telemetryMinimum is the minimum time for the last export of spans and metrics. Because of this minimum, a shutdown can take
+// longer than a short drain timeout.
 const telemetryMinimum = time.Second
 
 // background contains the facade's background work. A signal that stops the facade does not cancel this work directly: each

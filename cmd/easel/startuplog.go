@@ -30,10 +30,10 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 	if !c.holdsKey() && c.beyondLoopbackInClear() {
 		logger.Warn("callers on other machines send their API keys unencrypted, unless a proxy encrypts the connection; to enable TLS, set EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE")
 	}
-	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !crossorigin.IsLoopback(c.HTTPAddr) { // neither a credential nor a specific host name is required
+	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !crossorigin.IsLoopback(c.HTTPAddr) { // callers need no credential, and any host name is accepted
 		logger.Warn("any host name accepted", "effect", "web pages may place orders by DNS rebinding", "hint", "set EASEL_HTTP_ALLOWED_HOSTS to the host names of this server")
 	}
-	if known != nil && c.devKey == "" { // 'easel dev' uses only test money
+	if known != nil && c.devKey == "" { // no warning for 'easel dev', which spends only test money
 		if names := unlimited(known.List()); names != "" {
 			logger.Warn("callers without budget", "callers", names, "hint", budgetHint)
 		}
