@@ -38,7 +38,7 @@ func (s *scene) watchers() (*watchClient, error) {
 }
 
 // watch opens n watches, distributed evenly over the given number of generations. It opens the watches in batches.
-// After each batch, it waits for the first message of each watch. The first batch is a single watch.
+// After each batch, it waits until every watch has received its first message. The first batch is a single watch.
 func (c *watchClient) watch(ctx context.Context, n, generations int) error {
 	const batch = 500
 	for i, end := 0, 1; i < n; i, end = end, end+batch {

@@ -27,7 +27,7 @@ type h2conn struct {
 	out     *bufio.Writer
 	encoder *hpack.Encoder
 	block   bytes.Buffer
-	newest  uint32 // ID of the latest stream
+	newest  uint32 // ID of the stream that was opened last
 }
 
 const widest = 1<<31 - 1 // maximum size of a flow-control window

@@ -14,7 +14,7 @@ import (
 // figures by row name.
 type measurement struct {
 	measure func(ctx context.Context, s *scene) (figures, error)
-	repeats int                 // maximum number of repeats; zero means that only the flag -repeats limits it
+	repeats int                 // maximum number of repeats, even if the flag -repeats is higher; zero means no maximum
 	flags   map[facade][]string // additional command-line flags for each facade
 	sides   sides               // facades to compare; the zero value means the peer and easel
 }

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// row is one line of the table. By default, its figure is easel's value divided by the peer's value.
+// row is one line of the table. Unless absolute or excess is set, its figure is easel's value divided by the peer's
+// value.
 type row struct {
 	name     string // name of the row on the command line, in the table and in figures
 	title    string
@@ -14,8 +15,8 @@ type row struct {
 	from     *measurement
 	limit    float64
 	atLeast  bool // whether the limit is a minimum instead of a maximum
-	absolute bool // whether the figure is easel's value instead of the ratio
-	excess   bool // whether the figure is the difference instead of the ratio
+	absolute bool // whether the figure is easel's value itself
+	excess   bool // whether the figure is easel's value minus the peer's value
 	counted  bool // whether the value is a count or a size instead of a time; the short form measures only these rows
 }
 
@@ -97,7 +98,7 @@ func (r result) String() string {
 
 const missed = "MISSED"
 
-// figure returns the number that the limit applies to.
+// figure returns the number that is compared with the row's limit.
 func (r result) figure() float64 {
 	switch {
 	case r.absolute:

@@ -84,7 +84,7 @@ func (s *scene) stop() {
 	}
 }
 
-// growth runs a function, and returns the increase of a reading between the start and the end of the function.
+// growth calls the function between two calls of read, and returns the difference between the two values.
 func growth(ctx context.Context, read func(context.Context) (float64, error), meanwhile func() error) (float64, error) {
 	before, err := read(ctx)
 	if err != nil {

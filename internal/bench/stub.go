@@ -30,7 +30,7 @@ type stub struct {
 type generation struct {
 	id       string
 	created  time.Time
-	progress int       // member of the record; it is incremented by each change
+	progress int       // progress in the record; the method change increments it
 	shown    time.Time // time when the current state was first sent
 }
 

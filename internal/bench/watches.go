@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// idleServer measures the memory of a facade after its start, which is the minimum memory of a replica.
+// idleServer measures the resident memory of a facade without load. This is the minimum memory of a replica.
 var idleServer = &measurement{repeats: 3, measure: func(_ context.Context, s *scene) (figures, error) {
 	time.Sleep(time.Second)
 	bytes, err := s.server.resident()
@@ -37,7 +37,7 @@ var idleWatches = &measurement{
 const (
 	pushWatches = 10_000
 	pushRounds  = 7
-	pushPause   = 300 * time.Millisecond // time for the facade to finish other work
+	pushPause   = 300 * time.Millisecond // time for the facade to finish its work after a round
 )
 
 // pushes measures the cost of sending a change of one generation to many watchers: the 99th percentile of the time
@@ -74,8 +74,9 @@ var pushes = &measurement{
 	},
 }
 
-// push changes the generation. It returns the 99th percentile of the delays, in milliseconds, after which the
-// watchers receive the change.
+// push changes the generation, and waits until n watches have received the change. The delay of a watch is counted
+// from the catalog's first response with the new state. push returns the 99th percentile of the delays, in
+// milliseconds.
 func (s *scene) push(ctx context.Context, w *watchClient, n int) (float64, error) {
 	had := w.arrived()
 	s.catalog.change("g0")
