@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	lookInterval = time.Second          // interval between two reads of the due jobs; the loop runs earlier if this process writes a job
+	lookInterval = time.Second          // interval between reads of the due jobs; the loop also reads them when this process writes a job
 	lookPause    = 5 * time.Millisecond // delay after a wake-up, so that one query finds several new jobs
 	stopTimeout  = 2 * time.Second      // time within which running jobs can finish when the process stops
 )
@@ -33,8 +33,8 @@ type Kind struct {
 	Interval time.Duration
 	// Slots is the maximum number of concurrent jobs of the kind in this process.
 	Slots int
-	// Catalog is the client of jobs that send requests with the shared API key. These jobs start only while [MayAsk] returns
-	// true. Nil means that the jobs send no such requests.
+	// Catalog is the catalog client, if the jobs of the kind send requests with the shared API key. These jobs start only while
+	// [MayAsk] returns true. Nil means that the jobs send no such requests.
 	Catalog *catalog.Client
 	// Room returns the current maximum number of an owner's concurrent jobs in this process. If Room is nil, the maximum is
 	// half of the slots that other owners do not use, but at least one.
@@ -43,7 +43,7 @@ type Kind struct {
 	// MinRetry and at most MaxRetry.
 	RetryShare         int
 	MinRetry, MaxRetry time.Duration
-	// Do runs a job once. If it returns an error, the job is retried, and only the outcome's Change is used.
+	// Do runs a job once. If it returns an error, the job is retried, and only the field Change of the outcome is used.
 	Do func(context.Context, ledger.Job) (ledger.Outcome, error)
 }
 
@@ -197,7 +197,7 @@ func (j *Jobs) run(ctx context.Context, k *kind, job ledger.Job, began time.Time
 	if !errors.Is(err, ledger.ErrLeaseLost) {
 		err = j.finish(context.WithoutCancel(ctx), k, job, outcome, failed, stopped)
 	}
-	if err != nil { // the job runs again after this lease has expired
+	if err != nil { // without a recorded outcome, the job runs again after this lease has expired
 		j.logger.WarnContext(ctx, "job outcome not recorded", "kind", job.Kind, "ref", job.Ref, "owner", job.Owner, "error", err)
 	}
 }
@@ -217,7 +217,7 @@ func (j *Jobs) renew(ctx context.Context, job ledger.Job, until time.Time, cance
 		if err == nil {
 			until = asked.Add(ledger.JobLease)
 		}
-		if errors.Is(err, ledger.ErrLeaseLost) || time.Until(until) < ledger.JobLease/3 { // the next renewal could be too late
+		if errors.Is(err, ledger.ErrLeaseLost) || time.Until(until) < ledger.JobLease/3 { // the lease is lost, or may expire before the next renewal
 			cancel(ledger.ErrLeaseLost)
 			return
 		}

@@ -26,8 +26,8 @@ func Prune(led *ledger.Ledger) Kind {
 	}}
 }
 
-// expire calls [ledger.Ledger.Expire] until no order is left that can no longer be resent, with at most expireStep orders in
-// each call.
+// expire calls [ledger.Ledger.Expire] until it has updated every order that can no longer be resent. Each call updates at most
+// expireStep orders.
 func expire(ctx context.Context, led *ledger.Ledger) (err error) {
 	for moved := expireStep; moved == expireStep && err == nil; {
 		moved, err = led.Expire(ctx, expireStep)
