@@ -35,9 +35,9 @@ func reserve(tx *transaction, o Order, r Request) error {
 }
 
 // reserveTotal checks the total budget of all owners for an order whose price is already reserved. If there is a total budget,
-// only one transaction at a time passes this check, so each sees all earlier reservations. The check comes last, because the
-// transactions of all owners wait here. The query starts after the lock is acquired, so that its snapshot includes all orders
-// that were committed before.
+// only one transaction at a time passes this check, so each transaction sees all earlier reservations. The check comes last,
+// because the transactions of all owners wait here. The query starts after the lock is acquired, so that its snapshot includes
+// all orders that were committed before.
 func reserveTotal(tx *transaction, o Order, total Limits) error {
 	if total == (Limits{}) {
 		return nil
@@ -81,7 +81,7 @@ type move struct {
 	order  Order
 	to     lifecycle.Money
 	actor  string // operator who caused the change; empty if Easel caused it
-	placed int    // change in the number of placed orders in the budgets
+	placed int    // number that is added to the count of placed orders in the budgets
 
 	changes    string // assignments to further columns; each %s is a placeholder for one of args
 	args       []any

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// clauses collects the conditions of a statement and their arguments, in order.
+// clauses collects parts of a statement, such as conditions, and the arguments of the statement, in order.
 type clauses struct {
 	all  []string
 	args []any

@@ -21,7 +21,7 @@ func (s ContentState) String() string {
 	return [...]string{"waiting", "copied", "failed", "to be deleted"}[s]
 }
 
-// The kinds of the jobs that copy a result and delete its copies. The ref of such a job is the ID of the generation.
+// The kinds of the jobs that copy a result and delete its copies. The Ref of such a job is the ID of the generation.
 const (
 	CopyJob   = "copy"
 	DeleteJob = "delete"
@@ -62,7 +62,8 @@ func scanContent(row scanner, c *Content) error {
 }
 
 // followContent updates the copy of a result after a change to its order. It requests a copy if [Ledger.wantsCopy] returns
-// true. If a call to Easel has deleted the generation, it marks the copy for deletion, unless the owner keeps copies.
+// true. If a call to Easel has deleted the generation, followContent marks the copy for deletion, unless the owner keeps
+// copies.
 func (t *transaction) followContent(before, after Order) error {
 	switch {
 	case after.isForwarded():
@@ -109,7 +110,8 @@ func CopyAbandoned(j Job, problem string) Change {
 	}
 }
 
-// endContent completes the request for a copy, and schedules the generation's success event for immediate delivery.
+// endContent ends the request for a copy by making changes to its row, and schedules the generation's success event for
+// immediate delivery. It returns [ErrLeaseLost] if the copy is no longer requested.
 func (t *transaction) endContent(j Job, changes string, args ...any) error {
 	rows, err := t.exec(`UPDATE contents SET `+changes+` WHERE generation_id = $1 AND state = {waiting}`, slices.Concat([]any{j.Ref}, args)...)
 	switch {
@@ -173,7 +175,8 @@ var (
 		WHERE copying.kind = '` + CopyJob + `' AND copying.ref = generation_id AND copying.fence > 0 AND copying.run_time BETWEEN {now} AND {now} + ` + micro(JobLease) + `), {now}) FROM contents WHERE `
 )
 
-// doomContents marks copies for deletion, and writes the jobs that delete them.
+// doomContents marks copies for deletion, and writes the jobs that delete them. It also deletes the jobs that would copy the
+// results.
 func doomContents(tx *transaction, generations ...string) error {
 	ids := asList(generations)
 	rows, err := tx.exec(`UPDATE contents SET state = {doomed}, content_type = '', etag = '', sha256 = '', problem = '' WHERE generation_id {in ids} AND state <> {doomed}`, ids)
@@ -193,8 +196,8 @@ func doomContents(tx *transaction, generations ...string) error {
 }
 
 // ownObject is the condition under which this ledger may delete an object in the store. If this ledger is a copy of another
-// ledger, older objects may belong to the original ledger. This ledger may delete older objects only if an operator has adopted
-// them.
+// ledger, objects that were stored before may belong to the original ledger. This ledger may delete those objects only if an
+// operator has adopted them.
 const ownObject = `(object = '' OR EXISTS (SELECT 1 FROM facts WHERE name = '` + adoptedFact + `') OR object LIKE (SELECT value || '/%' FROM facts WHERE name = '` + storeFact + `'))`
 
 // MayDelete reports whether the copy of a generation is marked for deletion and may be deleted by this ledger.
@@ -203,7 +206,7 @@ func (l *Ledger) MayDelete(ctx context.Context, generation string) (may bool, er
 	return may, err
 }
 
-// CopiesDeleted returns a change that deletes the row of a deleted copy.
+// CopiesDeleted returns a change that deletes a copy's row after the copy was deleted from the store.
 func CopiesDeleted(generation string) Change {
 	return func(tx *transaction) error {
 		_, err := tx.exec(`DELETE FROM contents WHERE generation_id = $1 AND state = {doomed}`, generation)
@@ -211,7 +214,7 @@ func CopiesDeleted(generation string) Change {
 	}
 }
 
-// DoomedCount returns the number of copies that are marked for deletion. own counts only the copies that this ledger may
+// DoomedCount returns the number of copies that are marked for deletion. own is the number of these copies that this ledger may
 // delete.
 func (l *Ledger) DoomedCount(ctx context.Context) (count, own int64, err error) {
 	err = l.askOne(ctx, []any{&count, &own}, `SELECT COUNT(*), COUNT(CASE WHEN `+ownObject+` THEN 1 END) FROM contents WHERE state = {doomed}`)

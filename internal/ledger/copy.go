@@ -22,21 +22,21 @@ type Copied struct {
 	Rows int64
 }
 
-// Copy copies a ledger to a new ledger in the same or another kind of database. No other process may use either ledger. Copy
-// writes the copy in one transaction and verifies it in another one. It then seals the old ledger, so that servers no longer
-// open it. It calls differs for each difference, and does not seal the old ledger if there are differences. It calls done
+// Copy copies a ledger to a new ledger in the same or another kind of database. No other process may use either ledger while
+// Copy runs. Copy writes the copy in one transaction and verifies it in another one. If the verification finds no difference,
+// Copy seals the old ledger, so that servers no longer open it. Otherwise, it calls differs for each difference. It calls done
 // repeatedly with the number of rows that were copied from a table so far. by is the actor in the audit logs of both ledgers.
 func Copy(ctx context.Context, from, to string, by By, done func(table string, rows int64), differs func(Difference)) (copied Copied, err error) {
 	source, err := openUnused(ctx, from)
 	if err != nil {
 		return copied, named("FROM", err)
 	}
-	defer func() { _ = source.Close() }() // an error does not matter, because the seal is already committed
+	defer func() { _ = source.Close() }() // an error does not matter, because the seal is already committed, or Copy has failed
 	target, err := openTarget(ctx, to)
 	if err != nil {
 		return copied, named("TO", err)
 	}
-	defer func() { _ = target.Close() }() // an error does not matter, because the copy is already committed
+	defer func() { _ = target.Close() }() // an error does not matter, because the copy is already committed, or Copy has failed
 	part := "FROM"
 	err = source.once(ctx, source.writes, source.dialect.still, func(old *transaction) error {
 		if err := old.keepOut(); err != nil {
@@ -63,7 +63,7 @@ func named(part string, err error) error {
 	return fmt.Errorf("%s: %s", part, strings.TrimPrefix(unusable(err).Error(), "EASEL_LEDGER_URL: "))
 }
 
-// openTarget opens the new ledger of a copy.
+// openTarget opens the ledger that the rows are copied to.
 func openTarget(ctx context.Context, url string) (*Ledger, error) {
 	at, err := durable(url)
 	if err != nil {
@@ -85,9 +85,10 @@ func openTarget(ctx context.Context, url string) (*Ledger, error) {
 	return l, nil
 }
 
-// keepOut prevents other processes from writing to the ledger during a copy. It returns an error if the ledger is sealed.
+// keepOut prevents other processes from writing to the ledger until the transaction ends. It returns an error if the ledger is
+// sealed.
 func (t *transaction) keepOut() error {
-	if t.l.IsShared() { // locked before the first query, because that query sets the snapshot of the transaction
+	if t.l.IsShared() { // must precede the first query, which sets the snapshot of the transaction
 		if _, err := t.exec(`LOCK TABLE ` + strings.Join(copiedTables, ", ") + ` IN SHARE MODE NOWAIT`); err != nil {
 			return err
 		}
@@ -100,7 +101,7 @@ func (t *transaction) keepOut() error {
 }
 
 // copyFrom copies the rows of the old ledger, and returns their number. The journal and the rollups are copied like other
-// tables, so the triggers on the table orders that write them are disabled.
+// tables, so the triggers that would write them are disabled during the copy.
 func (l *Ledger) copyFrom(old *transaction, by By, done func(table string, rows int64)) (rows int64, err error) {
 	err = l.once(old.ctx, l.writes, nil, func(tx *transaction) error {
 		if err := tx.isNew(); err != nil {
@@ -130,7 +131,8 @@ func (l *Ledger) copyFrom(old *transaction, by By, done func(table string, rows 
 	return rows, err
 }
 
-// isNew returns an error if the ledger has rows. Otherwise it deletes the facts that were written when the ledger was opened.
+// isNew returns an error if the ledger has data. Otherwise it deletes the rows that were written to the table facts when the
+// ledger was opened.
 func (t *transaction) isNew() error {
 	for _, table := range copiedTables[1:] {
 		used := false

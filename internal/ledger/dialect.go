@@ -35,7 +35,7 @@ type dialect struct {
 	still    *sql.TxOptions // options of the transaction in which [Copy] reads and seals the old ledger
 
 	hasFacts      string // query that reports whether the database has a ledger
-	migrationLock string // statement that waits for a migration by another replica, without the timeouts of the session; may be empty
+	migrationLock string // statement that waits for a migration by another replica, and ignores the session's timeouts; may be empty
 
 	oneAtATime string        // statement that makes transactions run one at a time; empty if the database has only one writer
 	idle       time.Duration // time after which an idle connection is closed; zero means never
@@ -77,7 +77,7 @@ func init() {
 // is overwritten with zeros.
 const sqliteOptions = "?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=journal_size_limit(67108864)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)&_pragma=secure_delete(ON)"
 
-// sqliteReading contains the options of SQLite's read-only connections. sqliteReaders is their number.
+// sqliteReading contains the options of SQLite's read-only connections. sqliteReaders is the number of these connections.
 const (
 	sqliteReading = "?_pragma=busy_timeout(5000)&_pragma=query_only(ON)"
 	sqliteReaders = 4
@@ -87,7 +87,7 @@ const (
 type location struct {
 	dialect
 	// writing and reading are the DSNs of the pools that write and read. reading is empty if one pool does both. offline is the
-	// DSN for commands, without timeouts. It is empty if writing has no timeouts.
+	// DSN for commands, without timeouts. It is empty if writing has no timeouts: commands then use writing or reading.
 	writing, reading, offline string
 	// file is the path of a SQLite file, or empty.
 	file string
@@ -102,7 +102,7 @@ const sqliteInMemory = ":memory:"
 // IsDurable reports whether a URL or a [Kind] names a ledger that outlives its process.
 func IsDurable(url string) bool { return url != InMemory }
 
-// Kind returns the kind of a ledger from its URL. Unlike the URL, the kind never contains a password.
+// Kind returns the kind of a ledger, such as "sqlite", from its URL. Unlike the URL, the kind never contains a password.
 func Kind(url string) string {
 	kind, _, _ := strings.Cut(url, ":")
 	return kind
@@ -150,10 +150,10 @@ func parse(address string) (location, error) {
 const connectTimeout = "10"
 
 // bounds are the default settings of each PostgreSQL session. The timeouts are in milliseconds. The URL can override every
-// setting except the isolation level. If the host of a client disappears during a transaction, its locks are released within
-// ten seconds. If a client hangs during a transaction, its locks are released before other transactions stop waiting for them.
-// A statement times out before this process stops waiting for the database, so that a slow database can be distinguished from
-// an unavailable one.
+// setting except the isolation level. If the host of a client disappears during a transaction, the transaction's locks are
+// released within ten seconds. If a client hangs during a transaction, the locks are released before other transactions stop
+// waiting for them. A statement times out before this process stops waiting for the database, so that a slow database can be
+// distinguished from an unavailable one.
 var bounds = map[string]string{
 	"lock_timeout": "4000", "statement_timeout": "4500", "idle_in_transaction_session_timeout": "3000", "tcp_user_timeout": "10000",
 	isolation: "read committed",

@@ -10,8 +10,8 @@ import (
 )
 
 // Erase erases the content of orders with a known outcome: labels without a budget, records and events. It marks the copies of
-// their results for deletion. It keeps the data that prevents a second charge, the money with its journal, and pending events.
-// It returns the number of newly erased orders.
+// their results for deletion. It keeps the data that prevents a second charge, the amounts of money with their journal, and
+// pending events. It returns the number of newly erased orders.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
 	return l.EraseFor(ctx, nil, all...)
 }
@@ -83,8 +83,8 @@ func erase(tx *transaction, all []Order) (erased []Order, err error) {
 // ofErased is the condition for events about the orders with the given ids.
 const ofErased = `(owner, subject) IN (SELECT owner, generation_id FROM orders WHERE id {in ids})`
 
-// eraseEvents deletes events about orders. It keeps pending events, without the erased content. A ledger without an event
-// configuration delivers no events, so its pending events are deleted too.
+// eraseEvents deletes events about orders. It keeps pending events, but removes the erased content from them. A ledger without
+// an event configuration delivers no events, so its pending events are deleted too.
 func eraseEvents(tx *transaction, ids string, placed map[string]Order) error {
 	events := tx.l.events
 	if events != nil {
@@ -113,8 +113,9 @@ func (o Order) asErased(eventType string) Order {
 // index orders_erasable.
 const erasable = `owner = $1 AND erased = 0 AND (state = {refused} OR state = {placed} AND settled = 1) AND order_time <= (SELECT {now}) - $2 ORDER BY order_time, id LIMIT $3`
 
-// Retain erases, in steps, the orders with a final outcome that are older than their owner's retention. It covers only the
-// owners in this process's configuration. It returns the number of erased orders, even if it also returns an error.
+// Retain erases the orders with a final outcome that are older than their owner's retention time. It covers only the owners in
+// this process's configuration. It uses several transactions, and returns the number of erased orders even if it also returns an
+// error.
 func (l *Ledger) Retain(ctx context.Context) (erased int64, err error) {
 	for owner, team := range l.teams() {
 		for left := team.Retention > 0; left && err == nil; {
@@ -126,7 +127,7 @@ func (l *Ledger) Retain(ctx context.Context) (erased int64, err error) {
 	return erased, err
 }
 
-// retain erases an owner's orders in one step, and reports whether there may be more.
+// retain erases at most [stepRows] of an owner's old orders, and reports whether there may be more.
 func (l *Ledger) retain(ctx context.Context, owner string, age time.Duration) (erased int64, left bool, err error) {
 	var all []Order
 	err = l.reading(ctx, func(tx *transaction) (err error) {

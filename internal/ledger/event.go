@@ -19,7 +19,7 @@ const (
 	// KeepEvents is the time for which the ledger keeps an event that is not pending.
 	KeepEvents = 7 * 24 * time.Hour
 
-	// copyTimeout is the maximum delay of a success event. The event is delayed until the result is copied, so that its
+	// copyTimeout is the maximum time for which a success event waits until the result is copied. The event waits so that its
 	// receiver can read the copy.
 	copyTimeout = time.Minute
 )
@@ -149,8 +149,8 @@ func (t *transaction) tellBudgets(owner string, periods []Budget, used []usage) 
 	return nil
 }
 
-// tellThreshold records the highest reported threshold of a budget. For the total budget, it also creates the row, which has no
-// amounts.
+// tellThreshold records the highest threshold of a budget that an event has reported. If the total budget has no row yet,
+// tellThreshold creates it without amounts.
 const tellThreshold = `INSERT INTO budgets (owner, period, start_time, told_percent) VALUES ($1, $2, $3, $4)
 	ON CONFLICT (owner, label, period, start_time) DO UPDATE SET told_percent = excluded.told_percent WHERE budgets.told_percent < excluded.told_percent`
 
@@ -175,7 +175,7 @@ func (t *transaction) tellBudget(owner string, b Budget, notified int64) error {
 	return nil
 }
 
-// addDeliveries begins a statement that writes delivery jobs. Callers append a condition on events, and then inLine.
+// addDeliveries begins a statement that writes delivery jobs. Callers append a condition on the table events, and then inLine.
 const (
 	addDeliveries = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + DeliverJob + `', id, owner, subject, {now}, {now} FROM events WHERE `
 	inLine        = ` ORDER BY subject, position`

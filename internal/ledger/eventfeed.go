@@ -112,7 +112,7 @@ func (l *Ledger) FeedState(ctx context.Context, suggested string) (s FeedState, 
 	return s, err
 }
 
-// ForgetEvents deletes, in steps, events that are older than [KeepEvents] and not pending.
+// ForgetEvents deletes events that are older than [KeepEvents] and not pending. It uses several transactions.
 func (l *Ledger) ForgetEvents(ctx context.Context) error {
 	_, err := l.inSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
 		var highest int64

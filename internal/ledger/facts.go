@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Names of rows in the table facts that record when the ledger was copied. Such a row is called a fact.
+// Names of rows in the table facts that record when the ledger was copied. A row of this table is called a fact.
 const (
 	copiedFact = "copied_time" // time when the ledger became a copy
 	sealedFact = "sealed_time" // time when the ledger was copied into another one
@@ -17,7 +17,7 @@ const (
 const (
 	storeFact   = "store"        // name of this ledger in the store
 	formerFact  = "store until " // prefix of the facts that contain earlier names; the rest is the time when the name was replaced
-	adoptedFact = "adopted_time" // time when an operator adopted the results that were copied under earlier names
+	adoptedFact = "adopted_time" // time when an operator adopted the copies that were stored under earlier names
 )
 
 // numberFact returns the value of a fact as a number, or zero if the fact is missing.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// JobLease is the length of a job's lease, by the database's clock. A running job renews its lease.
+// JobLease is the length of a job's lease, by the database's clock. A process renews the lease while it runs the job.
 const JobLease = 20 * time.Second
 
 // maxJobDelay is longer than any delay of a job. If a job is due even later, its time was written while the database's clock
@@ -41,7 +41,7 @@ type Change func(*transaction) error
 type Outcome struct {
 	// Ended means that the run has already deleted its job, in its own transaction.
 	Ended bool
-	// Again means that the job runs again, starting at Cursor, after the delay After.
+	// Again means that the job runs again after the time After. The next run starts at Cursor.
 	Again  bool
 	After  time.Duration
 	Cursor string
@@ -68,8 +68,8 @@ func (l *Ledger) AddJob(ctx context.Context, j Job) error {
 func (l *Ledger) JobAdded() <-chan struct{} { return l.jobAdded }
 
 // dueJobs returns the condition for an owner's due jobs. If a job of the owner is due more than maxJobDelay from now, all of
-// the owner's jobs count as due, because the clock must have been wrong. The condition is a single upper bound, so that the
-// database can use an index.
+// the owner's jobs count as due, because the clock must have been wrong when that job was written. The condition is a single
+// upper bound, so that the database can use an index.
 func dueJobs(owner string) string {
 	return `run_time <= (SELECT CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND owner = ` + owner + ` AND run_time > (SELECT {now}) + ` + micro(maxJobDelay) + `)
 		THEN ` + strconv.FormatInt(math.MaxInt64, 10) + ` ELSE {now} END)`
@@ -119,11 +119,11 @@ func (l *Ledger) RenewJob(ctx context.Context, j Job) error {
 	})
 }
 
-// FinishJob records the outcome of a job, and commits its change. If another process has leased the job, it records nothing and
-// returns [ErrLeaseLost].
+// FinishJob records the outcome of a job, and makes the outcome's Change in the same transaction. If another process has leased
+// the job, it records nothing and returns [ErrLeaseLost].
 func (l *Ledger) FinishJob(ctx context.Context, j Job, o Outcome) error {
 	return l.tx(ctx, func(tx *transaction) error {
-		if o.Change != nil { // the change locks its rows before the job, in the same order as transactions that write jobs
+		if o.Change != nil { // the change comes first, so that its rows are locked before the row of the job, as in transactions that write jobs
 			if err := o.Change(tx); err != nil {
 				return err
 			}

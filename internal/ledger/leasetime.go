@@ -11,7 +11,7 @@ const OrderLease = 20 * time.Second
 // maxPause is longer than any delay between two attempts to resend an order in the background.
 const maxPause = time.Hour
 
-// isPast returns a condition that is true if the time in a column is past. A time more than furthest microseconds ahead also
+// isPast returns a condition that is true if the time in a column has passed. A time more than furthest microseconds ahead also
 // counts as past, because the database's clock must have been wrong when the time was written. The clock is read for each row
 // after the row is locked. Otherwise a lease that another transaction has just written could seem too far ahead.
 func isPast(column, furthest string) string {

@@ -67,7 +67,7 @@ func (l *Ledger) Close() (err error) {
 		}
 	}
 	if l.lock != nil {
-		// A child process that has not called exec yet shares the descriptor, so that Close might not release the lock.
+		// Close does not release the lock while a child process that has not called exec yet shares the descriptor.
 		_ = syscall.Flock(int(l.lock.Fd()), syscall.LOCK_UN)
 		if closed := l.lock.Close(); !errors.Is(closed, os.ErrClosed) { // Close may be called twice
 			err = errors.Join(err, closed)

@@ -19,8 +19,8 @@ type Filter struct {
 	// ModelID is the model of the orders. Empty means any.
 	ModelID string
 	// Statuses, Existing and Deleted select orders by the state of their generation. If several are set, one of them must
-	// match. Existing selects generations that the catalog has, and Deleted selects generations that it no longer has. Statuses
-	// select only existing generations.
+	// match. Existing selects generations that the catalog still has, and Deleted selects generations that it no longer has.
+	// Statuses select only existing generations.
 	Statuses          []lifecycle.Status
 	Existing, Deleted bool
 	// Labels are the labels that an order must have.
@@ -28,7 +28,7 @@ type Filter struct {
 	// Since selects orders that were written at or after this time. Zero means no limit.
 	Since time.Time
 	// AnyState selects orders in any state, including rejected orders and orders with an unknown outcome. If neither AnyState
-	// nor one of the next five fields is set, only placed orders are selected.
+	// nor any of the five fields below is set, only placed orders are selected.
 	AnyState bool
 	// Refused selects rejected orders.
 	Refused bool
@@ -89,8 +89,8 @@ func (f Filter) clauses() *clauses {
 	return c
 }
 
-// labels adds the conditions for labels. The query starts with the rows of the first label, because these rows contain the
-// owner and time of the order.
+// labels adds the conditions for labels. The query starts with the rows of the first label. These rows also contain the order's
+// owner and time, by which the query filters and sorts.
 func (f Filter) labels(c *clauses) {
 	for n, name := range slices.Sorted(maps.Keys(f.Labels)) {
 		if n > 0 {
@@ -104,7 +104,7 @@ func (f Filter) labels(c *clauses) {
 	}
 }
 
-// page returns the tables and conditions of a query for one page after a position.
+// page returns the tables and conditions of the query for one page of the list. The page starts after a position.
 func (f Filter) page(after Position, most int) (tables string, c *clauses) {
 	tables, position := "orders", "order_time, id"
 	if len(f.Labels) > 0 {
@@ -118,8 +118,8 @@ func (f Filter) page(after Position, most int) (tables string, c *clauses) {
 	return tables, c
 }
 
-// states adds the condition for the states. If only rare states are selected, it also adds the condition of their partial
-// index, so that the database uses that index.
+// states adds the condition for the states. If the filter selects only states that few orders have, it also adds the condition
+// of their partial index, so that the database uses that index.
 func (f Filter) states(c *clauses) {
 	any := &clauses{args: c.args}
 	for _, status := range f.Statuses {

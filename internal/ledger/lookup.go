@@ -7,8 +7,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// byName selects orders of all owners whose ID, generation or idempotency key is $1. Each part uses an index. An idempotency
-// key is looked up once in each namespace, and in the separate index of rejected orders.
+// byName selects orders of all owners whose order ID, generation ID or idempotency key is $1. Each part uses an index. An
+// idempotency key is looked up once in each namespace, and in the separate index of rejected orders.
 const byName = `id IN (
 	SELECT id FROM orders WHERE id = $1
 	UNION ALL SELECT id FROM orders WHERE generation_id = $1
@@ -18,8 +18,8 @@ const byName = `id IN (
 	UNION ALL SELECT id FROM orders WHERE state = {refused} AND idempotency_key = $1)
 	ORDER BY order_time DESC, id DESC LIMIT $2`
 
-// Find returns at most the given number of orders that match a name, latest first. The name is an order ID, a generation, or an
-// idempotency key, which several owners may have used.
+// Find returns at most the given number of orders that match a name, latest first. The name is an order ID, a generation ID, or
+// an idempotency key, which several owners may have used.
 func (l *Ledger) Find(ctx context.Context, name string, most int) ([]Order, error) {
 	return l.read(ctx, "orders", byName, name, most)
 }

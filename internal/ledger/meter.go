@@ -13,7 +13,7 @@ const (
 
 // Reading contains the totals of the ledger and the time when they were read.
 type Reading struct {
-	Summary // result of the latest successful read
+	Summary // totals from the latest successful read
 	// Up means that the last read succeeded. Time is the time of the last successful read. It is zero until a read succeeds.
 	Up   bool      `json:"up"`
 	Time time.Time `json:"time,omitzero"`
@@ -22,7 +22,8 @@ type Reading struct {
 	Dearer int64 `json:"dearer"`
 	// Kind is the kind of the ledger: see [Kind] and [Meaning].
 	Kind string `json:"kind"`
-	// Named means that owners have names. This is only the case if orders use the shared API key.
+	// Named means that owners are identified by name, and not by the digest of an API key. This is the case if orders use the
+	// shared API key.
 	Named bool `json:"named"`
 }
 
@@ -33,7 +34,7 @@ type Meter struct {
 	newest atomic.Pointer[Reading]
 }
 
-// NewMeter creates a meter and reads the ledger once. named means that owners have names. If named is false, the readings
+// NewMeter creates a meter and reads the ledger once. named is the value of [Reading.Named]. If named is false, the readings
 // contain no owners.
 func NewMeter(ctx context.Context, ledger *Ledger, named bool) *Meter {
 	m := &Meter{ledger: ledger, named: named}

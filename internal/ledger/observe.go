@@ -109,7 +109,7 @@ func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Ti
 	})
 }
 
-// settleDaily is the age of an order after which it is checked only once a day.
+// settleDaily is the age of an order after which its cost is checked only once a day.
 const settleDaily = 24 * time.Hour
 
 // Due is a generation whose cost is due for a check.

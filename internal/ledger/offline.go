@@ -40,7 +40,8 @@ func openOne(at location, dsn string) (*Ledger, error) {
 	return &Ledger{dialect: at.dialect, window: ResendWindow, kind: string(at.kind), writes: db, reads: db}, nil
 }
 
-// openOffline opens a ledger for a command that needs it exclusively. It locks a SQLite file, so that no server can use it.
+// openOffline opens a ledger for a command that needs it exclusively. It locks a SQLite file, so that no server can use it. It
+// does not lock a PostgreSQL database: see [Ledger.idle].
 func openOffline(at location) (*Ledger, error) {
 	l, err := openOne(at, at.writing)
 	if err == nil {
@@ -121,9 +122,9 @@ func (l *Ledger) idle(ctx context.Context) error {
 	}
 }
 
-// Migrate updates the schema of a ledger. Operators use it if the database user of the servers must not change tables. Replicas
-// may use the ledger concurrently. Migrate returns the schema number and the names of the applied migrations. by is the actor
-// in the audit log.
+// Migrate updates the schema of a ledger. Operators use it if the servers' database user has no permission to change tables.
+// Replicas may use the ledger while Migrate runs. Migrate returns the schema number and the names of the applied migrations. by
+// is the actor in the audit log.
 func Migrate(ctx context.Context, url string, by By) (version int64, applied []string, err error) {
 	at, err := durable(url)
 	if err != nil {

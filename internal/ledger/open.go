@@ -111,7 +111,7 @@ func (l *Ledger) take(file string) error {
 	if file, err = filepath.EvalSymlinks(file); err != nil { // SQLite names -wal and -shm after the target of a symbolic link
 		return &refusal{remedies["path"], errors.Join(err, made.Close())}
 	}
-	for _, part := range []string{"", "-wal", "-shm"} { // the -wal and -shm files remain after a process was killed
+	for _, part := range []string{"", "-wal", "-shm"} { // the -wal and -shm files remain if a process was killed
 		_ = os.Chmod(file+part, fileMode) // fails for another user's file; startup warns about that
 	}
 	if err := made.Close(); err != nil {

@@ -96,7 +96,7 @@ func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, fo
 	return lifecycle.Order{}.Call(true), found, err
 }
 
-// recordLease records the new lease if the step sends the order.
+// recordLease records the new lease if the step is to send the order.
 func (l *Ledger) recordLease(tx *transaction, o *Order, step lifecycle.Step) error {
 	if step.Action != lifecycle.Submit {
 		return nil
@@ -246,7 +246,7 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 		found = false
 		var all []Order
 		var err error
-		for _, owners := range []string{"owner > $1", "owner <= $1"} { // starts with the owner after last
+		for _, owners := range []string{"owner > $1", "owner <= $1"} { // first the owners after last, then the other owners
 			all, err = l.orders(tx, apiKey, owners+` AND state = {open} AND held = 0 AND {same database} AND inputs IS NOT NULL AND api_key = $2 AND order_time > {now} - $3
 				AND (expire_time = 0 OR expire_time > {now}) AND `+retries+` AND `+lapsed+` ORDER BY owner, retry_time LIMIT 1 {take}`, last, apiKey, l.window.Microseconds())
 			if err != nil || len(all) > 0 {
@@ -263,7 +263,7 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 	return o, found && err == nil, err
 }
 
-// Expire updates orders that can no longer be resent. It deletes their inputs. It counts their reserved price as unconfirmed,
+// Expire updates orders that can no longer be resent. It deletes their inputs, and counts their reserved price as unconfirmed,
 // because their outcome remains unknown. It changes at most the given number of orders, and returns the number of changed
 // orders.
 func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
@@ -342,8 +342,8 @@ func (l *Ledger) concludeWritten(ctx context.Context, o Order, c Conclusion) (st
 }
 
 // leaveKey prevents two orders from having the same idempotency key. If an order was recorded as rejected, a later order may
-// have used its key. The later order keeps the key. The key of the first order gets a suffix that starts with a space, so that
-// no caller can send it.
+// have used its key. The later order keeps the key. The key of the earlier order gets a suffix that starts with a space, so
+// that no caller can send it.
 func (l *Ledger) leaveKey(tx *transaction, o Order) error {
 	other, err := l.sameKey(tx, o)
 	if err == nil && other != nil {
@@ -396,7 +396,7 @@ func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution
 	return before, possible && err == nil, err
 }
 
-// known returns the audited values of an order before or after an operator's decision.
+// known returns an order's values for the audit log, before or after an operator's decision.
 func known(o Order, life lifecycle.Order, forced bool) any {
 	return struct {
 		Owner      string `json:"owner"`

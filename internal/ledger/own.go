@@ -64,13 +64,14 @@ func (l *Ledger) Attributions(ctx context.Context, owner *string, generations ..
 	return own, err
 }
 
-// recentlyPlaced selects orders by the time when their generation was recorded, so that recovered orders are included.
+// recentlyPlaced selects orders by the time when their generation was recorded, and not by the time of the order, so that it
+// includes orders that the recovery has resent.
 const recentlyPlaced = `state = {placed} AND placed_time <> 0 AND placed_time > {now} - $1 ORDER BY placed_time DESC LIMIT $2`
 
 // maxRecent is the maximum number of orders that [Ledger.RecentlyPlaced] and [Ledger.RecentlyEnded] return.
 const maxRecent = 10_000
 
-// RecentlyPlaced returns the attributions of orders whose generations were recorded no longer ago than the given time, by the
+// RecentlyPlaced returns the attributions of orders whose generations were recorded within the given time before now, by the
 // database's clock. The key of the map is the generation. If there are more than maxRecent such orders, it returns the latest
 // ones.
 func (l *Ledger) RecentlyPlaced(ctx context.Context, within time.Duration) (placed map[string]Attribution, err error) {
@@ -92,7 +93,7 @@ type State struct {
 }
 
 // RecentlyEnded returns the states of generations that were ordered with the shared API key and have ended. It selects
-// generations whose end was recorded no longer ago than the given time, by the database's clock. An end is a terminal state, a
+// generations whose end was recorded within the given time before now, by the database's clock. An end is a terminal state, a
 // refund or a deletion.
 func (l *Ledger) RecentlyEnded(ctx context.Context, within time.Duration) (ended map[string]State, err error) {
 	ended = map[string]State{}

@@ -23,7 +23,7 @@ type Budget struct {
 // unlimited is the value of [Budget.LimitCents] for a budget without a limit.
 const unlimited = math.MaxInt64
 
-// periods returns the budgets for the day and the month that contain a time. It does not set their usage.
+// periods returns the budgets for the day and the month that contain a time. SpentCents and ReservedCents are zero.
 func (l Limits) periods(at time.Time) []Budget {
 	day := time.Date(at.Year(), at.Month(), at.Day(), 0, 0, 0, 0, time.UTC)
 	month := time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -43,8 +43,8 @@ func limit(cents *int64) int64 {
 // LeftCents returns the cents that may still be spent or reserved.
 func (b Budget) LeftCents() int64 { return max(0, b.LimitCents-b.SpentCents-b.ReservedCents) }
 
-// labelKey returns the text that identifies a label value in the budgets, such as project=apollo. The name of a label contains
-// no =.
+// labelKey returns the text that identifies a label value in the budgets, such as project=apollo. The text is unambiguous,
+// because the name of a label contains no =.
 func labelKey(name, value string) string { return name + "=" + value }
 
 // usage contains the amounts that count toward one budget. label is a [labelKey], or empty for the budget of the owner.

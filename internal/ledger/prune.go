@@ -10,18 +10,18 @@ import (
 // durable ledger deletes only rejected orders.
 const keptTime = 24 * time.Hour
 
-// Queries for the orders to delete. Each query selects at most $2 orders, starting with orders from time $1.
+// Queries for the orders to delete. Each query selects at most $2 orders, starting at the order time $1.
 const (
 	oldOrders     = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND order_time <= (SELECT {now}) - $3 AND state <> {open} ORDER BY order_time, id LIMIT $2`
 	refusedOrders = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND owner = $3 AND state = {refused} AND resolved = 0 AND order_time <= (SELECT {now}) - $4
 		ORDER BY order_time LIMIT $2`
 )
 
-// Prune deletes old orders from a ledger in memory, in steps. It deletes orders with an outcome that are older than a day. If
-// the number of remaining orders with an outcome exceeds kept, it also deletes the oldest ones. It returns the number of
-// deleted orders. Orders with an unknown outcome are not deleted. Otherwise their callers could send the idempotency keys again
-// after the catalog has forgotten them. The amounts in the budgets remain. Prune does nothing in a durable ledger, from which
-// only [Ledger.ForgetRefused] deletes orders.
+// Prune deletes old orders from a ledger in memory, in several transactions. It deletes orders with an outcome that are older
+// than a day. If the number of remaining orders with an outcome exceeds kept, it also deletes the oldest ones. It returns the
+// number of deleted orders. Orders with an unknown outcome are not deleted. Otherwise their callers could send the idempotency
+// keys again after the catalog has forgotten them. The amounts in the budgets remain. Prune does nothing in a durable ledger,
+// from which only [Ledger.ForgetRefused] deletes orders.
 func (l *Ledger) Prune(ctx context.Context, kept int) (forgotten int, err error) {
 	if l.IsDurable() {
 		return 0, nil
@@ -33,8 +33,8 @@ func (l *Ledger) Prune(ctx context.Context, kept int) (forgotten int, err error)
 	return forgotten + surplus, err
 }
 
-// ForgetRefused deletes, in steps, rejected orders that are older than both a day and the resend window. It returns their
-// number. Orders that an operator declared rejected are kept, because the decision can be corrected.
+// ForgetRefused deletes rejected orders that are older than both a day and the resend window. It uses several transactions, and
+// returns the number of deleted orders. Orders that an operator declared rejected are kept, because the decision can be corrected.
 func (l *Ledger) ForgetRefused(ctx context.Context) (forgotten int, err error) {
 	owners, err := ask(ctx, l, scanText, eachOwner("orders", "state = {refused}"))
 	for _, owner := range owners {
@@ -53,7 +53,8 @@ func (l *Ledger) ForgetRefused(ctx context.Context) (forgotten int, err error) {
 const surplusOrders = `SELECT id FROM (SELECT id, order_time, ROW_NUMBER() OVER (PARTITION BY owner ORDER BY order_time DESC, id DESC) AS place FROM orders
 	WHERE state <> {open} AND (SELECT COUNT(*) FROM orders WHERE state <> {open}) > $1) AS ranked ORDER BY place, order_time DESC LIMIT -1 OFFSET $1`
 
-// forgetSurplus deletes orders with an outcome, in steps, until at most the given number is left.
+// forgetSurplus deletes orders with an outcome until at most the given number is left. Each transaction deletes at most
+// [stepRows] orders.
 func (l *Ledger) forgetSurplus(ctx context.Context, kept int) (forgotten int, err error) {
 	ids, err := ask(ctx, l, scanText, surplusOrders, kept)
 	for step := range slices.Chunk(ids, stepRows) {
@@ -65,7 +66,7 @@ func (l *Ledger) forgetSurplus(ctx context.Context, kept int) (forgotten int, er
 	return forgotten, err
 }
 
-// forget deletes the orders that a query selects, in steps.
+// forget deletes the orders that a query selects. Each transaction deletes at most [stepRows] orders.
 func (l *Ledger) forget(ctx context.Context, query string, args ...any) (forgotten int, err error) {
 	return l.inSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
 		var ids []string

@@ -13,7 +13,8 @@ var columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_
 	NOT ` + lapsed + `, {now} - order_time, order_time, expire_time, price_cents, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents,
 	status, COALESCE(record, ''), deleted = 1, presumed_deleted = 1, absent_time, settled = 1, charge_final = 1, refunded = 1, placed_time, failed_time, problem, erased = 1, held = 1, {labels of order}`
 
-// order reads and locks the order that matches a condition. It returns nil if no order matches. apiKey is the current API key.
+// order reads and locks the order that matches a condition. It returns nil if no order matches. apiKey is the digest of the
+// current API key, which determines [lifecycle.Order.Rotated].
 func (l *Ledger) order(tx *transaction, apiKey, condition string, args ...any) (*Order, error) {
 	all, err := l.orders(tx, apiKey, condition+" {lock}", args...)
 	if err != nil || len(all) == 0 {

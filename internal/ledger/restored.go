@@ -69,7 +69,7 @@ func (t *transaction) markRestored(by By, action Action) (held int64, err error)
 }
 
 // Restored marks a ledger as a copy after it was restored from a snapshot, a file or a log. It returns an error if another
-// process uses the ledger, and otherwise the number of orders on hold.
+// process uses the ledger. held is the number of orders that are now on hold.
 func Restored(ctx context.Context, url string, by By) (held int64, err error) {
 	err = changeUnused(ctx, url, func(tx *transaction) error {
 		held, err = tx.markRestored(by, ActRestored)
@@ -79,7 +79,8 @@ func Restored(ctx context.Context, url string, by By) (held int64, err error) {
 }
 
 // Unseal allows servers to use a ledger again that was sealed when it was copied. It also marks the ledger as a copy, because
-// servers may already have placed orders in the ledger that was made from it. Unseal returns the number of orders on hold.
+// servers may already have placed orders in the ledger that was made from it. held is the number of orders that are now on
+// hold.
 func Unseal(ctx context.Context, url string, by By) (held int64, err error) {
 	err = changeUnused(ctx, url, func(tx *transaction) error {
 		rows, err := tx.exec(`DELETE FROM facts WHERE name = $1`, sealedFact)

@@ -74,7 +74,8 @@ func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err 
 	return true, err
 }
 
-// deleteAdopted writes, in one step, the jobs that delete adopted copies. It reports whether there may be more.
+// deleteAdopted writes at most [stepRows] jobs that delete adopted copies. It reports whether there may be more copies to
+// delete.
 func (l *Ledger) deleteAdopted(ctx context.Context) (more bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		rows, err := tx.exec(addDeletions+`state = {doomed} AND NOT EXISTS (SELECT 1 FROM jobs WHERE kind = '`+DeleteJob+`' AND ref = generation_id) LIMIT $1 ON CONFLICT DO NOTHING`, stepRows)

@@ -36,8 +36,8 @@ type OwnerSummary struct {
 	Budgets []Budget `json:"budgets,omitempty"`
 }
 
-// Summary returns the totals of the ledger. If owners is true, it includes the totals of each owner. It uses the sums in the
-// budgets, so that it reads only orders without an outcome.
+// Summary returns the totals of the ledger. If owners is true, it includes the totals of each owner. It adds up the amounts in
+// the table budgets. From the table orders, it reads only orders without an outcome.
 func (l *Ledger) Summary(ctx context.Context, owners bool) (s Summary, err error) {
 	err = l.reading(ctx, func(tx *transaction) error {
 		s = Summary{}

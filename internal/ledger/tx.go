@@ -39,7 +39,8 @@ const maxAttempts = 5
 
 // tx runs do in a transaction, and commits it unless do returns an error. It returns only these errors: a [*BudgetError],
 // [ErrGenerationTaken], [ErrKeyTaken], [ErrLeaseLost], [ErrOrderExpired], a [*Disagreed], a [*Contradiction], ctx.Err(), an
-// [*Unavailable], a [*Busy], or a [*Doubt]. After any error except a [*Doubt], nothing was committed. Each retry calls do again.
+// [*Unavailable], a [*Busy], or a [*Doubt]. After any error except a [*Doubt], nothing was committed. If tx
+// retries, for example after a conflict, it calls do again.
 func (l *Ledger) tx(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.writes, nil, do) })
 }
@@ -79,7 +80,7 @@ func (l *Ledger) once(ctx context.Context, p *pool, options *sql.TxOptions, do f
 	if err := do(t); err != nil {
 		return err
 	}
-	if err := ctx.Err(); err != nil { // the result is certain, because no commit was sent
+	if err := ctx.Err(); err != nil { // certainly not committed, because no commit was sent
 		return err
 	}
 	err = l.commits.measure(ctx, func(context.Context) error { return tx.Commit() })

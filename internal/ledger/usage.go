@@ -63,7 +63,7 @@ const counts = `CASE WHEN state = {placed} THEN 1 ELSE 0 END AS orders, CASE WHE
 const sums = `CAST(SUM(orders) AS BIGINT), CAST(SUM(failed) AS BIGINT), CAST(SUM(unknown) AS BIGINT),
 	CAST(SUM(cost_cents) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT)`
 
-// Usage returns totals of orders and money, sorted by dimensions. Charges and refunds count at the time of the order, even if
+// Usage returns totals of orders and money, sorted by dimensions. Charges and refunds count at the time of their order, even if
 // they are recorded later.
 func (l *Ledger) Usage(ctx context.Context, q UsageQuery) ([]Usage, error) {
 	statement, args := q.statement()

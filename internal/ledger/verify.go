@@ -10,7 +10,8 @@ import (
 
 // Difference is an amount in the ledger that differs from the sum of the journal lines or orders that it should equal.
 type Difference struct {
-	// Order and Owner identify an order. For a budget or a report, Order is empty and Owner is its owner.
+	// Order and Owner identify an order. For a budget or a report, Order is empty, and Owner is the owner of the budget or
+	// report.
 	Order, Owner string
 	// Period and Start identify the period of a budget or report. Period is empty for an order.
 	Period string
@@ -69,7 +70,8 @@ var comparisons = []comparison{{
 		COALESCE(cost_cents, 0), reserved_cents, unconfirmed_cents, refunded_cents FROM orders WHERE state = {placed}`,
 }}
 
-// query returns a statement that selects the rows with differences: the key and both values of each amount.
+// query returns a statement that selects the rows with differences. Each row contains the key and the two values of each
+// amount.
 func (c comparison) query() string {
 	const key = "order_id, owner, period, start_time, place"
 	each := func(format, separator string) string {
@@ -86,7 +88,8 @@ func (c comparison) query() string {
 		GROUP BY ` + key + ` HAVING ` + each("SUM(b#) <> SUM(j#)", " OR ") + ` ORDER BY ` + key
 }
 
-// Verify compares a ledger with its journal. Other processes may use the ledger. It calls differs for each difference.
+// Verify compares a ledger with its journal. Other processes may use the ledger while Verify runs. It calls differs for each
+// difference.
 func Verify(ctx context.Context, url string, differs func(Difference)) (Verified, error) {
 	l, err := OpenReadOnly(ctx, url)
 	if err != nil {

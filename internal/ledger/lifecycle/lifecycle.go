@@ -165,7 +165,7 @@ func (o Order) May(lease int) bool { return o.sendable() && o.Leased && o.Leases
 // process that sends the order already has the outcome. If that process dies, another process resends the order.
 func (o Order) Left() Step { return o.stay(Nothing, Unknown) }
 
-// Concluded returns the step after all attempts during a lease, even if the lease has ended. If the outcome is [Named],
+// Concluded returns the step after all attempts during a lease. The lease may already have ended. If the outcome is [Named],
 // generation is the ID of the generation.
 func (o Order) Concluded(lease int, outcome Outcome, generation string) Step {
 	switch {
