@@ -21,13 +21,13 @@ func (b Broken) String() string {
 // Say reports that the event e broke a promise.
 type Say func(e Event, format string, args ...any)
 
-// Promise is a guarantee of Easel. Check looks for violations in a run, and reports each with say.
+// Promise is a property that Easel guarantees. Check looks for violations in a run, and reports each of them with say.
 type Promise[R any] struct {
 	Name  string
 	Check func(run R, say Say)
 }
 
-// All contains the promises that both drivers check.
+// All contains the promises that package simulation and package torture both check.
 var All = []Promise[*Run]{
 	{"an idempotency key is charged once", chargedOnce},
 	{"a rejected order is not charged", rejectedIsNotCharged},

@@ -18,12 +18,12 @@ import (
 type Arrival struct {
 	At                              time.Duration
 	Process, Team                   string
-	ID, Type, Subject, State, Fault string // Fault describes the error in the document, if any
+	ID, Type, Subject, State, Fault string // Fault describes what is wrong with the event, if anything
 	Percent                         int64  // threshold of a budget event, in percent
 }
 
-// NewArrival parses an event that a team has received. It sets Fault if the document is invalid, if the event
-// belongs to another team, or if the secret does not match its Standard Webhooks signature.
+// NewArrival parses an event that a team has received. It sets Fault if the document is invalid, if the event belongs to
+// another team, or if its Standard Webhooks signature was not made with the secret.
 func NewArrival(team, secret string, header http.Header, body []byte) Arrival {
 	var document struct {
 		ID, Type, Subject, Source string
@@ -90,7 +90,8 @@ func (r *Run) requiredEvents() map[requiredEvent]time.Duration {
 	return all
 }
 
-// deliveryLimit is the maximum time to deliver an event while there are no faults.
+// deliveryLimit is the maximum time until an event is delivered. It is counted from the change or from the end of the last
+// fault, whichever is later.
 const deliveryLimit = time.Minute + 5*time.Second
 
 // everyEventArrives compares the events that receivers have accepted with the changes in the ledger.

@@ -58,8 +58,8 @@ func everyCentHasAnOwner(r *Run, say Say) {
 	}
 }
 
-// compareOrder compares a generation with its order. known reports whether the ledger contains the generation. owned
-// reports whether the ledger may contain the generation's order.
+// compareOrder compares a generation with its order. known means that the ledger contains the generation. owned means that the
+// ledger contains an order that may have created the generation.
 func (r *Run) compareOrder(g sandbox.AuditedGeneration, v Version, known, owned bool, refund int64, say Say) {
 	at := Event{Actor: v.Owner, Generation: g.ID}
 	switch {

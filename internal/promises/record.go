@@ -39,10 +39,10 @@ const (
 	Failed     = "error"   // a call or stream ended with an error
 	Silent     = "silence" // a caller abandoned a stream that was silent for too long
 	Read       = "get"     // a unary call returned a state
-	Listed     = "listed"  // a list, or a watch of everything, contained a generation
+	Listed     = "listed"  // a list, or a watch of all generations, contained a generation
 	Ordered    = "order"   // an order was sent
 	Placed     = "placed"  // the response to an order contained a generation
-	Rejected   = "refused" // an order was rejected, and its outcome means that no order exists
+	Rejected   = "refused" // an order was rejected with an outcome that means that no order exists
 	GaveUp     = "gaveup"  // a caller stopped repeating an order that may have been placed
 	Downloaded = "file"    // a result was downloaded
 	Deleted    = "deleted" // the caller deleted the generation

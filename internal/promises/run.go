@@ -46,7 +46,7 @@ type Run struct {
 type Truth struct {
 	Owner     string
 	State     catalog.State
-	Ended     time.Duration // end of the render; negative if it is unknown
+	Ended     time.Duration // time when the render ended; negative if it is unknown
 	Refunded  time.Duration // time of the refund; negative if there was no refund
 	HasFailed bool
 	Deleted   bool
@@ -71,7 +71,7 @@ type Version struct {
 // IsLive reports whether the idempotency key is in use.
 func (v Version) IsLive() bool { return v.State == lifecycle.Open || v.State == lifecycle.Placed }
 
-// Spent returns the amount in cents that counts toward budgets.
+// Spent returns the amount in cents that the budgets count as spent.
 func (v Version) Spent() int64 {
 	if v.Cost < 0 {
 		return v.Unconfirmed
@@ -79,8 +79,8 @@ func (v Version) Spent() int64 {
 	return max(v.Cost-v.Refunded, v.Unconfirmed)
 }
 
-// MaxCost returns the highest cost that the ledger can contain, in cents. If a generation was deleted before it ended,
-// the ledger contains only the cost that was reported until then.
+// MaxCost returns the highest cost that the ledger can contain, in cents. If a generation was deleted before it ended, the
+// ledger contains only the cost that was reported until then. Otherwise there is no maximum.
 func (v Version) MaxCost() int64 {
 	if v.Deleted && v.Status < lifecycle.Failed {
 		return v.Cost
@@ -122,8 +122,8 @@ func (r *Run) limit(owner, period string) (cents int64, limited bool) {
 	return *limit, true
 }
 
-// UpstreamKey returns the idempotency key that the catalog receives if the actor of an event uses the given key. If the
-// API key is shared, Easel derives the catalog's key from it. Without a ledger, callers are anonymous.
+// UpstreamKey returns the idempotency key that the catalog receives if the actor of an event uses the given key. If the API key
+// is shared, Easel derives the catalog's key from the owner and the given key. Without a ledger, the owner is empty.
 func (r *Run) UpstreamKey(e Event, key string) string {
 	if !r.IsShared {
 		return key
@@ -171,7 +171,7 @@ var statuses = map[string]catalog.State{
 	"succeeded": catalog.StateSucceeded, "failed": catalog.StateFailed, "refunded": catalog.StateRefunded,
 }
 
-// Orders returns the final version of each order, in the order of creation.
+// Orders returns the final version of each order, oldest order first.
 func (r *Run) Orders() (all []Version) {
 	at := map[string]int{}
 	for _, v := range r.Versions {

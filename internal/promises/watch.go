@@ -96,7 +96,7 @@ func (d deliveries) watches(e Event) Event {
 	return delivered
 }
 
-// noneTwice checks that a watch does not receive the same state twice in a row. The state may also come from an earlier
+// noneTwice checks that a watch does not receive the same state twice in a row. The first of the two may come from an earlier
 // stream, because the request for a new stream contains the etag of that state.
 func noneTwice(r *Run, say Say) {
 	type view struct {
@@ -125,7 +125,7 @@ func noneTwice(r *Run, say Say) {
 	}
 }
 
-// lastStateArrives compares the last state that each caller received with the final state.
+// lastStateArrives compares the last state that each caller received with the final state in the catalog.
 func lastStateArrives(r *Run, say Say) {
 	for _, e := range r.Events {
 		one, known := r.Truth[e.Generation]
