@@ -24,7 +24,7 @@ type call struct {
 	method string
 	origin origin
 	start  time.Time
-	ctx    context.Context //nolint:containedctx // context of the call; contains the caller for the log line
+	ctx    context.Context //nolint:containedctx // context of the call; contains the caller after authentication
 
 	release         func() // subtracts the call from the counts of concurrent calls
 	entered         bool   // whether the request has passed all checks
@@ -99,8 +99,8 @@ func (c *call) fail(cause error) error {
 // errPanicked is the error of a call that panicked. It omits the panic value, which may contain a secret.
 var errPanicked = service.Fail(easelv1.ErrorReason_INTERNAL, "internal error")
 
-// errUndecodable is recorded for a request that the gRPC library can't decode. It replaces the library's INTERNAL error, because
-// alerts would count that error as a failure of the server.
+// errUndecodable is the error of a request that the gRPC library can't decode. It replaces the library's INTERNAL error,
+// because alerts would count that error as a failure of the server.
 var errUndecodable = service.InvalidRequest(service.Violation{Description: "the request can't be decoded"})
 
 // recovered logs a panic and converts it to an error. Call it with defer.

@@ -47,7 +47,7 @@ type chain struct {
 	tracing                 *tracing
 	certificates            *reload.Value[*tls.Config] // current certificates; nil without TLS
 	calls, streams, watched *counts                    // watched limits the number of renders that open watches name
-	probes                  *counts                    // health and reflection streams, counted by connection
+	probes                  *counts                    // limits the health and reflection streams of each connection
 	maxMessage              int                        // maximum size of a request in bytes
 	methods                 map[string]grpc.MethodInfo // methods of the gRPC servers, by full name
 	refusals                *rate.Limiter              // limits the rate of log lines about unauthenticated callers
@@ -78,7 +78,7 @@ func (c *chain) options(origin func(context.Context) origin) []grpc.ServerOption
 	}
 }
 
-// register adds the methods of a gRPC server to the known methods.
+// register adds the methods of a gRPC server to c.methods.
 func (c *chain) register(server *grpc.Server) {
 	for name, info := range server.GetServiceInfo() {
 		for _, m := range info.Methods {

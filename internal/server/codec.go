@@ -12,8 +12,8 @@ import (
 func init() { encoding.RegisterCodecV2(codec{encoding.GetCodecV2(proto.Name)}) }
 
 // codec is the gRPC library's protobuf codec with two changes. First, Marshal allocates buffers of the exact message size. The
-// library would allocate 1 MiB for each message above 32 KiB, and several messages wait on a stream with a slow reader.
-// Second, Unmarshal limits the number of large messages that are decoded concurrently.
+// library would allocate 1 MiB for each message above 32 KiB, and several messages can wait on a stream whose client reads
+// slowly. Second, Unmarshal limits the number of large messages that are decoded concurrently.
 type codec struct{ encoding.CodecV2 }
 
 // largeMessage is the minimum size of a large message in bytes. At most half of the processors decode large messages at the

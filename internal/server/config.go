@@ -23,8 +23,8 @@ type Service interface {
 	// Register adds the services of the contract to a gRPC server. It is called once for the public server and once for the
 	// in-memory server.
 	Register(grpc.ServiceRegistrar)
-	// Admit rejects a call if its credential is missing or cannot be valid. It must be fast, so it may only read maps. It has
-	// the same parameters as Authenticate.
+	// Admit rejects a call if its credential is missing or cannot be valid. It blocks the other calls on the connection, so it
+	// may only read maps. It has the same parameters as Authenticate.
 	Admit(ctx context.Context, certificate *auth.Certificate) error
 	// Authenticate adds the caller's identity to the context of a call, or rejects the call. It reads the credential from the
 	// "authorization" metadata. certificate is the caller's verified certificate, or nil.
@@ -35,12 +35,12 @@ type Service interface {
 
 // Config is the configuration of a server. Service, REST and Admin are required.
 type Config struct {
-	// GRPCAddr, HTTPAddr and AdminAddr are the addresses "host:port" of the three listeners. An empty host means all local
-	// addresses, and port 0 means a free port. An address is required unless Listeners has an open listener for it.
+	// GRPCAddr, HTTPAddr and AdminAddr are the addresses of the three listeners, in the form "host:port". An empty host means
+	// all local addresses, and port 0 means a free port. An address is required unless Listeners has an open listener for it.
 	GRPCAddr, HTTPAddr, AdminAddr string
 	// MetricsAddr is the address of a fourth listener, which serves metrics and probes. Empty means that there is no such listener.
 	MetricsAddr string
-	Listeners   Listeners // listeners that are already open and replace the addresses; the server closes them
+	Listeners   Listeners // open listeners that are used instead of the addresses; the server closes them
 	TLS         TLS       // configuration of the gRPC and HTTP listeners
 	Service     Service
 	Logger      *slog.Logger // nil means no logging
@@ -58,7 +58,7 @@ type Listeners struct {
 	GRPC, HTTP, Admin net.Listener
 }
 
-// Limits contains limits on the load from each caller and from all callers together. For a zero field, the default applies.
+// Limits contains limits on the load from each caller and from all callers together. A zero field means the default.
 type Limits struct {
 	// CallerStreams and Streams are the maximum numbers of open watches, waits and downloads for one caller and for all callers
 	// together. Zero means 1,000 and 50,000.
@@ -66,8 +66,8 @@ type Limits struct {
 	// CallerCalls and Calls are the maximum numbers of other concurrent calls for one caller and for all callers together. Zero
 	// means 320 and 480.
 	CallerCalls, Calls int
-	// Conns is the maximum number of connections for the gRPC listener, and also for the HTTP listener. Further connections
-	// wait. Zero means 10,000.
+	// Conns is the maximum number of connections to the gRPC listener, and also the maximum for the HTTP listener. Further
+	// connections wait. Zero means 10,000.
 	Conns int
 	// MaxInputs is the maximum size of a request's inputs, in bytes. Zero means [service.DefaultMaxInputs].
 	MaxInputs int

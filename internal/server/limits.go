@@ -23,8 +23,8 @@ type counts struct {
 	remedy    string              // advice for that caller, as part of the error message
 
 	mu    sync.Mutex
-	used  map[string]int // current number of each caller; a caller without an entry has zero
-	total int            // sum of the current numbers of all callers
+	used  map[string]int // current number of calls, streams or renders by caller; a caller without an entry has zero
+	total int            // sum of the numbers in used
 }
 
 func newCounts(kind string, each, all int, reason easelv1.ErrorReason, remedy string) *counts {

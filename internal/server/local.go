@@ -23,7 +23,7 @@ const (
 	localPipe         = 256 << 10 // size of the pipe's buffer
 	localStreamWindow = 128 << 10 // maximum number of unread bytes of one REST call; without a fixed size, the window can grow to several MiB
 	localConnWindow   = 16 << 20  // maximum number of unread bytes of all REST calls together
-	localResponse     = 4 << 20   // maximum size of a response
+	localResponse     = 4 << 20   // maximum size of one response message
 )
 
 // Metadata keys of an in-memory call. Only the in-memory gRPC server reads them.

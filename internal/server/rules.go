@@ -33,8 +33,8 @@ var newRules = sync.OnceValues(func() (rules, error) {
 	return rules{validator: validator}, nil
 })
 
-// check validates a request. It first copies the idempotency key from the REST headers into an order. The error lists the
-// violations, up to a maximum number.
+// check validates a request. If the request is an order, check first copies the idempotency key from the REST headers into it.
+// The error lists the violations, up to a maximum number.
 func (r rules) check(idempotencyKeys []string, req any) error {
 	message, ok := req.(proto.Message)
 	if !ok {
@@ -99,7 +99,8 @@ func violationsOf(message proto.Message, invalid *protovalidate.ValidationError)
 	return violations
 }
 
-// fieldOf returns the field that a message rule refers to, or "". The ID of such a rule is the path of the field.
+// fieldOf returns the field that a rule of a message refers to. The ID of such a rule is the path of the field. If the ID is
+// not a path, fieldOf returns "".
 func fieldOf(message proto.Message, rule string) string {
 	name, _, _ := strings.Cut(rule, ".")
 	if message.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(name)) != nil {

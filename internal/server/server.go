@@ -1,5 +1,5 @@
-// Package server provides the contract's services on the network. It contains the listeners, TLS, the health service, the graceful
-// shutdown, and the chain of steps that every call passes.
+// Package server provides the contract's services on the network. It contains the listeners, TLS, the health service, the
+// graceful shutdown, and the chain of steps that every call passes through.
 //
 // Package rest converts REST requests to calls of a second gRPC server, which it reaches in memory through Local. Both gRPC
 // servers have the same chain.
