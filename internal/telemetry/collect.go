@@ -94,7 +94,7 @@ func readOwner(o ledger.OwnerSummary, value observe) {
 	}
 }
 
-// CopyCounts counts operations on copies of results in this process since its start.
+// CopyCounts contains the counts of operations on copies of results, in this process since its start.
 type CopyCounts struct {
 	Copied, Failures int64 // number of successful and of failed attempts to copy a result
 	Bytes            int64 // bytes of successful copies

@@ -33,8 +33,8 @@ const (
 // otlpSettings is the prefix of the OTLP exporter's variables.
 const otlpSettings = "OTEL_EXPORTER_OTLP_"
 
-// exported reports whether the environment enables the export of a signal. It does so by naming an exporter or the endpoint
-// of a collector.
+// exported reports whether the environment enables the export of a signal: whether it names an exporter for the signal or the
+// endpoint of a collector.
 func (s signal) exported() bool {
 	exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER")
 	_, endpoint := s.setting("ENDPOINT")
@@ -71,9 +71,9 @@ func (s signal) setting(of string) (name, value string) {
 	return name, value
 }
 
-// endpointFault returns an error if the standard client would silently replace the endpoint with another address. For gRPC,
-// any gRPC target is valid. If a gRPC target has no scheme, the client uses TLS. The error omits the endpoint, because the
-// endpoint may contain a password.
+// endpointFault returns an error if OpenTelemetry's exporter would silently replace the endpoint in the environment with
+// another address. For gRPC, any gRPC target is valid. If a gRPC target has no scheme, the exporter uses TLS. The error omits
+// the endpoint, because the endpoint may contain a password.
 func (s signal) endpointFault() error {
 	if exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER"); !s.exported() || exporter != "" && exporter != "otlp" {
 		return nil

@@ -51,7 +51,7 @@ func (h tracedHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return tracedHandler{h.Handler.WithAttrs(attrs)}
 }
 
-// WithGroup implements slog.Handler. The trace IDs are added to the innermost group.
+// WithGroup implements slog.Handler. The trace ID and the span ID are added to the innermost group.
 func (h tracedHandler) WithGroup(name string) slog.Handler {
 	return tracedHandler{h.Handler.WithGroup(name)}
 }

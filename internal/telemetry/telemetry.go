@@ -121,12 +121,12 @@ const (
 	scrapeTime    = 30 * time.Second
 )
 
-// scrapes returns a handler that serves metrics. It responds with status 503 if too many scrapes are in progress.
+// scrapes returns a handler that serves metrics. It responds with status 503 if scrapesAtOnce scrapes are already in progress.
 func scrapes(from prometheus.Gatherer) http.Handler {
 	serve := promhttp.HandlerFor(from, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesAtOnce})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		connection := http.NewResponseController(w)
-		_ = connection.SetWriteDeadline(time.Now().Add(scrapeTime)) // fails only for test connections
+		_ = connection.SetWriteDeadline(time.Now().Add(scrapeTime)) // fails only if the connection does not support deadlines, as in tests
 		serve.ServeHTTP(w, r)
 		_ = connection.SetWriteDeadline(time.Time{}) // the next response on this connection has its own deadline
 	})

@@ -95,7 +95,8 @@ func (t *Tracer) PollBegins(ctx context.Context, p watch.Poll) (context.Context,
 // pollNames maps kinds of polls to the names of their spans.
 var pollNames = map[string]string{"read": "poll", "sweep": "sweep", "account": "poll account"}
 
-// Values of the link attribute that specifies the kind of a link's target.
+// Attributes of a link. They specify what the link refers to: a call that placed an order, a watch, or the poll or call that
+// found a change.
 var (
 	linkOrder = attribute.String("easel.link", "order")
 	linkWatch = attribute.String("easel.link", "watch")
