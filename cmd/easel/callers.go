@@ -21,7 +21,7 @@ type callersCheckCmd struct {
 	File string `arg:"" help:"The callers file."`
 }
 
-// Run prints each error in the file as FILE:LINE: TEXT, which editors and CI tools can parse.
+// Run prints each error in the callers file as FILE:LINE: TEXT, a format that editors and CI tools can parse.
 func (c *callersCheckCmd) Run(p *cli.Program) error {
 	text, err := os.ReadFile(c.File)
 	if err != nil {
@@ -76,7 +76,7 @@ func counted(n int, thing string) string {
 // budgetHint is the remedy in the warnings about callers without a budget.
 const budgetHint = "set a budget for the caller, for its team or for all teams (total)"
 
-// unlimited returns the names of callers that no budget limits: up to five names, and the number of further callers. It
+// unlimited returns a list of the callers that no budget limits: up to five names, and the number of further callers. It
 // ignores operators. It returns "" if a budget limits every caller.
 func unlimited(list *auth.List) string {
 	var names []string

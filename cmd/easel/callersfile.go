@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// askLedger is the timeout of the ledger query for the owners of unresolved orders.
+// askLedger is the timeout of the ledger query for the owners of orders with an unknown outcome.
 const askLedger = 2 * time.Second
 
 // loadCallers reads a callers file. It passes the teams in the file to notifier, now and after each change of the file.

@@ -46,7 +46,7 @@ func grammar() cli.Grammar {
 	}
 }
 
-// groups returns the headings of the help, in the order in which they are printed.
+// groups returns the groups of commands and flags in the help text, in the order in which they are printed.
 func groups() []kong.Group {
 	return []kong.Group{
 		{Key: "try", Title: "Try it, with no key and no money:"},

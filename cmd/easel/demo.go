@@ -23,7 +23,7 @@ func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 	box := sandbox.Config{
 		Seed:    7, // fixed, so that each render takes the same time in every run
 		Speed:   2,
-		Dialect: sandbox.Dialect{ShowRunning: true}, // otherwise no state is visible between queued and succeeded
+		Dialect: sandbox.Dialect{ShowRunning: true}, // without ShowRunning, no state is visible between queued and succeeded
 	}
 	catalog, err := startCatalog(ctx, "127.0.0.1:0", box, false)
 	if err != nil {
@@ -37,7 +37,7 @@ func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 	facade := &serveCmd{
 		UpstreamURL: catalog.baseURL(), ledgerFlags: ledgerFlags{LedgerURL: ledger.InMemory},
 		listenFlags: listenFlags{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0"},
-		tuningFlags: tuningFlags{ // frequent polls and a quiet log, because a person is watching; other settings keep their defaults
+		tuningFlags: tuningFlags{ // a person is watching, so the demo polls frequently and logs only errors; other settings keep their defaults
 			PollMinInterval: 200 * time.Millisecond, PollMaxInterval: 500 * time.Millisecond, LogLevel: "error", LogFormat: "text", DrainTimeout: time.Second,
 		},
 	}

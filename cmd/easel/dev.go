@@ -39,7 +39,7 @@ func (c *devCmd) Faults() []string {
 func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	box := c.config(p.Stderr)
 	if c.Dialect == "" {
-		box.Dialect.ShowRunning = true // otherwise no state is visible between queued and succeeded
+		box.Dialect.ShowRunning = true // without ShowRunning, no state is visible between queued and succeeded
 	}
 	catalog, err := startCatalog(ctx, "127.0.0.1:0", box, false)
 	if err != nil {
