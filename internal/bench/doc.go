@@ -5,9 +5,9 @@
 // catalog with fixed responses (stub.go), and a sink for traces (sink.go). Each measurement begins with a new
 // process, catalog and sink.
 //
-// The two facades are measured alternately, so that the ratio of their costs can be compared between runs even if the
-// costs can't. Both facades export every trace. The CPU time of a facade is the time that the kernel reports for its
-// process.
+// The two facades are measured alternately. The ratio of their costs is therefore comparable between runs, even if
+// the costs themselves are not. Both facades export every trace. The CPU time of a facade is the time that the kernel
+// reports for its process.
 //
 // Read main.go first. Then read the table of rows (rows.go), the procedure (measure.go), the measurements (calls.go,
 // watches.go, polls.go, orders.go), and their environment (scene.go, process.go).

@@ -21,7 +21,7 @@ type h2conn struct {
 	net.Conn
 	framer  *http2.Framer
 	message func(at time.Time)       // called for each message, by the goroutine that runs read
-	pending map[uint32]*bytes.Buffer // bytes of an incomplete message, by stream
+	pending map[uint32]*bytes.Buffer // bytes of the incomplete message on each stream, by stream ID
 
 	mu      sync.Mutex // guards the fields below and all writes
 	out     *bufio.Writer

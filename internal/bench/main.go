@@ -27,8 +27,8 @@ func main() {
 	}
 }
 
-// run runs the benchmark. If the first argument is [peerRole], this process was started by the benchmark, and run serves the
-// peer.
+// run runs the benchmark, or serves the peer if the first argument is [peerRole]. The benchmark starts its own
+// program with this argument.
 func run(args []string) error {
 	if len(args) > 0 && args[0] == peerRole {
 		return runPeer(args[1:])
@@ -89,10 +89,10 @@ func (b *bench) identify() error {
 	return nil
 }
 
-// copyPrograms copies both programs, so that both files are written in the same way, and replaces the programs' paths with the
-// paths of the copies. Resident memory depends on how a file was written, because the kernel also maps pages that a program
-// has not touched. A linker writes a file differently each time. Without the copies, the peer's resident memory varied between
-// 30 and 39 MB, and easel's between 52 and 63 MB.
+// copyPrograms copies both programs, so that both files are written in the same way, and replaces the programs' paths
+// with the paths of the copies. The resident memory of a program depends on how its file was written, because the
+// kernel also maps pages that a program has not touched. A linker writes a file differently each time. Without the
+// copies, the peer's resident memory varied between 30 and 39 MB, and easel's between 52 and 63 MB.
 func (b *bench) copyPrograms() (err error) {
 	if b.peer, err = os.Executable(); err != nil {
 		return err

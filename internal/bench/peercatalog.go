@@ -29,7 +29,7 @@ type peerCatalog struct {
 }
 
 const (
-	peerTimeout = 10 * time.Second // timeout of all requests to the catalog for one call
+	peerTimeout = 10 * time.Second // timeout of all catalog requests for one call together
 	peerLongest = 8 << 20          // maximum size of a response in bytes
 )
 
@@ -44,7 +44,7 @@ func (c *peerCatalog) generation(ctx context.Context, authorization, id string) 
 	return readGeneration(response)
 }
 
-// order requests the price of an order, and places the order if the price is within its limit.
+// order requests the price of an order, and places the order if the price is within the order's limit.
 func (c *peerCatalog) order(ctx context.Context, authorization string, r *easelv1.CreateGenerationRequest) (*easelv1.Generation, error) {
 	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
