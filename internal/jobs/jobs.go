@@ -64,7 +64,7 @@ type Jobs struct {
 	mu     sync.Mutex // guards the counts of running jobs in kinds
 }
 
-// kind is a [Kind] with its state in this process. all and owners count the running jobs.
+// kind is a [Kind] with its state in this process. all is the number of running jobs, and owners is their number by owner.
 type kind struct {
 	Kind
 
@@ -83,7 +83,7 @@ func New(led *ledger.Ledger, logger *slog.Logger, kinds ...Kind) *Jobs {
 	return j
 }
 
-// Run runs due jobs until ctx is done. Then it waits for the running jobs to finish, and cancels them after stopTimeout.
+// Run runs due jobs until ctx is done. Then it waits for the running jobs to finish, but cancels them after stopTimeout.
 func (j *Jobs) Run(ctx context.Context) {
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
