@@ -35,13 +35,13 @@ type Act struct {
 	By
 
 	Action  Action
-	Subject string // object of the action, such as an order; empty if the action affects the complete ledger
+	Subject string // object that the action affects, such as an order; empty if the action affects the complete ledger
 	// Was and Became are the values before and after the action. They are stored as JSON. Nil means no value. They must not
 	// contain secrets or the content of orders.
 	Was, Became any
 }
 
-// Deletion returns the audit entry for an operator's request to delete another owner's generation.
+// Deletion returns the act for an operator's request to delete another owner's generation.
 func Deletion(by By, generation, owner, state string) Act {
 	type known struct {
 		Owner string `json:"owner,omitempty"`

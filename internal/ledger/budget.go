@@ -9,8 +9,8 @@ import (
 )
 
 // reserve reserves the price of a new order in the budgets of its owner and its label values. It returns a [*BudgetError] if
-// the price exceeds one of these budgets or the total budget. It also counts the amounts of an owner without a limit, because a
-// limit may be set later in the period.
+// the price exceeds one of these budgets or the total budget. It also records the amounts for an owner without a limit, because
+// a limit may be set later in the period.
 func reserve(tx *transaction, o Order, r Request) error {
 	if o.ReservedCents == 0 && r.Limits == (Limits{}) && len(r.LabelLimits) == 0 {
 		return reserveTotal(tx, o, r.Total)

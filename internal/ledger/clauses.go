@@ -13,7 +13,7 @@ type clauses struct {
 	args []any
 }
 
-// add adds a condition. Each %s in it is a placeholder for one of args.
+// add adds a condition. Each %s in condition is a placeholder for one of args.
 func (c *clauses) add(condition string, args ...any) {
 	c.all = append(c.all, c.with(condition, args...))
 }
@@ -31,7 +31,7 @@ func (c *clauses) with(text string, args ...any) string {
 // String returns the conditions joined by AND.
 func (c *clauses) String() string { return strings.Join(c.all, " AND ") }
 
-// take returns the clauses joined by commas, and removes them. The arguments remain.
+// take returns the clauses joined by commas, and removes them from c. The arguments remain.
 func (c *clauses) take() string {
 	list := strings.Join(c.all, ", ")
 	c.all = nil

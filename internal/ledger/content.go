@@ -34,13 +34,14 @@ type Content struct {
 	State             ContentState
 	// Problem is the reason why the last attempt to copy the result failed.
 	Problem string
-	// Record is the record of the generation that the ledger stores with the order. It is empty if the record was erased.
+	// Record is the catalog's record of the generation, which the ledger stores with the order. It is empty if the record was
+	// erased.
 	Record string
 
 	StoredCopy
 }
 
-// StoredCopy is a copy in a store.
+// StoredCopy describes a copy of a result in the store.
 type StoredCopy struct {
 	// Object is the name of the copy in the store.
 	Object string

@@ -15,7 +15,7 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// kind names a kind of database. The folder with its migrations has the same name.
+// kind is the name of a kind of database, and of the folder with its migrations.
 type kind string
 
 const (

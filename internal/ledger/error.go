@@ -93,5 +93,5 @@ func (e *Busy) Error() string { return fmt.Sprintf("ledger overloaded: %v", e.Er
 // Unwrap returns the error from the database.
 func (e *Busy) Unwrap() error { return e.Err }
 
-// ErrLeaseLost means that another process has leased the job in the meantime.
+// ErrLeaseLost means that another process has leased the job since this process leased it.
 var ErrLeaseLost = errors.New("another process has leased the job")

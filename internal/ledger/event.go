@@ -51,10 +51,10 @@ func (s EventState) String() string { return [...]string{"pending", "sent", "giv
 
 // Event is a notification for an owner.
 type Event struct {
-	// ID is the same for each delivery of the event.
+	// ID identifies the event. It is the same in each delivery.
 	ID, Owner, Type string
 	// Subject is the generation or the budget that the event is about. Events about one subject are delivered one at a time, in
-	// order.
+	// the order in which they were written.
 	Subject string
 	// Percent is the threshold in percent, if the event is about a budget.
 	Percent int64

@@ -38,7 +38,7 @@ type Config struct {
 	// Audited is called with each line of the audit log after the line is committed. It must not block or use the ledger. It
 	// may be nil.
 	Audited func(context.Context, AuditLine)
-	// Logger logs outages of the database. Nil discards them.
+	// Logger logs outages of the database. Nil means that they are not logged.
 	Logger *slog.Logger
 }
 

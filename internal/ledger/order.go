@@ -52,7 +52,7 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 		if err != nil {
 			return err
 		}
-		if found == nil { // the order was rejected in the meantime
+		if found == nil { // the order was rejected after lookUp had found it
 			step = lifecycle.Order{}.Call(true)
 			return nil
 		}
@@ -257,7 +257,7 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 			return err
 		}
 		step := all[0].Resume()
-		o, found = all[0], step.Action == lifecycle.Submit // otherwise another replica has leased it
+		o, found = all[0], step.Action == lifecycle.Submit // if not, another replica has leased the order
 		return l.recordLease(tx, &o, step)
 	})
 	return o, found && err == nil, err
@@ -431,7 +431,7 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 			return err
 		}
 	}
-	after := o // earlier observations may belong to another generation
+	after := o // without the earlier observations, which may belong to another generation
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
 	m := move{order: o, to: after.money(), actor: c.actor, placed: placed, changes: `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, leased_until = 0, inputs = NULL, problem = '',
 		held = 0, status = 0, record = NULL, deleted = 0, presumed_deleted = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, ended_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, number(next.Resolved), next.Generation}}

@@ -58,7 +58,7 @@ type Observed struct {
 	DeletedByCall bool
 	// Absence records the reads that did not find the generation.
 	Absence Absence
-	// Settled means that no further change of the money is expected.
+	// Settled means that no further change of the order's amounts of money is expected.
 	Settled bool
 }
 

@@ -162,7 +162,8 @@ func (o Order) resend() Step {
 func (o Order) May(lease int) bool { return o.sendable() && o.Leased && o.Leases == lease }
 
 // Left returns the step for a caller that disconnects before an outcome is recorded. The answer is [Unknown], even if the
-// process that sends the order already has the outcome. If that process dies, another process resends the order.
+// process that sends the order has already received the outcome. If that process dies before it records the outcome, another
+// process resends the order.
 func (o Order) Left() Step { return o.stay(Nothing, Unknown) }
 
 // Concluded returns the step after all attempts during a lease. The lease may already have ended. If the outcome is [Named],
