@@ -46,7 +46,7 @@ const (
 	GaveUp     = "gaveup"  // a caller stopped repeating an order that may have been placed
 	Downloaded = "file"    // a result was downloaded
 	Deleted    = "deleted" // the caller deleted the generation
-	Done       = "done"    // the caller has reached its goal
+	Done       = "done"    // the caller has received the state that it was waiting for
 	Fault      = "fault"   // a fault began or ended
 	Leaked     = "leak"    // a response contained data that must stay hidden
 	Exceeded   = "over"    // a value exceeded its limit

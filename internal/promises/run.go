@@ -25,8 +25,8 @@ type Run struct {
 	Events      []Event
 	Accounts    map[string]sandbox.Audit // catalog accounts by name
 	Truth       map[string]Truth         // final states by generation ID
-	Versions    []Version                // versions of the orders in the ledger, oldest first; at least the final versions
-	Budgets     []BudgetVersion          // versions of the budgets, oldest first; at least the final versions
+	Versions    []Version                // versions of the orders in the ledger, oldest first; at least the final version of each order
+	Budgets     []BudgetVersion          // versions of the budgets, oldest first; at least the final version of each budget
 	Limits      map[string]ledger.Limits // budgets by team
 	Differences []string                 // differences between the ledger and its journal
 	Arrivals    []Arrival                // events that receivers have accepted, oldest first
