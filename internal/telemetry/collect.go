@@ -17,7 +17,7 @@ import (
 // observe records the value of a series during a collection. The metric must be in [Table].
 type observe func(name string, value float64, labels ...attribute.KeyValue)
 
-// Readings contains the sources of the metrics that are read at each collection. Reading a source does not query another
+// Readings contains the sources of the metrics that are read at each collection. Reading a source sends no request to another
 // process. If a source is nil, its metrics are omitted.
 type Readings struct {
 	Hub      func() watch.Stats

@@ -30,7 +30,7 @@ const (
 	metricSignal signal = "METRICS"
 )
 
-// otlpSettings is the prefix of the OTLP exporter's variables.
+// otlpSettings is the prefix of the environment variables of the OTLP exporter.
 const otlpSettings = "OTEL_EXPORTER_OTLP_"
 
 // exported reports whether the environment enables the export of a signal: whether it names an exporter for the signal or the
