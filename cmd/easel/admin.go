@@ -48,7 +48,7 @@ const adminTimeout = 15 * time.Second
 
 // post sends asked as JSON in a POST request to the admin address, and decodes the JSON response into answer.
 func (f *adminFlags) post(ctx context.Context, p *cli.Program, path string, asked, answer any) error {
-	body, _ := json.Marshal(asked) // cannot fail for the request types of package admin
+	body, _ := json.Marshal(asked) // cannot fail, because asked is a request type of package admin
 	text, err := f.ask(ctx, p, http.MethodPost, path, body)
 	if err != nil {
 		return err

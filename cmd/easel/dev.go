@@ -60,7 +60,7 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	}
 	return together(ctx, catalog.wait, func(ctx context.Context) error {
 		return runFacade(ctx, p.Stderr, facade, func(s *server.Server) {
-			_ = c.printBanner(p.Stdout, s, catalog.addr+sandbox.BasePath, p.Self(), c.shown(key)) // if this fails, the server still serves
+			_ = c.printBanner(p.Stdout, s, catalog.addr+sandbox.BasePath, p.Self(), c.shown(key)) // an error does not matter, because the server works without the banner
 		})
 	})
 }

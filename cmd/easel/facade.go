@@ -77,7 +77,7 @@ func runFacade(ctx context.Context, logs io.Writer, c *serveCmd, ready func(*ser
 			return err
 		}
 	}
-	debug.FreeOSMemory() // returns memory that only startup needed to the operating system
+	debug.FreeOSMemory() // returns to the operating system the memory that only startup needed
 	if ready != nil {
 		ready(f.front)
 	}

@@ -105,7 +105,7 @@ func (c *ledgerCopyCmd) Run(ctx context.Context, p *cli.Program) error {
 
 type ledgerRestoredCmd struct{ ledgerFlags }
 
-// Run records that a ledger was restored from a snapshot, a file or a log.
+// Run records that a ledger was restored from a snapshot, a copied file or a log.
 func (c *ledgerRestoredCmd) Run(ctx context.Context, p *cli.Program) error {
 	held, err := ledger.Restored(ctx, c.LedgerURL, thisUser())
 	return printHeld(p, "the ledger is marked as restored", held, err)
