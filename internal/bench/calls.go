@@ -46,7 +46,7 @@ var calls = &measurement{measure: func(ctx context.Context, s *scene) (figures, 
 	return figures{"call-cpu": cpu * 1e6 / calls, "call-allocs": (allocations - reading) / calls, "call-rate": rate}, err
 }}
 
-// restCalls measures the rate of the same calls over REST.
+// restCalls measures the rate of unary calls that read a generation over REST.
 var restCalls = &measurement{measure: func(ctx context.Context, s *scene) (figures, error) {
 	s.catalog.addActive(1)
 	web := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callerCount}}

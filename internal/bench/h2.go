@@ -91,7 +91,7 @@ func (c *h2conn) writeHeaders(method string) error {
 		{"te", "trailers"},
 		{"authorization", "Bearer " + benchKey},
 	} {
-		_ = c.encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}) // cannot fail for a buffer
+		_ = c.encoder.WriteField(hpack.HeaderField{Name: field[0], Value: field[1]}) // cannot fail, because the encoder writes to a buffer
 	}
 	return c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: c.newest, BlockFragment: c.block.Bytes(), EndHeaders: true})
 }

@@ -21,7 +21,7 @@ import (
 // validated and logged (peerserve.go). It has no ledger.
 type peer struct {
 	easelv1.UnimplementedGenerationServiceServer
-	polling context.Context // context of all pollers
+	polling context.Context // context of all pollers; they stop when it is done
 	catalog *peerCatalog
 	every   time.Duration // interval between polls of a generation
 

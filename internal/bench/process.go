@@ -137,7 +137,7 @@ func (p *process) heapFigures(ctx context.Context) (figures, error) {
 	}
 	counted := figures{}
 	for _, one := range heapFigure.FindAllStringSubmatch(body.String(), -1) {
-		counted[one[1]], _ = strconv.ParseFloat(one[2], 64) // cannot fail for digits
+		counted[one[1]], _ = strconv.ParseFloat(one[2], 64) // cannot fail, because the value consists of digits
 	}
 	for _, name := range []string{"HeapAlloc", "Stack", "Mallocs"} {
 		if counted[name] == 0 {

@@ -126,7 +126,7 @@ func (s *stub) get(id string) []byte {
 	return s.record(g)
 }
 
-// record returns the record of a generation as JSON, with about 400 bytes.
+// record returns the record of a generation as JSON. The record has about 400 bytes.
 func (s *stub) record(g *generation) []byte {
 	if g.shown.IsZero() && g.progress > 0 {
 		g.shown = time.Now()
