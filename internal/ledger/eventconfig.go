@@ -6,8 +6,8 @@ import "time"
 // whose owner has no receiver is not delivered. The functions are called within transactions, so they must not use the ledger
 // or block.
 type EventConfig struct {
-	// Teams returns the teams in this process's configuration by name. The entry [AllOwners] has the settings for events about
-	// the total budget.
+	// Teams returns the teams in this process's configuration, keyed by name. The entry [AllOwners] has the settings for events
+	// about the total budget.
 	Teams func() map[string]Team
 	// Generation returns the data of an event about an order's generation, as JSON. text is the text of the result, or nil.
 	Generation func(o Order, text *string) string

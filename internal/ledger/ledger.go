@@ -76,7 +76,7 @@ func (l *Ledger) Close() (err error) {
 	return err
 }
 
-// teams returns the teams in this process's configuration, by owner.
+// teams returns the teams in this process's configuration, keyed by owner.
 func (l *Ledger) teams() map[string]Team {
 	if l.events == nil {
 		return nil

@@ -17,7 +17,7 @@ type Reading struct {
 	// Up means that the last read succeeded. Time is the time of the last successful read. It is zero until a read succeeds.
 	Up   bool      `json:"up"`
 	Time time.Time `json:"time,omitzero"`
-	// Faults and Dearer are the current values of [Counts].
+	// Faults and Dearer are the current values of the counters in [Counts].
 	Faults int64 `json:"faults"`
 	Dearer int64 `json:"dearer"`
 	// Kind is the kind of the ledger: see [Kind] and [Meaning].

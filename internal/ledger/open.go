@@ -136,7 +136,8 @@ func (l *Ledger) take(file string) error {
 // fileMode is the mode of a ledger's files, which contain prompts and amounts of money.
 const fileMode = 0o600
 
-// withSetting adds the name of the setting to an error that does not contain it, because a connection can fail at any step.
+// withSetting adds the name of the setting to an error that does not contain it. A connection can fail at any step, so any step
+// can return such an error.
 func withSetting(ctx context.Context, err error) error {
 	if ctx.Err() != nil || strings.Contains(err.Error(), "EASEL_LEDGER_URL") {
 		return err

@@ -26,7 +26,8 @@ const (
 )
 
 const (
-	// retryAfter is the delay before the recovery resends an order for the first time. The delay doubles, up to retryAtMost.
+	// retryAfter is the delay before the recovery resends an order for the first time. The delay doubles after each attempt, up
+	// to retryAtMost.
 	retryAfter, retryAtMost = 5 * time.Second, 30 * time.Second
 )
 
@@ -186,12 +187,12 @@ func (t *transaction) insert(o *Order) (free bool, err error) {
 	if err != nil || !free || len(o.Labels) == 0 {
 		return free, err
 	}
-	list, _ := json.Marshal(o.Labels) // cannot fail for strings
+	list, _ := json.Marshal(o.Labels) // cannot fail, because the labels are strings
 	_, err = t.exec(`INSERT INTO labels (order_id, name, value, order_owner, label_time) SELECT id, labels.name, labels.value, owner, order_time FROM orders, {labels} WHERE id = $2`, string(list), o.ID)
 	return free, err
 }
 
-// markBudgeted marks the labels of a new order that have budgets.
+// markBudgeted marks those labels of a new order that have budgets.
 func (t *transaction) markBudgeted(id string, limits map[string]Limits) error {
 	if len(limits) == 0 {
 		return nil

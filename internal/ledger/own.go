@@ -82,8 +82,8 @@ func (l *Ledger) RecentlyPlaced(ctx context.Context, within time.Duration) (plac
 	return placed, err
 }
 
-// recentlyEnded selects orders with the shared API key by the time when the latest end of their generation was recorded; see
-// [Ledger.RecentlyEnded].
+// recentlyEnded selects orders that used the shared API key, by the time when the latest end of their generation was recorded;
+// see [Ledger.RecentlyEnded].
 const recentlyEnded = `ended_time <> 0 AND ended_time > {now} - $1 AND namespace <> api_key ORDER BY ended_time DESC LIMIT $2`
 
 // State is the recorded state of a generation.

@@ -61,7 +61,7 @@ func (l *Ledger) read(ctx context.Context, tables, condition string, args ...any
 }
 
 // labels scans the labels of an order, which a query returns as JSON. An order without labels has an empty map. For an erased
-// order the query returns no labels, even if its snapshot still contains them.
+// order, the query returns no labels, even if the snapshot of the transaction still contains them.
 type labels struct{ into *map[string]string }
 
 // Scan implements [sql.Scanner].

@@ -34,7 +34,7 @@ type Request struct {
 	Limits Limits
 	// Total is the spending limit of all owners together.
 	Total Limits
-	// LabelLimits are the spending limits of the order's label values, by the name of the label.
+	// LabelLimits are the spending limits of the order's label values, keyed by the name of the label.
 	LabelLimits map[string]Limits
 	// Agreed is called at the end of the transaction that writes the order. It returns an error if the caller, the model or the
 	// limits have changed. The error aborts the transaction. Agreed may be nil.

@@ -24,8 +24,8 @@ const (
 // microsecondsOfDay is the length of a day in microseconds. The ledger numbers days from the Unix epoch.
 const microsecondsOfDay = int64(24 * time.Hour / time.Microsecond)
 
-// dimensions contains the SQL expression for each dimension. {bytes} is a collation by bytes, so that pages have a stable
-// order.
+// dimensions contains the SQL expression for each dimension. The placeholder {bytes} selects a comparison by bytes, so that
+// pages have a stable order.
 var dimensions = map[Dimension]string{
 	ByDay: fmt.Sprintf("CAST(start_time / %d AS TEXT) {bytes}", microsecondsOfDay), ByOwner: "owner {bytes}", ByCaller: "caller {bytes}", ByModel: "model_id {bytes}", ByLabel: "label {bytes}",
 }
@@ -50,7 +50,8 @@ type UsageQuery struct {
 	// By contains the dimensions. LabelName is the name of the label for [ByLabel].
 	By        []Dimension
 	LabelName string
-	// After contains the dimensions of the last row of the previous page, or is nil. Most is the maximum number of rows.
+	// After contains the dimension values of the last row of the previous page. It is nil for the first page. Most is the
+	// maximum number of rows.
 	After []string
 	Most  int
 }

@@ -45,7 +45,7 @@ type Order struct {
 type Outcome int
 
 const (
-	// Named means that the catalog returned the generation.
+	// Named means that the catalog returned the order's generation.
 	Named Outcome = iota
 	// TurnedAway means that the catalog rejected the order, and that no attempt during the lease can have been accepted.
 	TurnedAway
