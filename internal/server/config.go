@@ -94,7 +94,7 @@ const (
 	idleTimeout      = 2 * time.Minute // time for which an idle HTTP connection is kept open
 	streamWindow     = 64 << 10        // flow-control window of a call: maximum number of bytes that the receiver has not read yet
 	readBuffer       = 4 << 10         // size of a connection's read buffer in bytes; small, because each idle connection also has one
-	// connWindow is the maximum number of bytes in flight on one gRPC connection, for all its calls together. streamWindow limits
+	// connWindow is the flow-control window of a gRPC connection, for all its calls together. streamWindow is the window of
 	// each call.
 	connWindow = 4 << 20
 	// writeTimeout is the time after which a connection is closed if its client reads none of the pending bytes.

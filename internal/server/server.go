@@ -133,7 +133,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// serving returns a function for each server, by name. The function serves and blocks until the server stops.
+// serving returns a function for each server, keyed by name. Each function serves, and blocks until its server stops.
 func (s *Server) serving(run *servers) map[string]func() error {
 	limited := func(name string, limit int) net.Listener { return netutil.LimitListener(s.bound[name], limit) }
 	conns := s.config.Limits.conns()

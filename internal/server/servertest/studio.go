@@ -149,7 +149,7 @@ func (s *Studio) Content(ctx context.Context, req *easelv1.DownloadGenerationReq
 	return s.OpenContent(ctx, req)
 }
 
-// UpdateEvent returns a watch message with an update of the generation with this ID and ETag.
+// UpdateEvent returns a watch message with an update of the generation with the given ID and etag.
 func UpdateEvent(id, etag string) *easelv1.WatchGenerationResponse {
 	return &easelv1.WatchGenerationResponse{Event: &easelv1.WatchGenerationResponse_Update{
 		Update: &easelv1.GenerationUpdate{Generation: &easelv1.Generation{GenerationId: id, Etag: etag}},
