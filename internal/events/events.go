@@ -17,27 +17,27 @@ import (
 
 // Team is the configuration of a team.
 type Team struct {
-	// URL is the address of the team's receiver, or empty if it has no receiver. SecretFile is the file with the signing
-	// secrets.
+	// URL is the address of the team's receiver, or empty if it has no receiver. SecretFile is the path of the file
+	// with the signing secrets for that receiver.
 	URL, SecretFile string
 	// Limits are the budgets of the team. Thresholds are the percentages of a budget at which the team is notified, in
 	// ascending order. If Thresholds is nil, [ledger.DefaultThresholds] are used.
 	Limits     ledger.Limits
 	Thresholds []int64
-	// Retention is the time after which the content of the team's orders is erased. Zero means never.
+	// Retention is the time after which the content of the team's orders is erased. Zero means that it is never erased.
 	Retention time.Duration
-	// KeepDeleted means that the copy of a result remains after the team deletes the generation.
+	// KeepDeleted means that the stored copy of a result is kept after the team deletes the generation.
 	KeepDeleted bool
 }
 
-// Teams contains the current teams by name. The entry [ledger.AllOwners] has the receiver for events about the total budget.
-// The zero value contains no teams.
+// Teams contains the current teams by name. Under the name [ledger.AllOwners], it contains the receiver for events
+// about the total budget. The zero value contains no teams.
 type Teams struct {
 	inForce atomic.Pointer[map[string]Team]
 	known   atomic.Pointer[map[string]ledger.Team]
 }
 
-// Set replaces the teams.
+// Set replaces all current teams.
 func (t *Teams) Set(teams map[string]Team) {
 	known := make(map[string]ledger.Team, len(teams))
 	for name, team := range teams {
@@ -47,7 +47,7 @@ func (t *Teams) Set(teams map[string]Team) {
 	t.known.Store(&known)
 }
 
-// Known returns the current teams in the form that a [ledger.EventConfig] requires.
+// Known returns the current teams in the form in which [ledger.EventConfig] needs them.
 func (t *Teams) Known() map[string]ledger.Team {
 	if known := t.known.Load(); known != nil {
 		return *known
@@ -55,7 +55,7 @@ func (t *Teams) Known() map[string]ledger.Team {
 	return nil
 }
 
-// Get returns a team by its name. hasReceiver is false if the team is unknown or has no receiver.
+// Get returns the team with the given name. hasReceiver is false if the team is unknown or has no receiver.
 func (t *Teams) Get(name string) (team Team, hasReceiver bool) {
 	team = t.all()[name]
 	return team, team.URL != ""

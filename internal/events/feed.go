@@ -12,28 +12,28 @@ import (
 const (
 	feedInterval = 500 * time.Millisecond // interval between two reads of new events
 	feedPage     = 100                    // maximum number of events in one read
-	feedBuffer   = 100                    // maximum number of new events that are buffered for a reader; if the buffer is full, the reader must query the ledger
+	feedBuffer   = 100                    // maximum number of new events that are buffered for a reader; if there are more, the reader must query the ledger
 )
 
-// Feed passes new events from the ledger to its readers, including events that other processes wrote. One query serves all
-// readers that are up to date. A reader that is behind queries the ledger itself.
+// Feed passes new events from the ledger to its readers, including events that other processes wrote. A single query
+// serves all readers that have received every earlier event. A reader that has fallen behind queries the ledger itself.
 type Feed struct {
 	ledger *ledger.Ledger
 	logger *slog.Logger
 
 	mu       sync.Mutex
 	readers  map[*FeedReader]struct{}
-	follows  bool  // whether position is known
+	follows  bool  // whether position is valid
 	position int64 // position of the last event that was passed to the readers
 	failing  bool  // whether the last read failed
 }
 
-// NewFeed returns a feed. It passes no events until [Feed.Run] is called.
+// NewFeed returns a feed. The feed passes no events to its readers until [Feed.Run] is called.
 func NewFeed(led *ledger.Ledger, logger *slog.Logger) *Feed {
 	return &Feed{ledger: led, logger: logger, readers: map[*FeedReader]struct{}{}}
 }
 
-// Run reads new events while there are readers, until ctx is done.
+// Run passes new events to the readers until ctx is done. While there are no readers, it does not query the ledger.
 func (f *Feed) Run(ctx context.Context) {
 	ticks := time.NewTicker(feedInterval)
 	defer ticks.Stop()
@@ -56,8 +56,9 @@ func (f *Feed) hasReaders() bool {
 	return len(f.readers) > 0
 }
 
-// read passes the next events to the readers, and reports whether the ledger may have more events. The first call only
-// determines the position of the last event. It marks all readers as behind, because they may have missed earlier events.
+// read passes the next events to the readers, and reports whether the ledger may have more events. If position is not
+// valid, read only sets it to the position of the ledger's last event. In that case, it marks all readers as behind,
+// because they may have missed events.
 func (f *Feed) read(ctx context.Context) (more bool) {
 	last, err := f.ledger.NumberEvents(ctx)
 	var next []ledger.FeedEvent
@@ -85,7 +86,7 @@ func (f *Feed) read(ctx context.Context) (more bool) {
 	return len(next) == feedPage
 }
 
-// note logs a failure, unless the previous read also failed.
+// note records whether a read failed. It logs the failure, unless the previous read also failed.
 func (f *Feed) note(ctx context.Context, err error) {
 	if failed := err != nil; failed != f.failing {
 		if f.failing = failed; failed && ctx.Err() == nil {
@@ -99,7 +100,7 @@ type FeedReader struct {
 	feed  *Feed
 	owner *string // owner of the events; nil means all owners
 
-	// Ready has a value if [FeedReader.Next] may return events. Its capacity is 1.
+	// Ready receives a value when [FeedReader.Next] may have events to return. Its capacity is 1.
 	Ready chan struct{}
 
 	waiting []ledger.FeedEvent
@@ -123,9 +124,9 @@ func (r *FeedReader) Close() {
 	delete(r.feed.readers, r)
 }
 
-// Next returns the next events after a position. It does not wait for new events. The first call may use any position. Each
-// later call must use the position of the last event that Next returned. isCurrent is true if Next returned all known events
-// after the position.
+// Next returns events after the given position, in order. It does not wait for new events. The first call may use any
+// position. Each later call must use the position of the last event that Next returned. isCurrent is false if the
+// ledger may have more events after the returned ones.
 func (r *FeedReader) Next(ctx context.Context, position int64) (next []ledger.FeedEvent, isCurrent bool, err error) {
 	r.feed.mu.Lock()
 	behind := r.behind
@@ -143,14 +144,15 @@ func (r *FeedReader) Next(ctx context.Context, position int64) (next []ledger.Fe
 	return next, isCurrent, err
 }
 
-// fallBehind removes the waiting events, so that the next call of [FeedReader.Next] queries the ledger. The caller must hold
-// the feed's mutex.
+// fallBehind discards the waiting events, so that the next call to [FeedReader.Next] queries the ledger instead. The
+// caller must hold the feed's mutex.
 func (r *FeedReader) fallBehind() {
 	r.behind, r.waiting = true, nil
 	r.ready()
 }
 
-// add appends an event to the waiting events, unless it belongs to another owner. The caller must hold the feed's mutex.
+// add appends an event to the reader's waiting events, unless the event belongs to an owner that the reader does not
+// read. If the buffer is full, the reader falls behind. The caller must hold the feed's mutex.
 func (r *FeedReader) add(e ledger.FeedEvent) {
 	switch {
 	case r.owner != nil && *r.owner != e.Owner, r.behind:

@@ -32,7 +32,7 @@ type document struct {
 	Data            json.RawMessage `json:"data"`
 }
 
-// Document returns an event as a CloudEvents document. The document is the same for each delivery of the event.
+// Document returns an event as a CloudEvents document. Every delivery of the event sends the same document.
 func Document(e ledger.Event) ([]byte, error) {
 	return json.Marshal(document{
 		SpecVersion: "1.0", ID: e.ID, Source: "/easel/teams/" + e.Owner, Type: e.Type, Subject: e.Subject, Time: e.Time,
@@ -40,7 +40,7 @@ func Document(e ledger.Event) ([]byte, error) {
 	})
 }
 
-// Secrets are the signing secrets of a receiver. A request contains one signature for each secret.
+// Secrets are the signing secrets of a receiver. Each request to the receiver carries one signature for each secret.
 type Secrets [][]byte
 
 const (

@@ -4,16 +4,17 @@ import "time"
 
 const (
 	maxInFlight = 16
-	minRest     = time.Second // delay after the first failure; doubles with each further failure, up to maxRest
+	minRest     = time.Second // delay after the first failed attempt; doubles with each further failure, up to maxRest
 	maxRest     = 15 * time.Second
 	maxDoubles  = 4
 )
 
-// receiver is the state of a team's receiver. After a failure, it gets only one event at a time until a delivery succeeds.
+// receiver is the state of a team's receiver. After a failed delivery, the receiver gets only one event at a time until
+// a delivery succeeds.
 type receiver struct {
 	failures int       // number of consecutive failed attempts
 	rest     time.Time // time before which no event is sent
-	logged   bool      // whether the current failure was logged
+	logged   bool      // whether the current series of failures was logged
 }
 
 // room returns the maximum number of events that may be in flight to the receiver.
@@ -27,8 +28,9 @@ func (r *receiver) room(now time.Time) int {
 	return maxInFlight
 }
 
-// done records the result of an attempt. fails reports whether the caller must log that the receiver fails, and recovers
-// whether the caller must log that it has recovered. The failure of a retry is not logged.
+// done records the result of an attempt to deliver an event. fails reports whether the caller must log that the
+// receiver fails. recovers reports whether the caller must log that the receiver has recovered. retried reports whether
+// the event was attempted before. A failed retry is not logged.
 func (r *receiver) done(delivered, retried bool, now time.Time) (fails, recovers bool) {
 	fails, recovers = !delivered && !retried && !r.logged, delivered && r.logged
 	r.logged = r.logged && !delivered || fails

@@ -40,19 +40,19 @@ const (
 	OutcomeGivenUp = "given_up"
 )
 
-// Config contains the dependencies of a [Sender].
+// Config is the configuration of a [Sender].
 type Config struct {
 	Ledger *ledger.Ledger // required
 	Teams  *Teams         // required
 	Logger *slog.Logger   // required
 	// Transport sends requests to receivers. Nil means an [http.Transport] with the proxy settings from the environment.
 	Transport http.RoundTripper
-	// Count adds a number of events, possibly 0, to the team's counter for an outcome. Count may be nil.
+	// Count adds a number of events, which may be 0, to a team's counter for the given outcome. Count may be nil.
 	Count func(team, outcome string, events int64)
 }
 
-// Sender delivers the ledger's events to their receivers. Each delivery is a job. A process runs a delivery job only if its
-// configuration contains the receiver.
+// Sender delivers the ledger's events to their receivers. Each delivery is a job. A process runs a delivery job only if
+// the team has a receiver in the process's configuration.
 type Sender struct {
 	cfg    Config
 	client *http.Client
@@ -62,8 +62,8 @@ type Sender struct {
 	secrets   map[string]*reload.Value[Secrets]
 }
 
-// New creates a Sender. It starts no goroutines. To deliver events, a [jobs.Jobs] must run the kinds that [Sender.Kinds]
-// returns.
+// New creates a Sender. It starts no goroutines. Events are delivered only if a [jobs.Jobs] runs the job kinds that
+// [Sender.Kinds] returns.
 func New(cfg Config) *Sender {
 	if cfg.Transport == nil {
 		cfg.Transport = &http.Transport{
@@ -81,7 +81,7 @@ func New(cfg Config) *Sender {
 	}
 }
 
-// Kinds returns the kinds of the jobs that deliver events and abandon old events.
+// Kinds returns two job kinds: one delivers events, and the other abandons events that are too old.
 func (s *Sender) Kinds() []jobs.Kind {
 	return []jobs.Kind{
 		{Name: ledger.DeliverJob, Slots: maxDeliveries, Room: s.room, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: s.deliver},
@@ -89,8 +89,8 @@ func (s *Sender) Kinds() []jobs.Kind {
 	}
 }
 
-// room returns the maximum number of events that may be in flight to a team. It is zero if the team has no receiver in this
-// process's configuration.
+// room returns the maximum number of events that may be in flight to a team's receiver. It is zero if the team has no
+// receiver in this process's configuration.
 func (s *Sender) room(owner string) int {
 	if _, ok := s.cfg.Teams.Get(owner); !ok {
 		return 0
@@ -120,7 +120,7 @@ func (s *Sender) deliver(ctx context.Context, job ledger.Job) (ledger.Outcome, e
 		trace.WithAttributes(attribute.String("easel.event.type", e.Type)))
 	defer span.End()
 	err = s.post(ctx, e)
-	if ctx.Err() != nil { // the process is stopping, or the lease is lost
+	if ctx.Err() != nil { // the process is stopping, or it has lost the job's lease
 		return ledger.Outcome{}, ctx.Err()
 	}
 	if s.record(ctx, e, err); err != nil {
@@ -144,8 +144,9 @@ func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
 	}
 }
 
-// abandon runs the periodic job that requests the delivery of kept events and abandons old events. Before it abandons an
-// owner's events, it adds zero to the owner's counter, so that the metric exists before its first increase.
+// abandon runs a periodic job. The job requests the delivery of kept events (see deliverKept), and abandons events that
+// are too old. Before it abandons an owner's events, it adds zero to the owner's counter of abandoned events, so that
+// the metric exists before its first increase.
 func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 	err := s.deliverKept(ctx)
 	owners, failed := s.cfg.Ledger.OwnersOfJobs(ctx, ledger.DeliverJob)
@@ -172,7 +173,7 @@ func (s *Sender) deliverKept(ctx context.Context) (err error) {
 	return err
 }
 
-// Errors of a delivery. They contain neither the receiver's URL nor its response.
+// Errors from a delivery attempt. They contain neither the receiver's URL nor its response.
 var (
 	errNoReceiver = errors.New("team has no receiver")
 	errRequest    = errors.New("request to the receiver can't be created")
@@ -180,7 +181,7 @@ var (
 	errUnreadable = errors.New("receiver unreachable, or its response can't be read")
 )
 
-// post sends an event once. Its errors contain neither the receiver's URL nor its response.
+// post sends an event to its receiver once. Its errors contain neither the receiver's URL nor the receiver's response.
 func (s *Sender) post(ctx context.Context, e ledger.Event) error {
 	team, ok := s.cfg.Teams.Get(e.Owner)
 	if !ok {
@@ -208,8 +209,8 @@ func (s *Sender) post(ctx context.Context, e ledger.Event) error {
 	return nil
 }
 
-// unreachable converts the error of a request that got no response. It wraps an error only if the error contains neither the
-// URL nor the response, because both may contain secrets.
+// unreachable converts the error of a request without a response to an error without secrets. The URL and the response
+// may contain secrets, so it wraps only an error that contains neither of them.
 func unreachable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errLate
@@ -226,7 +227,8 @@ func unreachable(err error) error {
 	return errUnreadable
 }
 
-// secretsOf returns the signing secrets of a team. After the first call, a changed file of secrets is reloaded automatically.
+// secretsOf returns the signing secrets for a team's receiver. After the first call for a file, it reloads the file
+// when its contents change.
 func (s *Sender) secretsOf(team Team) (Secrets, error) {
 	s.mu.Lock()
 	known := s.secrets[team.SecretFile]
