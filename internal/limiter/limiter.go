@@ -1,9 +1,9 @@
 // Package limiter decides which request is sent to the catalog next. There is one limiter for each API key.
 //
-// A request waits in the queue of its owner and class until it may be sent. A 429 pauses all requests and reduces the allowed
-// number of requests in flight by a quarter. Successful requests raise this number again, but more slowly. While the daily cap
-// of the API key is reached, orders are rejected. A request that cannot start before its deadline is rejected as soon as this
-// is known.
+// A request waits in a queue until it may be sent. Its position depends on its owner and its class. A 429 pauses all
+// requests and reduces the allowed number of requests in flight by a quarter. Successful requests raise this number
+// again, but more slowly. While the daily cap of the API key is reached, orders are rejected. A request that cannot
+// start before its deadline is rejected as soon as this is known.
 package limiter
 
 import (
@@ -18,7 +18,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Class is the priority of a request. Among the requests of one owner, those in the lowest class start first.
+// Class is the priority of a request among the requests of the same owner. Orders start first, then reads, then polls.
 type Class uint8
 
 // The classes.
@@ -35,8 +35,8 @@ func (c Class) String() string { return [...]string{"order", "read", "poll"}[c] 
 func (c Class) MarshalText() ([]byte, error) { return []byte(c.String()), nil }
 
 const (
-	// MaxInFlight is the maximum number of requests in flight for each API key. The response to each request may need several
-	// MiB of memory.
+	// MaxInFlight is the maximum number of requests in flight for each API key. It bounds memory use, because each
+	// response may need several MiB.
 	MaxInFlight   = 64
 	firstInFlight = 16   // initial number of requests that may be in flight
 	minInFlight   = 4    // minimum number of requests that may be in flight, so that one slow request does not block all others
@@ -44,11 +44,11 @@ const (
 	increase      = 0.25 // increase of the allowed number N of requests in flight after N successes
 	reservedPart  = 16   // one of every 16 slots is reserved for owners with fewer than fewInFlight requests in flight
 	fewInFlight   = 2    // see reservedPart
-	noPollRate    = 1e6  // initial poll rate in polls per second; so high that it limits nothing
+	noPollRate    = 1e6  // initial poll rate in polls per second; in effect, no limit
 
-	maxFailures = 5 // number of consecutive failures after which no request is retried
+	maxFailures = 5 // after this number of consecutive failures, no request is retried
 
-	minStarts = 32 // minimum number of started requests for an estimate of the time in the queue
+	minStarts = 32 // minimum number of started requests from which the waiting time of a read can be estimated
 )
 
 // Request describes a request that needs a permit.
@@ -61,9 +61,9 @@ type Request struct {
 	Arrived time.Time
 }
 
-// Error is the error for a request that the limiter rejected. The request was not sent.
+// Error reports that the limiter rejected a request. The request was not sent.
 type Error struct {
-	RetryAfter time.Duration // estimated time until a retry can get a permit; zero if it is unknown
+	RetryAfter time.Duration // estimated time until a retry can get a permit; zero if unknown
 	Capped     bool          // whether the daily cap is reached
 }
 
@@ -79,14 +79,14 @@ func (e *Error) Error() string {
 type Limiter struct {
 	max   float64
 	polls *rate.Limiter
-	used  time.Time // time of the last use; guarded by the mutex of the [Set]
+	used  time.Time // time when [Set.Of] last returned this limiter; guarded by the mutex of the [Set]
 
 	mu       sync.Mutex
-	limit    float64 // number of requests that may be in flight
+	limit    float64 // number of requests that may currently be in flight
 	inFlight int
 	queue    queue
 	busy     time.Time // time when the queue last became non-empty
-	starts   int       // number of requests that have started since that time
+	starts   int       // number of requests that have started since busy
 	failures int       // number of consecutive failed requests
 	pause    pause
 	cap      dailyCap
@@ -99,7 +99,7 @@ func New(maxInFlight int) *Limiter {
 	return &Limiter{max: most, limit: most, queue: queue{owners: map[string]*owner{}}, polls: rate.NewLimiter(noPollRate, noPollRate)}
 }
 
-// SetPollRate sets the maximum number of polls per second. The polls of one second may all start at the same time.
+// SetPollRate sets the maximum number of polls per second. All polls allowed in a second may start at the same time.
 func (l *Limiter) SetPollRate(perSecond float64) {
 	l.polls.SetLimit(rate.Limit(perSecond))
 	l.polls.SetBurst(max(1, int(perSecond)))
@@ -127,7 +127,8 @@ func (l *Limiter) Acquire(ctx context.Context, r Request) (*Permit, error) {
 	return w, nil
 }
 
-// enqueue adds a request to the queue, or rejects it if it cannot start in time. It then grants all available permits.
+// enqueue adds a request to the queue, or rejects it if it cannot start in time. It then grants every permit that is
+// available.
 func (l *Limiter) enqueue(w *Permit) {
 	now := time.Now()
 	l.mu.Lock()
@@ -145,7 +146,8 @@ func (l *Limiter) enqueue(w *Permit) {
 	}
 }
 
-// rejection returns an error if the daily cap rejects the request, or if the pause ends after the deadline of the request.
+// rejection returns an error if the request is an order and the daily cap is reached, unless the order may probe the
+// cap. It also returns an error if the pause ends after the request's deadline.
 func (l *Limiter) rejection(w *Permit, now time.Time) error {
 	switch {
 	case w.Class == Order && l.cap.isClosed(now):
@@ -174,7 +176,8 @@ func (l *Limiter) newError(now time.Time) *Error {
 	return &Error{RetryAfter: max(firstPause, l.pause.left(now))}
 }
 
-// review rejects the queued requests that can no longer start in time because of the daily cap or a pause.
+// review rejects the queued requests that the daily cap no longer allows, or whose deadlines are before the end of the
+// pause.
 func (l *Limiter) review(now time.Time) {
 	for _, w := range slices.Clone(l.queue.waiting) {
 		if err := l.rejection(w, now); err != nil {
@@ -183,7 +186,8 @@ func (l *Limiter) review(now time.Time) {
 	}
 }
 
-// abandon removes a request whose context is done from the queue, unless it was granted or rejected at the same time.
+// abandon removes a request from the queue because its context is done. It does nothing if the request was granted or
+// rejected at the same time.
 func (l *Limiter) abandon(ctx context.Context, w *Permit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,7 +200,7 @@ func (l *Limiter) abandon(ctx context.Context, w *Permit) {
 	}
 }
 
-// grant grants all available permits, and sets the timer for the next check.
+// grant grants every permit that is available, and sets a timer for the time when it must check again.
 func (l *Limiter) grant(now time.Time) {
 	w, check := l.next(now)
 	for ; w != nil; w, check = l.next(now) {
@@ -214,8 +218,8 @@ func (l *Limiter) grant(now time.Time) {
 	}
 }
 
-// next returns the request that starts next. If no request may start yet, it returns nil and the time until the next check. If
-// this time is zero, the next check is made when a request arrives or when a request in flight ends.
+// next returns the request that starts next. If no request may start yet, it returns nil, and check is the time until
+// the next check. If check is zero, no timer is needed: the next check is made when a request arrives or ends.
 func (l *Limiter) next(now time.Time) (_ *Permit, check time.Duration) {
 	if len(l.queue.waiting) == 0 || l.pause.probe != nil || l.inFlight >= int(l.limit) {
 		return nil, 0
@@ -229,7 +233,7 @@ func (l *Limiter) next(now time.Time) (_ *Permit, check time.Duration) {
 	}), delay
 }
 
-// pollDelay returns the time until n polls may start.
+// pollDelay returns the time until the poll rate allows n polls to start.
 func (l *Limiter) pollDelay(n int, now time.Time) time.Duration {
 	missing := float64(n) - l.polls.TokensAt(now)
 	return max(0, time.Duration(missing/float64(l.polls.Limit())*float64(time.Second)))
@@ -249,6 +253,6 @@ func (l *Limiter) start(w *Permit, now time.Time) {
 	l.queue.start(w)
 	if w.probesCap = w.Class == Order && l.cap.isReached(now); w.probesCap {
 		l.cap.nextProbe = now.Add(capInterval)
-		l.review(now) // the other orders are rejected until the probe has a result
+		l.review(now) // the queued orders are rejected until the probe has a result
 	}
 }

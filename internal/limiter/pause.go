@@ -3,29 +3,30 @@ package limiter
 import "time"
 
 const (
-	firstPause  = time.Second // length of the first pause if the catalog does not specify one; doubles with each consecutive pause
-	ownPause    = time.Minute // maximum length of a pause if the catalog does not specify one
+	firstPause  = time.Second // length of the first pause if the catalog specifies none; doubles with each consecutive pause
+	ownPause    = time.Minute // maximum length of a pause if the catalog specifies none
 	maxDoubles  = 6
-	askedPause  = 2 * time.Minute // maximum length of a pause that the catalog requests
+	askedPause  = 2 * time.Minute // maximum length of a pause, even if the catalog requests a longer one
 	capInterval = time.Minute     // minimum time between two orders that probe the daily cap
 )
 
-// pause blocks all requests until a given time. After that, one request is sent first as a probe. The other requests follow
-// when the catalog has served or rejected the probe.
+// pause blocks all requests until a given time. After that time, a single request is sent as a probe. The other
+// requests stay blocked until the catalog has served or rejected the probe.
 type pause struct {
 	closed bool // true from the start of the pause until the catalog has served or rejected the probe
 	until  time.Time
 	probe  *Permit // permit of the probe; nil if no probe is in flight
 	reason Outcome // [Throttled] or [Unavailable]
-	count  int     // number of pauses so far
-	row    int     // number of consecutive pauses
+	count  int     // number of pauses since the limiter was created
+	row    int     // number of consecutive pauses; reset when the catalog has served or rejected a probe
 }
 
 // left returns the remaining time of the pause.
 func (p *pause) left(now time.Time) time.Duration { return max(0, p.until.Sub(now)) }
 
-// begin starts or extends a pause. isLate reports whether the request was sent before the latest pause. Such a request's result
-// never starts another pause. It can only extend the current pause, if the catalog requests a longer one.
+// begin starts or extends a pause after a request with the result r. isLate reports whether that request was sent
+// before the latest pause began. A late result does not count as another pause, and has an effect only if the catalog
+// requests a later end of the pause.
 func (p *pause) begin(r Result, isLate bool, now time.Time) {
 	length := min(r.RetryAfter, askedPause)
 	if length <= 0 && !isLate {
@@ -40,8 +41,8 @@ func (p *pause) begin(r Result, isLate bool, now time.Time) {
 	}
 }
 
-// end handles the outcome of a permit if it belongs to the probe after a pause. If the catalog has served or rejected the
-// probe, end reopens the limiter.
+// end handles the outcome o of a request if the request was the probe after a pause. If the catalog has served or
+// rejected the probe, the pause is over, unless a late result has extended it.
 func (p *pause) end(permit *Permit, o Outcome, now time.Time) {
 	if p.probe != permit {
 		return
@@ -51,20 +52,20 @@ func (p *pause) end(permit *Permit, o Outcome, now time.Time) {
 	case Throttled, Unavailable, Abandoned, Unused:
 	case Failed: // the other requests would fail too, so the pause starts again
 		p.begin(Result{Outcome: p.reason}, false, now)
-	default: // the pause may continue, because a late result may have extended it
+	default: // a late result may have extended the pause
 		if p.closed = p.left(now) > 0; !p.closed {
 			p.row = 0
 		}
 	}
 }
 
-// dailyCap rejects orders until midnight UTC, or until an order that was sent as a probe passes.
+// dailyCap rejects orders until midnight UTC, or until the catalog accepts an order that was sent as a probe.
 type dailyCap struct{ until, nextProbe time.Time }
 
 func (d *dailyCap) isReached(now time.Time) bool { return now.Before(d.until) }
 
-// isClosed reports whether the cap rejects an order now. If the cap is reached but isClosed returns false, the order may be
-// sent as a probe.
+// isClosed reports whether an order must be rejected now. While the cap is reached, isClosed returns false when the
+// next order may be sent as a probe.
 func (d *dailyCap) isClosed(now time.Time) bool { return d.isReached(now) && now.Before(d.nextProbe) }
 
 func (d *dailyCap) reach(now time.Time) {

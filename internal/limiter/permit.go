@@ -8,12 +8,12 @@ type Outcome uint8
 // The outcomes.
 const (
 	Passed      Outcome = iota // the catalog returned a result
-	Rejected                   // the catalog rejected the request for a reason other than load
+	Rejected                   // the catalog rejected the request for another reason than its load or the daily cap
 	Failed                     // the catalog did not respond, or responded with a server error
 	Throttled                  // 429: the catalog requests a pause
 	Unavailable                // 503 with Retry-After: the catalog requests a pause
 	Capped                     // the daily cap is reached
-	Abandoned                  // the caller stopped waiting for the response
+	Abandoned                  // the caller stopped waiting before the catalog responded
 	Unused                     // the request was not sent
 )
 
@@ -30,17 +30,17 @@ func (r Result) asksForPause() bool { return r.Outcome == Throttled || r.Outcome
 // isServed reports whether the request counts toward its owner's share.
 func (r Result) isServed() bool { return !r.asksForPause() && r.Outcome != Unused }
 
-// Permit is the right to send one request. Before it is granted, it represents the request in the queue.
+// Permit is the right to send one request. Until it is granted, it represents a request that waits in the queue.
 type Permit struct {
 	Request
 	limiter   *Limiter
 	owner     *owner
 	deadline  time.Time     // deadline of the request; zero if it has none
-	decided   chan struct{} // closed when the permit is granted or rejected; nil if the request did not wait
+	decided   chan struct{} // closed when the permit is granted or rejected; nil if this was decided without waiting
 	err       error         // reason for a rejection; nil if the permit was not rejected
 	granted   time.Time     // time of the grant; zero until the permit is granted
-	probesCap bool          // the request is an order that probes whether the daily cap still applies
-	pauses    int           // number of pauses before the permit was granted
+	probesCap bool          // whether the request is an order that probes if the daily cap still applies
+	pauses    int           // value of pause.count when the permit was granted
 	released  bool
 }
 
@@ -63,9 +63,9 @@ func (p *Permit) Release(r Result) {
 	l.grant(now)
 }
 
-// adapt changes the allowed number of requests in flight by additive increase and multiplicative decrease. The increase is slow
-// because each 429 costs a pause and the time of the probe after it. A 429 changes nothing if its request started before the
-// latest pause, or if it was the probe after that pause.
+// adapt changes the allowed number of requests in flight by additive increase and multiplicative decrease. The increase
+// is slow, because each 429 costs the time of a pause and of the probe that follows it. A 429 changes nothing if its
+// request started before the latest pause, or if it was the probe after that pause.
 func (l *Limiter) adapt(p *Permit, o Outcome) {
 	switch {
 	case o == Passed && len(l.queue.waiting) > 0:
@@ -75,11 +75,11 @@ func (l *Limiter) adapt(p *Permit, o Outcome) {
 	}
 }
 
-// learn updates the pause and the daily cap from a result.
+// learn updates the pause, the daily cap and the number of consecutive failures from the result of a request.
 func (l *Limiter) learn(p *Permit, r Result, now time.Time) {
 	switch {
 	case p.probesCap && !r.isServed():
-		l.cap.nextProbe = now // the probe was inconclusive, so another order may be sent as a probe
+		l.cap.nextProbe = now // the probe showed nothing about the cap, so another order may probe it immediately
 	case r.Outcome == Capped:
 		l.cap.reach(now)
 	case r.Outcome == Failed:

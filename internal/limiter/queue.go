@@ -8,19 +8,20 @@ import (
 )
 
 const (
-	meanOf   = 64 // number of requests over which the time in flight is averaged
-	maxPrice = 64 // maximum price of a request, as a multiple of the mean time in flight
+	meanOf   = 64 // number of requests in the moving average of the time in flight
+	maxPrice = 64 // maximum price of a request, in multiples of the mean time in flight
 
 	keptOwners = 256 // if there are at least this many owners, owners without requests are deleted
 )
 
-// queue is a start-time fair queue. The next request belongs to the owner with the lowest tag. Each request raises its owner's
-// tag by its time in flight, divided by the mean time of all requests and by the owner's weight. So an owner with slow requests
-// has fewer requests in flight than an owner with quick requests.
+// queue is a start-time fair queue. The next request belongs to the owner with the lowest tag. Each request raises its
+// owner's tag by its price, divided by the owner's weight. The price is the request's time in flight, divided by the
+// mean time in flight of all requests. So an owner with slow requests has fewer requests in flight than an owner with
+// quick requests.
 type queue struct {
 	owners  map[string]*owner
-	waiting []*Permit     // requests of all owners that are not granted yet
-	now     float64       // virtual time: the tag of the request that started last
+	waiting []*Permit     // requests of all owners that wait for a permit
+	now     float64       // virtual time: the highest tag at which a request has started
 	mean    time.Duration // moving average of the time in flight
 }
 
@@ -32,8 +33,8 @@ type owner struct {
 	waiting  int
 }
 
-// add adds a request. An owner gains no credit while it has no waiting requests. A new owner's first request starts after each
-// existing owner has started one, so that new owners delay existing owners only briefly.
+// add adds a request to the queue. An owner gains no credit while it has no waiting requests. A new owner gets a tag as
+// if it had just started a request, so that new owners delay the existing owners only briefly.
 func (q *queue) add(w *Permit) {
 	weight := cmp.Or(w.Weight, 1)
 	o := q.owners[w.Owner]
@@ -53,7 +54,8 @@ func (q *queue) add(w *Permit) {
 	q.waiting = append(q.waiting, w)
 }
 
-// next returns the next request among the requests that may start, or nil.
+// next returns the first request in the order of isBefore for which mayStart returns true. It returns nil if there is
+// no such request.
 func (q *queue) next(mayStart func(*Permit) bool) (next *Permit) {
 	for _, w := range q.waiting {
 		if mayStart(w) && (next == nil || w.isBefore(next)) {
@@ -63,14 +65,15 @@ func (q *queue) next(mayStart func(*Permit) bool) (next *Permit) {
 	return next
 }
 
-// isBefore reports whether a request starts before another one. The owner with the lower tag is first. Requests of the same
-// owner are ordered by class, and then by arrival.
+// isBefore reports whether w starts before other. The request whose owner has the lower tag is first. Requests of the
+// same owner are ordered by class, and then by arrival.
 func (w *Permit) isBefore(other *Permit) bool {
 	return cmp.Or(cmp.Compare(w.owner.tag, other.owner.tag), cmp.Compare(w.Class, other.Class), w.Arrived.Compare(other.Arrived)) < 0
 }
 
-// before returns the approximate number of requests that start before a new request of an owner. These are the owner's waiting
-// requests, and the requests that other owners may start in the same time, according to their weights.
+// before returns the approximate number of waiting requests that start before the owner's newest request. These are the
+// owner's earlier requests, and the requests that the other owners may start in the same time, according to their
+// weights.
 func (q *queue) before(own *owner) (n float64) {
 	round := float64(own.waiting) / own.weight
 	for _, o := range q.owners {
@@ -79,8 +82,8 @@ func (q *queue) before(own *owner) (n float64) {
 	return n - 1
 }
 
-// start removes a request from the queue when it starts. It raises the owner's tag by the price of a request with the mean time
-// in flight.
+// start removes a request from the queue when it starts. It raises the owner's tag as for a request that takes the mean
+// time in flight. When the request ends, end corrects the tag.
 func (q *queue) start(w *Permit) {
 	q.now = max(q.now, w.owner.tag)
 	w.owner.tag += 1 / w.owner.weight
@@ -88,7 +91,8 @@ func (q *queue) start(w *Permit) {
 	q.decide(w, nil)
 }
 
-// end handles the end of a request. took is the request's time in flight. end adjusts the owner's tag to this time.
+// end corrects the owner's tag when a request ends. took is the request's time in flight. served reports whether the
+// request counts toward the owner's share.
 func (q *queue) end(o *owner, took time.Duration, served bool) {
 	o.inFlight--
 	if !served {
@@ -102,7 +106,8 @@ func (q *queue) end(o *owner, took time.Duration, served bool) {
 	}
 }
 
-// decide removes a request from the queue. If err is nil, the request is granted; otherwise it is rejected with err.
+// decide removes a request from the queue and wakes the goroutine that waits for its permit. If err is nil, the request
+// is granted. Otherwise, it is rejected with err.
 func (q *queue) decide(w *Permit, err error) {
 	at := slices.Index(q.waiting, w)
 	q.waiting = slices.Delete(q.waiting, at, at+1)

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	keptLimiters = 64          // a set with fewer limiters than this does not remove idle limiters
+	keptLimiters = 64          // idle limiters are not removed from a set with fewer limiters than this
 	keptTime     = time.Minute // time without use after which an idle limiter may be removed
 )
 
-// Set holds the limiters of all API keys in use. It is safe for concurrent use.
+// Set contains one limiter for each API key in use. It is safe for concurrent use.
 type Set struct {
 	mu       sync.Mutex
 	limiters map[string]*Limiter
@@ -21,8 +21,8 @@ type Set struct {
 // NewSet returns an empty set.
 func NewSet() *Set { return &Set{limiters: map[string]*Limiter{}, pruneAt: keptLimiters} }
 
-// Of returns the limiter for an API key, and creates it if necessary. The caller must not store it, because the set may remove
-// an idle limiter after a minute.
+// Of returns the limiter for an API key, and creates it if necessary. The caller must not keep it for later requests,
+// because the set may replace a limiter that is idle for a minute.
 func (s *Set) Of(key string) *Limiter {
 	now := time.Now()
 	s.mu.Lock()
@@ -38,7 +38,7 @@ func (s *Set) Of(key string) *Limiter {
 	return l
 }
 
-// prune removes idle limiters when the set has pruneAt limiters.
+// prune removes idle limiters if the set has at least pruneAt limiters. The caller must hold mu.
 func (s *Set) prune(now time.Time) {
 	if len(s.limiters) < s.pruneAt {
 		return

@@ -7,13 +7,13 @@ import (
 
 // State is the state of a limiter.
 type State struct {
-	Closed    bool      `json:"closed"`              // all requests wait for the end of a pause, or for the result of the probe after it
+	Closed    bool      `json:"closed"`              // whether all requests wait for the end of a pause or for the result of its probe
 	Paused    time.Time `json:"pausedTill,omitzero"` // end of the latest pause; zero before the first pause
-	Reason    Outcome   `json:"-"`                   // reason for the pause: [Throttled] or [Unavailable]
+	Reason    Outcome   `json:"-"`                   // reason for the latest pause: [Throttled] or [Unavailable]
 	Capped    bool      `json:"capped"`              // whether the daily cap is reached
-	NextProbe time.Time `json:"nextProbe,omitzero"`  // time when an order may probe the daily cap
+	NextProbe time.Time `json:"nextProbe,omitzero"`  // earliest time when an order may probe the daily cap
 	PollRate  float64   `json:"pollRate"`            // maximum number of polls per second
-	Polls     float64   `json:"polls"`               // number of polls that may start now
+	Polls     float64   `json:"polls"`               // number of polls that the poll rate allows now
 	InFlight  int       `json:"inFlight"`
 	Waiting   []Waiting `json:"waiting,omitempty"`
 }
@@ -41,15 +41,15 @@ func (l *Limiter) State() State {
 	return s
 }
 
-// Pause returns the end of the latest pause, or zero before the first pause. closed reports whether all requests wait for this
-// time, or for the result of the probe after it.
+// Pause returns the end of the latest pause, or zero before the first pause. closed reports whether all requests wait
+// for the end of the pause, or for the result of the probe after it.
 func (l *Limiter) Pause() (until time.Time, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.pause.until, l.pause.closed
 }
 
-// add counts a waiting request for its owner and class.
+// add adds a waiting request to the entry for its owner and class.
 func (s *State) add(w *Permit) {
 	at := slices.IndexFunc(s.Waiting, func(all Waiting) bool { return all.Owner == w.Owner && all.Class == w.Class })
 	if at < 0 {
@@ -68,7 +68,8 @@ func (s State) isIdle(now time.Time) bool {
 	return len(s.Waiting) == 0 && s.InFlight == 0 && !s.Paused.After(now) && !s.Capped
 }
 
-// Polls returns the number of polls that may start now, and the time when another poll may start.
+// Polls returns the number of polls that may be requested now, in addition to the waiting ones, and the time when one
+// more may start. During a pause, n is 0 and next is the end of the pause.
 func (l *Limiter) Polls() (n int, next time.Time) {
 	now := time.Now()
 	l.mu.Lock()
