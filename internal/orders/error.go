@@ -27,8 +27,8 @@ var (
 	ErrModelNotAllowed = errors.New("the team may not order from this model")
 	// ErrAccountUnknown means that Easel has not verified yet that the shared API key belongs to the ledger's account.
 	ErrAccountUnknown = errors.New("not verified yet that the API key belongs to the ledger's account")
-	// ErrResendWindow means that an order whose outcome is unknown is too old to be resent. Only the catalog's account shows
-	// whether the order was placed.
+	// ErrResendWindow means that an order whose outcome is unknown is too old to be resent. Whether it was placed can only be
+	// seen in the catalog's account.
 	ErrResendWindow = errors.New("resend window of the order has ended: the catalog may have forgotten the idempotency key")
 
 	errRotated = errors.New("order was sent under another API key; use that API key to send it again")
@@ -36,15 +36,15 @@ var (
 	errTermsChanged = errors.New("caller's terms changed while the order was being quoted")
 )
 
-// leavesOpen contains the kinds of errors that callers receive unchanged if the outcome of the order is unknown. KindKeyReused
-// means that the catalog has another order under the idempotency key. That order was sent without Easel or by an attempt that
-// no process recorded. KindOrderExpired means that a repeated call can't resolve the outcome.
+// leavesOpen contains the kinds of errors that callers receive unchanged while the outcome of the order is unknown.
+// KindKeyReused means that the catalog has a different order under the idempotency key. The different order was sent without
+// Easel, or in an attempt that no process recorded. KindOrderExpired means that a repeated call can't resolve the outcome.
 var leavesOpen = map[catalog.Kind]bool{
 	catalog.KindOutcomeUnknown: true, catalog.KindInProgress: true, catalog.KindKeyReused: true, catalog.KindOrderExpired: true,
 }
 
-// outcomeUnknown returns an error of the kind [catalog.KindOutcomeUnknown]. The error has the status, code and message of said,
-// and wraps err.
+// outcomeUnknown returns an error of the kind [catalog.KindOutcomeUnknown] that wraps err. It has the status, code, message and
+// retry delay of said, the catalog's last error.
 func outcomeUnknown(said *catalog.Error, err error) *catalog.Error {
 	return &catalog.Error{
 		Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Status: said.Status, Code: said.Code,
@@ -56,13 +56,13 @@ func unknown(err error) *catalog.Error {
 	return &catalog.Error{Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Err: err}
 }
 
-// orderExpired returns the error of an order whose expire time has passed.
+// orderExpired returns the error for an order whose expire time has passed.
 func orderExpired() *catalog.Error {
 	return &catalog.Error{Kind: catalog.KindOrderExpired, Op: catalog.OpCreate}
 }
 
-// notSent converts an error with an unknown outcome to the kind KindUnavailable, because the ledger has recorded that the order
-// was not placed. It returns any other error unchanged.
+// notSent changes the kind of an error from KindOutcomeUnknown to KindUnavailable. It is called when the ledger has recorded
+// that the order was not placed. It returns any other error unchanged.
 func notSent(err error) error {
 	open, ok := errors.AsType[*catalog.Error](err)
 	if !ok || open.Kind != catalog.KindOutcomeUnknown {
@@ -77,15 +77,15 @@ func notSent(err error) error {
 // come from a proxy.
 var definite = map[int]bool{400: true, 401: true, 402: true, 403: true, 404: true, 413: true, 422: true}
 
-// isDefinite reports whether the catalog itself, not a proxy, has definitely rejected an order. The catalog then has no order
-// under the idempotency key.
+// isDefinite reports whether the catalog itself, not a proxy, has definitely rejected an order. If it returns true, the catalog
+// has no order under the idempotency key.
 func isDefinite(err error) bool {
 	e, ok := errors.AsType[*catalog.Error](err)
 	return ok && e.Own && !e.AboutKey && (definite[e.Status] || e.Status == http.StatusConflict && e.Kind == catalog.KindDailyCap)
 }
 
-// inDoubt converts a ledger error to an unknown outcome if it is unknown whether a commit succeeded. It returns any other
-// ledger error unchanged, because nothing was recorded.
+// inDoubt converts a ledger error to an error with an unknown outcome if a commit may or may not have succeeded. It returns any
+// other ledger error unchanged, because then nothing was recorded.
 func inDoubt(err error) error {
 	if _, doubt := errors.AsType[*ledger.Doubt](err); doubt {
 		return unknown(err)

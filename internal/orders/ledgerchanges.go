@@ -8,11 +8,11 @@ import (
 const (
 	changesInterval = time.Second            // maximum time between two reads of the ledger
 	changesPause    = 100 * time.Millisecond // minimum time between two reads of the ledger
-	visibleTime     = 15 * time.Second       // overlap of consecutive reads; longer than any transaction, because a change becomes visible only when it is committed
+	visibleTime     = 15 * time.Second       // time by which consecutive reads overlap; longer than any transaction, because a change is visible only after its commit
 )
 
 // ReadChanges reads the latest changes from the ledger and passes them to the hub, until ctx is done. The changes are terminal
-// states, deletions and, if a watch needs them, new orders. Any replica may have recorded them.
+// states, deletions and, if a watch needs them, new orders, from this replica and all others.
 func (o *Orders) ReadChanges(ctx context.Context) {
 	answered := time.Now()
 	for o.awaitPlaced(ctx) {
@@ -23,7 +23,7 @@ func (o *Orders) ReadChanges(ctx context.Context) {
 	}
 }
 
-// readChanges passes the rows that were changed recently to the hub. within is the maximum age of a change.
+// readChanges reads the changes of the given maximum age, within, from the ledger and passes them to the hub.
 func (o *Orders) readChanges(ctx context.Context, within time.Duration) error {
 	ended, err := o.Ledger.RecentlyEnded(ctx, within)
 	if err != nil {
@@ -40,8 +40,8 @@ func (o *Orders) readChanges(ctx context.Context, within time.Duration) error {
 	return err
 }
 
-// awaitPlaced waits until this process has placed an order, or until changesInterval has passed. It returns false if ctx is
-// done first.
+// awaitPlaced waits until this process has placed an order, or until changesInterval has passed. It waits for at least
+// changesPause. It returns false if ctx is done first.
 func (o *Orders) awaitPlaced(ctx context.Context) bool {
 	if !sleep(ctx, changesPause) {
 		return false

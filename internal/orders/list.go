@@ -12,7 +12,7 @@ import (
 type Listed struct {
 	catalog.Version
 	ledger.Attribution
-	// Position is the position of the generation in the list.
+	// Position is the position of the generation in the ledger's list, for the next call to [Orders.List].
 	Position ledger.Position
 
 	settled bool // whether the cost is final
@@ -31,7 +31,8 @@ func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 }
 
 // ListedLater compares a catalog list with the recorded generations, and records each state from the list that is later
-// than the recorded state. It stops after one second. The next list or the settle job records the remaining states.
+// than the recorded state. It stops after one second. The states that are not recorded by then are recorded with the
+// next list or by the settle job.
 func (o *Orders) ListedLater(ctx context.Context, cred catalog.Credential, recorded []Listed, listed *catalog.List) {
 	var later []watch.Sighting
 	for _, r := range recorded {
@@ -46,9 +47,9 @@ func (o *Orders) ListedLater(ctx context.Context, cred catalog.Credential, recor
 	}
 }
 
-// isLater reports whether a state from the list is later than the recorded one. An equal state is not later, even if the
-// list has different details. If a terminal state lacks details and the settle job will read the generation, isLater
-// returns false.
+// isLater reports whether a state from the list is later than the recorded one. The same state is not later, even with
+// different details. isLater also returns false for a terminal state without all details if the settle job will read the
+// generation.
 func (o *Orders) isLater(cred catalog.Credential, recorded Listed, v catalog.Version) bool {
 	later := v.State == catalog.StateRefunded || watch.StatusOf(recorded.State).MayBecome(watch.StatusOf(v.State))
 	if recorded.State == catalog.StateDeleted || v.State == recorded.State || !later {

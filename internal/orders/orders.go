@@ -17,13 +17,13 @@ type Config struct {
 	Catalog   *catalog.Client // required
 	Hub       *watch.Hub      // required; uses the same recorder
 	// Ordered is called after each series of attempts to send an order, even if no caller waits for the order any longer. ctx
-	// has the values of the call that started the series. If err is nil, g is the paid generation. If Ordered is nil, it is
-	// not called.
+	// carries the values of the call that started the series. If err is nil, g is the generation that was paid for. Ordered may
+	// be nil.
 	Ordered func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error)
-	// KeyFirst means that the catalog checks the idempotency key before the rest of an order. If such a catalog rejects a resend,
-	// no earlier attempt was accepted.
+	// KeyFirst means that the catalog checks the idempotency key before it validates the rest of an order. If such a catalog
+	// rejects the rest of a resent order, no earlier attempt was accepted.
 	KeyFirst bool
-	// Weight returns an owner's weight in the limiter. It is used for orders that are resent without a call. If Weight is nil,
+	// Weight returns an owner's weight in the limiter. It is used when an order is resent in the background. If Weight is nil,
 	// every owner has the weight 1.
 	Weight func(owner string) float64
 }
@@ -35,7 +35,7 @@ type Orders struct {
 	placed chan struct{} // signals that this process has placed an order; capacity 1
 
 	work     sync.WaitGroup
-	stopping context.Context //nolint:containedctx // done when no further attempt may start
+	stopping context.Context //nolint:containedctx // done when no further attempt may start, because the process is stopping
 	stop     context.CancelFunc
 
 	mu          sync.Mutex
@@ -51,7 +51,8 @@ func New(cfg Config) *Orders {
 	}
 }
 
-// Close waits for the orders in flight. If ctx is done first, Close prevents further attempts and returns an error.
+// Close waits until the orders in flight have outcomes. If ctx is done first, Close prevents further attempts and returns an
+// error.
 func (o *Orders) Close(ctx context.Context) error {
 	finished := make(chan struct{})
 	go func() {

@@ -11,26 +11,26 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Outcome is the outcome of an order that [Orders.Place] returns with an error.
+// Outcome is the outcome of an order for which [Orders.Place] returns an error.
 type Outcome string
 
 // The outcomes.
 const (
 	// Unknown means that the order may exist. To find out, send the order again with the same idempotency key.
 	Unknown Outcome = "unknown"
-	// NotPlacedByThisCall means that this call has placed no order. Either nothing was sent to the catalog, or the call's first
-	// attempt was definitely rejected. Another process may have placed an order under the same idempotency key.
+	// NotPlacedByThisCall means that this call has placed no order. Either it sent nothing to the catalog, or the catalog
+	// definitely rejected its first attempt. Another process may have placed an order under the same idempotency key.
 	NotPlacedByThisCall Outcome = "not_placed_by_this_call"
-	// NotPlaced means that no order exists under the idempotency key, according to a durable ledger. It is never returned if
-	// callers forward their own API keys, because such keys may also be used without Easel.
+	// NotPlaced means that no order exists under the idempotency key, according to a durable ledger. It is never returned to
+	// callers that forward their own API keys, because they may also use those keys without Easel.
 	NotPlaced Outcome = "not_placed"
 )
 
 // outcomes maps the ledger's answers that contain no generation to the outcomes that callers receive.
 var outcomes = map[lifecycle.Answer]Outcome{lifecycle.NotPlaced: NotPlaced, lifecycle.Unknown: Unknown}
 
-// conclude records the outcome of the order, and sets the result for the waiting callers. g and err are the result of the last
-// attempt.
+// conclude records the order's outcome in the ledger, and sets the result that waiting callers receive. g and err are the
+// result of the last attempt.
 func (s *submission) conclude(ctx context.Context, g catalog.Generation, err error) {
 	outcome := lifecycle.Uncertain
 	err = s.withheld(err)
@@ -67,16 +67,16 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 	s.orders.ordered(ctx, s, err)
 }
 
-// recordProblem stores the error of a failed attempt for operators. It ignores a ledger failure, because the next renewal of
-// the lease then fails too.
+// recordProblem stores the error of a failed attempt for operators. It ignores a ledger error, because if the ledger fails, the
+// next renewal of the lease fails too.
 func (s *submission) recordProblem(ctx context.Context, err error) {
 	if next := problem(err); next != s.problem && s.orders.Ledger.RecordProblem(ctx, s.order.ID, s.order.Leases, next) == nil {
 		s.problem = next
 	}
 }
 
-// logRefusal logs that the catalog has rejected a resend of an order that may exist. It does not log the rejection if its
-// reason is already in the order's row.
+// logRefusal logs that the catalog has rejected a resend although an earlier attempt may have been accepted. It logs nothing if
+// the order's row already contains the reason for the rejection.
 func (s *submission) logRefusal(ctx context.Context, err error) {
 	refusal, ok := errors.AsType[*catalog.Error](err)
 	if why := problem(err); ok && refusal.Withheld != 0 && why != s.order.Problem {
@@ -97,14 +97,14 @@ func (s *submission) outcome() Outcome {
 	return Unknown
 }
 
-// knowsAll reports whether the ledger has every order of an owner. A copy of a ledger lacks the orders that were placed after
-// it was copied. Orders under a forwarded API key may be placed without Easel.
+// knowsAll reports whether the ledger has every order that was placed with the credential. A copy of a ledger lacks the orders
+// that were placed after it was copied. Orders under a forwarded API key may be placed without Easel.
 func (o *Orders) knowsAll(cred catalog.Credential) bool {
 	return cred.IsShared() && o.Ledger.IsDurable() && !o.Ledger.IsCopy()
 }
 
 // keyRefused returns the catalog's rejection of a resend if it proves that no earlier attempt was accepted. Otherwise it
-// returns nil. Only a catalog that checks the idempotency key first can prove this.
+// returns nil. Such a proof is possible only if the catalog checks the idempotency key first: see [Config.KeyFirst].
 func (s *submission) keyRefused(err error) error {
 	withheld, ok := errors.AsType[*catalog.Error](err)
 	if !ok || !s.orders.KeyFirst || !afterTheKey[withheld.Withheld] {
@@ -122,7 +122,7 @@ var afterTheKey = map[catalog.Kind]bool{
 	catalog.KindInvalidInput: true, catalog.KindInsufficientFunds: true, catalog.KindNotFound: true, catalog.KindDailyCap: true,
 }
 
-// writeConclusion records an outcome. If the ledger fails, it retries for at most recordWithin, because the lease ends soon
+// writeConclusion records an outcome. If the ledger fails, it retries for at most recordWithin, because the lease expires soon
 // after that.
 func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (step lifecycle.Step, err error) {
 	end := time.Now().Add(recordWithin)
@@ -138,8 +138,8 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 	return step, err
 }
 
-// named returns the order's generation as recorded in the ledger. If the catalog has returned another generation, named logs
-// the contradiction.
+// named returns the order's generation as recorded in the ledger. If the ledger has a different generation than g, or an
+// operator declared the order rejected, named logs the contradiction.
 func (s *submission) named(ctx context.Context, g catalog.Generation, step lifecycle.Step) catalog.Generation {
 	if step.Action == lifecycle.Report {
 		s.fault(ctx, "second generation for an order, or a generation for an order that an operator declared rejected", g.ID)
@@ -153,7 +153,7 @@ func (s *submission) named(ctx context.Context, g catalog.Generation, step lifec
 	return g
 }
 
-// ordered calls [Config.Ordered] after the attempts have ended. If the order was placed, it also wakes [Orders.ReadChanges].
+// ordered calls [Config.Ordered] after the attempts have ended. If the order was placed, it first wakes [Orders.ReadChanges].
 func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
 	if err == nil {
 		select {

@@ -17,33 +17,34 @@ import (
 
 // Request is an order from a caller.
 type Request struct {
-	Caller         string // empty if the caller forwards its own API key
+	Caller         string // name of the caller; empty if the caller forwards its own API key
 	ModelID        string
 	Inputs         json.RawMessage
 	IdempotencyKey string // idempotency key that the caller sent
-	UpstreamKey    string // idempotency key for the catalog
+	UpstreamKey    string // idempotency key that is sent to the catalog
 	MaxCostCents   *int64
 	Labels         map[string]string
-	// ExpireTime is the time after which the order is not sent, by the ledger's clock. Zero means no limit. It is not part of
-	// the order's identity: if a request is repeated, the expire time of the first request applies.
+	// ExpireTime is the time after which the order is no longer sent, by the ledger's clock. Zero means that the order does not
+	// expire. If a request is repeated with another ExpireTime, it is still the same order, and the first request's ExpireTime
+	// applies.
 	ExpireTime time.Time
-	// Terms returns the current terms of the caller, or an error if the caller may no longer order. It is called before the
+	// Terms returns the caller's current terms, or an error if the caller may no longer place orders. It is called before the
 	// order is quoted, and again in the transaction that writes the order. It must not block. If Terms is nil, every order is
 	// allowed.
 	Terms func() (Terms, error)
-	// OrderID receives the order's ID, if the ledger has the order. It may be nil.
+	// If OrderID is not nil, Place stores the order's ID there, if the ledger has the order.
 	OrderID *string
 }
 
-// Terms contains the limits for the orders of an owner.
+// Terms contains the limits for an owner's orders.
 type Terms struct {
 	Limits  ledger.Limits
 	Total   ledger.Limits            // limits for all owners together
 	Labels  map[string]ledger.Limits // limits for the values of the order's labels, by label name; nil if no label has a limit
-	Refused bool                     // whether the model is not allowed
+	Refused bool                     // whether the owner may not order from the model
 }
 
-// terms returns the current terms. If r.Terms is nil, the result is empty, which allows every order.
+// terms returns the current terms. If r.Terms is nil, it returns empty terms, which allow every order.
 func (r Request) terms() (Terms, error) {
 	if r.Terms == nil {
 		return Terms{}, nil
@@ -58,7 +59,7 @@ const rowPause = 200 * time.Millisecond
 type Receipt struct {
 	Generation catalog.Generation
 	Placed     time.Time // time when the order was written, by the clock of this process
-	Replayed   bool      // whether an earlier call has used the idempotency key
+	Replayed   bool      // whether the order belongs to an earlier call with the same idempotency key
 	// Attribution is nil if another call wrote the order, because the labels from that call may have been erased.
 	Attribution *ledger.Attribution
 }
@@ -67,10 +68,11 @@ type Receipt struct {
 // that order. An order is recorded in the ledger before it is sent, and its outcome before it is returned. So an idempotency
 // key is charged at most once.
 //
-//   - The idempotency key is looked up first. A new order is priced if a limit requires it, and written together with the lease
-//     to send it. Then the call waits for the row of the order, and returns its result, whichever process sends the order.
+//   - Place first looks up the idempotency key. If there is no order yet, Place requests its price if a limit requires it. Then
+//     it writes the order, together with the lease to send it. Finally, it waits for the order's result, no matter which
+//     process sends the order.
 //   - Every attempt sends the same idempotency key and the same bytes under the same API key. After the expire time, no attempt
-//     is sent: an order that was certainly not accepted is withdrawn, and any other order keeps its unknown outcome.
+//     is sent. If no attempt can have been accepted, the order is withdrawn. Otherwise, its outcome stays unknown.
 //   - Once an order may have been sent, it is finished even if the caller disconnects. The attempts continue until the
 //     caller's deadline, but at most for a minute after the disconnect. After that, [Orders.ResendAbandoned] resends the order
 //     if its API key is shared.
@@ -119,19 +121,19 @@ type placing struct {
 	asked   Request
 	request ledger.Request
 	// uncertain means that this call has waited for an attempt that may have been accepted, or that another process may still
-	// send an attempt. The order's row may no longer show this, because an operator may have declared the order rejected since
-	// then.
+	// send an attempt. The order's row may not show this, because an operator may have declared the order rejected in the
+	// meantime.
 	uncertain bool
 }
 
 // place finds the order by its idempotency key. It then writes or sends the order, waits for it, or returns its recorded
-// result. It repeats these steps until the call has an outcome.
+// result. It repeats these steps until it has a result for the call.
 func (p *placing) place(ctx context.Context) (Receipt, error) {
 	for {
 		asked := time.Now() // read before the query, because the lease starts while the query runs
 		order, step, err := p.orders.Ledger.Call(ctx, p.request)
 		p.name(order)
-		var s *submission // nil if this process does not send the order
+		var s *submission // nil if this process is not sending the order
 		began := false
 		switch {
 		case err != nil:
@@ -154,14 +156,14 @@ func (p *placing) place(ctx context.Context) (Receipt, error) {
 	}
 }
 
-// name stores the ID of the order in [Request.OrderID].
+// name stores the order's ID through [Request.OrderID], if both are known.
 func (p *placing) name(order ledger.Order) {
 	if p.asked.OrderID != nil && order.ID != "" {
 		*p.asked.OrderID = order.ID
 	}
 }
 
-// withheld converts err into an unknown outcome if an attempt that this call has waited for may have been accepted.
+// withheld converts err to an error with an unknown outcome if p.uncertain is set.
 func (p *placing) withheld(err error) error {
 	e, ok := errors.AsType[*Error](err)
 	switch {
@@ -173,8 +175,9 @@ func (p *placing) withheld(err error) error {
 	return &Error{Unknown, unknown(err)}
 }
 
-// await waits for the outcome of a submission. If s is nil, another process writes or sends the order, and await only waits for
-// rowPause. If done is false, the idempotency key must be looked up again.
+// await waits for the outcome of the submission s. If s is nil, this process is not sending the order, and await only waits for
+// rowPause. began reports whether this call started the submission. If done is false, the idempotency key must be looked up
+// again.
 func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt Receipt, done bool, err error) {
 	if s == nil {
 		if !sleep(ctx, rowPause) {
@@ -185,8 +188,8 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 	switch ended, err := s.wait(ctx); {
 	case !ended:
 		return receipt, true, err
-	case s.lost, s.refused && !began: // the rejection belongs to another call
-		p.uncertain = p.uncertain || s.mayExist || s.lost // if the lease is lost, another process sends the order
+	case s.lost, s.refused && !began: // the rejection is only for the call that started the submission
+		p.uncertain = p.uncertain || s.mayExist || s.lost // if the lease is lost, another process may send the order
 		return receipt, false, nil
 	case s.err != nil:
 		return receipt, true, s.err
@@ -198,8 +201,8 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 	return receipt, true, nil
 }
 
-// unasked returns the [Error] for a ledger error that occurred before anything was sent to the catalog. If it is unknown whether
-// a commit succeeded, the outcome is unknown, because another process may find the order in the ledger and send it.
+// unasked converts a ledger error that occurred before this call sent anything to the catalog. If a commit may or may not have
+// succeeded, the order's outcome is unknown, because another process may find the order in the ledger and send it.
 func (p *placing) unasked(err error) error {
 	_, doubt := errors.AsType[*ledger.Doubt](err)
 	switch {
@@ -236,7 +239,7 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	_, budget := errors.AsType[*ledger.BudgetError](err)
 	disagreed, _ := errors.AsType[*ledger.Disagreed](err)
 	switch {
-	case errors.Is(err, errTermsChanged), err == nil && !free: // if free is false, another call has written the order
+	case errors.Is(err, errTermsChanged), err == nil && !free: // free is false if another call has written the order
 		return nil, nil
 	case disagreed != nil:
 		return nil, p.refuse(ctx, disagreed.Err)
@@ -250,7 +253,7 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	return p.begin(ctx, order, asked), nil
 }
 
-// priceInTime calls price. If the order expires first, it returns [ledger.ErrOrderExpired].
+// priceInTime calls price. If the order expires before price returns, priceInTime returns [ledger.ErrOrderExpired].
 func (p *placing) priceInTime(ctx context.Context) (int64, error) {
 	left, limited, err := p.orders.Ledger.TimeToExpire(ctx, p.request)
 	switch {
@@ -268,8 +271,8 @@ func (p *placing) priceInTime(ctx context.Context) (int64, error) {
 	return cents, err
 }
 
-// price returns the price to reserve, in cents. It requests a quote only if a limit or a budget needs the price. Otherwise it
-// returns 0.
+// price returns the price to reserve, in cents. It requests a quote only if the request has a maximum cost or a budget applies.
+// Otherwise it returns 0.
 func (p *placing) price(ctx context.Context) (int64, error) {
 	most := p.asked.MaxCostCents
 	if most == nil && p.request.Limits == (ledger.Limits{}) && p.request.Total == (ledger.Limits{}) && len(p.request.LabelLimits) == 0 {
@@ -285,8 +288,8 @@ func (p *placing) price(ctx context.Context) (int64, error) {
 	return quote.PriceCents, err
 }
 
-// quote requests the price. After a 429 it repeats the request. The limiter delays the repeated request until the pause is
-// over, or rejects it if the caller's deadline is earlier.
+// quote requests the price from the catalog, and repeats the request after each 429. The limiter delays the repeated request
+// until the end of its pause, or rejects it if the caller's deadline is earlier.
 func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 	for {
 		quote, err = p.orders.Catalog.Quote(ctx, p.cred, p.request.ModelID, p.asked.Inputs)
@@ -296,8 +299,8 @@ func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 	}
 }
 
-// refuse returns the error for an order that this call did not write. If another call has written an order under the same
-// idempotency key, refuse returns nil, so that this call returns the result of that order.
+// refuse returns the error for an order that this call did not write. why is the reason. If another call has written an order
+// under the same idempotency key, refuse returns nil, so that this call returns the result of that order.
 func (p *placing) refuse(ctx context.Context, why error) error {
 	if errors.Is(why, ledger.ErrOrderExpired) {
 		why = orderExpired()
@@ -312,7 +315,7 @@ func (p *placing) refuse(ctx context.Context, why error) error {
 	return &Error{NotPlacedByThisCall, why}
 }
 
-// begin starts to send an order that this call has leased.
+// begin starts to send an order for which this call has acquired the lease. asked is a time before the lease was requested.
 func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time) *submission {
 	if order.Inputs == "" {
 		order.Inputs = string(p.asked.Inputs)
@@ -323,7 +326,7 @@ func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time
 	return s
 }
 
-// answer returns the result of an order that this call neither sends nor waits for.
+// answer returns the recorded result of an order that this call need not send or wait for.
 func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, error) {
 	switch answer {
 	case lifecycle.Replay:
@@ -339,8 +342,9 @@ func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, 
 	return Receipt{}, &Error{Unknown, unknown(errRotated)}
 }
 
-// ledgerRequest converts a request to a [ledger.Request]. For an order under a forwarded API key, it omits the inputs, so that
-// they are not stored on disk. Only the caller can resend such an order, by sending the same bytes again.
+// ledgerRequest converts a request to a [ledger.Request]. For an order under a forwarded API key, it omits the inputs if the
+// ledger is durable, so that they are not stored on disk. Only the caller can then resend the order, by sending the same bytes
+// again.
 func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha256.Size]byte) ledger.Request {
 	sum := sha256.Sum256(r.Inputs)
 	request := ledger.Request{
@@ -371,11 +375,11 @@ func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Re
 	return recorded
 }
 
-// digestOf returns a digest of the model and the inputs. It does not depend on the sequence of JSON members. Two numbers are
+// digestOf returns a digest of the model and the inputs. It does not depend on the order of JSON members. Numbers count as
 // equal only if they are written with the same digits.
 func digestOf(modelID string, inputs json.RawMessage) (digest [sha256.Size]byte, err error) {
 	if !json.Valid(inputs) {
-		return digest, errors.New("inputs are not valid JSON") // cannot happen in a call, because such inputs are rejected during validation
+		return digest, errors.New("inputs are not valid JSON") // cannot happen, because such inputs are rejected when the call is validated
 	}
 	canonical, err := json.Marshal([]any{modelID, catalog.Canonical(inputs)})
 	return sha256.Sum256(canonical), err

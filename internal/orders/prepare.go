@@ -13,7 +13,7 @@ import (
 var errRenewalDue = errors.New("lease renewal due")
 
 // prepare acquires a permit for an attempt. Before each attempt after the first, it also renews the lease. It returns an error
-// if no attempt may start. After the order's expire time, the error has the kind [catalog.KindOrderExpired].
+// if no attempt may start. If the order's expire time has passed, the error has the kind [catalog.KindOrderExpired].
 func (s *submission) prepare(ctx context.Context, attempt int) (permit *limiter.Permit, err error) {
 	if err = s.over(); err == nil && attempt > 0 {
 		err = s.renew(ctx)
@@ -54,7 +54,7 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 			if err := s.renew(ctx); err != nil {
 				return nil, err
 			}
-		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // otherwise the wait was canceled or a deadline extended, and over decides
+		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // otherwise, the wait was canceled or a caller with more time has joined, and over decides
 			return nil, err
 		}
 	}
@@ -68,8 +68,8 @@ func (s *submission) lasts(waiting context.Context) bool {
 	return s.end().After(deadline)
 }
 
-// waits returns a context for a wait for a permit, or for the end of a pause. The context is done when no caller has any time
-// left, the order expires, the last caller leaves, no further attempt may start, or the lease must be renewed.
+// waits returns a context that limits a wait for a permit or for the next attempt. The context is done when no caller has
+// enough time left, the order expires, the last caller leaves, the process stops, or the lease must be renewed.
 func (s *submission) waits(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,9 +98,9 @@ func (s *submission) end() time.Time {
 	return end
 }
 
-// over returns an error if no further attempt may start. This is the case if no caller has any time left, the order has expired,
-// or the process is stopping. It is also the case if the order was certainly not accepted and no caller waits for it. The error
-// is the last attempt's error, or an unknown outcome if no attempt has failed.
+// over returns an error if no further attempt may start. This is the case if no caller has enough time left, the order has
+// expired, or the process is stopping. It is also the case if no attempt can have been accepted and no caller waits for the
+// order. The error is the last attempt's error. If no attempt has failed, it is an error with an unknown outcome.
 func (s *submission) over() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,7 +120,8 @@ func (s *submission) begin() {
 	s.wake, s.last = nil, nil
 }
 
-// renew extends the lease. It returns an error if another process has the lease, the order has expired, or the ledger fails.
+// renew extends the lease. It returns an error if another process has acquired the lease, the order has expired, or the ledger
+// fails.
 func (s *submission) renew(ctx context.Context) error {
 	asked := time.Now() // read before the query, because the lease starts while the query runs
 	may, left, err := s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Leases, s.order.APIKey)

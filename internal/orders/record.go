@@ -26,11 +26,11 @@ func decodeRecord(text string) (v catalog.Version, ok bool) {
 }
 
 // recordedVersion returns the generation of a placed order as recorded in the ledger. It has fewer details than the complete
-// state, but the same etag. If the clock of the process that recorded it was ahead, the observation time may be in the
-// future. recordedVersion then replaces it by the current time, because otherwise newer observations would be ignored.
+// state, but the same etag. If the clock of the process that recorded it was ahead, its observation time may be in the
+// future. recordedVersion replaces such a time with the current time, because otherwise newer observations would be ignored.
 func recordedVersion(order ledger.Order) catalog.Version {
 	v, seen := decodeRecord(order.Record)
-	if !seen { // the state was never observed, or was erased; order.Time never changes, so the etag does not change
+	if !seen { // the state was never observed or was erased; its etag is stable, because order.Time never changes
 		v = catalog.Version{Generation: catalog.Generation{State: watch.StateOf(order.Status), CreateTime: order.Time, ObserveTime: placedTime(order)}}
 	}
 	if now := time.Now(); v.ObserveTime.After(now) {
@@ -41,7 +41,7 @@ func recordedVersion(order ledger.Order) catalog.Version {
 		v.CostCents = order.CostCents
 	}
 	switch {
-	case order.IsDeleted(): // a deletion has the same etag in every watch
+	case order.IsDeleted(): // every watch must see the same etag for a deletion
 		v.State, v.File, v.Text = catalog.StateDeleted, nil, nil
 		v.Etag = catalog.Generation{ID: v.ID, State: v.State}.Etag()
 	case !seen:
@@ -50,8 +50,8 @@ func recordedVersion(order ledger.Order) catalog.Version {
 	return v
 }
 
-// Published returns the recorded generation of an order for event receivers. It includes the text of the result, if the
-// result is a text.
+// Published returns the recorded generation of an order for event receivers. text is the result, if the result is a text.
+// Published omits it if no state was recorded or the generation is deleted.
 func Published(order ledger.Order, text *string) (catalog.Version, ledger.Attribution) {
 	v := recordedVersion(order)
 	if order.Record != "" && !order.IsDeleted() {

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	mostText       = 64 << 10    // maximum length of a text in an event, in bytes
+	mostText       = 64 << 10    // maximum length of a result's text in an event, in bytes
 	recordBatch    = 100         // maximum number of states in each transaction
-	settleFailures = 3           // a batch or a settle run fails after this number of consecutive orders that can't be recorded
+	settleFailures = 3           // number of consecutive states that can't be recorded after which a batch or a run of the settle job fails
 	recordTimeout  = time.Second // timeout for a batch; short, because its transactions lock budgets
 )
 
-// Recorder records observed states of generations in the ledger. Recording a state again has no effect.
+// Recorder records observed states of generations in the ledger. Recording the same state again has no effect.
 type Recorder struct {
 	Ledger *ledger.Ledger
 	Logger *slog.Logger // logs contradictions, and charges that exceed the quote
@@ -31,7 +31,7 @@ type Recorder struct {
 // catalog did not report. Easel infers it because reads have not found the generation for long enough.
 func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
 	seen := ledger.Observation{Observation: lifecycle.Observation{Status: watch.StatusOf(v.State), CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted, NotFound: notFound}}
-	seen.Whole = !cred.IsShared()        // under a forwarded API key, the settle job does not read the generation to add details
+	seen.Whole = !cred.IsShared()        // under a forwarded API key, the settle job can't read the generation for more details
 	if v.State != catalog.StateDeleted { // a deleted generation has no details to record
 		seen.Record = encodeRecord(v)
 	}
@@ -42,8 +42,8 @@ func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFo
 	return seen
 }
 
-// Record implements [watch.Recorder]. If the ledger rejects a state, or another transaction has locked its order, the other
-// states are still recorded without delay.
+// Record implements [watch.Recorder]. A state that the ledger rejects, or whose order is locked by another transaction,
+// does not delay the other states.
 func (r *Recorder) Record(ctx context.Context, cred catalog.Credential, seen []watch.Sighting) (recorded map[string]bool) {
 	states := map[string]ledger.Observation{}
 	for _, s := range seen {
@@ -71,8 +71,8 @@ func (r *Recorder) recordAll(ctx context.Context, states map[string]ledger.Obser
 	return recorded, nil
 }
 
-// recordBatch records states in one transaction or, if that fails, one by one. It sets recorded to true for each generation
-// whose state was recorded. It returns an error only if the ledger is unavailable.
+// recordBatch records states in one transaction or, if that fails, one by one. It sets recorded[id] to true for each
+// generation whose state was recorded. It returns an error only if the ledger is unavailable.
 func (r *Recorder) recordBatch(ctx context.Context, states map[string]ledger.Observation, recorded map[string]bool) error {
 	bounded, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
@@ -84,7 +84,7 @@ func (r *Recorder) recordBatch(ctx context.Context, states map[string]ledger.Obs
 			return nil
 		}
 	}
-	failures := 0 // number of consecutive errors that are not limited to one order
+	failures := 0 // number of consecutive errors that are not specific to one order
 	for _, id := range slices.Sorted(maps.Keys(states)) {
 		_, err := r.observe(ctx, id, states[id])
 		recorded[id] = err == nil
@@ -109,7 +109,8 @@ func (r *Recorder) observe(ctx context.Context, id string, seen ledger.Observati
 	return effects[id], err
 }
 
-// observeAll records states in one transaction. It logs and counts charges that exceed the quote.
+// observeAll records states in one transaction. It logs and counts states that contradict the ledger, and charges that
+// exceed the quote.
 func (r *Recorder) observeAll(ctx context.Context, seen map[string]ledger.Observation) (effects map[string]ledger.Effect, err error) {
 	if effects, err = r.Ledger.ObserveAll(ctx, seen); err != nil {
 		if ledger.IsFault(err) {

@@ -19,13 +19,13 @@ const (
 	recoverEvery   = 2 * time.Second  // interval between queries for abandoned orders
 	recoverAtMost  = 8                // maximum number of concurrent resends
 	resendTime     = 15 * time.Second // timeout for all attempts to resend one order
-	outagePauseMax = 15 * time.Second // maximum pause between two resends while the catalog does not respond
+	outagePauseMax = 15 * time.Second // maximum delay before the next resend while the catalog does not respond
 )
 
-// ResendAbandoned resends abandoned orders whose outcome is unknown, until ctx is done. Each order is sent by one replica at a
-// time, with its stored idempotency key and bytes, under the API key of its first attempt. Owners take turns. While the catalog
-// does not respond, only one order at a time is sent. No order is sent during a pause of the limiter, or while [jobs.MayAsk]
-// returns false.
+// ResendAbandoned resends abandoned orders whose outcome is unknown, until ctx is done. Only one replica at a time sends an
+// order. It sends the stored idempotency key and the same bytes as before, with the API key of the first attempt. Owners take
+// turns. While the catalog does not respond, only one order at a time is sent. No order is sent during a pause of the limiter,
+// or while [jobs.MayAsk] returns false.
 func (o *Orders) ResendAbandoned(ctx context.Context, shared catalog.Credential) {
 	r := &recovery{orders: o, shared: shared, slots: make(chan struct{}, recoverAtMost)}
 	defer r.resends.Wait()
@@ -45,7 +45,7 @@ type recovery struct {
 	last    string // owner of the order that was resent last
 }
 
-// next starts to resend one order. It reports whether the next order may follow immediately.
+// next starts to resend one order, if there is one. It reports whether it may be called again immediately.
 func (r *recovery) next(ctx context.Context) bool {
 	if s, now := r.orders.Catalog.Limiter(r.shared.Tenant).State(), time.Now(); !jobs.MayAsk(r.orders.Ledger, r.orders.Catalog) || s.Paused.After(now) || s.Capped && s.NextProbe.After(now) {
 		return false
@@ -59,7 +59,7 @@ func (r *recovery) next(ctx context.Context) bool {
 	order, found, err := r.orders.Ledger.Resume(ctx, shared.APIKeySum(), r.last)
 	if err != nil || !found {
 		<-r.slots
-		return false // an unavailable ledger is not logged here, because calls return it as an error
+		return false // a ledger failure is not logged here, because calls return it as an error
 	}
 	r.last = order.Owner
 	resend := func() {
@@ -76,8 +76,8 @@ func (r *recovery) next(ctx context.Context) bool {
 	return true
 }
 
-// meetsOutage reports whether a resend failed because the catalog does not respond to any request. It reads the account to
-// check this, because the catalog may fail only for this order.
+// meetsOutage reports whether a resend failed because the catalog is down. failed is the error from the resend. Because the
+// catalog may fail only for this order, meetsOutage also reads the account.
 func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	if !isOutage(failed) {
 		return false
@@ -88,7 +88,8 @@ func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	return isOutage(err)
 }
 
-// resend sends a leased order, and waits for its outcome. asked is a time before the lease was requested.
+// resend sends an order whose lease this process has acquired, and waits for the order's outcome. asked is a time before the
+// lease was requested.
 func (o *Orders) resend(ctx context.Context, shared catalog.Credential, order ledger.Order, asked time.Time) error {
 	shared.Owner = order.Owner
 	if o.Weight != nil {
@@ -109,7 +110,7 @@ type outage struct {
 	failures atomic.Int64 // number of consecutive resends to which the catalog did not respond
 }
 
-// note records the result of a resend. If lasts is true, the catalog did not respond.
+// note records the result of a resend. lasts reports whether the catalog did not respond.
 func (o *outage) note(lasts bool) {
 	if !lasts {
 		o.failures.Store(0)
@@ -118,8 +119,8 @@ func (o *outage) note(lasts bool) {
 	o.failures.Add(1)
 }
 
-// isOutage reports whether err means that the catalog does not respond. A rejection by the limiter and an expired order do not
-// count as an outage.
+// isOutage reports whether err means that the catalog does not respond. If the limiter rejected the request or the order has
+// expired, this does not count as an outage.
 func isOutage(err error) bool {
 	upstream, ok := errors.AsType[*catalog.Error](err)
 	if !ok {
@@ -134,8 +135,8 @@ func isOutage(err error) bool {
 
 func (o *outage) lasts() bool { return o.failures.Load() > 0 }
 
-// pause returns the delay before the next order. The delay is least, doubled for each consecutive failure, but at most
-// outagePauseMax.
+// pause returns the delay before the next order. The delay is least if there was no failure. It doubles with each consecutive
+// failure, up to outagePauseMax.
 func (o *outage) pause(least time.Duration) time.Duration {
 	return min(least<<min(o.failures.Load(), 10), outagePauseMax)
 }

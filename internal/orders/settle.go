@@ -14,8 +14,8 @@ import (
 const (
 	settleInterval = 30 * time.Second
 	settleReads    = 5                  // maximum number of individual reads in each run, in addition to one list request
-	settleQuiet    = settleInterval / 2 // an order that was observed within this time is not due
-	maxSettled     = 1000               // maximum number of due orders in each run
+	settleQuiet    = settleInterval / 2 // a generation that was observed within this time is not due
+	maxSettled     = 1000               // maximum number of due generations in each run
 	settleTimeout  = 30 * time.Second   // timeout of one request
 )
 
@@ -31,7 +31,7 @@ func (o *Orders) Settle(shared catalog.Credential) jobs.Kind {
 	}
 }
 
-// settle observes the due generations once. It returns an error if the catalog or the ledger fails.
+// settle runs the settle job once. It returns an error if the catalog or the ledger fails.
 func (o *Orders) settle(ctx context.Context, shared catalog.Credential) error {
 	due, err := o.Ledger.Due(ctx, settleQuiet, maxSettled)
 	if err != nil || len(due) == 0 {
@@ -57,12 +57,13 @@ func (o *Orders) settle(ctx context.Context, shared catalog.Credential) error {
 type look struct {
 	orders    *Orders
 	shared    catalog.Credential
-	witnessed bool // whether the catalog has responded to a request with this API key during this run of the job
+	witnessed bool // whether the catalog has responded to a request with this API key during this run
 	failures  int  // number of consecutive orders whose state could not be recorded
 }
 
 // list requests the catalog's list once and records the states in it. It returns the generations that need an individual read,
-// because the list lacks the generation or its charge, or because it may be outdated at the end of a refund window.
+// because the list lacks the generation or some of its details, or because a list may be outdated after the end of a refund
+// window.
 func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, err error) {
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
@@ -115,7 +116,7 @@ func (l *look) read(ctx context.Context, one ledger.Due) error {
 		return l.proceed(err)
 	case err != nil && !l.witness(ctx):
 		return err
-	case err != nil: // only this read failed; after an empty observation, other due generations come first
+	case err != nil: // only this read failed; the empty observation moves the generation behind the other due generations
 		return l.observe(ctx, one.Generation, ledger.Observation{})
 	}
 	l.witnessed = true
@@ -132,8 +133,8 @@ func (l *look) observe(ctx context.Context, id string, seen ledger.Observation) 
 	return l.proceed(err)
 }
 
-// proceed handles err, the result of recording a state. A single error may be due to a locked order, so proceed returns nil for
-// it. After several consecutive errors, it returns err, and the run fails.
+// proceed decides whether the run continues after a state was recorded with the result err. A locked order may cause an error,
+// so proceed returns nil for the first consecutive errors. After settleFailures of them, it returns err, and the run fails.
 func (l *look) proceed(err error) error {
 	if err == nil {
 		l.failures = 0
@@ -145,8 +146,8 @@ func (l *look) proceed(err error) error {
 	return err
 }
 
-// witness reports whether the catalog has responded to a request with this API key during this run. If it has not responded
-// yet, witness first requests the account.
+// witness reports whether the catalog has responded to a request with this API key during this run. If the catalog has not
+// responded yet, witness reads the account.
 func (l *look) witness(ctx context.Context) bool {
 	if !l.witnessed {
 		_, err := l.orders.Catalog.Polls().Account(ctx, l.shared)
@@ -155,7 +156,7 @@ func (l *look) witness(ctx context.Context) bool {
 	return l.witnessed
 }
 
-// leaveAlone reports whether err means that further requests would fail in the same way.
+// leaveAlone reports whether err means that the run should send no further requests, because they would fail in the same way.
 func leaveAlone(err error) bool {
 	kind := catalog.KindOf(err)
 	return isOutage(err) || kind == catalog.KindCredentialRejected || kind == catalog.KindRateLimited

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	submitTime    = time.Minute                           // maximum duration of attempts for a caller without a deadline, and of attempts after the last caller has disconnected
+	submitTime    = time.Minute                           // maximum duration of attempts for a caller without a deadline, or after the last caller has disconnected
 	submitBackoff = 200 * time.Millisecond                // delay before the second attempt; doubles before each further attempt
 	submitPause   = 5 * time.Second                       // maximum delay before an attempt, unless the catalog requests a longer one
-	refusalPause  = 10 * time.Second                      // minimum delay after a rejection before an order that may exist is resent
+	refusalPause  = 10 * time.Second                      // minimum retry delay that callers receive after a rejection if an earlier attempt may have been accepted
 	recordPause   = 50 * time.Millisecond                 // initial delay before recording an outcome is retried; doubles after each failure
 	recordWithin  = ledger.OrderLease - ledger.AnswerTime // maximum time to record an outcome
 )
@@ -27,9 +27,9 @@ const (
 type submission struct {
 	orders  *Orders
 	cred    catalog.Credential // credential for every attempt
-	order   ledger.Order       // includes the inputs; includes the labels only if this submission's call wrote the order
+	order   ledger.Order       // includes the inputs; includes the labels only if the call that started this submission also wrote the order
 	placed  time.Time          // time when the order was written to the ledger
-	leaveBy time.Time          // time by which an attempt under the lease must be sent
+	leaveBy time.Time          // time by which an attempt must be sent, because the lease expires soon afterwards
 	expires time.Time          // expire time of the order, by the clock of this process; zero means no limit
 
 	mayExist bool // an attempt of this submission or of an earlier one may have been accepted
@@ -40,14 +40,14 @@ type submission struct {
 	mu         sync.Mutex
 	wake       context.CancelCauseFunc // cancels the current wait; nil while an attempt is in flight
 	waiting    int                     // number of waiting callers
-	withdrawAt time.Time               // time at which an unsent order is withdrawn; early enough to record the withdrawal
+	withdrawAt time.Time               // time at which the order is withdrawn if nothing was sent; early enough to record the withdrawal
 	until      time.Time               // latest deadline of all callers, including callers that have disconnected
-	last       error                   // error of the last attempt; nil while an attempt is in flight
+	last       error                   // error from the last attempt; nil while an attempt is in flight
 
 	// The following fields are set before ended is closed.
 	ended      chan struct{}
 	generation catalog.Generation
-	refused    bool // whether the ledger has recorded a rejection, which makes the idempotency key free again
+	refused    bool // whether the ledger has recorded a rejection, so that the idempotency key can be used again
 	lost       bool // whether another process has acquired the lease
 	err        error
 }
@@ -58,11 +58,11 @@ type progress int
 const (
 	unsent   progress = iota // no attempt has reached the catalog
 	rejected                 // only the first attempt has reached the catalog, which has definitely rejected it
-	sent                     // attempts have reached the catalog, and none of the other values applies
+	sent                     // at least one attempt has reached the catalog, and neither rejected nor doubtful applies
 	doubtful                 // an attempt was rejected with a response that may not come from the catalog, so the order may exist
 )
 
-// after returns the progress after another attempt with the given result.
+// after returns the progress after one more attempt. posted and err are the result of that attempt.
 func (p progress) after(posted catalog.Posted, err error) progress {
 	isRejected := posted == catalog.Answered && err != nil
 	switch {
@@ -76,8 +76,8 @@ func (p progress) after(posted catalog.Posted, err error) progress {
 	return sent
 }
 
-// submission returns a submission of an order, for a caller that waits until ctx is done. leased is a time before the order's
-// lease was requested.
+// submission returns a new submission of an order, with one caller that waits until ctx is done. leased is a time before the
+// order's lease was requested.
 func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order ledger.Order, leased time.Time) *submission {
 	s := &submission{
 		orders: o, cred: cred, order: order, placed: leased.Add(-order.Age), leaveBy: leased.Add(o.Ledger.Sendable(order)), mayExist: order.Leases > 1,
@@ -90,7 +90,7 @@ func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order 
 	return s
 }
 
-// start sends an order in a separate goroutine.
+// start starts a goroutine that sends the order of s.
 func (o *Orders) start(ctx context.Context, s *submission) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -118,9 +118,9 @@ func (o *Orders) joined(ctx context.Context, orderID string) *submission {
 	return s
 }
 
-// submit sends an order until it has an outcome, the lease is lost, or no caller has any time left. For each attempt, submit
-// acquires a permit, posts the order once, and records the result. Before each attempt after the first, it also renews the
-// lease.
+// submit sends an order, again and again if necessary, until its outcome is certain, the lease is lost, or no further attempt
+// may start. For each attempt, submit acquires a permit, posts the order once, and records the result. Before each attempt
+// after the first, it also renews the lease.
 func (o *Orders) submit(ctx context.Context, s *submission) {
 	s.debug(ctx, "order lease acquired", "claims", s.order.Leases)
 	for attempt := 0; ; attempt++ {
@@ -147,7 +147,7 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 	}
 }
 
-// note records the result of an attempt, and reports whether another attempt could make the outcome certain.
+// note stores the result of an attempt in s. It reports whether another attempt could make the order's outcome certain.
 func (s *submission) note(posted catalog.Posted, err error) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,8 +161,8 @@ func (s *submission) note(posted catalog.Posted, err error) (again bool) {
 	return false
 }
 
-// withheld converts a rejection to an unknown outcome if an attempt may have been accepted. If the caller received the
-// rejection, it might order again under a new idempotency key.
+// withheld converts a rejection to an error with an unknown outcome if an earlier attempt may have been accepted. If the
+// caller received the rejection instead, it might order again under a new idempotency key and pay twice.
 func (s *submission) withheld(err error) error {
 	if err == nil || !s.mayExist || leavesOpen[catalog.KindOf(err)] {
 		return err
@@ -177,7 +177,7 @@ func (s *submission) withheld(err error) error {
 }
 
 // backoff returns the delay before the next attempt. The delay doubles with each attempt, with jitter. If the catalog requests
-// a longer delay, backoff returns the requested delay.
+// a longer delay, backoff returns that delay.
 func (o *Orders) backoff(attempt int, err error) time.Duration {
 	d := min(submitBackoff<<min(attempt, 10), submitPause)
 	d = d/2 + o.Catalog.Jitter(d/2)
@@ -187,7 +187,7 @@ func (o *Orders) backoff(attempt int, err error) time.Duration {
 	return d
 }
 
-// pause waits before the next attempt, unless no further attempt may start.
+// pause waits for d before the next attempt. It returns earlier if no further attempt may start.
 func (s *submission) pause(ctx context.Context, d time.Duration) {
 	for due := time.Now().Add(d); time.Now().Before(due) && s.over() == nil; {
 		waiting, cancel := s.waits(ctx)
@@ -196,7 +196,7 @@ func (s *submission) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// join adds a caller that waits until the deadline of ctx.
+// join adds a caller that waits until shortly before the deadline of ctx.
 func (s *submission) join(ctx context.Context) {
 	until, withdrawAt := answerBy(ctx), withdrawBy(ctx)
 	s.mu.Lock()
@@ -210,8 +210,8 @@ func (s *submission) join(ctx context.Context) {
 	}
 }
 
-// withdrawTime is the time before the last caller's deadline at which an unsent order is withdrawn, so that the withdrawal can
-// still be recorded. withdrawBy uses a tenth of the caller's remaining time if that is shorter.
+// withdrawTime is the time that is left before the latest deadline of all callers when an unsent order is withdrawn. It
+// suffices to record the withdrawal. If a tenth of a caller's remaining time is shorter, withdrawBy uses that instead.
 const withdrawTime = time.Second
 
 func withdrawBy(ctx context.Context) time.Time {
@@ -222,8 +222,8 @@ func withdrawBy(ctx context.Context) time.Time {
 	return deadline.Add(-min(time.Until(deadline)/10, withdrawTime))
 }
 
-// wait waits for the outcome until ctx is done, and reports whether the submission has ended. If the submission has not ended,
-// the error is an unknown outcome.
+// wait waits until the submission has ended or ctx is done, and reports whether the submission has ended. If it has not, wait
+// returns an error with an unknown outcome.
 func (s *submission) wait(ctx context.Context) (ended bool, err error) {
 	select {
 	case <-s.ended:
@@ -235,7 +235,7 @@ func (s *submission) wait(ctx context.Context) (ended bool, err error) {
 }
 
 // leave removes a caller. If no caller is left, the attempts continue for at most submitTime, so that submissions do not
-// accumulate. If the catalog cannot have accepted any attempt either, no further attempt starts.
+// accumulate. If, in addition, no attempt can have been accepted, no further attempt starts.
 func (s *submission) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,8 +250,8 @@ func (s *submission) leave() {
 	}
 }
 
-// open returns the error for a caller that leaves before an outcome is recorded. The error contains the details of the last
-// attempt's error.
+// open returns the error for a caller that leaves before the submission has ended. If the last attempt failed, the error
+// contains the details of that failure.
 func (s *submission) open(cause error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,7 +266,7 @@ func (s *submission) open(cause error) error {
 }
 
 // answerBy returns the time at which a call stops waiting for the outcome of an order. This is shortly before the caller's
-// deadline, so that the response arrives in time.
+// deadline, so that the caller receives the response in time.
 func answerBy(ctx context.Context) time.Time {
 	deadline, ok := ctx.Deadline()
 	if !ok {
