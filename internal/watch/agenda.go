@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	maxUnrecorded = 10_000         // maximum number of idle generations that a tenant keeps in memory because their latest states are not in the ledger yet
-	maxKept       = 10_000         // if a tenant has more generations than this, it polls new orders only while they are watched
-	keepTime      = 24 * time.Hour // maximum age of an order that is polled without a watcher
+	maxUnrecorded = 10_000         // maximum number of idle generations that a tenant keeps in memory only because some of their states are not in the ledger yet
+	maxKept       = 10_000         // if a tenant has more generations than this, new orders of this process are polled only while they are watched
+	keepTime      = 24 * time.Hour // maximum age at which an order is still polled without a watcher
 )
 
 // agenda schedules the polls with one credential. It contains the generations, the state of the catalog's list, and the health
-// of the catalog. mu guards all fields below it, and every object that has a pointer to the agenda.
+// of the catalog. mu guards all fields below it, and the state of every object that has a pointer to the agenda.
 type agenda struct {
 	cfg     *Config
 	history *history.Durations
@@ -26,7 +26,7 @@ type agenda struct {
 
 	mu          sync.Mutex
 	generations map[string]*generation
-	order       []*generation // generations in the order in which they were added; unlike the map, it has a reproducible order
+	order       []*generation // the same generations in the order in which they were added, so that loops over them are reproducible
 	pruneAt     time.Time     // time of the next removal of idle generations
 
 	queue  queue
@@ -38,22 +38,22 @@ type agenda struct {
 }
 
 func newAgenda(cfg *Config, durations *history.Durations, cred catalog.Credential, now time.Time) *agenda {
-	cred.Owner = "" // polls are made for the watchers of all owners
+	cred.Owner = "" // polls serve the watchers of all owners
 	return &agenda{
 		cfg: cfg, history: durations, cred: cred, generations: map[string]*generation{}, pruneAt: now, queue: newQueue(now),
 		health: health{least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
 	}
 }
 
-// stream notifies the goroutines that deliver a watch's events, and stores the reason for an early end. The mutex of its agenda
-// guards it.
+// stream connects a watch to the dispatcher that delivers its events. It also stores the reason why the watch was ended early.
+// The mutex of its agenda guards it.
 type stream struct {
-	notify func()   // called when an event can be delivered
-	trace  TraceRef // trace of the watch
-	err    error    // reason why the watch was ended before it reached its goal; nil if it was not
+	notify func()   // called when there may be an event to deliver
+	trace  TraceRef // trace of the call that started the watch
+	err    error    // reason why the watch was ended before it reached its goal; nil if it was not ended
 }
 
-// fail ends the stream with err. Changes that were marked before this call are still delivered.
+// fail ends the watch with err, unless it was already ended. Changes that were marked before are still delivered.
 func (s *stream) fail(err error) {
 	if s.err == nil {
 		s.err = err
@@ -73,7 +73,7 @@ func (a *agenda) ensure(id string, now time.Time) *generation {
 	return e
 }
 
-// markIdle records that a generation has no watchers from the given time on.
+// markIdle records that a generation has no watchers since the time now.
 func (a *agenda) markIdle(e *generation, now time.Time) {
 	e.idleSince = now
 	a.pollAt(e, e.polling.due)
@@ -81,8 +81,8 @@ func (a *agenda) markIdle(e *generation, now time.Time) {
 	a.queue.wakeBy(a.pruneAt)
 }
 
-// prune removes the generations that no longer need to be kept, and returns the time of the next removal. It runs at most once
-// a second, because it visits all generations.
+// prune removes the generations that no longer need to be kept, and returns the time when it must be called again. It does its
+// work at most once a second, because it visits all generations.
 func (a *agenda) prune(now time.Time) time.Time {
 	if now.Before(a.pruneAt) {
 		return a.pruneAt
@@ -115,8 +115,9 @@ func (a *agenda) prune(now time.Time) time.Time {
 	return a.pruneAt
 }
 
-// keeps reports whether a generation is polled even without a watcher because this process placed its order. These polls ensure
-// that its states, charge and events are recorded soon after they occur. They stop when the charge is final, or after keepTime.
+// keeps reports whether a generation is polled even without a watcher, because this process placed its order. Such polls ensure
+// that the generation's states, charge and events are recorded soon after they occur. They stop when the charge is final, or
+// when the order is older than keepTime.
 func (a *agenda) keeps(e *generation, now time.Time) bool {
 	return e.kept && now.Sub(e.created) < keepTime && !e.reached(Settled, now, a.cfg.RefundWindow)
 }
@@ -134,7 +135,7 @@ func (a *agenda) wanted(e *generation, now time.Time) bool {
 	return false
 }
 
-// countListed returns the number of generations that are in the catalog's list and that a watcher or an order waits for.
+// countListed returns the number of wanted generations that a list of the catalog has contained.
 func (a *agenda) countListed(now time.Time) (n int) {
 	for _, e := range a.order {
 		if !e.listing.seenAt.IsZero() && a.wanted(e, now) {
@@ -144,7 +145,7 @@ func (a *agenda) countListed(now time.Time) (n int) {
 	return n
 }
 
-// served returns the generations that a sweep would poll now. It returns at most the given number of them.
+// served returns the generations that a sweep would poll now, but at most the given number.
 func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	if !a.list.usable(now) {
 		return nil
@@ -160,9 +161,9 @@ func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	return served
 }
 
-// nextSweep returns the time when the next sweep is due. The time depends on the poll density, in polls per second, of each
-// generation that the sweep polls. Generations that have not been read yet are ignored. everything reports whether a watch of
-// everything is open. Such a watch also needs sweeps to find generations that were ordered without this process.
+// nextSweep returns the time when the next sweep is due. The more often the generations that the sweep polls would be polled
+// individually, the sooner it is due. Generations without a current state are ignored. everything reports whether a watch of
+// everything is open. Such a watch also needs sweeps to find generations that this process did not order.
 func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 	var squares float64
 	for _, e := range a.served(len(a.order), now) {
@@ -177,8 +178,8 @@ func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 	return a.list.sweptAt.Add(schedule.Jitter(every, a.list.jitter))
 }
 
-// pollAt sets the time of the next poll of a generation. The queue contains the generations that have watchers or are kept, and
-// that have no poll in flight.
+// pollAt sets the time of the next poll of a generation, and adds the generation to the queue. If a poll of the generation is
+// in flight, or if the generation has no watchers and is not kept, pollAt removes it from the queue instead.
 func (a *agenda) pollAt(e *generation, due time.Time) {
 	e.polling.due = due
 	if len(e.subscribers) == 0 && !e.kept || e.polling.inFlight {
@@ -189,8 +190,8 @@ func (a *agenda) pollAt(e *generation, due time.Time) {
 	a.queue.wakeBy(due)
 }
 
-// readSingly schedules an individual read of a generation that the catalog's list did not contain. Sweeps do not poll this
-// generation for listPause.
+// readSingly schedules an immediate individual read of a generation that the catalog's list did not contain. For listPause from
+// now, sweeps do not poll the generation.
 func (a *agenda) readSingly(e *generation, now time.Time) {
 	e.listing.readSinglyUntil = now.Add(listPause)
 	a.pollAt(e, earliest(e.polling.due, now))
@@ -202,8 +203,8 @@ func (a *agenda) pollAfter(e *generation, gap time.Duration, jitter float64, now
 	a.pollAt(e, now.Add(schedule.Jitter(gap, jitter)))
 }
 
-// scheduleNext schedules the next poll after a response. For a terminal generation it ignores the history of the model, because
-// the history does not predict refunds.
+// scheduleNext schedules the next poll after a response. For a terminal generation, it ignores the model's history, because the
+// history does not predict refunds.
 func (a *agenda) scheduleNext(e *generation, now time.Time) {
 	e.polling.failures, e.polling.lastErr = 0, ""
 	curve, age := schedule.Unlearned, now.Sub(e.ended)
@@ -213,7 +214,7 @@ func (a *agenda) scheduleNext(e *generation, now time.Time) {
 	a.pollAfter(e, curve.Gap(age, a.cfg.bounds()), e.polling.random.Draw(), now)
 }
 
-// retry schedules the next poll of a generation after a failure.
+// retry schedules the next poll of a generation after a failed one. most is the maximum delay.
 func (a *agenda) retry(e *generation, err error, most time.Duration, now time.Time) {
 	e.polling.failures++
 	e.polling.lastErr = err.Error()
@@ -224,8 +225,8 @@ func (a *agenda) historyOf(e *generation) history.Key {
 	return history.Key{Tenant: a.cred.Tenant, Model: e.state.ModelID}
 }
 
-// nextPoll returns the time of the next poll of a generation: the time of its individual read, or the time of the next sweep if
-// that is earlier.
+// nextPoll returns the time of the next poll of a generation. This is the time of its next individual read, or of the next
+// sweep if the sweep polls the generation and is earlier.
 func (a *agenda) nextPoll(e *generation) time.Time {
 	if e.listing.hint != nil || a.list.sweepAt.Before(e.listing.readSinglyUntil) {
 		return e.polling.due
@@ -236,7 +237,8 @@ func (a *agenda) nextPoll(e *generation) time.Time {
 // limiter returns the limiter that grants the permits for all requests with the tenant's API key.
 func (a *agenda) limiter() *limiter.Limiter { return a.cfg.Upstream.Limiter(a.cred.Tenant) }
 
-// opens returns the earliest time at which another poll may start. It considers the limiter and the pause after failed polls.
+// opens returns the earliest time at which another poll may start. It takes account of the limiter and of the pause after
+// failed polls.
 func (a *agenda) opens(now time.Time) time.Time {
 	n, next := a.limiter().Polls()
 	if n > 0 {
@@ -245,15 +247,15 @@ func (a *agenda) opens(now time.Time) time.Time {
 	return latest(a.health.pausedUntil, next)
 }
 
-// paused returns the time until which polling is paused, which may be in the past. Polling pauses if the catalog requests it,
-// is unavailable, or rejects the API key.
+// paused returns the time until which polling is paused, which may be in the past. Polling pauses if the catalog requests a
+// pause, is unavailable, or rejects a shared API key.
 func (a *agenda) paused() time.Time {
 	until, _ := a.limiter().Pause()
 	return latest(a.health.pausedUntil, until)
 }
 
-// condition returns the current condition of the catalog. While the limiter pauses all requests, a healthy catalog counts as
-// throttled.
+// condition returns the current condition of the catalog. While the limiter pauses all requests, it is ConditionThrottled,
+// unless polls have found a worse condition.
 func (a *agenda) condition() Condition {
 	_, closed := a.limiter().Pause()
 	switch c := a.health.condition; {
@@ -266,8 +268,8 @@ func (a *agenda) condition() Condition {
 	}
 }
 
-// stale reports whether a state must be read again before it is delivered, because it was last observed too long ago. A settled
-// state can no longer change, so it is not stale. A deletion that was only inferred from a 404 can be stale.
+// stale reports whether a generation's state is too old to be delivered, so that it must be read again first. A settled state
+// can no longer change, so it is not stale. A deletion that was only inferred from a 404 can be stale.
 func (a *agenda) stale(e *generation, now time.Time) bool {
 	over := e.reached(Settled, now, a.cfg.RefundWindow) && !e.isPresumedDeleted()
 	return !over && now.Sub(e.state.ObserveTime) >= a.cfg.MinInterval
@@ -290,7 +292,7 @@ func (a *agenda) heartbeat(e *generation, now time.Time) *Heartbeat {
 
 func (a *agenda) newHeartbeat(observed time.Time) *Heartbeat {
 	beat := &Heartbeat{ObserveTime: observed, Condition: a.condition(), Failures: a.health.failures, LastError: a.health.lastErr}
-	if beat.Condition == ConditionHealthy { // a pause may have ended before a poll succeeded, so the last failures may be outdated
+	if beat.Condition == ConditionHealthy { // a pause may have ended since the last failures, so they no longer explain anything
 		beat.Failures, beat.LastError = 0, ""
 	}
 	return beat

@@ -17,16 +17,17 @@ type Config struct {
 	Upstream     Upstream       // required
 	MinInterval  time.Duration  // minimum interval between two polls of a generation; zero means 1 s
 	MaxInterval  time.Duration  // maximum interval between two polls of a generation; zero means 10 s or MinInterval, whichever is longer
-	Rate         float64        // maximum polls per second for each credential, over all replicas; zero means 5
-	RefundWindow time.Duration  // time within which a failed generation may be refunded; zero means 10 min
+	Rate         float64        // maximum number of polls per second for each credential, summed over all replicas; zero means 5
+	RefundWindow time.Duration  // time after its failure within which a generation may be refunded; zero means 10 min
 	Seed         uint64         // seed of the jitter; zero means a random seed
-	Ledger       *ledger.Ledger // counts the replicas that share Rate; nil if there is only one replica
+	Ledger       *ledger.Ledger // counts the replicas that share Rate; nil means that there is only one replica
 	Logger       *slog.Logger   // receives the log messages; nil means that they are discarded
 	Tracer       Tracer         // may be nil
-	Recorder     Recorder       // records each new state before subscribers are notified; may be nil
+	Recorder     Recorder       // records each new state before subscribers are notified; nil means that states are not recorded
 }
 
-// withDefaults returns the configuration with default values for zero fields. The error lists every invalid field.
+// withDefaults returns a copy of the configuration in which zero fields have their default values. The error lists
+// every invalid field.
 func (c Config) withDefaults() (Config, error) {
 	c.MinInterval = cmp.Or(c.MinInterval, time.Second)
 	c.MaxInterval = cmp.Or(c.MaxInterval, max(10*time.Second, c.MinInterval))

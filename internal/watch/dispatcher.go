@@ -11,34 +11,35 @@ import (
 	"time"
 )
 
-// handoff is the time for which a delivery may block before another worker continues with the queue. If several deliveries
-// block in succession, each of them halves this time, down to leastHandoff. So even many blocked deliveries delay the others
-// only briefly. Go's scheduler uses a similar handoff for blocked threads.
+// handoff is the time for which a delivery may block its worker before another worker continues with the queue. Each further
+// delivery that blocks immediately afterwards halves this time, down to leastHandoff. So even many blocked deliveries delay the
+// others only briefly. Go's scheduler does the same for goroutines when a thread blocks.
 const (
 	handoff      = 5 * time.Millisecond
 	leastHandoff = handoff / 32
 )
 
-// dispatcher runs the deliveries of ready watches one after the other on a worker, because waking a goroutine for each watcher
-// would cost more. If the worker makes no progress between two inspections, another worker replaces it. So a blocked delivery
-// delays the others for at most two handoffs.
+// dispatcher runs the deliveries of the watches that have events, one after another, in a single goroutine, the worker. Waking
+// a goroutine for each watch would cost more. If an inspection finds that the worker has made no progress since the last
+// inspection, another worker replaces it. So a blocked delivery delays the others for at most two handoffs.
 type dispatcher struct {
 	mu         sync.Mutex
 	queue      []*delivery   // ready deliveries
 	ended      []*delivery   // ended deliveries, to be released when the queue is empty
-	worker     *worker       // goroutine that runs the queue; nil if none is running
-	checkAfter time.Duration // time until the first inspection of the next worker; zero means handoff
+	worker     *worker       // goroutine that currently runs the queue; nil if there is no such goroutine
+	checkAfter time.Duration // time after which the next worker is first inspected; zero means handoff
 }
 
 // worker is a goroutine of a dispatcher. Another worker replaces it when a delivery blocks it.
 type worker struct {
 	serving  *delivery    // current delivery; guarded by the dispatcher's mutex
-	progress atomic.Int64 // number of sent events and completed turns; it does not change while a delivery blocks
+	progress atomic.Int64 // number of sent events and completed turns; constant while a delivery blocks the worker
 	seen     int64        // progress at the last inspection
 	timer    *time.Timer  // fires at the next inspection
 }
 
-// enqueue adds a delivery to the queue. If the delivery is running, it is queued again after its turn. The caller must hold mu.
+// enqueue adds a delivery to the queue. If one of its turns is running, it is queued when that turn ends. The caller must hold
+// mu.
 func (d *dispatcher) enqueue(one *delivery) {
 	if one.running || one.queued || one.ended {
 		one.requeue = one.running
@@ -68,7 +69,7 @@ func (d *dispatcher) serve(w *worker) {
 	}
 }
 
-// take removes and returns the next delivery from the queue. It returns nil if the worker is no longer needed.
+// take removes and returns the next delivery from the queue. It returns nil if the queue is empty or the worker was replaced.
 func (d *dispatcher) take(w *worker) *delivery {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,8 +91,8 @@ func (d *dispatcher) take(w *worker) *delivery {
 	return nil
 }
 
-// inspect replaces a worker that is still busy with the same delivery as at the last inspection. It also sets a time limit for
-// that delivery.
+// inspect replaces the worker if it has made no progress since the last inspection. It also starts the time limit for the
+// delivery that blocks the worker.
 func (d *dispatcher) inspect(w *worker) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -104,15 +105,16 @@ func (d *dispatcher) inspect(w *worker) {
 		return
 	}
 	d.worker, d.checkAfter = nil, max(cmp.Or(d.checkAfter, handoff)/2, leastHandoff)
-	if w.serving != nil && w.serving.running { // otherwise the worker was between two turns
+	if w.serving != nil && w.serving.running { // otherwise, no delivery blocks the worker, which is between two turns
 		w.serving.limitStall(w)
 	}
 	d.startWorker()
 	d.releaseEnded()
 }
 
-// releaseEnded releases the ended deliveries if the queue is empty. Removing watchers takes time, so a final state is first
-// delivered to all watchers, and only then are they removed. The caller must hold mu.
+// releaseEnded releases the ended deliveries if no worker is running. After a delivery is released, its watcher is removed,
+// which takes time. So a final state is first delivered to all watchers, and only then are the watchers removed. The caller
+// must hold mu.
 func (d *dispatcher) releaseEnded() {
 	if d.worker != nil {
 		return
@@ -123,32 +125,32 @@ func (d *dispatcher) releaseEnded() {
 	d.ended = nil
 }
 
-// maxEventsPerTurn is the maximum number of events that one watch may deliver in a turn.
+// maxEventsPerTurn is the maximum number of events that one watch delivers in one turn.
 const maxEventsPerTurn = 64
 
 // delivery delivers the events of one watch to its caller. It runs in turns, each on a worker of the dispatcher. The
-// dispatcher's mutex guards the fields below done.
+// dispatcher's mutex guards the fields after done.
 type delivery struct {
 	tracer     Tracer
 	ctx        context.Context
 	watcher    *watcher
 	deliver    func(Event) error
 	dispatcher *dispatcher
-	done       chan struct{} // closed when the watch has ended
+	done       chan struct{} // closed when wait may return
 
 	timer      *time.Timer // starts the next turn, unless a change starts it earlier
 	stallTimer *time.Timer // ends the watch if a delivery blocks for too long
 	queued     bool
-	running    bool // one of its turns is running
-	requeue    bool // ready was called during the turn
-	ended      bool // no further events are delivered
+	running    bool // whether one of its turns is running
+	requeue    bool // whether ready was called during the running turn
+	ended      bool // whether the watch has ended, so that no further event is delivered
 	released   bool // done is closed
 	err        error
-	panicValue any // value of a panic in deliver, or nil
+	panicValue any // value of a panic in deliver, with the stack trace; nil if there was no panic
 }
 
-// wait waits until the watch ends or the context of its caller is done. After it returns, only a stalled delivery may still be
-// running.
+// wait starts the delivery, and waits until the watch ends or the caller's context is done. After wait returns, deliver is no
+// longer running, unless it has stalled.
 func (d *delivery) wait() error {
 	d.ready()
 	select {
@@ -170,8 +172,8 @@ func (d *delivery) ready() {
 	d.dispatcher.enqueue(d)
 }
 
-// run delivers pending events of the watch, up to the limit of a turn. It returns earlier if the watch has ended or if another
-// worker has replaced w, because a replaced worker is no longer inspected.
+// run delivers pending events of the watch, up to the limit of a turn. It stops earlier if the watch has ended, or if another
+// worker has replaced w. A replaced worker is no longer inspected, so it must deliver no further events.
 func (d *delivery) run(w *worker) {
 	defer d.recover()
 	for range maxEventsPerTurn {
@@ -197,14 +199,14 @@ func (d *delivery) run(w *worker) {
 	d.park(time.Now())
 }
 
-// relieved reports whether the worker must stop, because the watch has ended or another worker has replaced this one.
+// relieved reports whether w must stop delivering events, because the watch has ended or another worker has replaced w.
 func (d *delivery) relieved(w *worker) bool {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
 	return d.ended || d.dispatcher.worker != w
 }
 
-// send passes an event to the deliver function.
+// send passes the event of a step to the deliver function.
 func (d *delivery) send(s step) error {
 	delivered := d.tracer.Delivery(d.ctx, d.watcher.trace, *s.event, s.found)
 	err := d.deliver(*s.event)
@@ -230,7 +232,7 @@ func (d *delivery) recover() {
 	}
 }
 
-// park ends a turn, and schedules the next one for the given time.
+// park ends a turn, and schedules the next turn for the given time.
 func (d *delivery) park(next time.Time) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
@@ -248,7 +250,7 @@ func (d *delivery) park(next time.Time) {
 	}
 }
 
-// finish ends the watch. It is called during a turn of the delivery.
+// finish ends the watch and the running turn. Only the turn itself calls it.
 func (d *delivery) finish(err error) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
@@ -262,7 +264,7 @@ func (d *delivery) finish(err error) {
 	d.dispatcher.releaseEnded()
 }
 
-// cancel ends the watch from another goroutine. A running turn finishes first.
+// cancel ends the watch from another goroutine. If a turn is running, wait returns only after that turn.
 func (d *delivery) cancel(err error) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()

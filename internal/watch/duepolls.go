@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// situation is the input from which the planner chooses the next requests with one credential.
+// situation is the input from which plan chooses the next requests for one credential.
 type situation struct {
 	now          time.Time
-	limit        int         // maximum number of requests
+	limit        int         // maximum number of requests to choose
 	ready        []candidate // due generations
 	nextDue      time.Time   // earliest time when another generation is due; zero if there is no other
-	preferHinted bool        // whether the last read preferred hinted generations; only every second read prefers them
-	listFailing  bool        // the last sweep failed, and no individual read has been answered since
+	preferHinted bool        // whether the last read preferred generations for which the list shows an unconfirmed change; only every second read prefers them
+	listFailing  bool        // the last sweep failed, and no individual read has received a response since then
 
 	sweeps     bool          // sweeps are useful: a watch of everything is open, or a sweep polls at least sweepFrom generations
 	firstList  bool          // a watch of everything waits for its first list
@@ -27,8 +27,8 @@ type situation struct {
 type candidate struct {
 	e       *generation
 	urgency float64 // priority of its read; see [poller.urgency]
-	hinted  bool    // the list shows a change that no individual read has confirmed yet
-	swept   bool    // a sweep can replace the read of this generation
+	hinted  bool    // the list shows a change of the generation that no individual read has confirmed yet
+	swept   bool    // a sweep could poll this generation instead
 	first   bool    // the generation has not been read since a watcher subscribed
 }
 
@@ -36,12 +36,12 @@ type candidate struct {
 type plan struct {
 	sweep        bool
 	reads        []*generation
-	more         bool      // more requests are due than the limit allows
+	more         bool      // more requests are due than the limit allows now
 	next         time.Time // time when the next sweep or the next read is due; zero if nothing is planned
 	preferHinted bool      // new value of situation.preferHinted
 }
 
-// plan chooses the next requests. It is a pure function.
+// plan chooses the next requests. It changes nothing, and its result depends only on s.
 func (s situation) plan() (p plan) {
 	reads := s.singleReads(&p)
 	p.sweep = !p.next.IsZero() && !s.sweeping && !p.next.After(s.now)
@@ -85,18 +85,18 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 		p.next = slow
 		return reads
 	case s.sweeping, p.next.After(s.now) && len(first) < sweepFrom && !s.firstList:
-		reads = append(reads, first...) // a few generations are not worth an early sweep
+		reads = append(reads, first...) // too few generations for an early sweep
 	case len(first) >= sweepFrom || s.firstList:
 		p.next = earliest(p.next, s.sweptAt.Add(s.least/2))
 	}
 	if p.next = latest(p.next, s.sweepAfter); s.sweeping {
-		p.next = time.Time{} // the response to the sweep triggers a new plan
+		p.next = time.Time{} // the next plan is made when the sweep is answered
 	}
 	return reads
 }
 
-// mostUrgent removes and returns the generation to read next. Every second read prefers generations with hints. If all reads
-// preferred them, then generations without hints would starve whenever the list contradicts the reads.
+// mostUrgent removes and returns the generation to read next. Every second read prefers hinted generations. If every read
+// preferred them, then other generations would never be read while the list keeps contradicting the reads.
 func (s *situation) mostUrgent(reads []candidate) (*generation, []candidate) {
 	s.preferHinted = !s.preferHinted
 	best := 0

@@ -13,14 +13,14 @@ import (
 )
 
 // linger is the time for which a generation without watchers is kept in memory. During this time, it is not polled. A watcher
-// that reconnects within this time continues from the kept state, so it never receives an older state. lingerUnknown applies to
-// a generation without a known state. It is shorter, because callers can send arbitrary IDs.
+// that reconnects within this time starts from the kept state, so it never receives an older one. lingerUnknown applies to a
+// generation without a known state. It is shorter, because callers can send arbitrary IDs.
 const (
 	linger        = 30 * time.Second
 	lingerUnknown = time.Second
 )
 
-// pollResult collects the effects of a response while it is applied.
+// pollResult collects the changes that result from a response while the response is applied.
 type pollResult struct {
 	Outcome
 	found   TraceRef
@@ -34,38 +34,38 @@ type generation struct {
 
 	state         catalog.Generation // latest state; zero if no state is known
 	etag          string             // etag of the record as received, before fillIn added missing values
-	status        lifecycle.Status   // most advanced status so far; deleted and unrecognized states do not change it
-	missing       bool               // the catalog has never returned this generation
-	deleted       bool               // a call to Easel deleted the generation, so no response restores it
-	ordered       bool               // the generation has an order, even if this process has never seen its state
-	absence       lifecycle.Absence  // tracks the reads that did not find the generation
-	fresh         bool               // the state is recent enough to be delivered; otherwise it must be read first
-	sharedUpdates [2]*Update         // cached updates with the latest state: at 0 for a change, at 1 for the start of a watch; each is nil until it is needed
+	status        lifecycle.Status   // most advanced status so far; a deleted or unrecognized state does not change it
+	missing       bool               // whether the catalog has never returned this ID
+	deleted       bool               // whether a call to Easel deleted the generation, so that no later response restores it
+	ordered       bool               // whether the generation is known to have an order, even if no state was ever received
+	absence       lifecycle.Absence  // tracks the reads that returned 404
+	fresh         bool               // whether the state is recent enough to be delivered; if not, it must be read first
+	sharedUpdates [2]*Update         // updates with the latest state: [0] after a change, [1] at the start of a watch; each is created when it is first needed
 
-	modelID   string        // model of the order, if this process placed it
-	created   time.Time     // time when this process placed the order
-	kept      bool          // whether it may be polled without a watcher, because this process placed its order under a shared API key; see [agenda.keeps]
+	modelID   string        // model in the order; empty if another process placed it
+	created   time.Time     // time when this process placed the order; zero if another process placed it
+	kept      bool          // whether it may be polled without a watcher; only orders of this process under a shared API key are: see [agenda.keeps]
 	firstSeen time.Time     // time when this process started to track the generation
 	ended     time.Time     // time when this process first saw the generation in a terminal state
-	observed  bool          // this process saw a state before the terminal one
-	learned   bool          // the duration was added to the history of the model
-	dropped   catalog.State // last dropped state that was logged; a state is dropped if it is not allowed to follow the current state
+	observed  bool          // whether this process saw a state before the terminal one
+	learned   bool          // whether the generation's duration was added to the history of its model
+	dropped   catalog.State // last state that was logged as dropped, because it may not follow the current state
 	orderRef  TraceRef      // trace of the call that placed its order; nil if another process placed it
-	foundBy   TraceRef      // trace of the poll or call that found the latest state
+	foundBy   TraceRef      // trace of the poll or call that received the latest state
 
 	polling   polling
 	listing   listing
 	recording recording
-	idleSince time.Time // time since which the generation has had no watchers
+	idleSince time.Time // time when the last watcher left, or when the generation was added
 }
 
 // polling is the poll schedule of a generation.
 type polling struct {
 	due        time.Time     // time of the next poll
-	gap        time.Duration // interval from the last poll to the next, without jitter; zero if there was no poll
+	gap        time.Duration // planned interval from the last poll to the next, without jitter; zero before the first poll
 	queueIndex int32         // index in the queue's heap, or notQueued
-	inFlight   bool          // a poll of the generation is in flight
-	failures   int           // number of consecutive failures
+	inFlight   bool          // whether a poll of the generation is in flight
+	failures   int           // number of consecutive failed polls of the generation
 	lastErr    string
 	random     schedule.Source // random source for the jitter of its polls
 }
@@ -73,13 +73,13 @@ type polling struct {
 // notQueued is the queueIndex of a generation that is not in the queue.
 const notQueued = -1
 
-// listing is the information about a generation from the catalog's list.
+// listing contains what sweeps know about a generation.
 type listing struct {
-	seenAt          time.Time           // time when a list last contained it, or when this process placed its order, whichever is later; zero if neither has happened
-	etag            string              // etag of the generation's last record in the list
-	state           catalog.State       // state in that record; zero if unknown
-	hint            *catalog.Generation // record from the list that no read has confirmed yet, or nil
-	readSinglyUntil time.Time           // until this time, it is read individually and not by sweeps
+	seenAt          time.Time           // time when a list last contained the generation, or when this process placed its order if that is later; zero if neither has happened
+	etag            string              // etag of the generation's latest record in a list
+	state           catalog.State       // state in that record; zero if there is no record
+	hint            *catalog.Generation // record from the list that no read has confirmed yet; nil if there is no such record
+	readSinglyUntil time.Time           // until this time, only individual reads poll the generation, not sweeps
 }
 
 func newGeneration(id string, now time.Time, seed uint64) *generation {
@@ -93,7 +93,7 @@ func (e *generation) version() catalog.Version {
 	return catalog.Version{Generation: e.state, Etag: e.etag}
 }
 
-// isBehind reports whether the ledger has recorded a later state than the current state of e.
+// isBehind reports whether the state in the ledger, recorded, is later than the state of e.
 func (e *generation) isBehind(recorded ledger.State) bool {
 	switch status := StatusOf(e.state.State); {
 	case e.state.State == catalog.StateDeleted:
@@ -105,8 +105,8 @@ func (e *generation) isBehind(recorded ledger.State) bool {
 	}
 }
 
-// sight queues the latest state for the ledger, and adds the generation to result. A deletion that was only inferred from a 404
-// is queued only if the absence is lasting.
+// sight marks the latest state as not recorded yet, and adds the generation to result. A deletion that was only inferred from
+// 404s is recorded only if e.absence is lasting.
 func (e *generation) sight(result *pollResult) {
 	if presumed := e.isPresumedDeleted(); !presumed || e.absence.Lasting {
 		e.recording.add(Sighting{e.version(), presumed})
@@ -119,7 +119,7 @@ func (e *generation) update() Update {
 	return Update{Version: e.version(), Missing: e.missing}
 }
 
-// keptUntil returns the time until which an idle generation is kept.
+// keptUntil returns the time until which the generation is kept in memory without watchers.
 func (e *generation) keptUntil() time.Time {
 	if e.state.State == 0 {
 		return e.idleSince.Add(lingerUnknown)
@@ -142,8 +142,9 @@ func (e *generation) sharedUpdate(initial bool) *Update {
 	return e.sharedUpdates[at]
 }
 
-// advance applies a record from the catalog. etag is the etag of the record as received. changed reports whether watchers can
-// see a difference. regressed reports whether the record was dropped, because its state may not follow the current one.
+// advance applies a record from the catalog. etag is the etag of the record as received. changed reports whether there is
+// something new to deliver to watchers. regressed reports whether the record was dropped, because its state may not follow the
+// current state.
 func (e *generation) advance(g catalog.Generation, etag string) (changed, regressed bool) {
 	if e.state.State != 0 && g.ObserveTime.Before(e.state.ObserveTime) {
 		return false, false // a newer response was applied first
@@ -151,12 +152,12 @@ func (e *generation) advance(g catalog.Generation, etag string) (changed, regres
 	e.invalidate()
 	e.absence = lifecycle.Absence{}
 	if e.isPresumedDeleted() {
-		// The 404 was wrong or too early, so the deletion is undone.
+		// The generation exists after all, so its presumed deletion is undone.
 		e.state, e.status, e.ended, e.observed, e.fresh = catalog.Generation{}, lifecycle.Unseen, time.Time{}, false, false
 	}
 	if !e.mayBecome(g.State) {
 		e.state.ObserveTime = g.ObserveTime
-		changed, e.fresh = !e.fresh, true // the current state may be new to a watcher
+		changed, e.fresh = !e.fresh, true // the current state is now recent enough to be delivered
 		return changed, true
 	}
 	changed = etag != e.etag || !e.fresh
@@ -166,7 +167,7 @@ func (e *generation) advance(g catalog.Generation, etag string) (changed, regres
 	return changed, false
 }
 
-// invalidate drops the shared updates after a change of the state.
+// invalidate discards the shared updates, because the state has changed or no watcher is left.
 func (e *generation) invalidate() { e.sharedUpdates = [2]*Update{} }
 
 // confirm records that the catalog returned the same state again.
@@ -176,9 +177,9 @@ func (e *generation) confirm(at time.Time) {
 	e.invalidate()
 }
 
-// knownOtherwise reports whether a new watcher already has an etag that differs from the etag of the list's record. The reason
-// may be that the list's record has fewer details than the read that returned the watcher's etag. So another read must decide
-// whether the state has changed.
+// knownOtherwise reports whether a new watcher knows another etag than listed, the etag of the list's record. The two may
+// differ only because the list's record has fewer details than the read from which the watcher's etag comes. So only another
+// read can show whether the state has changed.
 func (e *generation) knownOtherwise(listed string) bool {
 	return slices.ContainsFunc(e.subscribers, func(s subscriber) bool {
 		sub := &s.subscriptions[s.at]
@@ -186,12 +187,12 @@ func (e *generation) knownOtherwise(listed string) bool {
 	})
 }
 
-// setHint stores a record of the list until a read confirms it. It stores a copy, because a pointer into the list would keep
+// setHint stores a record from the list until a read confirms it. It stores a copy, because a pointer to the record would keep
 // the complete list in memory.
 func (e *generation) setHint(g catalog.Generation) { e.listing.hint = &g }
 
-// mayBecome reports whether the state next may follow the current state, by the rules of [lifecycle.Status.MayBecome]. Any
-// state may become deleted. An unrecognized state may follow any state that is not terminal.
+// mayBecome reports whether the state next may follow the current state, according to [lifecycle.Status.MayBecome]. Any state
+// may become deleted. No other state may follow a deletion. An unrecognized state may follow any state that is not terminal.
 func (e *generation) mayBecome(next catalog.State) bool {
 	switch {
 	case next == catalog.StateDeleted:
@@ -204,8 +205,8 @@ func (e *generation) mayBecome(next catalog.State) bool {
 	return e.status.MayBecome(StatusOf(next))
 }
 
-// fillIn fills the empty model and times of a record with values from the order, from earlier records, or from the first
-// terminal response.
+// fillIn sets the model and the times of a record if they are missing. It uses the values from the order or an earlier record,
+// and the time when this process first saw a terminal state.
 func (e *generation) fillIn(g catalog.Generation) catalog.Generation {
 	g.ModelID = cmp.Or(g.ModelID, e.modelID, e.state.ModelID)
 	g.CreateTime = cmp.Or(g.CreateTime, e.created, e.state.CreateTime)
@@ -221,7 +222,7 @@ func (e *generation) fillIn(g catalog.Generation) catalog.Generation {
 	return g
 }
 
-// markDeleted sets the state to deleted. If the generation was never seen and has no order, it also sets missing.
+// markDeleted sets the state to deleted. If no state was ever received and there is no order, it also sets missing.
 func (e *generation) markDeleted(now time.Time) {
 	e.invalidate()
 	e.missing = e.missing || e.state.State == 0 && !e.ordered
@@ -233,24 +234,25 @@ func (e *generation) markDeleted(now time.Time) {
 	e.state = e.fillIn(deleted)
 }
 
-// exists reports whether the generation is known to exist or to have existed. In that case, a single 404 does not prove that it
-// is deleted.
+// exists reports whether the generation is known to exist or to have existed. If so, a single 404 does not prove that it is
+// deleted.
 func (e *generation) exists() bool {
 	return e.ordered || !e.listing.seenAt.IsZero() || e.state.State != 0 && !e.isPresumedDeleted()
 }
 
-// isPresumedDeleted reports whether the deletion was only inferred from a 404. It returns false if a call to Easel deleted the
-// generation.
+// isPresumedDeleted reports whether the generation's deletion was only inferred from 404s. It returns false if the generation
+// is not deleted, or if a call to Easel deleted it.
 func (e *generation) isPresumedDeleted() bool {
 	return e.state.State == catalog.StateDeleted && !e.deleted
 }
 
-// notYetVisible reports whether this process placed the order so recently that the catalog may not return the generation yet.
+// notYetVisible reports whether the generation has a state, but this process placed its order so recently that the catalog may
+// not return it yet.
 func (e *generation) notYetVisible(now time.Time) bool {
 	return e.state.State != 0 && e.justCreated(now)
 }
 
-// justCreated reports whether this process placed the order so recently that a 404 may mean "not visible yet".
+// justCreated reports whether this process placed the order so recently that the catalog may still respond with a 404.
 func (e *generation) justCreated(now time.Time) bool {
 	return now.Sub(e.created) < lifecycle.VisibleAfter
 }
@@ -263,10 +265,10 @@ func (e *generation) reached(goal Goal, now time.Time, refundWindow time.Duratio
 	return goal == Terminal || !now.Before(e.settledAt(refundWindow))
 }
 
-// settledAt returns the time from which the charge is final. It is meaningful only for a terminal state. A failed generation is
-// settled at the end of its refund window. The window starts when this process first saw the failure, because the catalog's
-// clock may differ from the local clock. It starts at the catalog's end time only if that is earlier and this process did not
-// see the generation before it ended.
+// settledAt returns the time from which the charge of a terminal generation is final. For a failed generation, this is the end
+// of its refund window. For any other generation, it is the zero time. The window starts when this process first saw the
+// failure, because the catalog's clock may differ from the local clock. If this process did not see the generation before it
+// failed, the window starts at the end time in the record, unless that is later.
 func (e *generation) settledAt(refundWindow time.Duration) time.Time {
 	if e.state.State != catalog.StateFailed {
 		return time.Time{}
@@ -278,7 +280,7 @@ func (e *generation) settledAt(refundWindow time.Duration) time.Time {
 	return end.Add(refundWindow)
 }
 
-// startTime returns the best estimate of the time when the generation started, by the local clock if possible.
+// startTime returns the best estimate of the time when the generation was ordered, by the local clock if possible.
 func (e *generation) startTime() time.Time {
 	if !e.created.IsZero() {
 		return e.created
@@ -289,7 +291,7 @@ func (e *generation) startTime() time.Time {
 	return e.firstSeen
 }
 
-// waitingSince returns the time of the last response for the generation, or the time when it was first seen.
+// waitingSince returns the time of the last response for the generation, or firstSeen if that is later.
 func (e *generation) waitingSince() time.Time { return latest(e.state.ObserveTime, e.firstSeen) }
 
 // duration returns the duration of a succeeded generation. It returns 0 if the duration is unknown or already in the history.
@@ -307,8 +309,8 @@ func (e *generation) duration(g catalog.Generation, before catalog.State) time.D
 	return 0
 }
 
-// fewestWaits returns the smallest number of generations that one of this generation's watchers waits for. The smaller the
-// number, the more useful a poll is. A watcher of everything waits for all listed generations.
+// fewestWaits considers how many generations each of the generation's watchers waits for, and returns the smallest number. The
+// smaller it is, the more useful a poll of the generation is. listed is the number for a watcher of everything.
 func (e *generation) fewestWaits(listed int) int {
 	least := math.MaxInt
 	for _, c := range e.subscribers {
@@ -319,7 +321,7 @@ func (e *generation) fewestWaits(listed int) int {
 	return least
 }
 
-// earliest returns the earlier of two times. A zero time is ignored.
+// earliest returns the earlier of two times, and ignores a zero time.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

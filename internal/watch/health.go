@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	outageFailures = 3                // number of consecutive failed polls that count as an outage; during an outage, polls run one at a time
+	outageFailures = 3                // number of consecutive failed polls at which an outage begins; during an outage, polls run one at a time
 	probeEvery     = time.Minute      // interval between polls while a shared API key is rejected
 	maxPause       = 30 * time.Second // maximum pause during an outage
 )
 
-// health is the condition of the catalog for one credential, derived from the results of polls. The limiter tracks the pauses
-// that the catalog requests.
+// health is the condition of the catalog for one credential, derived from the results of polls. It does not contain the
+// pauses that the catalog requests, which the limiter tracks.
 type health struct {
 	least       time.Duration // minimum poll interval
-	pausedUntil time.Time     // no poll before this time, because the catalog is unavailable or rejects the API key
+	pausedUntil time.Time     // no poll starts before this time, because the catalog is unavailable or rejects a shared API key
 	random      schedule.Source
 
 	condition Condition
-	failures  int // number of consecutive failed polls, over all generations
+	failures  int // number of consecutive failed polls with the credential
 	pauses    int // number of pauses in the current outage
 	lastErr   string
 	answered  time.Time
-	read      time.Time // time of the last successful poll
+	read      time.Time // time of the last successful poll; a 404 does not count
 }
 
 // succeeded records that the catalog responded.
@@ -34,7 +34,7 @@ func (h *health) succeeded(now time.Time) {
 	h.condition, h.lastErr = ConditionHealthy, ""
 }
 
-// failed records a failed poll. It pauses polling during an outage, or while a shared API key is rejected.
+// failed records a failed poll. It pauses polling if the catalog is unavailable or rejects a shared API key.
 func (h *health) failed(err error, shared bool, now time.Time) {
 	if catalog.KindOf(err) == catalog.KindBusy {
 		return // the request was not sent
@@ -54,8 +54,8 @@ func (h *health) failed(err error, shared bool, now time.Time) {
 	}
 }
 
-// backOff pauses polling during an outage. The pauses double, up to maxPause. Failures of requests that were sent before the
-// current pause are ignored.
+// backOff pauses polling after outageFailures consecutive failures. Each pause is twice as long as the previous one, up to
+// maxPause. A failure during a pause is ignored, because its request was sent before.
 func (h *health) backOff(now time.Time) {
 	if h.failures < outageFailures || now.Before(h.pausedUntil) {
 		return

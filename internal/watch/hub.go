@@ -19,7 +19,7 @@ import (
 // Hub polls the catalog for all watches, and delivers state changes to the watchers. It is safe for concurrent use.
 type Hub struct {
 	cfg     Config
-	ctx     context.Context // context of all polls; polls never use a caller's context
+	ctx     context.Context // context of all polls; never a caller's context
 	cancel  context.CancelFunc
 	work    sync.WaitGroup
 	history history.Durations
@@ -30,12 +30,12 @@ type Hub struct {
 	watches      atomic.Int64  // number of open watches
 	orderWatches atomic.Int64  // number of open watches that have [Request.Orders]
 	replicas     atomic.Int64  // number of replicas that share the poll rate
-	began        chan struct{} // signals that the number of pollers has risen from zero to one; capacity 1
+	began        chan struct{} // receives a value when the number of pollers rises from zero to one; capacity 1
 
 	mu      sync.Mutex
 	closed  bool
 	tenants map[catalog.Tenant]*tenant
-	ended   Stats // summed statistics of the tenants that were removed
+	ended   Stats // summed counters of the tenants that were removed
 }
 
 // New returns a hub. It starts no goroutine and sends no request.
@@ -53,8 +53,7 @@ func New(cfg Config) (*Hub, error) {
 	return h, nil
 }
 
-// Stats returns the statistics of the hub. It visits every watched generation, so it should be called at most once every few
-// seconds.
+// Stats returns the statistics of the hub. It visits every watched generation, so call it at most once every few seconds.
 func (h *Hub) Stats() Stats { return h.snapshot(false).Stats }
 
 // Snapshot returns the state of the hub. Unlike [Hub.Stats], it also includes lists of the credentials and of the generations.
@@ -64,7 +63,7 @@ func (h *Hub) Snapshot() Snapshot {
 	return s
 }
 
-// snapshot collects the state of all tenants. If listed is true, the snapshot also lists the generations.
+// snapshot returns the state of the hub. Only if listed is true, it also lists the credentials and the generations.
 func (h *Hub) snapshot(listed bool) Snapshot {
 	now := time.Now()
 	h.mu.Lock()
@@ -82,8 +81,8 @@ func (h *Hub) snapshot(listed bool) Snapshot {
 	return s
 }
 
-// Close stops all polls and waits until they have stopped. Open watches get no further events. Finally, Close spends at most a
-// second on recording the states that are not in the ledger yet.
+// Close stops all polls and waits until they have stopped. Open watches receive no further events. Finally, Close records the
+// states that are not in the ledger yet, for at most a second.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -144,7 +143,7 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 	}
 	t := h.find(req.Credential, true)
 	t.begin(w, req, time.Now())
-	if h.drained.Load() { // otherwise a later call to Drain ends this watch
+	if h.drained.Load() { // otherwise, a later call to Drain ends this watch
 		w.fail(ErrDraining)
 	}
 	t.mu.Unlock()
@@ -167,8 +166,8 @@ func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) 
 	return update, ok
 }
 
-// NotYetVisible returns the state of an order that this process placed so recently that the catalog may still respond with a
-// 404. ok is false for any other generation.
+// NotYetVisible returns the state of a generation that this process ordered so recently that the catalog may still respond with
+// a 404. ok is false for any other generation.
 func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, ok bool) {
 	h.with(cred, id, func(_ *tenant, e *generation) {
 		if e.notYetVisible(time.Now()) && !e.deleted {
@@ -178,9 +177,9 @@ func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, 
 	return update, ok
 }
 
-// Observe applies a record that a call has read from the catalog, so that watchers get it too. It returns the hub's state of
-// the generation, which is never older than the last state delivered to a watcher. If lacking is true, the ledger does not have
-// the state yet, and Observe records it. Recording takes at most a second. ctx is used only for its trace.
+// Observe applies a record that a call has read from the catalog, so that watchers receive it too. It returns the hub's latest
+// state of the generation, which is never older than the last state delivered to a watcher. lacking reports whether the ledger
+// lacks the state. If so, Observe records it, for at most a second. ctx is used only for its trace.
 func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version, lacking bool) Update {
 	update := Update{Version: read}
 	h.apply(ctx, cred, read.ID, lacking, func(t *tenant, e *generation, result *pollResult, now time.Time) {
@@ -197,20 +196,20 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog
 	return update
 }
 
-// Created adds the generation of an order that this process placed at the given time. For a short time after that, a 404 means
-// that the generation is not visible yet. Under a shared API key, the generation is polled until its charge is final, even
-// without a watch. ctx is used only for its trace.
+// Created adds the generation of an order that this process placed at the given time. For lifecycle.VisibleAfter from that
+// time, a 404 is taken to mean that the generation is not visible yet. Under a shared API key, the generation is polled until
+// its charge is final, even without a watch. ctx is used only for its trace.
 func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) (update Update) {
 	answered := g.Version()
 	h.apply(ctx, cred, g.ID, true, func(t *tenant, e *generation, result *pollResult, now time.Time) {
 		e.modelID, e.created, e.orderRef = modelID, placed, result.found
 		e.kept = cred.IsShared() && len(t.generations) <= maxKept
 		e.recording.etag = ""
-		if g.State == catalog.StateQueued { // the ledger already has this state, because it stores each new order as queued
+		if g.State == catalog.StateQueued { // the ledger already has this state, because it records each new order as queued
 			e.recording.etag = answered.Etag
 		}
 		t.observe(e, answered, result, now)
-		if e.state.State != catalog.StateQueued && len(result.changed) == 0 { // a poll saw a later state before the ledger had the order, so that state is not recorded yet
+		if e.state.State != catalog.StateQueued && len(result.changed) == 0 { // a poll received a later state before the ledger had the order, so the ledger lacks that state
 			e.recording.etag = ""
 			e.sight(result)
 		}
@@ -220,8 +219,8 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 	return update
 }
 
-// Deleted records that a call to Easel has deleted a generation, and delivers the deletion to the watchers. Earlier states are
-// recorded first. ctx is used only for its trace.
+// Deleted records that a call to Easel has deleted a generation, and delivers the deletion to the watchers. States that are not
+// in the ledger yet are recorded before it. ctx is used only for its trace.
 func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 	h.apply(ctx, cred, id, true, (*tenant).deleted)
 }
@@ -229,9 +228,9 @@ func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 // HasWatches reports whether any watch is open.
 func (h *Hub) HasWatches() bool { return h.watches.Load() > 0 }
 
-// Ended processes terminal states and deletions that were recently recorded in the ledger. The keys of the map are generation
-// IDs. If this process has only an earlier state of a generation under a shared API key, it polls the generation immediately.
-// The change is delivered after that poll, because the ledger has neither the inputs nor the text of the result.
+// Ended handles terminal states and deletions that any process has recently recorded in the ledger. The keys of the map are
+// generation IDs. If the hub has an earlier state of such a generation, under a shared API key, it polls the generation as soon
+// as possible. Watchers receive the state from that poll, because the ledger has neither the inputs nor the text of the result.
 func (h *Hub) Ended(ended map[string]ledger.State) {
 	for _, t := range h.all() {
 		if !t.cred.IsShared() {
@@ -250,8 +249,8 @@ func (h *Hub) Ended(ended map[string]ledger.State) {
 // WatchesOrders reports whether any open watch depends on calls to [Hub.Placed].
 func (h *Hub) WatchesOrders() bool { return h.orderWatches.Load() > 0 }
 
-// Placed passes new orders to the watches that have [Request.Orders]. The keys of the map are generation IDs. Each watch
-// subscribes to the orders that it covers. Any process may have placed the orders. Passing an order again has no effect.
+// Placed passes new orders to the watches that have [Request.Orders]. The keys of the map are generation IDs. Each of these
+// watches subscribes to the orders that it covers, no matter which process placed them. Passing an order again has no effect.
 func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 	for _, t := range h.all() {
 		t.mu.Lock()
@@ -260,7 +259,7 @@ func (h *Hub) Placed(orders map[string]ledger.Attribution) {
 	}
 }
 
-// PresumedDeleted records that Easel treats a generation as deleted because reads have returned 404 for long enough. It
+// PresumedDeleted records that Easel now treats a generation as deleted, because reads have returned 404 for long enough. It
 // delivers the deletion to the watchers. ctx is used only for its trace.
 func (h *Hub) PresumedDeleted(ctx context.Context, cred catalog.Credential, id string) {
 	h.apply(ctx, cred, id, false, func(t *tenant, e *generation, result *pollResult, now time.Time) {
@@ -270,8 +269,8 @@ func (h *Hub) PresumedDeleted(ctx context.Context, cred catalog.Credential, id s
 	})
 }
 
-// Called records the error of a request that a call has sent to the catalog. It ignores the error unless the catalog throttles
-// requests or is unavailable. While requests pause, heartbeats contain the error.
+// Called records the error from a request that a call has sent to the catalog, so that heartbeats contain it while the limiter
+// pauses all requests. It ignores the error unless the catalog has requested a pause.
 func (h *Hub) Called(cred catalog.Credential, err error) {
 	if outcome := catalog.ResultOf(err).Outcome; outcome != limiter.Throttled && outcome != limiter.Unavailable {
 		return
@@ -331,12 +330,12 @@ func (h *Hub) find(cred catalog.Credential, start bool) *tenant {
 		if !t.ended {
 			return t
 		}
-		t.mu.Unlock() // the tenant ended after it was looked up
+		t.mu.Unlock() // the poller removed this tenant after it was looked up
 	}
 }
 
-// start creates a tenant and starts its poller. It returns the tenant locked, so that the poller does not end before the first
-// watcher is added. The caller must hold mu.
+// start creates a tenant and starts its poller, unless the hub is closed. It returns the tenant with its mutex locked, because
+// otherwise the poller could remove it before the first watcher is added. The caller must hold mu.
 func (h *Hub) start(cred catalog.Credential) *tenant {
 	t := &tenant{agenda: newAgenda(&h.cfg, &h.history, cred, time.Now())}
 	t.mu.Lock()

@@ -7,32 +7,32 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// sweepFrom is the smallest number of generations for which one list request is cheaper than individual reads.
+// sweepFrom is the smallest number of generations for which one list request costs less than individual reads.
 const sweepFrom = 3
 
-// listPause is the time for which generations are read individually after sweeps failed or the list did not contain them. It is
-// also the maximum back-off of failed sweeps.
+// listPause is the time for which generations are read individually after sweeps have not been useful, or after the list has
+// not contained them. It is also the maximum delay after a failed sweep.
 const listPause = time.Minute
 
 // list tracks the sweeps of the catalog's list, and whether they can replace individual reads.
 type list struct {
-	unusableUntil time.Time       // sweeps do not replace reads before this time
-	retryAt       time.Time       // no sweep before this time, because the last one failed
-	failing       bool            // the last sweep failed, and no individual read has been answered since
+	unusableUntil time.Time       // before this time, sweeps do not replace reads
+	retryAt       time.Time       // before this time, no sweep starts, because the last one failed
+	failing       bool            // whether the last sweep failed, and no individual read has received a response since then
 	failures      int             // number of consecutive failed sweeps
-	poorSweeps    int             // number of consecutive sweeps that returned too few generations or that failed while reads succeeded
-	carried       map[string]bool // IDs in the last list; nil if no watch of everything is open
-	answeredAt    time.Time       // time of the last response with a list
-	cut           bool            // the last list was too long to be read completely; this is logged once
-	fullRecords   bool            // the last comparison showed that a record in the list is as complete as the response to a read
+	poorSweeps    int             // number of consecutive sweeps that contained too few of the polled generations, or failed although reads succeed
+	carried       map[string]bool // IDs in the last list; nil if no watch of everything was open then
+	answeredAt    time.Time       // time of the last successful sweep
+	cut           bool            // whether the last list was too long to be read completely
+	fullRecords   bool            // whether the list's records are as complete as the responses to reads, according to the last comparison
 
-	sweep   *job      // sweep in flight, or nil
+	sweep   *job      // sweep in flight; nil if there is no sweep in flight
 	sweptAt time.Time // time when the last sweep started
 	sweepAt time.Time // time when the next sweep is due; zero if unknown
 	jitter  float64   // jitter of the next sweep: a random number in [0, 1)
 }
 
-// carry stores the IDs of the generations in a list.
+// carry stores the IDs of the generations that a list contains.
 func (l *list) carry(records []catalog.Version) {
 	l.carried = make(map[string]bool, len(records))
 	for i := range records {
@@ -45,17 +45,18 @@ func (l *list) serves(e *generation, now time.Time) bool {
 	return l.usable(now) && e.listing.hint == nil && !now.Before(e.listing.readSinglyUntil)
 }
 
-// usable reports whether a sweep may replace reads.
+// usable reports whether sweeps may currently replace individual reads.
 func (l *list) usable(now time.Time) bool {
 	return !l.failing && !now.Before(l.unusableUntil) && !now.Before(l.retryAt)
 }
 
-// begun records the start of a sweep, and the jitter for the time of the following sweep.
+// begun records that a sweep has started, and the jitter for the time of the next sweep.
 func (l *list) begun(at time.Time, jitter float64) {
 	l.sweptAt, l.sweepAt, l.jitter = at, time.Time{}, jitter
 }
 
-// failed records a failed sweep. swept is the number of generations that the sweep should have polled.
+// failed records a failed sweep. swept is the number of generations that the sweep should have polled. least is the delay after
+// the first failure.
 func (l *list) failed(err error, swept int, least time.Duration, jitter float64, now time.Time) {
 	if kind := catalog.KindOf(err); kind != catalog.KindRateLimited && kind != catalog.KindCredentialRejected {
 		l.failing = swept > 0
@@ -64,8 +65,8 @@ func (l *list) failed(err error, swept int, least time.Duration, jitter float64,
 	l.retryAt = now.Add(schedule.Jitter(schedule.Backoff(l.failures, least, listPause), jitter))
 }
 
-// readAnswered records a response to a read. If the last sweep failed, this response means either that only list requests fail,
-// or that the catalog has recovered. The next sweep distinguishes the two cases.
+// readAnswered records that the catalog has responded to a read. If the last sweep failed, either only list requests fail, or
+// the catalog has recovered since then. The next sweep shows which is the case, so readAnswered allows it.
 func (l *list) readAnswered(now time.Time) {
 	if l.failing {
 		l.failing = false
@@ -85,8 +86,9 @@ func (l *list) rateSweep(good bool, now time.Time) {
 	}
 }
 
-// compareRecord compares the list's record of a generation with the response to a read, and records whether the list has
-// complete records. It ignores a shortened record, which shows nothing about other records.
+// compareRecord compares the hint of a generation with the response to a read, and discards the hint. etag is the etag of the
+// response. The list's records are considered complete if and only if the etags are equal. A shortened record is not compared,
+// because it shows nothing about other records.
 func (l *list) compareRecord(e *generation, etag string) {
 	if hint := e.listing.hint; hint != nil && len(hint.Omitted) == 0 {
 		l.fullRecords = e.listing.etag == etag

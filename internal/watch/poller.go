@@ -10,28 +10,27 @@ import (
 )
 
 const (
-	maxInFlight = 16               // maximum number of concurrent polls with one credential
+	maxInFlight = 16               // maximum number of concurrent reads with one credential
 	pollTimeout = 30 * time.Second // timeout of one poll
 )
 
-// poller polls for one credential. The tenant's mutex guards it.
+// poller sends the polls for one credential. The tenant's mutex guards it.
 type poller struct {
 	hub          *Hub
 	tenant       *tenant
 	random       schedule.Source
-	preferHinted bool // the last read preferred generations that have an unconfirmed record from the list
+	preferHinted bool // whether the last read preferred generations for which the list reported a change that is not confirmed yet
 }
 
-// job is one request: for one generation, for the account, or for the list.
+// job is one request to the catalog: for one generation, for the account, or for the list.
 type job struct {
 	Poll
-	generations []*generation // generations that the job polls; they are kept until it ends
-	counted     []*watcher    // watchers whose traces are already in Open
-	since       time.Time     // a list that was requested before this time is too old for the job
+	generations []*generation // generations that the job polls; they stay in memory until the job ends
+	counted     []*watcher    // watchers whose traces were already considered for Poll.Open
+	since       time.Time     // the job needs a list that was requested at this time or later
 }
 
-// run plans and sends polls until the tenant has no generations and no watchers, or the hub is closed. It does not wait for
-// responses.
+// run plans and sends polls until the tenant is no longer needed or the hub is closed. It does not wait for responses.
 func (p *poller) run() {
 	h := p.hub
 	timer := time.NewTimer(0)
@@ -54,8 +53,9 @@ func (p *poller) run() {
 	}
 }
 
-// plan returns the requests that are due now, and the time of the next plan. If the tenant has no generations and no watchers,
-// plan removes the tenant, and ended is true. While polls pause after failures, the tenant is kept.
+// plan returns the jobs that are due now, and the time at which it must be called again. If the tenant has no generations, no
+// watchers and no jobs, plan removes the tenant, and ended is true. While polling pauses after failures, such a tenant is
+// kept, because it stores the end of the pause.
 func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, ended bool) {
 	t := p.tenant
 	t.mu.Lock()
@@ -76,8 +76,8 @@ func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, ended bool) {
 	return jobs, t.queue.planAt, false
 }
 
-// jobs returns the due requests that the limiter allows, and the time of the next plan. If this time is zero, the next change
-// or response triggers the next plan.
+// jobs returns the due jobs that may start now, and the time at which jobs must be planned again. If this time is zero, the
+// next change or response triggers the next plan.
 func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	t := p.tenant
 	s, refill := p.situation(now)
@@ -100,8 +100,8 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	return jobs, plan.next
 }
 
-// situation returns the input for the planner, and the time when the limiter allows more polls. If this time is zero, the next
-// response allows more polls.
+// situation returns the input for the planner, and the time when more polls may start. If this time is zero, more polls may
+// start after the next response.
 func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	t := p.tenant
 	limit := p.limit()
@@ -146,7 +146,8 @@ func (p *poller) describeList(s *situation) {
 	s.sweepAt = l.sweepAt
 }
 
-// limit returns the number of requests that may start now. In an outage, at most one request is in flight.
+// limit returns the number of jobs that may start now in addition to those in flight, without regard to the poll rate. During
+// an outage, at most one job is in flight.
 func (p *poller) limit() int {
 	if p.tenant.health.failures < outageFailures {
 		return maxInFlight - p.tenant.inFlight
@@ -157,9 +158,9 @@ func (p *poller) limit() int {
 	return 1
 }
 
-// urgency returns the priority of a read. It is the time since the read was due, divided by the smallest number of generations
-// that one of the watchers waits for. So a watcher of one generation has the same weight as a watcher of a thousand. The
-// minimum interval is added to the time, so that the priority is not zero when the read has just become due.
+// urgency returns the priority of a read. The priority is the time since the read was due, divided by the result of
+// fewestWaits. So a watcher of one generation has the same weight as a watcher of a thousand. The minimum interval is added to
+// the time, so that the priority is not zero when the read has just become due.
 func (p *poller) urgency(e *generation, listed int, now time.Time) float64 {
 	overdue := now.Sub(e.polling.due) + p.hub.cfg.MinInterval
 	return overdue.Seconds() / float64(e.fewestWaits(listed))
@@ -181,7 +182,7 @@ func (p *poller) readAccount() *job {
 	return &job{Poll: Poll{Tenant: t.cred.Tenant, Account: true}}
 }
 
-// sweep returns a job that requests the list. The job polls every generation that the list can cover.
+// sweep returns a job that requests the list. The job polls every wanted generation that the list can serve.
 func (p *poller) sweep(now time.Time) *job {
 	t := p.tenant
 	j := &job{Poll: Poll{Tenant: t.cred.Tenant}, since: t.list.answeredAt}
@@ -189,21 +190,21 @@ func (p *poller) sweep(now time.Time) *job {
 	t.list.begun(now, p.random.Draw())
 	for _, e := range j.generations {
 		if !e.fresh {
-			j.since = now // a watcher needs the current state, which an older list does not have
+			j.since = now // a watcher needs the current state, which an earlier list may lack
 		}
 		p.beginPoll(j, e)
 	}
 	return j
 }
 
-// beginPoll records that a poll of a generation is in flight.
+// beginPoll records that the job j polls a generation.
 func (p *poller) beginPoll(j *job, e *generation) {
 	e.polling.inFlight = true
 	p.tenant.queue.remove(e)
 	j.account(e)
 }
 
-// begins counts a request that is about to be sent. It returns false for a read that is no longer needed.
+// begins reports whether the request of a job is still needed. If so, it counts the request, which is sent next.
 func (p *poller) begins(j *job) bool {
 	p.tenant.mu.Lock()
 	defer p.tenant.mu.Unlock()
@@ -221,7 +222,7 @@ func (p *poller) begins(j *job) bool {
 	return true
 }
 
-// account adds a generation to the poll's description.
+// account adds a generation to the job's description for the tracer, [Poll].
 func (j *job) account(e *generation) {
 	j.Generations++
 	j.Watches += len(e.subscribers)
@@ -235,7 +236,8 @@ func (j *job) account(e *generation) {
 	}
 }
 
-// execute sends one request, applies the response, records the new states, and notifies their subscribers.
+// execute sends the request of a job, applies the response, records the new states, and notifies the subscribers of their
+// generations.
 func (p *poller) execute(j *job) {
 	h, cred := p.hub, p.tenant.cred
 	ctx, cancel := context.WithTimeout(h.ctx, pollTimeout)
@@ -262,7 +264,7 @@ func (p *poller) execute(j *job) {
 	ended(result.Outcome)
 }
 
-// landed marks a request and its generations as no longer in flight.
+// landed marks a job and its generations as no longer in flight.
 func (p *poller) landed(j *job) {
 	if p.tenant.list.sweep == j {
 		p.tenant.list.sweep = nil
@@ -274,7 +276,7 @@ func (p *poller) landed(j *job) {
 	}
 }
 
-// answered applies the response to a read.
+// answered applies the result of a read.
 func (p *poller) answered(j *job, read catalog.Version, err error, result *pollResult) {
 	t := p.tenant
 	t.mu.Lock()
@@ -302,7 +304,7 @@ func (p *poller) answered(j *job, read catalog.Version, err error, result *pollR
 	}
 }
 
-// swept applies the response to a sweep.
+// swept applies the result of a sweep.
 func (p *poller) swept(j *job, list *catalog.List, err error, result *pollResult) {
 	t := p.tenant
 	t.mu.Lock()
@@ -342,12 +344,12 @@ func (p *poller) accountAnswered(j *job, err error) {
 	p.succeeded(now)
 }
 
-// succeeded records that the catalog responded.
+// succeeded records that the catalog has responded to a poll.
 func (p *poller) succeeded(now time.Time) {
 	p.tenant.health.succeeded(now)
 }
 
-// failed records a failure. If the catalog rejects a forwarded API key, all watches with this key end.
+// failed records a failed poll. If the catalog has rejected a forwarded API key, it ends all watches with this API key.
 func (p *poller) failed(err error, now time.Time) {
 	t := p.tenant
 	t.health.failed(err, t.cred.IsShared(), now)
@@ -356,7 +358,8 @@ func (p *poller) failed(err error, now time.Time) {
 	}
 }
 
-// recordAgain starts another attempt to record all states that are not in the ledger yet, if a retry is due.
+// recordAgain retries, in a goroutine, to record all states that are not in the ledger yet. It does nothing if no retry is
+// due.
 func (p *poller) recordAgain(now time.Time) {
 	t := p.tenant
 	if t.recordAt.IsZero() || now.Before(t.recordAt) {

@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// queue orders the generations by the time of their next poll, and wakes the poller when it must plan earlier.
+// queue orders the generations by the time of their next poll, and wakes the poller if it must plan earlier than at planAt.
 type queue struct {
 	heap byDue
 
-	wake    chan struct{} // signals the poller to plan again; capacity 1
-	planAt  time.Time     // time of the next plan
-	blocked bool          // no request is allowed before planAt
+	wake    chan struct{} // wakes the poller; capacity 1
+	planAt  time.Time     // time at which the poller makes its next plan
+	blocked bool          // whether no request may start before planAt
 }
 
 func newQueue(now time.Time) queue { return queue{wake: make(chan struct{}, 1), planAt: now} }
@@ -45,8 +45,8 @@ func (q *queue) remove(e *generation) {
 	}
 }
 
-// due returns the due generations for which keep returns true, and removes all other due generations from the queue. next is
-// the due time of the next generation, or zero.
+// due returns the due generations for which keep returns true, and removes the other due generations from the queue. next is
+// the earliest time at which another generation is due, or zero if there is no other.
 func (q *queue) due(now time.Time, keep func(*generation) bool) (ready []*generation, next time.Time) {
 	for indexes := []int{0}; len(indexes) > 0; {
 		at := indexes[len(indexes)-1]

@@ -8,11 +8,12 @@ import (
 
 const (
 	attendInterval = 10 * time.Second
-	attendTimeout  = 5 * time.Second // timeout for renewing this replica's row
+	attendTimeout  = 5 * time.Second // timeout for one update of this replica's row
 )
 
-// DivideRate runs until ctx is done. It divides the poll rate among the replicas that have pollers. While this replica has
-// pollers, DivideRate renews its row in the ledger. While the ledger is unavailable, the last known number of replicas applies.
+// DivideRate divides the poll rate among the replicas that have pollers, until ctx is done. While this replica has pollers,
+// DivideRate renews the replica's row in the ledger. While the ledger is unavailable, the last known number of replicas
+// applies.
 func (h *Hub) DivideRate(ctx context.Context) {
 	replica := rand.Text()
 	defer h.attend(context.WithoutCancel(ctx), replica, false)
@@ -26,7 +27,8 @@ func (h *Hub) DivideRate(ctx context.Context) {
 	}
 }
 
-// attend renews or removes this replica's row in the ledger, and stores the number of replicas.
+// attend renews this replica's row in the ledger, or removes it if polls is false. It then stores the number of replicas that
+// have rows.
 func (h *Hub) attend(ctx context.Context, replica string, polls bool) {
 	ctx, cancel := context.WithTimeout(ctx, attendTimeout)
 	defer cancel()

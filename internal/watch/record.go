@@ -11,13 +11,13 @@ import (
 
 // Recorder records states in the ledger.
 type Recorder interface {
-	// Record records states that were observed with a credential, one for each generation. It returns the IDs of the
-	// generations that need no retry, because their state is recorded or they have no order. The hub passes the remaining
+	// Record records states that were observed with a credential, at most one for each generation. It returns the IDs of the
+	// generations that need no retry, because their states are recorded or they have no orders. The hub passes the remaining
 	// states again later, so recording a state twice must have no additional effect. The hub holds no lock during the call.
 	Record(ctx context.Context, cred catalog.Credential, seen []Sighting) (recorded map[string]bool)
 }
 
-// noRecorder is the recorder of a hub without a ledger.
+// noRecorder is a [Recorder] that records nothing, for a hub without a ledger.
 type noRecorder struct{}
 
 func (noRecorder) Record(_ context.Context, _ catalog.Credential, seen []Sighting) (recorded map[string]bool) {
@@ -29,13 +29,13 @@ func (noRecorder) Record(_ context.Context, _ catalog.Credential, seen []Sightin
 }
 
 const (
-	recordTimeout  = time.Second      // maximum time that subscribers wait for the ledger to record a state
-	retryTimeout   = 10 * time.Second // timeout of a later attempt, for which no subscriber waits
+	recordTimeout  = time.Second      // maximum time that subscribers wait until the ledger has recorded a state
+	retryTimeout   = 10 * time.Second // timeout of a retry, for which no subscriber waits
 	recordRetry    = time.Second      // initial delay before recording is retried; doubles after each failure
 	maxRecordRetry = 30 * time.Second // maximum delay before recording is retried
 )
 
-// finish records the new states from a response, and then notifies the subscribers. If the ledger does not respond within
+// finish records the new states from a response, and then notifies the subscribers. If the states are not recorded within
 // recordTimeout, the subscribers are notified anyway.
 func (t *tenant) finish(ctx context.Context, result *pollResult) {
 	if len(result.changed) == 0 {
@@ -52,7 +52,7 @@ func (t *tenant) finish(ctx context.Context, result *pollResult) {
 }
 
 // record writes the unrecorded states of generations to the ledger. The states of each generation are written in order, oldest
-// first. States that cannot be recorded now are retried later.
+// first. If a state cannot be recorded, a retry is scheduled.
 func (t *tenant) record(ctx context.Context, generations []*generation) {
 	for len(generations) > 0 {
 		generations = t.recordOldest(ctx, generations)
@@ -90,7 +90,7 @@ func (t *tenant) recordOldest(ctx context.Context, generations []*generation) (m
 	return more
 }
 
-// recordLater schedules a retry if states could not be recorded and no retry is scheduled yet.
+// recordLater schedules a retry if failed is true and no retry is scheduled yet.
 func (t *tenant) recordLater(failed bool, now time.Time) {
 	switch {
 	case !t.recordAt.IsZero():
@@ -99,7 +99,7 @@ func (t *tenant) recordLater(failed bool, now time.Time) {
 	default:
 		t.recordFailures++
 		t.recordAt = now.Add(schedule.Backoff(t.recordFailures, recordRetry, maxRecordRetry))
-		t.queue.blocked = false // recording needs no request to the catalog
+		t.queue.blocked = false // a retry sends no request to the catalog, so it may be earlier than the next request
 		t.queue.wakeBy(t.recordAt)
 	}
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// maxListed is the maximum length of each list in a snapshot: the credentials and the generations.
+// maxListed is the maximum length of each of the two lists in a snapshot, credentials and generations.
 const maxListed = 100
 
 // Snapshot is the state of the hub at one time, for the status page.
 type Snapshot struct {
 	Time        time.Time
 	Stats       Stats
-	Credentials []PolledCredential // at most 100 of the credentials that Stats.Pollers counts, worst condition first
-	Generations []PolledGeneration // at most 100 of the generations that Stats.Active counts, longest wait for a response first
+	Credentials []PolledCredential // at most 100 of the credentials that Stats.Pollers counts; those with the worst condition come first
+	Generations []PolledGeneration // at most 100 of the generations that Stats.Active counts; those without a response for the longest time come first
 }
 
 // PolledCredential describes a credential that has a poller. As JSON, it is part of a server's status.
@@ -25,11 +25,11 @@ type PolledCredential struct {
 	IsShared  bool           `json:"shared"` // see [catalog.Credential.IsShared]
 	Condition Condition      `json:"condition"`
 	Failures  int            `json:"failures"`  // number of consecutive failed polls
-	LastError string         `json:"lastError"` // empty if Condition is healthy
+	LastError string         `json:"lastError"` // error from the last failed poll; empty if Condition is healthy
 	Answered  time.Time      `json:"answered,omitzero"`
 	Rate      float64        `json:"rate"`                // current rate of the limiter, in polls per second
-	Limit     float64        `json:"limit"`               // configured maximum for all replicas, in polls per second
-	Ready     float64        `json:"ready"`               // number of polls that may be sent immediately
+	Limit     float64        `json:"limit"`               // configured maximum rate over all replicas, in polls per second
+	Ready     float64        `json:"ready"`               // number of polls that the rate allows now
 	Paused    time.Time      `json:"pausedTill,omitzero"` // end of the latest pause of polling, which may be in the past
 	Active    int            `json:"active"`              // number of polled generations
 	Watches   int            `json:"watches"`
@@ -41,15 +41,15 @@ type PolledGeneration struct {
 	Tenant    catalog.Tenant `json:"key"`
 	ID        string         `json:"id"`
 	Model     string         `json:"model"`
-	State     string         `json:"state,omitempty"`   // empty if no state was read yet
-	Began     time.Time      `json:"began"`             // best estimate of the start time
-	Answered  time.Time      `json:"answered,omitzero"` // time of the last response from the catalog; zero before the first
+	State     string         `json:"state,omitempty"`   // empty if no state is known yet
+	Began     time.Time      `json:"began"`             // best estimate of the time when the generation was ordered
+	Answered  time.Time      `json:"answered,omitzero"` // time of the last response for the generation; zero before the first
 	NextPoll  time.Time      `json:"nextPoll"`
 	Watches   int            `json:"watches"`
 	Failures  int            `json:"failures"`
 	LastError string         `json:"lastError"`
 
-	waiting time.Time // time of the last response, or time when it was first seen
+	waiting time.Time // time of the last response for the generation, or when it was first seen
 }
 
 func newPolledCredential(t *tenant) PolledCredential {
@@ -91,7 +91,7 @@ func (s *Snapshot) add(t *tenant, listed bool) {
 	s.Stats.Generations += len(t.generations)
 }
 
-// count adds the values of all credentials to the totals.
+// count computes the totals in s.Stats from the values of all credentials.
 func (s *Snapshot) count() {
 	stats := &s.Stats
 	stats.Pollers = len(s.Credentials)
@@ -107,7 +107,8 @@ func (s *Snapshot) count() {
 	}
 }
 
-// shorten sorts both lists, with the entries that are most important to operators first, and truncates them.
+// shorten sorts both lists, so that the entries that matter most to operators come first, and truncates them to
+// maxListed entries.
 func (s *Snapshot) shorten() {
 	slices.SortStableFunc(s.Credentials, func(a, b PolledCredential) int {
 		return cmp.Or(cmp.Compare(b.Condition, a.Condition), cmp.Compare(b.Active, a.Active))

@@ -11,25 +11,26 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// forgetAfter is the time after which watches of everything drop a settled generation that the catalog no longer lists.
+// forgetAfter is the time for which a settled generation must be missing from the catalog's list before watches of everything
+// drop it.
 const forgetAfter = 5 * time.Minute
 
-// tenant is the state of one credential: the polled generations and their watchers. The mutex of its agenda guards it.
+// tenant is the state for one credential: the polled generations and their watchers. The mutex of its agenda guards it.
 type tenant struct {
 	*agenda
 
-	ended      bool       // the tenant was removed from the hub, which creates another one when necessary
+	ended      bool       // whether the tenant was removed from the hub; the hub creates another tenant when it needs one
 	everything []*watcher // watchers of everything
 
-	inFlight    int // number of reads in flight
+	inFlight    int // number of reads of generations and of the account that are in flight
 	accountRead accountRead
 
 	recordAt       time.Time // time of the next attempt to record states; zero if none is scheduled
 	recordFailures int       // number of consecutive failed attempts to record states
 }
 
-// begin subscribes a watcher to the generations in its request. It is called before the first read, so that no change is
-// missed.
+// begin subscribes a watcher to the generations in its request. It is called before the generations are read for this watcher,
+// so that no change is missed.
 func (t *tenant) begin(w *watcher, req *Request, now time.Time) {
 	w.agenda = t.agenda
 	t.watches++
@@ -53,8 +54,8 @@ func (t *tenant) end(w *watcher, now time.Time) {
 	t.queue.wakeBy(now.Add(linger))
 }
 
-// observe applies a record that a call has read. If the generation was not polled yet, the record counts as its first poll. If
-// the generation is not in the poll queue, for example because of an earlier 404, it is queued again.
+// observe applies a record that a call has read. If the generation was never polled, or if it is not in the poll queue, observe
+// schedules its next poll.
 func (t *tenant) observe(e *generation, read catalog.Version, result *pollResult, now time.Time) {
 	t.apply(e, read.Generation, read.Etag, result)
 	if e.polling.gap == 0 || e.polling.queueIndex == notQueued {
@@ -62,13 +63,13 @@ func (t *tenant) observe(e *generation, read catalog.Version, result *pollResult
 	}
 }
 
-// apply applies a record to a generation. If the change is visible to watchers, it adds the generation to result. etag is the
-// etag of the record as received.
+// apply applies a record to a generation. If there is something new for watchers or the ledger, it adds the generation to
+// result. etag is the etag of the record as received.
 func (t *tenant) apply(e *generation, g catalog.Generation, etag string, result *pollResult) {
 	before := e.state
 	changed, regressed := e.advance(g, etag)
 	switch {
-	case regressed && g.State == catalog.StateRefunded: // watchers keep the succeeded state, and only the ledger records the refund
+	case regressed && g.State == catalog.StateRefunded: // watchers keep the succeeded state; only the ledger records the refund
 		e.recording.add(Sighting{catalog.Version{Generation: g, Etag: etag}, false})
 		result.changed = append(result.changed, e)
 	case regressed:
@@ -99,8 +100,9 @@ func (t *tenant) publish(e *generation) {
 	}
 }
 
-// detectionDelay returns the expected time between a change and its detection. If the schedule does not predict the change, the
-// change is assumed to be equally likely at any time since the last poll.
+// detectionDelay returns the expected time between the latest change of a generation and its detection. before is the
+// generation's previous state. If the schedule does not predict this kind of change, all times since the last poll are assumed
+// to be equally likely.
 func (t *tenant) detectionDelay(e *generation, before catalog.Generation) time.Duration {
 	ended := e.state.State == catalog.StateSucceeded || e.state.State == catalog.StateFailed
 	if before.State.Terminal() || !ended {
@@ -110,7 +112,8 @@ func (t *tenant) detectionDelay(e *generation, before catalog.Generation) time.D
 	return t.history.LastCurve(t.historyOf(e)).Delay(before.ObserveTime.Sub(birth), e.state.ObserveTime.Sub(birth))
 }
 
-// regressed counts a dropped record. It logs consecutive dropped records with the same state only once.
+// regressed counts a record that was dropped because its state may not follow the current one. Of consecutive dropped records
+// with the same state, it logs only the first.
 func (t *tenant) regressed(e *generation, g catalog.Generation) {
 	t.stats.Regressions++
 	if e.dropped == g.State {
@@ -122,8 +125,8 @@ func (t *tenant) regressed(e *generation, g catalog.Generation) {
 }
 
 // notFound applies a 404 that the catalog itself has sent. A generation that exists or existed is treated as deleted only after
-// several 404s: see [lifecycle.Absence]. Until then, the read is retried as after a failure. If a list has contained the
-// generation since its last read, the record from the list is applied instead.
+// several 404s: see [lifecycle.Absence]. Until then, the read is retried as after a failure. If there is a hint from a list,
+// the hint is applied instead of the 404.
 func (t *tenant) notFound(e *generation, err error, result *pollResult, now time.Time) {
 	hint := e.listing.hint
 	e.listing.hint = nil
@@ -144,9 +147,9 @@ func (t *tenant) notFound(e *generation, err error, result *pollResult, now time
 	t.scheduleNext(e, now)
 }
 
-// lasts records that a read has returned 404, and reports whether the generation is now treated as deleted. This requires that
-// another read has succeeded since the first 404. If no other read has succeeded after [lifecycle.AbsentFor], lasts requests a
-// read of the account.
+// lasts records that a read has returned 404, and reports whether the generation is now treated as deleted. For this, another
+// read must have succeeded since the first 404. If that has not happened within [lifecycle.AbsentFor], lasts requests a read of
+// the account.
 func (t *tenant) lasts(e *generation, now time.Time) bool {
 	witnessed := t.health.read.After(e.absence.Since)
 	e.absence = e.absence.NotFound(now, witnessed)
@@ -156,8 +159,8 @@ func (t *tenant) lasts(e *generation, now time.Time) bool {
 	return e.absence.Lasting
 }
 
-// notePresumedDeleted marks a generation as deleted because reads do not find it, and adds the deletion to result. lasting is
-// false if the generation was never known to exist. In this case, the ledger does not record the deletion.
+// notePresumedDeleted marks a generation as deleted because reads do not find it, and adds the deletion to result. lasting
+// reports whether the generation was ever known to exist. If not, the deletion is not recorded in the ledger.
 func (t *tenant) notePresumedDeleted(e *generation, result *pollResult, now time.Time, lasting bool) {
 	before := e.state
 	e.absence.Lasting = lasting
@@ -172,8 +175,8 @@ func (t *tenant) deleted(e *generation, result *pollResult, now time.Time) {
 	e.sight(result)
 }
 
-// addListed records that the list contains a generation or that this process placed it. It then subscribes each watcher that
-// covers the complete list.
+// addListed records that the list contains a generation or that this process ordered it. If this is the first time, it also
+// subscribes each watcher that covers the complete list.
 func (t *tenant) addListed(e *generation, now time.Time) {
 	if e.listing.seenAt.IsZero() {
 		for _, w := range t.everything {
@@ -190,7 +193,8 @@ func (t *tenant) coversList() bool {
 	return slices.ContainsFunc(t.everything, func(w *watcher) bool { return w.orders == nil })
 }
 
-// beginWithoutList starts the watches of orders that wait for a list. It is called if the list could not be read.
+// beginWithoutList starts the watches with [Request.Orders] that still wait for a list. It is called when the list could not be
+// read.
 func (t *tenant) beginWithoutList(now time.Time) {
 	for _, w := range t.everything {
 		if w.orders != nil {
@@ -199,7 +203,7 @@ func (t *tenant) beginWithoutList(now time.Time) {
 	}
 }
 
-// placed subscribes the watches of orders to newly placed orders.
+// placed subscribes each watch with [Request.Orders] to the new orders that it covers.
 func (t *tenant) placed(orders map[string]ledger.Attribution, now time.Time) {
 	ids := slices.Sorted(maps.Keys(orders)) // sorted, so that runs are reproducible
 	for _, w := range t.everything {
@@ -225,7 +229,7 @@ func (t *tenant) removeListed(e *generation, now time.Time) {
 	}
 }
 
-// endAll ends all watches of the tenant with err.
+// endAll ends all watches with the tenant's credential with err.
 func (t *tenant) endAll(err error) {
 	for _, w := range t.everything {
 		w.fail(err)
@@ -259,8 +263,8 @@ func (t *tenant) merge(swept []*generation, list *catalog.List, result *pollResu
 	t.list.rateSweep(found >= min(sweepFrom, len(swept)), now)
 }
 
-// noteCut logs a warning if a list was too long to be read completely. It logs only the first of several consecutive incomplete
-// lists.
+// noteCut records whether a list was too long to be read completely. It logs a warning for the first of several consecutive
+// incomplete lists.
 func (t *tenant) noteCut(cut bool) {
 	if cut && !t.list.cut {
 		t.cfg.Logger.Warn("catalog list incomplete; reading generations individually", "api_key", t.cred.Tenant.Fingerprint())
@@ -291,8 +295,8 @@ func (t *tenant) discover(records []catalog.Version, now time.Time) {
 	}
 }
 
-// mergeRecord applies one record from a list. If the record may have fewer details than a read returns, mergeRecord only stores
-// it as a hint until a read confirms it.
+// mergeRecord applies a record from a list. If a read might return more details than the record has, mergeRecord only stores
+// the record as a hint until a read confirms it.
 func (t *tenant) mergeRecord(e *generation, r *catalog.Version, result *pollResult, now time.Time) {
 	known := e.fresh && e.state.State == r.State
 	switch {
@@ -304,7 +308,7 @@ func (t *tenant) mergeRecord(e *generation, r *catalog.Version, result *pollResu
 	case complete(r.Generation) && (t.list.fullRecords || !e.fresh && !e.knownOtherwise(r.Etag)):
 		t.apply(e, r.Generation, r.Etag, result)
 		t.scheduleNext(e, now)
-	case known: // only a detail has changed, which may happen often and does not justify an extra read
+	case known: // only details have changed; this may happen often and does not justify an extra read
 		e.setHint(r.Generation)
 		t.scheduleNext(e, now)
 	default:
@@ -315,7 +319,7 @@ func (t *tenant) mergeRecord(e *generation, r *catalog.Version, result *pollResu
 }
 
 // recheck schedules a read of a generation that the list contains although an earlier read did not find it. It does so at most
-// once a minute for each generation, because the list may be outdated.
+// once per listPause for each generation, because the list may be outdated.
 func (t *tenant) recheck(e *generation, now time.Time) {
 	if now.Before(e.listing.readSinglyUntil) {
 		return
@@ -324,7 +328,7 @@ func (t *tenant) recheck(e *generation, now time.Time) {
 	t.pollAt(e, now)
 }
 
-// applyHints applies all complete records that were stored as hints, if the list is known to have complete records.
+// applyHints applies the hints that are complete records, if the list's records are considered complete.
 func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	if !t.list.fullRecords {
 		return
@@ -338,8 +342,8 @@ func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	}
 }
 
-// accountRead tracks the read of the account. This read distinguishes a missing generation from an unavailable catalog. The
-// tenant's mutex guards it.
+// accountRead tracks reads of the account. Such a read shows whether the catalog responds at all while reads of a generation
+// return 404. The tenant's mutex guards it.
 type accountRead struct{ wanted, inFlight bool }
 
 // due reports whether the account must be read. At most one read is in flight.

@@ -8,16 +8,16 @@ import (
 )
 
 // Tracer records traces and metrics of the hub. Its methods are called concurrently, but never while a lock of the hub is held.
-// So a slow tracer delays only one request or one delivery.
+// So a slow method delays only one request or one delivery.
 type Tracer interface {
 	// TraceRef returns a reference to the trace of ctx, for links in other spans. It returns nil if that trace is not recorded.
 	TraceRef(ctx context.Context) TraceRef
 	// PollBegins is called before a poll. The hub sends the request with the returned context. found refers to the trace of the
-	// poll. The hub calls the returned function ended once, after it has applied the response.
+	// poll. The hub calls ended once, after it has applied the response.
 	PollBegins(ctx context.Context, poll Poll) (_ context.Context, found TraceRef, ended func(Outcome))
-	// Delivery is called before an event is delivered to a watcher whose context is ctx. watching refers to the trace of that
-	// context. found refers to the trace of the poll or call that found the change. Each is nil if its trace is not recorded.
-	// If the returned function delivered is not nil, the hub calls it after the delivery.
+	// Delivery is called before an event is delivered to a watcher. ctx is the context of the watch. watching refers to the
+	// trace of that context. found refers to the trace of the poll or call that found the change. Each is nil if its trace is
+	// not recorded. If delivered is not nil, the hub calls it after the delivery.
 	Delivery(ctx context.Context, watching TraceRef, event Event, found TraceRef) (delivered func())
 }
 
@@ -41,8 +41,8 @@ type Poll struct {
 	ID          string     // empty for a sweep or a read of the account
 	Account     bool       // whether it is a read of the account
 	Generations int        // number of polled generations
-	Watches     int        // number of watches of these generations; a watch of n generations counts n times
-	Orders      []TraceRef // traces of the calls that placed the generations, at most 16
+	Watches     int        // number of watches of these generations; a watch of n of them counts n times
+	Orders      []TraceRef // traces of the calls that ordered the generations, at most 16
 	Open        []TraceRef // traces of the watches, at most 16
 }
 
@@ -60,11 +60,11 @@ func (p Poll) Kind() string {
 // Outcome is the result of a poll.
 type Outcome struct {
 	Err     error
-	State   catalog.State // state that a read of one generation returned; zero if it returned none
+	State   catalog.State // state of the generation that was read; zero if the poll was of another kind or failed
 	Changes []Change
 }
 
-// Change is a new state of a generation that was polled before.
+// Change is a change of a generation's state that a poll has detected.
 type Change struct {
 	State catalog.State
 	// Delay is the expected time between the change and its detection. It is estimated from the history of the model and the
@@ -72,6 +72,6 @@ type Change struct {
 	Delay time.Duration
 }
 
-// maxRefs is the maximum number of trace references of one kind in a poll. Omitted traces can be reached from the referenced
-// ones through one or two links.
+// maxRefs is the maximum number of trace references of one kind in a poll. The other traces can be reached from these through
+// one or two links.
 const maxRefs = 16

@@ -10,18 +10,18 @@ import (
 // Sighting is a state of a generation that this process has seen.
 type Sighting struct {
 	catalog.Version
-	// NotFound means that the state is a deletion that the catalog did not report. Easel infers it because reads have not found
-	// the generation for long enough.
+	// NotFound means that the state is a deletion that the catalog did not report. Easel inferred it, because reads had not
+	// found the generation for long enough.
 	NotFound bool
 }
 
-// recording tracks which states of a generation the ledger has.
+// recording tracks which states of a generation are in the ledger.
 type recording struct {
-	etag       string     // etag of the latest recorded state; empty if the next state must be recorded even if it is unchanged
+	etag       string     // etag of the last recorded state; empty means that the next state must be recorded in any case
 	unrecorded []Sighting // later states, oldest first
 }
 
-// add adds a state that is not recorded yet. It replaces an earlier state that no longer needs to be recorded.
+// add adds a state that must be recorded. The state replaces an unrecorded one that it supersedes.
 func (r *recording) add(s Sighting) {
 	if s.Etag == r.etag && len(r.unrecorded) == 0 {
 		return
@@ -38,8 +38,8 @@ func (r *recording) add(s Sighting) {
 	r.unrecorded[at] = s
 }
 
-// supersedes reports whether an older state need not be recorded if s is recorded. A terminal state is always recorded, because
-// it has its own event and charge. So a generation has only a few unrecorded states.
+// supersedes reports whether an older state need not be recorded if s is recorded. A later status never supersedes a terminal
+// state, because each terminal state has its own event and charge. Even so, a generation has only a few unrecorded states.
 func (s Sighting) supersedes(older Sighting) bool {
 	if s.State == catalog.StateDeleted || older.State == catalog.StateDeleted {
 		return s.State == older.State && s.NotFound == older.NotFound
@@ -54,10 +54,10 @@ func (r *recording) done(s Sighting) {
 	r.unrecorded = slices.DeleteFunc(r.unrecorded, func(one Sighting) bool { return one.Etag == s.Etag && one.NotFound == s.NotFound })
 }
 
-// StatusOf returns the ledger's status for a state of the catalog. It returns zero for a deleted or unrecognized state.
+// StatusOf returns the ledger's status for a state in the catalog. It returns zero for a deleted or unrecognized state.
 func StatusOf(s catalog.State) lifecycle.Status { return statuses[s] }
 
-// StateOf returns the catalog's state for a status of the ledger. For a generation that was never observed, it returns queued.
+// StateOf returns the catalog's state for a status in the ledger. For a generation that was never observed, it returns queued.
 func StateOf(s lifecycle.Status) catalog.State {
 	for state, status := range statuses {
 		if status == s {

@@ -4,7 +4,7 @@
 // change is first recorded in the ledger. Then the subscribers of the generation are marked as changed, and the change is
 // delivered to them. Events are not queued: when a watcher is ready, it reads the latest state. So a slow watcher skips
 // intermediate states and does not delay other watchers, but it always gets the last state. A sweep is one request for the
-// catalog's list, which replaces single reads of many generations.
+// catalog's list. It replaces individual reads of many generations.
 //
 // Replicas share only the ledger. Package orders reads the new orders, terminal states and deletions that other replicas have
 // recorded, and calls [Hub.Placed] and [Hub.Ended]. Each replica finds all other states with its own polls.
@@ -43,7 +43,7 @@ import (
 )
 
 // Upstream sends the pollers' requests to the catalog. Each call waits for a permit from the limiter and sends one request. It
-// does not retry a failed request, because the poller has its own back-off.
+// does not retry a failed request, because the poller schedules its own retries.
 type Upstream interface {
 	Generation(ctx context.Context, cred catalog.Credential, id string) (catalog.Version, error)
 	List(ctx context.Context, cred catalog.Credential, since time.Time) (*catalog.List, error)
@@ -64,20 +64,20 @@ const (
 // Request describes a watch.
 type Request struct {
 	Credential catalog.Credential
-	IDs        []string      // IDs of the watched generations, without duplicates; empty means every generation that the catalog lists
+	IDs        []string      // IDs of the generations to watch, without duplicates; empty means every generation that the catalog lists
 	Everything bool          // whether to also watch every generation that the catalog lists or that is in KnownEtags
 	Goal       Goal          // goal for each generation
-	Heartbeat  time.Duration // time without an event after which a heartbeat is delivered; zero means 15 s
+	Heartbeat  time.Duration // a heartbeat is delivered after this time without an event; zero means 15 s
 	Until      time.Time     // time when the watch ends with ErrExpired; zero means never
 	Stall      time.Duration // maximum duration of one delivery; zero means 30 s
 
 	KnownEtags map[string]string // etags of the states that the caller already has, by generation ID
 	ModelID    string            // model of the watched generations; empty means any model
 
-	// Ordered contains the generations in IDs and KnownEtags for which an order exists. One 404 does not prove that such a
+	// Ordered contains those IDs from IDs and KnownEtags for which an order exists. A single 404 does not prove that such a
 	// generation is deleted.
 	Ordered map[string]bool
-	// Orders limits a watch of everything to the orders that it selects. Nil selects every generation that the catalog lists.
+	// Orders limits a watch of everything to the selected orders. Nil selects every generation that the catalog lists.
 	Orders Orders
 	// Listed contains the IDs of generations whose orders are selected by Orders. Each is watched only if the catalog lists it
 	// when the watch starts.
@@ -90,15 +90,16 @@ type Orders interface {
 	Covers(order ledger.Attribution) bool
 }
 
-// Reasons why a hub ends a watch before its goal is reached. Earlier changes are delivered first, except to a stalled watcher.
+// Reasons why a hub ends a watch before its goal is reached. Changes before the end are still delivered, except to a stalled
+// watcher.
 var (
 	ErrDraining = errors.New("hub is draining")
 	ErrExpired  = errors.New("maximum age of the watch reached")
 	ErrStalled  = errors.New("watcher too slow: delivery timed out")
 )
 
-// ErrSkipped means that the deliver function of [Hub.Watch] has sent nothing. The watch then continues, and the next heartbeat
-// is not postponed.
+// ErrSkipped means that the function passed to [Hub.Watch] has sent nothing to the caller. The watch continues, and the next
+// heartbeat is not postponed.
 var ErrSkipped = errors.New("nothing was sent")
 
 // Event is one message to a watcher: exactly one of Update, Heartbeat and CaughtUp is set.
@@ -106,15 +107,16 @@ type Event struct {
 	Update    *Update
 	Heartbeat *Heartbeat
 	CaughtUp  bool    // whether the initial states of all generations known at the start have been delivered
-	Known     *Update // state that the caller already has; set only if a Heartbeat replaces the initial update
+	Known     *Update // state that the caller already has; set only in a Heartbeat that replaces the initial update
 }
 
-// Update is a state that is new to the watcher. All watchers share one Update, so it must not be modified.
+// Update is a state of a generation that is new to a watcher. All watchers of the generation share it, so it must not be
+// modified.
 type Update struct {
 	catalog.Version
-	Initial bool  // whether it is the state at the start of the watch
+	Initial bool  // whether this is the state at the start of the watch
 	Missing bool  // whether the catalog has never returned this ID; the state is then StateDeleted
-	Memo    *Memo // cache for a value derived from the update; nil outside a watch
+	Memo    *Memo // cache for a value derived from the update; nil if the update does not come from a watch
 }
 
 // Memo caches a value derived from an update, such as its encoding. All watchers share the value, so it is computed only once.
@@ -123,7 +125,7 @@ type Memo struct {
 	value any
 }
 
-// Get returns the value. The first call computes it with f. A nil Memo caches nothing.
+// Get returns the cached value. The first call computes it with f. A nil Memo caches nothing, so each call computes the value.
 func (m *Memo) Get(f func() any) any {
 	if m == nil {
 		return f()
@@ -149,19 +151,19 @@ func (c Condition) MarshalText() ([]byte, error) {
 	return []byte([...]string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}[c]), nil
 }
 
-// Heartbeat explains why a watch has no updates.
+// Heartbeat explains why a watch currently delivers no updates.
 type Heartbeat struct {
 	ObserveTime      time.Time // time of the last response for the watched generations; zero before the first
-	NextPoll         time.Time // zero if no poll is planned
+	NextPoll         time.Time // time of the next planned poll; zero if no poll is planned
 	Condition        Condition
 	Failures         int    // number of consecutive failed polls
-	LastError        string // empty if Condition is healthy
-	Own              bool   // whether LastError is from a poll of the watched generation itself, not of another generation with the same API key
+	LastError        string // error from the last failed poll; empty if Condition is healthy
+	Own              bool   // whether LastError is from a poll of the watched generation itself, and not of another generation with the same API key
 	TypicalRemaining time.Duration
 	HasTypical       bool // whether there is enough history for TypicalRemaining
 }
 
-// Stats contains the totals of the hub since its start, and its current load.
+// Stats contains counters since the start of the hub, and the hub's current load.
 type Stats struct {
 	Pollers     int `json:"keys"`    // number of credentials with current or recent watches
 	Generations int `json:"-"`       // number of generations with current or recent watches
@@ -171,17 +173,17 @@ type Stats struct {
 	Conditions [ConditionCredentialRejected + 1]int `json:"-"`        // number of pollers by the condition of the catalog
 	Paused     int                                  `json:"-"`        // number of pollers whose polls are paused
 	Replicas   int                                  `json:"replicas"` // number of replicas that share the poll rate
-	Ready      float64                              `json:"-"`        // number of polls that may be sent immediately, for the poller with the fewest
+	Ready      float64                              `json:"-"`        // smallest number, over all pollers, of polls that may start now
 	Rate       float64                              `json:"-"`        // lowest poll rate of all pollers, in polls per second
-	Stalest    time.Duration                        `json:"stalest"`  // longest time since the last response for an active generation
+	Stalest    time.Duration                        `json:"stalest"`  // longest time since the last response, over all active generations
 
-	Reads       int64 `json:"reads"`     // number of polls of one generation
-	Sweeps      int64 `json:"sweeps"`    // number of polls of the list
-	Regressions int64 `json:"regressed"` // number of responses dropped because their state may not follow the current state
-	Conflated   int64 `json:"conflated"` // number of changes replaced by newer ones before delivery
+	Reads       int64 `json:"reads"`     // number of individual reads of generations
+	Sweeps      int64 `json:"sweeps"`    // number of list requests
+	Regressions int64 `json:"regressed"` // number of records that were dropped because their states may not follow the current ones
+	Conflated   int64 `json:"conflated"` // number of changes that were replaced by newer ones before they were delivered
 }
 
-// add adds the counters of o.
+// add adds the counters of o to those of s.
 func (s *Stats) add(o *Stats) {
 	s.Reads += o.Reads
 	s.Sweeps += o.Sweeps

@@ -21,39 +21,39 @@ type watcher struct {
 	stream
 	agenda *agenda
 
-	heartbeat   time.Duration // time without an event after which a heartbeat is delivered
+	heartbeat   time.Duration // a heartbeat is delivered after this time without an event
 	heartbeatAt time.Time     // time of the next heartbeat if no event is delivered before then; only the running delivery uses it
 	stall       time.Duration // maximum duration of one delivery
-	until       time.Time     // end of the watch; zero means never
+	until       time.Time     // time when the watch ends; zero means never
 
 	goal       Goal
-	orders     Orders // selects the watched orders; nil if there is no selection
-	everything bool   // the watch also covers generations that are found later
-	named      bool   // the request contains generation IDs, etags or orders, so a listed generation may already have a subscription
+	orders     Orders // selects the watched orders; nil if the watch is not limited to orders
+	everything bool   // whether the watch also covers generations that are found later
+	named      bool   // whether the request contains generation IDs, etags or orders, so that a listed generation may already have a subscription
 
-	initialKnown bool // the initial set of generations is known; a watch of everything first waits for a list
+	initialKnown bool // whether the initial set of generations is known; a watch of everything must wait for a list
 	caughtUp     bool
 
 	subscriptions []subscription
 	free          []int32                       // unused indexes in subscriptions
-	dirty         []int32                       // indexes of subscriptions whose generation has changed since its last delivery
+	dirty         []int32                       // indexes of subscriptions with an undelivered change
 	unreached     int                           // number of subscriptions that have not reached the goal
-	pending       int                           // number of initial generations whose first state is not delivered yet
-	known         map[string]string             // etags that the caller has, for generations that have no subscription yet
+	pending       int                           // number of initial generations whose first states have not been delivered yet
+	known         map[string]string             // etags that the caller already has, of generations that have no subscription yet
 	modelID       string                        // model of the watched generations; empty means any model
 	ordered       map[string]bool               // IDs of generations that have an order; nil after the initial subscriptions
 	offered       map[string]ledger.Attribution // orders in the last call to [Hub.Placed]; shared by all watchers
-	ifListed      []string                      // IDs of generations that are watched only if the first list contains them; see [Request.Listed]
+	ifListed      []string                      // IDs of generations that are subscribed to only if the first list contains them; see [Request.Listed]
 }
 
-// subscriber is a watcher of a generation, and the index of its subscription.
+// subscriber is a watcher of a generation, with the index of the generation in the watcher's subscriptions.
 type subscriber struct {
 	*watcher
 	at int32
 }
 
-// waits returns the number of generations that a watcher waits for. listed is the number of listed generations. It is used only
-// for a watcher of everything.
+// waits returns the number of generations that a watcher waits for. listed is the number of listed generations, which only a
+// watcher of everything waits for.
 func (w *watcher) waits(listed int) int {
 	if w.everything {
 		return max(listed, w.pending, 1)
@@ -64,7 +64,7 @@ func (w *watcher) waits(listed int) int {
 // subscription is a watcher's state for one generation. It is small because a watcher may have a thousand subscriptions.
 type subscription struct {
 	e             *generation // nil after the subscription was removed
-	deliveredEtag string      // etag that was delivered last, or that the caller had at the start
+	deliveredEtag string      // etag that was delivered last, or that the caller had at the start; see hasEtag
 	subscriberAt  int32       // index in e.subscribers
 	flags         flags
 }
@@ -87,7 +87,7 @@ func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	}
 	w.heartbeatAt, w.initialKnown = time.Now().Add(w.heartbeat), !w.everything
 	if w.everything {
-		w.goal = Settled // such a watch has no goal, but each generation is polled until its charge is final
+		w.goal = Settled // such a watch does not end at a goal, but each generation is polled until its charge is final
 	}
 	return w
 }
@@ -100,7 +100,7 @@ func (w *watcher) subscribe(ids []string, now time.Time) {
 	}
 }
 
-// addOrdered subscribes to a generation that has an order, unless it is already watched.
+// addOrdered subscribes to a generation that has an order, unless the watcher already has a subscription to it.
 func (w *watcher) addOrdered(id string, now time.Time) {
 	if e := w.agenda.ensure(id, now); !w.watches(e) {
 		e.ordered = true
@@ -121,7 +121,7 @@ func (w *watcher) add(e *generation, now time.Time) {
 	e.ordered = e.ordered || w.ordered[e.id]
 	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))}
 	if !w.everything || !w.initialKnown {
-		sub.flags = pending // generations that are added later are not part of the initial set
+		sub.flags = pending // later generations are not part of the initial set
 		w.pending++
 	}
 	if etag := w.known[e.id]; etag != "" {
@@ -141,8 +141,9 @@ func (w *watcher) add(e *generation, now time.Time) {
 	w.agenda.pollAt(e, due)
 }
 
-// subscribeListed subscribes a watcher of everything to the generations in the first list, and to all generations in
-// KnownEtags. A generation that is only in KnownEtags is read, to check whether it still exists.
+// subscribeListed subscribes a watcher of everything to the generations in its first list, and to all generations in
+// KnownEtags. A generation that only KnownEtags contains is read individually, to find out whether it still exists. Later calls
+// do nothing.
 func (w *watcher) subscribeListed(now time.Time) {
 	if w.initialKnown {
 		return
@@ -183,13 +184,13 @@ func (w *watcher) listed(now time.Time) (all []*generation) {
 	return all
 }
 
-// watches reports whether the watcher already has a subscription to the generation. It skips the search if named is false,
-// because no duplicate can occur then.
+// watches reports whether the watcher already has a subscription to the generation. If named is false, no duplicate can occur,
+// and it returns false without a search.
 func (w *watcher) watches(e *generation) bool {
 	return w.named && slices.ContainsFunc(e.subscribers, func(s subscriber) bool { return s.watcher == w })
 }
 
-// insert stores a subscription at an unused index.
+// insert stores a subscription at an unused index, and returns the index.
 func (w *watcher) insert(sub subscription) (at int32) {
 	if n := len(w.free); n > 0 {
 		at = w.free[n-1]
@@ -217,7 +218,7 @@ func (w *watcher) remove(at int32, now time.Time) {
 		w.pending--
 	}
 	sub.flags &= dirty
-	if sub.flags&dirty == 0 { // otherwise the index is still in w.dirty and must not be reused
+	if sub.flags&dirty == 0 { // otherwise, the index is still in w.dirty, and must not be reused yet
 		w.free = append(w.free, at)
 	}
 	if len(e.subscribers) == 0 {
@@ -226,8 +227,8 @@ func (w *watcher) remove(at int32, now time.Time) {
 	}
 }
 
-// mark marks the subscription at an index as changed. It does nothing after the watch has ended, because otherwise a slow
-// watcher of a generation that changes often would never finish.
+// mark marks the subscription at the given index as changed. It does nothing after the watch was ended, because otherwise a
+// slow watcher of generations that change often would never finish.
 func (w *watcher) mark(at int32) {
 	if w.err != nil {
 		return
@@ -242,17 +243,17 @@ func (w *watcher) mark(at int32) {
 	w.notify()
 }
 
-// step is the next step of a watcher: deliver an event, end, or wait.
+// step is the next step of a watch: deliver an event, end the watch, or wait.
 type step struct {
 	event *Event
 	found TraceRef  // trace of the poll or the call that found the change
-	next  time.Time // time of the next step if there is no event and nothing changes before then
+	next  time.Time // time of the next step, if there is no event now and nothing changes earlier
 	done  bool
 	err   error
 }
 
-// next returns the next step. It creates the event only when the watcher is ready for it. So a slow watcher gets the latest
-// state and skips the states in between.
+// next returns the next step. It creates the event only when the watcher is ready for it. So a slow watcher receives the latest
+// state, and skips the earlier ones.
 func (w *watcher) next(now time.Time) step {
 	w.agenda.mu.Lock()
 	defer w.agenda.mu.Unlock()
@@ -276,7 +277,7 @@ func (w *watcher) next(now time.Time) step {
 	return step{next: earliest(earliest(settles, w.heartbeatAt), w.until)}
 }
 
-// change returns the next undelivered change, or nil.
+// change returns an event for the next undelivered change, or nil if there is no such change.
 func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
 	for len(w.dirty) > 0 {
 		at := w.dirty[0]
@@ -296,15 +297,15 @@ func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
 	return nil, nil
 }
 
-// eventOf returns the event for one generation, and records the delivered etag. It returns nil if the watcher already has the
-// state.
+// eventOf returns the event for the generation of a subscription, and records the etag as delivered. It returns nil if there is
+// nothing to deliver.
 func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	sub := &w.subscriptions[at]
 	e := sub.e
 	switch {
 	case !e.fresh:
 		return nil
-	case w.modelID != "" && e.state.ModelID != "" && e.state.ModelID != w.modelID: // a generation's model never changes, so it will never match
+	case w.modelID != "" && e.state.ModelID != "" && e.state.ModelID != w.modelID: // a generation's model never changes, so this one will never match
 		w.remove(at, now)
 		return nil
 	}
@@ -326,15 +327,15 @@ func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	return &Event{Update: shared}
 }
 
-// expire ends the watch when its end time is reached.
+// expire ends the watch if its end time has passed.
 func (w *watcher) expire(now time.Time) {
 	if !w.until.IsZero() && !now.Before(w.until) {
 		w.fail(ErrExpired)
 	}
 }
 
-// closeSettled removes the subscriptions whose refund window is over, and returns the end of the next refund window. It does
-// nothing for a watcher of everything, which also gets later refunds and deletions.
+// closeSettled removes the subscriptions to failed generations whose refund windows are over, and returns the earliest end of
+// the other refund windows. It does nothing for a watcher of everything, which also receives later refunds and deletions.
 func (w *watcher) closeSettled(now time.Time) (next time.Time) {
 	if w.everything || w.goal != Settled {
 		return next

@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// The choice of the next poll for a generation of a given age is the inspection problem: R. E. Barlow,
-// L. C. Hunter and F. Proschan, "Optimum Checking Procedures", 1963. Let h(t) be the hazard
-// rate: the rate at which running generations end at age t. Let c be the price of one poll,
-// in seconds of delay. With n polls per second, each second costs c·n for the polls and
-// h/(2n) for the delay. The sum is smallest at
+// The choice of the next poll for a generation of a given age is the inspection problem: R. E. Barlow, L. C. Hunter and F.
+// Proschan, "Optimum Checking Procedures", 1963. Let h(t) be the hazard rate: the rate at which running generations end at age
+// t. Let c be the price of one poll, in seconds of delay. With n polls per second, each second costs c·n for the polls and
+// h/(2n) for the delay. This sum is smallest at
 //
 //	n(t) = √(h(t) / 2c)
 //
@@ -35,14 +34,15 @@ const (
 	// The prior hazard is used if there is no history. It assumes that a generation much older than priorAge is equally likely
 	// to end before or after twice its current age. It yields polls every 2 s at first, every 4 s after a minute, and every 10
 	// s after six minutes. With history, the prior counts as half a generation. Its weight rises with the share of generations
-	// that have ended before an age. So a generation that outlives all known ones is polled as if there were no history.
+	// that have ended before an age. So a generation that runs longer than all earlier ones is polled as if there were no
+	// history.
 	priorAge    = 15.0 // seconds
 	priorWeight = 0.5
 	lateWeight  = 3.0
 
 	// Each known duration is spread over the ages around it, so that a hundred durations yield a smooth hazard. Half of its
 	// weight is spread with about the width that Silverman's rule yields. The other half is spread with three times that width,
-	// to cover the gaps between clusters of durations and the ages at both ends. A test checks the properties for which these
+	// to cover the gaps between clusters of durations and the ages at both ends. Tests check the properties for which these
 	// numbers were chosen.
 	bandwidth  = 0.7
 	leastWidth = 0.05
@@ -57,17 +57,18 @@ type Bounds struct{ Least, Most time.Duration }
 
 func (b Bounds) clamp(d time.Duration) time.Duration { return min(max(d, b.Least), b.Most) }
 
-// Curve is the schedule of a model. Element i is the number of polls that are worth making by the age edges[i].
+// Curve is the poll schedule for the generations of a model. Element i is the number of polls that are worth making before a
+// generation reaches the age edges[i].
 type Curve [ageCells + 1]float64
 
-// Gap returns the time from a poll at the given age to the next poll.
+// Gap returns the time from a poll of a generation at the given age to its next poll, within the given bounds.
 func (c *Curve) Gap(age time.Duration, within Bounds) time.Duration {
 	at := age.Seconds()
 	next := c.age(c.polls(at) + 1)
 	return within.clamp(time.Duration(min(next-at, within.Most.Seconds()) * float64(time.Second)))
 }
 
-// polls returns the number of polls that are worth making by the given age. Beyond either end of the table, it extrapolates
+// polls returns the number of polls that are worth making by the given age. For an age outside the table, it extrapolates
 // linearly.
 func (c *Curve) polls(age float64) float64 {
 	cell := 0
@@ -78,7 +79,7 @@ func (c *Curve) polls(age float64) float64 {
 	return c[cell] + (age-from)*(c[cell+1]-c[cell])/(edges[cell+1]-from)
 }
 
-// age returns the age at which the schedule has reached the given number of polls. It is the inverse of polls.
+// age returns the age by which the given number of polls is worth making. It is the inverse of polls.
 func (c *Curve) age(polls float64) float64 {
 	above, _ := slices.BinarySearch(c[:], polls)
 	cell := min(max(above-1, 0), ageCells-1)
@@ -128,7 +129,7 @@ var Unlearned = Learn(nil)
 // Learn computes the curve of a model from the durations of its generations.
 func Learn(durations []time.Duration) *Curve { return learn(durations, pollPrice) }
 
-// learn computes a curve for the given price of one poll, in seconds of delay.
+// learn computes a curve from durations. price is the price of one poll, in seconds of delay.
 func learn(durations []time.Duration, price float64) *Curve {
 	ended := density(durations)
 	var c Curve
@@ -149,8 +150,8 @@ func learn(durations []time.Duration, price float64) *Curve {
 	return &c
 }
 
-// density returns the smoothed number of generations that ended in each cell. The last element counts the generations
-// beyond the table.
+// density returns the smoothed number of generations that ended in each cell. The last element counts the generations that
+// ended at a higher age than the table covers.
 func density(durations []time.Duration) (ended [ageCells + 1]float64) {
 	if len(durations) == 0 {
 		return ended
@@ -179,7 +180,8 @@ func addKernel(ended *[ageCells + 1]float64, position, half, area float64) {
 	ended[ageCells] += area * (1 - done)
 }
 
-// triangle returns the area under a triangle that lies left of z. The triangle has its base on [-1, 1] and a total area of 1.
+// triangle returns the part of a triangle's area that lies to the left of z. The triangle has its base on [-1, 1] and a total
+// area of 1.
 func triangle(z float64) float64 {
 	switch {
 	case z <= -1:
@@ -192,8 +194,9 @@ func triangle(z float64) float64 {
 	return 1 - (1-z)*(1-z)/2
 }
 
-// spreadOf returns the width of the kernel by Silverman's rule (B. W. Silverman, "Density Estimation for Statistics and Data
-// Analysis", 1986). It uses the smaller of two measures of spread: the standard deviation and the scaled interquartile range.
+// spreadOf returns the kernel width for the given positions by Silverman's rule (B. W. Silverman, "Density Estimation for
+// Statistics and Data Analysis", 1986). It uses the smaller of two measures of spread: the standard deviation and the scaled
+// interquartile range.
 func spreadOf(positions []float64) float64 {
 	sorted := slices.Sorted(slices.Values(positions))
 	n := len(sorted)
@@ -225,8 +228,8 @@ func SquaredDensity(gap time.Duration) float64 {
 	return density * density
 }
 
-// Backoff returns the delay after the given number of consecutive failures. The delay starts at minimum and doubles up to
-// limit.
+// Backoff returns the delay after the given number of consecutive failures. The delay is minimum after the first failure, and
+// doubles with each further failure, up to limit.
 func Backoff(failures int, minimum, limit time.Duration) time.Duration {
 	if failures > 16 {
 		return limit
