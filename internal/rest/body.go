@@ -26,7 +26,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// readable rejects a request whose path or query is not valid UTF-8, and sets the raw path for the gateway.
+// readable returns a handler that rejects a request if its path or query is not valid UTF-8. Otherwise, the handler sets the
+// raw path for the gateway (see tidyPath) and calls next.
 func readable(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := checkText(r.URL); err != nil {
@@ -38,7 +39,8 @@ func readable(next http.Handler) http.Handler {
 	})
 }
 
-// checkText returns an error if the path or the query is not valid UTF-8, because a message field can contain only valid UTF-8.
+// checkText returns an error if the path or the query of a URL is not valid UTF-8. Their values become fields of messages,
+// which can contain only valid UTF-8.
 func checkText(u *url.URL) error {
 	query, err := url.QueryUnescape(u.RawQuery)
 	if err != nil || !utf8.ValidString(query) || !utf8.ValidString(u.Path) {
@@ -47,8 +49,8 @@ func checkText(u *url.URL) error {
 	return nil
 }
 
-// entrance checks the credential of each request to a method of the contract. Then it reads the complete body, with limits on
-// size and time.
+// entrance makes the handlers that check the credential of each request to a method of the contract, and read the complete body
+// of the request, with a maximum size.
 type entrance struct {
 	calls   Calls
 	methods map[string]string // gRPC names of methods by HTTP verb and route template, such as "GET /v1/account"
@@ -63,7 +65,8 @@ func newEntrance(calls Calls) entrance {
 	return e
 }
 
-// admit rejects a request to a method if its credential is missing or cannot be valid. Pages need no credential.
+// admit returns a handler that rejects a request to a method if its credential is missing or cannot be valid. Requests for
+// pages need no credential.
 func (e entrance) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		if method, ours := e.methods[r.Method+" "+bareTemplate(routeTemplate(r))]; ours {
@@ -76,8 +79,8 @@ func (e entrance) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// readBody reads the complete body of a request to a method before the next handler runs. It rejects a body that has the wrong
-// media type, is too large, or is JSON with too many values.
+// readBody returns a handler that reads the complete body of a request to a method before it calls next. The handler rejects a
+// body that has the wrong media type, is too large, or is JSON with too many values.
 func (e entrance) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		if _, ours := e.methods[r.Method+" "+bareTemplate(routeTemplate(r))]; ours && r.ContentLength != 0 {
@@ -102,8 +105,8 @@ func (e entrance) readBody(next runtime.HandlerFunc) runtime.HandlerFunc {
 // RequestTimeout is the maximum time for reading the body of a request.
 const RequestTimeout = 10 * time.Second
 
-// limitReads sets a deadline for reading the body of each request. It runs before all checks, so that the deadline also applies
-// to rejected requests.
+// limitReads returns a handler that sets a deadline for reading the body of each request. The handler runs before all checks,
+// so that the deadline also applies to rejected requests.
 func limitReads(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 {
@@ -114,8 +117,8 @@ func limitReads(next http.Handler) http.Handler {
 	})
 }
 
-// readWhole reads a complete body. It then removes the read deadline, so that the response may take longer. After an error, the
-// deadline remains, because the standard library may read the rest of the body to reuse the connection.
+// readWhole reads a complete body. It then removes the read deadline, so that the response may take longer. After an error, it
+// keeps the deadline, because the standard library may then still read the rest of the body to reuse the connection.
 func readWhole(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err == nil {
@@ -132,7 +135,7 @@ func readWhole(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, err
 	return nil, service.InvalidRequest(service.Violation{Description: "the body can't be read"})
 }
 
-// decodeBody decodes a request from the body, if there is one.
+// decodeBody decodes the body of r into req. If the body is empty, it does not change req.
 func decodeBody(r *http.Request, req proto.Message) error {
 	if err := (wholeJSON{}).NewDecoder(r.Body).Decode(req); err != nil && !errors.Is(err, io.EOF) {
 		return service.InvalidRequest(unreadable(err.Error()))
@@ -140,13 +143,14 @@ func decodeBody(r *http.Request, req proto.Message) error {
 	return nil
 }
 
-// wholeJSON is the gateway's JSON marshaler, except that it rejects a body with data after the request.
+// wholeJSON is the gateway's JSON marshaler, except that it rejects a body that contains data after the JSON object.
 type wholeJSON struct{ *runtime.JSONPb }
 
-// NewDecoder returns a decoder for one request. For an empty or blank body, it returns io.EOF, which the gateway accepts.
+// NewDecoder returns a decoder that decodes one request from r. For an empty or blank body, it returns io.EOF, which the
+// gateway accepts.
 func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(into any) error {
-		body, err := io.ReadAll(r) // does not wait, because readBody has already read the body into memory
+		body, err := io.ReadAll(r) // does not block, because readBody has already read the body into memory
 		switch {
 		case err != nil:
 			return err
@@ -172,7 +176,7 @@ func faultyMember(body []byte, said string) string {
 	place := placeOfParser.FindStringSubmatch(said)
 	switch {
 	case strings.Contains(said, tooDeep):
-		return "inputs" // the error contains no position, but only inputs can be nested too deeply
+		return "inputs" // this error contains no position, but only inputs can be nested too deeply
 	case place == nil:
 		return ""
 	}
@@ -184,7 +188,8 @@ func faultyMember(body []byte, said string) string {
 	return memberAt(gjson.ParseBytes(body), len(body)-len(rest)+len(string(before)))
 }
 
-// memberAt returns the path of the innermost object member at a position in the body, or "".
+// memberAt returns the path of the innermost object member at a byte position in the JSON text of v, or "" if no member is
+// there.
 func memberAt(v gjson.Result, at int) (path string) {
 	if v.IsObject() {
 		v.ForEach(func(name, value gjson.Result) bool {
@@ -197,7 +202,8 @@ func memberAt(v gjson.Result, at int) (path string) {
 	return path
 }
 
-// checkMediaType accepts JSON, a missing media type, and the media type of "curl -d". In each case, the body is decoded as JSON.
+// checkMediaType returns an error unless a Content-Type is a JSON type, is empty, or is the default of "curl -d". In each of
+// these cases, the body is decoded as JSON.
 func checkMediaType(contentType string) error {
 	if contentType == "" {
 		return nil

@@ -8,31 +8,32 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// deadlineChunk is the maximum number of bytes that are written with one deadline. It is small, so that even a slow client can
-// read them before the deadline.
+// deadlineChunk is the maximum number of bytes that are written under one deadline. It is small, so that even a slow client
+// can read that many bytes in time.
 const deadlineChunk = 32 << 10
 
 // errNotRead means that the client did not read a chunk in time.
 var errNotRead = errors.New("the client did not read in time")
 
 // deadlineWriter aborts a response if the client reads nothing for too long. It sets a deadline before each chunk and removes
-// it afterwards, because over HTTP/2 a remaining deadline would also end an idle stream.
+// it afterwards, because over HTTP/2 the deadline would also end an idle stream.
 type deadlineWriter struct {
 	http.ResponseWriter
 	connection *http.ResponseController
 	timeout    time.Duration
 }
 
-// limitWrites sets write deadlines on every response.
+// limitWrites returns a handler that calls next with a [deadlineWriter].
 func limitWrites(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		limited := &deadlineWriter{ResponseWriter: w, connection: http.NewResponseController(w), timeout: service.DefaultSendTimeout}
-		defer limited.setDeadline() // because the server flushes its buffers after the handler has returned
+		defer limited.setDeadline() // applies to the data that the server flushes after the handler has returned
 		next.ServeHTTP(limited, r)
 	})
 }
 
-// allowPauses sets a longer write timeout for downloads, because a client that plays or saves a file may pause on purpose.
+// allowPauses sets the longer write timeout of downloads for a response, because a client that plays or saves a file may pause
+// on purpose.
 func allowPauses(w http.ResponseWriter) {
 	for {
 		if limited, ok := w.(*deadlineWriter); ok {
@@ -56,7 +57,7 @@ func (w *deadlineWriter) Write(p []byte) (written int, err error) {
 		n, err := w.ResponseWriter.Write(chunk)
 		w.liftDeadline()
 		if err != nil && time.Since(began) >= w.timeout {
-			err = errNotRead // HTTP/2 returns a less specific error
+			err = errNotRead // the error from HTTP/2 is less specific
 		}
 		written += n
 		if err != nil || written == len(p) {
@@ -68,7 +69,7 @@ func (w *deadlineWriter) Write(p []byte) (written int, err error) {
 // Flush implements http.Flusher.
 func (w *deadlineWriter) Flush() { _ = w.FlushError() }
 
-// FlushError flushes the response with a write deadline. http.ResponseController calls it.
+// FlushError flushes the response under a write deadline. It is called by http.ResponseController.
 func (w *deadlineWriter) FlushError() error {
 	w.setDeadline()
 	defer w.liftDeadline()

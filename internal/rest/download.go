@@ -26,7 +26,7 @@ const downloadMethod = easelv1.GenerationService_DownloadGeneration_FullMethodNa
 // openContent opens the result of a generation.
 type openContent func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
 
-// downloads serves the bytes of results. The bytes do not pass through the in-memory connection.
+// downloads serves results as files. Their bytes do not pass through the in-memory connection.
 type downloads struct {
 	mux     *runtime.ServeMux
 	calls   Calls // runs the calls through the server's chain
@@ -36,8 +36,8 @@ type downloads struct {
 // serve serves a result as a plain file, with ranges and ETags. The call runs through the same chain as any other
 // DownloadGeneration call, but the bytes are copied directly from the service to the response.
 //
-// The query parameters readOffset and readLimit can also select a part of the result. The part is then served as if it were the
-// complete file, and a Range header is ignored.
+// If the query parameter readOffset or readLimit selects a part of the result, the part is served as if it were the complete
+// file, and a Range header is ignored.
 func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	req := &easelv1.DownloadGenerationRequest{GenerationId: params["generation_id"]}
 	a := &fileAnswer{open: d.content, request: r, code: http.StatusOK, length: unbounded}
@@ -59,19 +59,19 @@ func (d downloads) serve(w http.ResponseWriter, r *http.Request, params map[stri
 	}
 }
 
-// fileAnswer is the response to a request for a file.
+// fileAnswer is the response to a request for a result as a file.
 type fileAnswer struct {
 	open    openContent
 	request *http.Request
-	content *service.Content // nil before the result is opened
+	content *service.Content // opened result; nil if none is open
 
 	code   int
-	part   byteRange // part of the file if code is 206
+	part   byteRange // part of the file that is sent if code is 206
 	length int64     // number of bytes to be sent, or unbounded
-	begun  bool      // whether the headers were sent
+	begun  bool      // whether the headers were sent, so that the status can no longer change
 }
 
-// serve handles the call in place of a gRPC handler.
+// serve handles a DownloadGeneration call. It replaces the handler of the gRPC server: see [Calls].
 func (a *fileAnswer) serve(ctx context.Context, w http.ResponseWriter, req *easelv1.DownloadGenerationRequest, sent func(bytes int)) error {
 	defer a.close()
 	if err := a.plan(ctx, req); err != nil {
@@ -100,7 +100,8 @@ func (a *fileAnswer) close() {
 	a.content = nil
 }
 
-// plan opens the requested part, and sets the status code and the length of the response. It usually opens the result only once.
+// plan opens the requested part, and sets the status code and the length of the response. In most cases, it opens the result
+// only once.
 func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRequest) error {
 	window := req.GetReadOffset() != 0 || req.GetReadLimit() != 0
 	if want, ranged := parseRange(a.request.Header.Get("Range")); ranged && !window && a.request.Method != http.MethodHead {
@@ -120,17 +121,18 @@ func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRe
 	return a.precondition()
 }
 
-// planRange opens the part that a Range header requests. It returns false if the complete file must be sent instead: if the
-// client has another version of the file, or if the size is unknown, because a range can't be checked without the size.
+// planRange opens the part that a Range header requests. It returns false if the complete file must be sent instead. This is
+// the case if If-Range names another version of the file, or if the file's size is unknown, so that the end of the range can't
+// be checked.
 func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerationRequest, want byteRange) (planned bool, err error) {
 	ifRange := a.request.Header.Get("If-Range")
 	part := proto.CloneOf(req)
-	if !want.suffix { // the start of a suffix is known only after the size
+	if !want.suffix { // the first byte of a suffix is known only when the size is known
 		part.ReadOffset = want.first
 	}
 	err = a.reopen(ctx, part)
 	if service.Status(err).Code() == grpccodes.OutOfRange {
-		err = a.reopen(ctx, req) // start from 0: a range error must report the size, and If-Range may require the complete file
+		err = a.reopen(ctx, req) // open the file from the start, because a range error must report the size, and If-Range may require the complete file
 	}
 	if err != nil {
 		return false, err
@@ -156,8 +158,7 @@ func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerat
 	return true, nil
 }
 
-// fit returns the part that the range selects in a file of size bytes. If the range selects no byte, fit returns an error that
-// contains the size.
+// fit is like within, but returns an error that contains the size if the range selects no byte.
 func (r byteRange) fit(size int64) (byteRange, error) {
 	part, ok := r.within(size)
 	if ok {
@@ -172,8 +173,8 @@ func sameFile(ifRange string, info *easelv1.ContentInfo) bool {
 	return ifRange == "" || (info.GetEtag() != "" && ifRange == quoteEtag(info.GetEtag()))
 }
 
-// precondition evaluates If-Match and If-None-Match. If If-Match fails, it returns an error. If If-None-Match fails, it sets the
-// status code to 304.
+// precondition evaluates If-Match and If-None-Match. It returns an error if If-Match does not contain the file's ETag, and sets
+// the status code to 304 if If-None-Match contains it.
 func (a *fileAnswer) precondition() error {
 	header, quoted := a.request.Header, quoteEtag(a.content.Info.GetEtag())
 	if match := header.Get("If-Match"); match != "" && !listsEtag(match, quoted, false) {
@@ -212,10 +213,11 @@ func (a *fileAnswer) writeHeader(w http.ResponseWriter) {
 	w.WriteHeader(a.code)
 }
 
-// sourceNames contains the values of the header Easel-Content-Source.
+// sourceNames maps the sources of a result to values of the header Easel-Content-Source.
 var sourceNames = map[easelv1.ContentSource]string{easelv1.ContentSource_CONTENT_SOURCE_CATALOG: "catalog", easelv1.ContentSource_CONTENT_SOURCE_COPY: "copy"}
 
-// writeBody copies the bytes. It returns an error unless all bytes were written.
+// writeBody copies the bytes of the result to w, and calls sent after each chunk. It returns an error if the number of bytes
+// differs from a known length.
 func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
 	var written int64
 	err := a.content.Copy(func(chunk *easelv1.ContentChunk) error {
@@ -234,7 +236,7 @@ func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
 	return err
 }
 
-// failedWrite converts a write error to the error of the download.
+// failedWrite converts an error from a write to the error with which the download fails.
 func failedWrite(err error) error {
 	if !errors.Is(err, errNotRead) {
 		return context.Canceled // the client disconnected
@@ -242,7 +244,7 @@ func failedWrite(err error) error {
 	return service.Fail(easelv1.ErrorReason_READER_TOO_SLOW, fmt.Sprintf("the client read nothing for %v; download again and read faster", service.DefaultDownloadTimeout))
 }
 
-// contentType returns media if it is a valid media type, and otherwise application/octet-stream.
+// contentType returns media if it is a valid media type. Otherwise, it returns application/octet-stream.
 func contentType(media string) string {
 	if _, _, err := mime.ParseMediaType(media); err != nil {
 		return "application/octet-stream"
@@ -262,15 +264,15 @@ func disposition(fileName string) string {
 type byteRange struct {
 	first int64 // position of the first byte; for a suffix, the number of bytes
 	last  int64 // position of the last byte; unbounded means the end of the file
-	// suffix means that the range consists of the last bytes of the file.
+	// suffix means that the range consists of the last bytes of the file, and that first is their number.
 	suffix bool
 }
 
 // unbounded is an unknown length, or the position of the last byte if the range extends to the end of the file.
 const unbounded = -1
 
-// parseRange parses a Range header. Only one range of bytes is supported. A header with several ranges, another unit or invalid
-// syntax is ignored, as RFC 9110 allows. The response then contains the complete file.
+// parseRange parses a Range header. Only one range of bytes is supported. For a header with several ranges, another unit or
+// invalid syntax, ok is false: the header must be ignored, as RFC 9110 allows, and the complete file sent.
 func parseRange(header string) (r byteRange, ok bool) {
 	spec, ok := cutPrefixFold(header, "bytes=")
 	if !ok || strings.Contains(spec, ",") {
@@ -301,13 +303,14 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// position parses the digits of a position. A number that is too large for an int64 becomes the maximum int64.
+// position parses a byte position. If the number is too large for an int64, it returns the maximum int64.
 func position(digits string) (int64, bool) {
 	n, err := strconv.ParseUint(digits, 10, 63)
 	return int64(n), err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// within returns the part that the range selects in a file of size bytes. It returns false if the range selects no byte.
+// within returns the part of a file of size bytes that the range selects, with the positions of its first and last byte. It
+// returns false if the range selects no byte.
 func (r byteRange) within(size int64) (byteRange, bool) {
 	if r.suffix {
 		r = byteRange{first: max(0, size-r.first), last: unbounded}
@@ -324,8 +327,8 @@ func (r byteRange) contentRange(size int64) string {
 	return fmt.Sprintf("bytes %d-%d/%d", r.first, r.last, size)
 }
 
-// quoteEtag returns an ETag in HTTP syntax. It escapes characters that are not allowed between the quotes, so that different
-// ETags remain different.
+// quoteEtag returns an ETag in HTTP syntax. It escapes characters that are not allowed between the quotes, and commas and
+// percent signs, so that different ETags remain different and commas separate ETags in a list.
 func quoteEtag(etag string) string {
 	if etag == "" {
 		return ""
@@ -343,8 +346,8 @@ func quoteEtag(etag string) string {
 	return b.String()
 }
 
-// listsEtag reports whether the value of If-Match or If-None-Match contains a quoted ETag. If weak is set, weak ETags match like
-// strong ETags.
+// listsEtag reports whether the value of If-Match or If-None-Match contains the given quoted ETag or is "*". If weak is true, a
+// weak ETag in the header matches too.
 func listsEtag(header, quoted string, weak bool) bool {
 	if textproto.TrimString(header) == "*" {
 		return true

@@ -25,7 +25,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// httpCodes maps reasons to HTTP status codes. For any other reason, the gRPC code determines the HTTP status code.
+// httpCodes maps error reasons to HTTP status codes. For all other reasons, the gRPC code determines the HTTP status code.
 var httpCodes = map[easelv1.ErrorReason]int{
 	easelv1.ErrorReason_READ_OFFSET_OUT_OF_RANGE: http.StatusRequestedRangeNotSatisfiable,
 	easelv1.ErrorReason_METHOD_NOT_ALLOWED:       http.StatusMethodNotAllowed,
@@ -35,7 +35,7 @@ var httpCodes = map[easelv1.ErrorReason]int{
 	easelv1.ErrorReason_BUDGET_EXCEEDED:          http.StatusPaymentRequired,
 	easelv1.ErrorReason_REQUEST_TOO_LARGE:        http.StatusRequestEntityTooLarge,
 	easelv1.ErrorReason_REQUEST_BODY_TIMEOUT:     http.StatusRequestTimeout,
-	easelv1.ErrorReason_CONTENT_CHANGED:          http.StatusPreconditionFailed, // otherwise DATA_LOSS would become 500, but the server did not fail
+	easelv1.ErrorReason_CONTENT_CHANGED:          http.StatusPreconditionFailed, // without this entry, DATA_LOSS would become 500, although the server did not fail
 	easelv1.ErrorReason_HOST_NOT_ALLOWED:         http.StatusMisdirectedRequest,
 }
 
@@ -51,9 +51,9 @@ func handleError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w 
 	refuse(w, r, err)
 }
 
-// refuse writes the response for an error from a call, or from the gateway before the call was sent.
+// refuse writes the response for err, an error from the gRPC call, or from the gateway before it sent the call.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
-	var bad *runtime.HTTPStatusError // set if the path can't be unescaped
+	var bad *runtime.HTTPStatusError // set if a percent escape in the path is invalid
 	st, ok := status.FromError(err)
 	switch {
 	case errors.As(err, &bad):
@@ -61,20 +61,20 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	case ok && st.Code() == codes.InvalidArgument && service.Reason(st) == easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED:
 		err = service.InvalidRequest(unreadable(st.Message())) // the gateway could not parse the request
 	case isOrder(r):
-		err = service.OrderFailure(err, true) // the order may have reached the catalog even though no response arrived
+		err = service.OrderFailure(err, true) // the order may have reached the catalog, although the call failed
 	}
 	writeError(w, r, err)
 }
 
-// ordersPath is the path to which orders are posted.
+// ordersPath is the path of the POST requests that place orders.
 const ordersPath = "/v1/generations"
 
 func isOrder(r *http.Request) bool {
 	return r.Method == http.MethodPost && path.Clean(r.URL.Path) == ordersPath
 }
 
-// writeError writes the response for an error: the HTTP status code, the headers, and the status as JSON. If the request is an
-// order and its error contains no outcome yet, writeError adds the outcome of an order that was not sent.
+// writeError writes the response for an error: the HTTP status code, the headers, and the status as JSON. If the request
+// places an order and err contains no outcome yet, writeError adds the outcome of an order that was not sent.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if isOrder(r) {
 		err = service.OrderFailure(err, false)
@@ -109,8 +109,8 @@ func retryAfter(st *status.Status) (string, bool) {
 	return strconv.FormatInt(int64((delay+time.Second-1)/time.Second), 10), true
 }
 
-// statusJSON returns a status as JSON, with the JSON names of fields. If this program does not know the type of a detail, the
-// JSON contains no details.
+// statusJSON returns a status as JSON, with the JSON names of fields. If the type of one detail is unknown to this program,
+// the JSON omits all details.
 func statusJSON(st *status.Status) []byte {
 	body, err := protojson.Marshal(inJSON(st).Proto())
 	if err != nil {
@@ -122,10 +122,10 @@ func statusJSON(st *status.Status) []byte {
 	return body
 }
 
-// unreadable returns the violation for a request that the gateway can't parse. said is the parser's message. The message is
-// truncated to 256 bytes, because it may quote the request.
+// unreadable returns the violation for a request that the gateway can't parse. said is the parser's message. unreadable
+// truncates the message to 256 bytes, because the message may quote the request.
 func unreadable(said string) service.Violation {
-	said = strings.TrimPrefix(strings.ReplaceAll(said, "\u00a0", " "), "proto: ") // protojson randomly uses no-break spaces
+	said = strings.TrimPrefix(strings.ReplaceAll(said, "\u00a0", " "), "proto: ") // protojson randomly replaces a space with a no-break space
 	said = strings.ToValidUTF8(said[:min(len(said), 256)], "")
 	v := service.Violation{Description: "the request can't be read: " + said}
 	if field := fieldOfParser.FindStringSubmatch(said); field != nil {
@@ -140,13 +140,13 @@ func unreadable(said string) service.Violation {
 	return v
 }
 
-// tooDeep is the part of the JSON parser's error that reports excessive nesting of the body.
+// tooDeep is the text by which errors from the JSON parser report that the body is nested too deeply.
 const tooDeep = "exceeded max recursion depth"
 
 // fieldOfParser matches the name of the field in an error from a JSON parser.
 var fieldOfParser = regexp.MustCompile(`(?:field|list|field value:) "?([A-Za-z_][\w.]*)`)
 
-// requestFields returns the fields of all requests, by their names in the contract. It includes the fields of nested messages.
+// requestFields returns the fields of all request messages and of the messages nested in them, by field name in the contract.
 var requestFields = sync.OnceValue(func() map[string]protoreflect.FieldDescriptor {
 	fields := map[string]protoreflect.FieldDescriptor{}
 	var add func(protoreflect.MessageDescriptor)
@@ -163,8 +163,8 @@ var requestFields = sync.OnceValue(func() map[string]protoreflect.FieldDescripto
 	return fields
 })
 
-// jsonPath returns a field path with JSON names, such as maxCostCents. It does not change unknown names, or names in maps and
-// inputs, because the caller chose them.
+// jsonPath converts the names in a field path to JSON names, such as maxCostCents. It does not change unknown names, or the
+// names of map keys and inputs, which the caller chose.
 func jsonPath(path string) string {
 	parts := strings.Split(path, ".")
 	for n, part := range parts {
@@ -181,7 +181,7 @@ func jsonPath(path string) string {
 	return strings.Join(parts, ".")
 }
 
-// inJSON returns a status whose violations and message use the JSON names of fields.
+// inJSON returns a copy of st whose violations and message contain the JSON names of fields.
 func inJSON(st *status.Status) *status.Status {
 	if service.Detail[*errdetails.BadRequest](st) == nil {
 		return st

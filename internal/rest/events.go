@@ -20,8 +20,9 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// firstMessageWait is the time that an event stream waits for its first message before it sends the headers. If an error
-// occurs within this time, it becomes an HTTP status. Such a status makes curl -f fail and an EventSource stop permanently.
+// firstMessageWait is the maximum time for which an event stream waits for its first message before it sends the headers. If
+// the call fails within this time, the response has an HTTP error status. An error status makes curl -f fail, and stops an
+// EventSource from reconnecting.
 const firstMessageWait = 500 * time.Millisecond
 
 // eventStreams serves watches as streams of server-sent events or JSON lines.
@@ -32,8 +33,8 @@ type eventStreams struct {
 
 // watchGeneration serves the watch of one generation as a stream of events.
 //
-// The EventSource of a browser reconnects to the same URL when a stream ends. It sends the etag of the last update as
-// Last-Event-ID. This etag is newer than the knownEtag of the URL and replaces it.
+// When a stream ends, a browser's EventSource reconnects to the same URL, and sends the etag of the last update as
+// Last-Event-ID. This etag replaces the URL's knownEtag, because it is newer.
 func (s eventStreams) watchGeneration(w http.ResponseWriter, r *http.Request, params map[string]string) {
 	req := &easelv1.WatchGenerationRequest{GenerationId: params["generation_id"]}
 	follow(s.mux, w, r, watchPath, easelv1.GenerationService_WatchGeneration_FullMethodName,
@@ -58,7 +59,7 @@ func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _
 			read := func() error { return query(r, req) }
 			if r.Method == http.MethodPost {
 				read = func() error {
-					defer func() { r.Body = http.NoBody }() // the body can be large, so it must not stay in memory during the stream
+					defer func() { r.Body = http.NoBody }() // allows the memory of the body, which can be large, to be freed during the stream
 					return decodeBody(r, req)
 				}
 			}
@@ -69,8 +70,8 @@ func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _
 		})
 }
 
-// watchEvents serves the events of the caller's owner as a stream of events. The ID of each event is its resume_token, so that an
-// EventSource continues after the last event when it reconnects.
+// watchEvents serves the recorded events of the caller's owner as a stream of server-sent events or JSON lines. The ID of each
+// server-sent event is its resume_token, so that an EventSource that reconnects continues after the last event.
 func (s eventStreams) watchEvents(w http.ResponseWriter, r *http.Request, _ map[string]string) {
 	req := &easelv1.WatchEventsRequest{}
 	follow(s.mux, w, r, eventsPath, easelv1.GenerationService_WatchEvents_FullMethodName,
@@ -110,7 +111,7 @@ func follow[M any](mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request
 	}
 	for ; err == nil; message, err = stream.Recv() {
 		if err = events.message(any(message).(proto.Message)); err != nil {
-			break // the client disconnected or is too slow; the stream must not end like a completed stream
+			break // the client has disconnected or is too slow, so the stream must not end like a complete one
 		}
 	}
 	events.end(err)
@@ -121,7 +122,7 @@ func follow[M any](mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request
 func firstMessage[M any](stream grpc.ServerStreamingClient[M], events *eventWriter) (*M, error) {
 	opened := make(chan struct{})
 	late := time.AfterFunc(firstMessageWait, func() {
-		_ = events.start() // after an error, writing the first message fails too and ends the call
+		_ = events.start() // after an error, the first message can't be written either, which ends the call
 		close(opened)
 	})
 	message, err := stream.Recv()
@@ -131,7 +132,7 @@ func firstMessage[M any](stream grpc.ServerStreamingClient[M], events *eventWrit
 	return message, err
 }
 
-// reconnectDelay is the time that a browser waits before it reconnects.
+// reconnectDelay is the time that an EventSource waits before it reconnects, unless a message specifies another delay.
 const reconnectDelay = 2 * time.Second
 
 // eventWriter writes the messages of a stream as server-sent events or as JSON lines.
@@ -153,7 +154,7 @@ func newEventWriter(w http.ResponseWriter, r *http.Request) *eventWriter {
 	return &eventWriter{w: w, flush: http.NewResponseController(w).Flush, sse: accepts(r, "text/event-stream")}
 }
 
-// accepts reports whether the Accept header of a request contains a media type. Wildcards do not count.
+// accepts reports whether the Accept header of a request contains a media type. A wildcard does not count.
 func accepts(r *http.Request, want string) bool {
 	for _, value := range r.Header.Values("Accept") {
 		for part := range strings.SplitSeq(value, ",") {
@@ -175,7 +176,7 @@ func (e *eventWriter) start() error {
 		header.Set("Content-Type", "text/event-stream")
 	}
 	header.Set("Cache-Control", "no-store")
-	header.Set("X-Accel-Buffering", "no") // otherwise nginx would buffer the events
+	header.Set("X-Accel-Buffering", "no") // prevents that nginx buffers the events
 	e.w.WriteHeader(http.StatusOK)
 	if e.sse {
 		return e.write(fmt.Appendf(nil, ": easel\nretry: %d\n\n", reconnectDelay.Milliseconds()))
@@ -183,7 +184,7 @@ func (e *eventWriter) start() error {
 	return e.flush()
 }
 
-// message writes one message of the stream.
+// message writes a message of the call to the stream.
 func (e *eventWriter) message(m proto.Message) error {
 	if !e.opened {
 		if err := e.start(); err != nil {
@@ -208,7 +209,8 @@ func (e *eventWriter) message(m proto.Message) error {
 	return e.write(event.Bytes())
 }
 
-// end writes the end of the stream. err is io.EOF if the call ended with OK. After a disconnect, the writes have no effect.
+// end writes the end of the stream. err is io.EOF if the call ended with OK. If the client has disconnected, nothing is
+// written.
 func (e *eventWriter) end(err error) {
 	if !e.opened {
 		_ = e.start()
@@ -239,11 +241,12 @@ func eventName(m proto.Message) string {
 			return field.JSONName()
 		}
 	}
-	return "message" // this build does not know the kind of the message
+	return "message" // the kind of the message is newer than this program
 }
 
-// eventID returns the value that a client sends as Last-Event-ID when it reconnects. For WatchGeneration, it is the etag of an
-// update. For WatchEvents, it is the resume token. The messages of WatchGenerations have no IDs.
+// eventID returns the ID of the event for a message, which a client sends as Last-Event-ID when it reconnects. For
+// WatchGeneration, it is the etag of an update. For WatchEvents, it is the resume token. The messages of WatchGenerations have
+// no IDs.
 func eventID(m proto.Message) string {
 	id := ""
 	switch one := m.(type) {
@@ -254,14 +257,14 @@ func eventID(m proto.Message) string {
 	}
 	return strings.Map(func(c rune) rune {
 		if c < ' ' {
-			return -1 // a line break would end the field
+			return -1 // a line break would end the ID
 		}
 		return c
 	}, id)
 }
 
-// closingDelay returns the time that a client should wait before it reconnects. It returns false if the message does not close
-// the stream.
+// closingDelay returns the time that a client should wait before it reconnects, if the message announces the end of the stream.
+// Otherwise, it returns false.
 func closingDelay(m proto.Message) (time.Duration, bool) {
 	closing, ok := m.(interface{ GetClosing() *easelv1.StreamClosing })
 	if !ok || closing.GetClosing().GetRetryDelay() == nil {

@@ -35,12 +35,12 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 		runtime.WithRoutingErrorHandler(handleRoutingError),
 		runtime.WithMiddlewares(nameRoute, entrance.admit, newParameters().check, entrance.readBody),
 		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptSlash),
-		runtime.WithStrictDeepWildcardMatching(), // the path /v1/models/ has no model ID, so it matches no route
+		runtime.WithStrictDeepWildcardMatching(), // the path /v1/models/, which has no model ID, must match no route
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithWriteContentLength(),
 	)
-	unused := context.Background() // the registration functions do not use their context
+	unused := context.Background() // context for the registration functions, which do not use it
 	generations := easelv1.NewGenerationServiceClient(config.Calls)
 	err := errors.Join(
 		gatewayv1.RegisterAccountServiceHandlerClient(unused, mux, easelv1.NewAccountServiceClient(config.Calls)),
@@ -53,8 +53,8 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 	return mux, handleStreams(mux, eventStreams{mux: mux, client: generations}, downloads{mux: mux, calls: config.Calls, content: config.Content})
 }
 
-// handleStreams adds the handlers of streaming calls. It must run after the generated handlers are registered, because the route
-// that is registered last is matched first.
+// handleStreams adds the handlers of streaming calls. It must run after the generated handlers are registered, because the
+// router tries the last registered route first.
 func handleStreams(mux *runtime.ServeMux, streams eventStreams, files downloads) error {
 	for _, route := range []struct {
 		method, path string
@@ -76,10 +76,11 @@ func handleStreams(mux *runtime.ServeMux, streams eventStreams, files downloads)
 	return nil
 }
 
-// noHeader returns false for every header, so that the gateway forwards none. Instead, [Calls] sets the metadata.
+// noHeader returns false for every header, so that the gateway forwards no headers in either direction. [Calls] sets the
+// metadata of the calls instead.
 func noHeader(string) (string, bool) { return "", false }
 
-// Routes that have handlers in this package.
+// Paths of the routes that have handlers in this package instead of generated ones.
 const (
 	eventsPath   = "/v1/events:watch"
 	waitPath     = "/v1/generations/{generation_id}:wait"
@@ -88,10 +89,10 @@ const (
 	contentPath  = "/v1/generations/{generation_id}/content"
 )
 
-// binding is an HTTP route of a method.
+// binding is an HTTP route of a gRPC method.
 type binding struct {
 	verb, template string
-	inBody         bool // whether the whole request is in the body
+	inBody         bool // whether the body contains the whole request
 }
 
 // inPath reports whether a field of the request is part of the path.
@@ -99,12 +100,12 @@ func (b binding) inPath(field protoreflect.Name) bool {
 	return strings.Contains(bareTemplate(b.template), "{"+string(field)+"}")
 }
 
-// bareTemplate returns a route template without the patterns of its fields, such as "=**".
+// bareTemplate removes the patterns of fields, such as "=**", from a route template.
 func bareTemplate(template string) string {
 	return strings.NewReplacer("=**}", "}", "=*}", "}").Replace(template)
 }
 
-// bindings calls visit for every HTTP route of every method.
+// bindings calls visit for every HTTP route of every method in the contract.
 func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
 	service.Methods(func(m protoreflect.MethodDescriptor) {
 		rule, ok := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
@@ -127,6 +128,6 @@ func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
 // jsonOut writes every scalar field, including false, 0 and "". Field names are in camelCase.
 var jsonOut = protojson.MarshalOptions{EmitDefaultValues: true}
 
-// jsonIn rejects unknown fields. If it ignored them, a misspelled option could result in a different order. Its nesting limit is
-// well below the limit of the protobuf wire format, which needs several levels for one level of JSON.
+// jsonIn rejects unknown fields. If it ignored them, a misspelled option could result in a different order. The recursion limit
+// is well below that of the protobuf wire format, because one level of JSON needs several levels there.
 var jsonIn = protojson.UnmarshalOptions{DiscardUnknown: false, RecursionLimit: 2000}

@@ -16,10 +16,10 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// parameters maps each route, such as "GET /v1/generations", to its query parameters. These are the fields of the request that
-// are not in the path. If the body contains the request, the route has no parameters. Each parameter has a JSON name and a name
-// in the contract, and the gateway accepts both. Easel checks the names, because the gateway would ignore an unknown parameter,
-// such as a misspelled limit.
+// parameters maps each route, such as "GET /v1/generations", to its query parameters. These are the fields of the request
+// message that are not in the path. A route whose body contains the request has no parameters. The inner map maps the JSON name
+// of each parameter to its name in the contract. The gateway accepts both names. Easel checks them, because the gateway would
+// ignore an unknown parameter, such as a misspelled limit.
 type parameters map[string]map[string]string
 
 func newParameters() parameters {
@@ -35,8 +35,9 @@ func newParameters() parameters {
 	return known
 }
 
-// addNames adds the names of a message's fields. The name of a nested field consists of the outer field's name, a dot and the
-// field's own name. A map field has a key in brackets, such as labels[job].
+// addNames adds the names of a message's fields. The name of a field in a nested message consists of the outer field's name, a
+// dot and the inner field's name. The name of a map field ends with a key in brackets, as in labels[job]. addNames omits the
+// fields for which without returns true.
 func addNames(names map[string]string, message protoreflect.MessageDescriptor, inJSON, inProto string, without func(protoreflect.Name) bool) {
 	for n := range message.Fields().Len() {
 		field := message.Fields().Get(n)
@@ -56,7 +57,8 @@ func addNames(names map[string]string, message protoreflect.MessageDescriptor, i
 // keyed is the placeholder for the key of a map field in a parameter name.
 const keyed = "[name]"
 
-// check rejects a query with a parameter that its route does not have. Pages accept all parameters.
+// check returns a handler that rejects a request if its route does not have one of the query parameters. Pages accept all query
+// parameters.
 func (p parameters) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		names, ours := p[r.Method+" "+bareTemplate(routeTemplate(r))]
@@ -72,7 +74,8 @@ func (p parameters) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 	}
 }
 
-// checkQuery returns an error if a query is malformed or has unknown parameters. It stops when it has enough violations.
+// checkQuery returns an error if a query is malformed or has unknown parameters. It stops when it has found more unknown
+// parameters than an error may list.
 func checkQuery(raw string, names map[string]string) error {
 	var unknown []string
 	for parameter := range strings.SplitSeq(raw, "&") {
@@ -84,7 +87,7 @@ func checkQuery(raw string, names map[string]string) error {
 		if parameter != "" && !knownAs(given, names) && !slices.Contains(unknown, given) {
 			unknown = append(unknown, given)
 		}
-		if len(unknown) > service.MostViolations { // one violation more than the maximum is enough to show that the list is incomplete
+		if len(unknown) > service.MostViolations { // one more than an error lists shows that the list is incomplete
 			break
 		}
 	}
@@ -119,7 +122,8 @@ func unknownParameter(names map[string]string) string {
 
 const malformedQuery = "the query can't be read; separate parameters with &, write a semicolon as %3B, and write two hex digits after each %"
 
-// query decodes the query parameters into a request. It ignores the fields in fromPath, because they were set from the path.
+// query decodes the query parameters into a request. It ignores parameters for the fields in fromPath, because the path
+// determines those fields.
 func query(r *http.Request, req proto.Message, fromPath ...string) error {
 	if err := r.ParseForm(); err != nil {
 		return service.InvalidRequest(service.Violation{Description: malformedQuery})

@@ -1,5 +1,5 @@
-// Package rest serves the contract over HTTP: unary calls as JSON, watches as event streams, and results as files with ranges. It
-// also serves the web pages.
+// Package rest serves the contract over HTTP: unary calls as JSON, watches as event streams, and results as files with ranges.
+// It also serves the web console and other web pages.
 //
 // A request becomes a call to an in-memory gRPC server, which has the same chain as the public server. The generated gateway
 // sends the unary calls, and handlers in this package send the watches. Downloads do not use the in-memory connection. Their
@@ -35,8 +35,8 @@ type Calls interface {
 	MaxBody() int64
 	// Metadata returns the gRPC metadata of the call for a REST request.
 	Metadata(ctx context.Context, r *http.Request) metadata.MD
-	// Call runs a call without using the in-memory connection. handle replaces the handler of the gRPC call. For each message,
-	// handle must call sent with the number of result bytes in the message.
+	// Call runs a call through the server's chain, without the in-memory connection. handle replaces the method's handler. For
+	// each message, handle must call sent with the number of result bytes in the message.
 	Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error
 }
 
@@ -49,9 +49,9 @@ type Config struct {
 	OpenAPI []byte
 	// Pages are the handlers of web pages, by path. They serve GET and HEAD without a credential.
 	Pages map[string]http.Handler
-	// Addr is the address of the HTTP listener. AllowedHosts contains the accepted host names, in addition to localhost and loopback
-	// addresses. If AllowedHosts is empty, the address decides: a listener on a loopback address accepts no other host, and any
-	// other listener accepts all hosts.
+	// Addr is the address of the HTTP listener. AllowedHosts contains the host names that a request may have, in addition to
+	// localhost and loopback addresses. If AllowedHosts is empty and Addr is a loopback address, no other hosts are accepted.
+	// If AllowedHosts is empty and Addr is any other address, all hosts are accepted.
 	Addr         string
 	AllowedHosts []string
 }
@@ -70,8 +70,8 @@ func New(config Config) (http.Handler, error) {
 	return limitReads(limitWrites(securityHeaders(traceRequests(handler)))), nil
 }
 
-// securityHeaders sets security headers on every response. By default, a response may not be cached, because it is intended for
-// only one caller.
+// securityHeaders returns a handler that sets security headers on every response. The response is not cached unless next sets
+// another Cache-Control header, because most responses are intended for only one caller.
 func securityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -83,7 +83,7 @@ func securityHeaders(next http.Handler) http.Handler {
 	})
 }
 
-// handlePages adds the console, the other pages and the OpenAPI document to the routes.
+// handlePages adds routes for the console, the other pages and the OpenAPI document to the gateway.
 func handlePages(gateway *runtime.ServeMux, config Config) error {
 	pages := map[string]http.Handler{}
 	maps.Copy(pages, console.Handlers())
@@ -94,7 +94,7 @@ func handlePages(gateway *runtime.ServeMux, config Config) error {
 	for path, page := range pages {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			handler := func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-				if strings.Contains(r.Header.Get("Range"), ",") { // as in a download, a request for several ranges receives the complete page
+				if strings.Contains(r.Header.Get("Range"), ",") { // as in downloads, the response to a request for several ranges is the complete page
 					r.Header.Del("Range")
 				}
 				page.ServeHTTP(w, r)
@@ -107,7 +107,7 @@ func handlePages(gateway *runtime.ServeMux, config Config) error {
 	return nil
 }
 
-// document serves a fixed JSON document.
+// document returns a handler that serves a fixed JSON document.
 func document(body []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

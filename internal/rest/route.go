@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// nameRoute names the span of a request after its route. If the request is a probe from allowed, nameRoute only records
-// whether the route supports the method.
+// nameRoute returns a handler that names the span of a request after its route and calls next. If the request is a probe from
+// allowed, the handler only records whether the route supports the request's method.
 func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		template, m := routeTemplate(r), matchedOf(r.Context())
@@ -48,8 +48,8 @@ func routeTemplate(r *http.Request) string {
 	return strings.ReplaceAll(pattern.String(), "=*}", "}")
 }
 
-// tidyPath sets the raw path, so that the gateway unescapes each segment exactly once. It unescapes the slashes in a model ID,
-// because the ID extends to the end of the path.
+// tidyPath sets the raw path of a request, so that the gateway unescapes each segment exactly once. In paths of models, it
+// unescapes slashes, because the model ID extends to the end of the path.
 func tidyPath(r *http.Request) {
 	r.URL.RawPath = r.URL.EscapedPath()
 	if strings.HasPrefix(r.URL.RawPath, "/v1/models/") {
@@ -57,7 +57,7 @@ func tidyPath(r *http.Request) {
 	}
 }
 
-// handleRoutingError responds to requests that match no route.
+// handleRoutingError responds to a request that matches no route, or only routes with other methods.
 func handleRoutingError(ctx context.Context, mux *runtime.ServeMux, _ runtime.Marshaler, w http.ResponseWriter, r *http.Request, code int) {
 	if matchedOf(ctx).probe {
 		return
@@ -70,8 +70,8 @@ func handleRoutingError(ctx context.Context, mux *runtime.ServeMux, _ runtime.Ma
 	writeError(w, r, service.Fail(easelv1.ErrorReason_METHOD_NOT_ALLOWED, "this path does not support "+r.Method))
 }
 
-// allowed returns the methods that the gateway supports at the path of a request. It tries each method with a probe, which is
-// a request that only finds out whether a route exists.
+// allowed returns the methods that the gateway supports at the path of a request. It sends the gateway a probe with each
+// method. A probe is a request that only shows whether a route exists.
 func allowed(mux *runtime.ServeMux, r *http.Request) (methods []string) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
 		m := &matched{probe: true}
@@ -85,13 +85,14 @@ func allowed(mux *runtime.ServeMux, r *http.Request) (methods []string) {
 	return methods
 }
 
-// annotate returns the context for a gRPC call that a handler in this package sends. The context contains the credential, the
-// origin and the deadline of the request.
+// annotate returns the context for a gRPC call that a handler in this package sends for a request. The context carries the
+// credential, the origin and the deadline of that request.
 func annotate(ctx context.Context, mux *runtime.ServeMux, r *http.Request, method, path string) (context.Context, error) {
 	return runtime.AnnotateContext(ctx, mux, r, method, runtime.WithHTTPPathPattern(path))
 }
 
-// traceRequests traces and measures each request with OpenTelemetry's handler. It adds the trace context to the response headers.
+// traceRequests returns a handler that traces and measures each request with OpenTelemetry. It also adds the trace context to
+// the response headers.
 func traceRequests(next http.Handler) http.Handler {
 	return otelhttp.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		propagation.TraceContext{}.Inject(r.Context(), propagation.HeaderCarrier(w.Header()))
@@ -99,9 +100,9 @@ func traceRequests(next http.Handler) http.Handler {
 	}), "", otelhttp.WithTracerProvider(otel.GetTracerProvider()))
 }
 
-// matched carries the route of a request from the gateway to the handlers around it.
+// matched passes the route of a request from the gateway to the handlers that wrap it.
 type matched struct {
-	request *http.Request // request that OpenTelemetry's handler reads
+	request *http.Request // request whose Pattern OpenTelemetry's handler reads
 	probe   bool          // whether the request is a probe, which only checks whether a route exists
 	found   bool          // result of a probe: whether the route exists
 }

@@ -22,9 +22,9 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-
 	"img-src 'self' data: blob:; media-src blob:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Start is the first part of the page in Markdown, with a quick start for each language. Its examples use localhost:50051 (gRPC)
-// and localhost:8080 (REST). [Handlers] replaces the gRPC port with the actual port. The page's script replaces the host with the
-// host of the page.
+// Start is the first part of the page in Markdown, with a quick start for each language. Its examples use localhost:50051
+// (gRPC) and localhost:8080 (REST). [Handlers] replaces the gRPC port with the port of the gRPC listener. The page's script
+// replaces http://localhost:8080 with the origin of the page, and any other localhost with the host of the page.
 //
 //go:embed start.md
 var Start string
@@ -44,8 +44,8 @@ var (
 	scalar []byte // script of the API reference; copied from npm by `make generate`
 )
 
-// Handlers returns the handlers of the page, by path, for GET and HEAD. The page itself is at "/". grpcAddr is the bound
-// address of the gRPC listener.
+// Handlers returns the handlers of the page, by path, for GET and HEAD. The page itself is at "/". grpcAddr is the address on
+// which the gRPC listener listens.
 func Handlers(grpcAddr string) map[string]http.Handler {
 	start := Start
 	if _, port, err := net.SplitHostPort(grpcAddr); err == nil {
@@ -75,8 +75,8 @@ func serve(mediaType string, body []byte) http.Handler {
 	})
 }
 
-// serveCompressed returns a handler that serves gzip data. All browsers accept gzip and receive the data unchanged. For other
-// clients, the handler decompresses the data once and keeps the result.
+// serveCompressed returns a handler that serves a file that is stored in gzip format. Clients that accept gzip, such as all
+// browsers, receive the stored bytes. For other clients, the handler decompresses the file once and keeps the result.
 func serveCompressed(mediaType string, compressed []byte) http.Handler {
 	asTheyAre := serve(mediaType, compressed)
 	unpacked := sync.OnceValue(func() http.Handler { return serve(mediaType, unpack(compressed)) })
