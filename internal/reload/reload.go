@@ -1,4 +1,4 @@
-// Package reload keeps a value that is read from files, and reloads it when their contents change.
+// Package reload keeps a value that is parsed from files, and parses it again when the contents of the files change.
 package reload
 
 import (
@@ -22,21 +22,20 @@ type Value[T any] struct {
 	parse  func(contents ...[]byte) (T, error)
 	logger *slog.Logger
 
-	// Describe returns attributes for the log line about a change. If it is nil, the line has no attributes. Set it
-	// before the first reload.
+	// Describe returns the attributes of the log line about a change. It may be nil. Set it before the first reload.
 	Describe func(before, after T) []any
 
 	mu      sync.Mutex
 	value   T
-	sums    string    // digests of the current contents
+	sums    string    // digests of the contents from which value was parsed
 	checked time.Time // start time of the last read
 	reading bool      // whether a read is running
-	problem error     // error of the last read, which has already been logged
+	problem error     // error from the last read, which was already logged; nil if the last read succeeded
 }
 
-// Open reads the files and parses their contents. Later reads log each change, and each new error once. In the log
-// lines, what is the name of the value. Logs and errors do not contain the contents, unless the errors of parse
-// contain them.
+// Open reads the files and parses their contents. Later reads log each change, and each new error once. what is the
+// name of the value in the log lines. The log lines and errors contain parts of the files only if Describe or the
+// errors from parse do.
 func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte) (T, error), files ...string) (*Value[T], error) {
 	v := &Value[T]{what: what, files: files, parse: parse, logger: logger, checked: time.Now()}
 	var err error
@@ -44,8 +43,8 @@ func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte
 	return v, err
 }
 
-// Get returns the value. It reloads the files if Interval has passed since the last read. Only one caller reads them.
-// Concurrent callers receive the previous value.
+// Get returns the value. It reloads the files if Interval has passed since the last read. Only one of several
+// concurrent callers reads them. The others receive the previous value.
 func (v *Value[T]) Get() T {
 	v.readAfter(Interval)
 	return v.Known()
@@ -62,7 +61,7 @@ func (v *Value[T]) Known() T {
 // read is running.
 func (v *Value[T]) Reload() { v.readAfter(0) }
 
-// Problem returns the error of the last read or parse, or nil.
+// Problem returns the error from the last reload, or nil if it succeeded.
 func (v *Value[T]) Problem() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -81,8 +80,8 @@ func (v *Value[T]) readAfter(interval time.Duration) {
 	}
 }
 
-// begin reports whether the caller must read the files. It also returns the digests of the contents that were read
-// last.
+// begin reports whether the caller must read the files. It also returns the digests of the contents from which the
+// current value was parsed.
 func (v *Value[T]) begin(interval time.Duration) (current string, mine bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -92,11 +91,12 @@ func (v *Value[T]) begin(interval time.Duration) (current string, mine bool) {
 	return v.sums, mine
 }
 
-// read reads the files. It parses them only if their digests differ from current.
+// read reads the files, and returns the digests of their contents. It parses the contents only if the digests differ
+// from current.
 func (v *Value[T]) read(current string) (value T, sums string, err error) {
 	contents := make([][]byte, len(v.files))
 	for i, file := range v.files {
-		if contents[i], err = os.ReadFile(file); err != nil { //nolint:gosec // the operator has chosen the files
+		if contents[i], err = os.ReadFile(file); err != nil { //nolint:gosec // the operator chose the files
 			return value, "", err
 		}
 		sum := sha256.Sum256(contents[i])
