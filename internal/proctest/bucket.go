@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Credentials of the only user of a [Bucket]'s server.
+// Credentials of the only user of a [Bucket] from [StartBucket].
 const (
 	BucketKey    = "easel"
 	BucketSecret = "the-secret-of-the-bucket"
@@ -29,16 +29,16 @@ type Bucket struct {
 	command *exec.Cmd
 }
 
-// StartBucket starts an S3 server. It skips the test if the server is not installed. To install it, run 'make
-// .build/s3'.
+// StartBucket starts an S3 server for a test, or skips the test if the server is not installed. To install it, run
+// 'make .build/s3'.
 func StartBucket(t *testing.T) *Bucket {
 	t.Helper()
 	users := File(t, fmt.Sprintf(`{"identities":[{"name":"easel","credentials":[{"accessKey":%q,"secretKey":%q}],"actions":["Admin","Read","Write","List"]}]}`, BucketKey, BucketSecret))
 	return RunBucket(t, nil, "server", "-filer", "-s3", "-s3.config="+users, "-volume.max=30", "-master.volumeSizeLimitMB=64")
 }
 
-// RunBucket starts an S3 server with the given arguments and environment. The server listens on free ports and uses
-// a temporary directory.
+// RunBucket starts an S3 server with the given arguments and environment. The server listens on free ports and
+// stores its files in a temporary directory.
 func RunBucket(t *testing.T, env []string, words ...string) *Bucket {
 	t.Helper()
 	weed := FromRoot(t, ".build", "s3", "bin", "weed")
@@ -49,7 +49,7 @@ func RunBucket(t *testing.T, env []string, words ...string) *Bucket {
 	b.args = slices.Concat([]string{weed}, words, []string{
 		"-dir=" + b.dir, "-ip=127.0.0.1", "-ip.bind=127.0.0.1",
 		"-master.telemetry=false", "-s3.port.iceberg=0", "-s3.port.lance=0",
-	}) // each server needs its own ports, because the default ports may be in use
+	}) // ports are added below, because the default ports may be in use
 	for _, server := range []string{"master", "volume", "filer", "s3"} {
 		for _, name := range []string{".port", ".port.grpc"} {
 			port, err := freePort()
@@ -94,13 +94,13 @@ func (b *Bucket) Start(t *testing.T) {
 // Kill kills the server if it is running.
 func (b *Bucket) Kill() {
 	if b.command != nil {
-		_ = b.command.Process.Kill() // the process may have exited
+		_ = b.command.Process.Kill() // fails if the process has already exited
 		_ = b.command.Wait()
 		b.command = nil
 	}
 }
 
-// URL returns the value of EASEL_CONTENT_URL for a bucket on this server.
+// URL returns the value of EASEL_CONTENT_URL with which Easel stores results in a bucket on this server.
 func (b *Bucket) URL(bucket string) string {
 	return "s3://" + bucket + "/results?endpoint=" + strings.ReplaceAll(b.Endpoint, "/", "%2F") + "&region=us-east-1"
 }

@@ -9,15 +9,16 @@ import (
 	"testing"
 )
 
-// built contains the programs that this test run has built, by the path of the command.
+// built contains the programs that this test process has built, by the paths of their commands.
 var built struct {
 	mu       sync.Mutex
 	dir      string
 	programs map[string]string
 }
 
-// Build builds a command of this module, and returns the program's path. All tests share one program, which is static
-// and without the race detector, as in the Makefile. The path of the command is relative to [Root].
+// Build builds a command of this module, and returns the program's path. It builds each command once for all tests of
+// a package: statically linked and without the race detector, as in the Makefile. path is the path of the command,
+// relative to [Root].
 func Build(t testing.TB, path string) string {
 	t.Helper()
 	built.mu.Lock()
@@ -39,8 +40,8 @@ func Easel(t testing.TB) string {
 	return Build(t, "./cmd/easel")
 }
 
-// Main runs the tests of a package, and returns the exit code. A package needs Main if its tests build programs or use
-// a [Database].
+// Main runs the tests of a package, and returns the exit code for the test process. TestMain must call it if the tests
+// build programs or use a [Database].
 func Main(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "easel-test-")
 	if err != nil {

@@ -13,11 +13,11 @@ func Dev(flags ...string) []string {
 	}, flags...)
 }
 
-// DevReady reports whether 'easel dev' has printed all information that its clients need.
+// DevReady reports whether 'easel dev' has printed all the information that clients need.
 func DevReady(stdout, _ string) bool { return strings.Contains(stdout, "Ctrl-C") }
 
-// DevClients returns environment variables for clients of a running 'easel dev', parsed from its output. REST and
-// ADMIN contain the addresses of the REST API and the admin server.
+// DevClients returns environment variables for clients of a running 'easel dev', parsed from its standard output. The
+// variables REST and ADMIN contain the addresses of the REST API and the admin server.
 func DevClients(t testing.TB, stdout string) Settings {
 	t.Helper()
 	return Settings{
@@ -28,7 +28,7 @@ func DevClients(t testing.TB, stdout string) Settings {
 	}
 }
 
-// Find returns the part of a text that matches the first group of a pattern. It fails the test if the pattern does not
+// Find returns the part of text that matches the first group of pattern. It fails the test if the pattern does not
 // match.
 func Find(t testing.TB, pattern, text string) string {
 	t.Helper()

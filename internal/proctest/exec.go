@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Exec executes a statement in a ledger's database, over its own connection. url is the ledger's URL. Tests use Exec to
-// change times, and to simulate other processes and failures.
+// Exec executes a statement in a ledger's database, over a separate connection. url is the ledger's URL. Tests use Exec
+// to change times, and to simulate other processes and failures.
 func Exec(t testing.TB, url, statement string) {
 	t.Helper()
 	driver, source := "pgx", url

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Output collects a process's output.
+// Output collects the output of a process.
 type Output struct {
 	mu      sync.Mutex
 	text    bytes.Buffer

@@ -15,8 +15,8 @@ import (
 )
 
 // poolerSettings is the configuration of PgBouncer in transaction mode. In this mode, each transaction may use a
-// different server connection. So a client loses its session settings, and receives no notifications through the
-// pooler.
+// different server connection. So clients lose their session settings between transactions, and receive no
+// notifications.
 const poolerSettings = `[databases]
 * = host=%s port=%s user=postgres
 [pgbouncer]
@@ -30,8 +30,8 @@ server_idle_timeout = 5
 ignore_startup_parameters = lock_timeout,statement_timeout,idle_in_transaction_session_timeout,tcp_user_timeout,default_transaction_isolation,extra_float_digits
 `
 
-// Pool starts PgBouncer in transaction mode as a proxy of the server. It returns the URL of the database through
-// PgBouncer. PgBouncer stops together with the server.
+// Pool starts PgBouncer in transaction mode as a proxy of the server, and returns the URL at which clients reach
+// the database through it. [Postgres.Remove] stops PgBouncer.
 func (p *Postgres) Pool(t testing.TB, database string) (url string) {
 	t.Helper()
 	if err := p.startPooler(); errors.Is(err, exec.ErrNotFound) {
@@ -54,7 +54,7 @@ func (p *Postgres) pooled(database string) string {
 func (p *Postgres) startPooler() error {
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
-		program = "/usr/sbin/pgbouncer" // this directory is often not in PATH
+		program = "/usr/sbin/pgbouncer" // PATH often does not contain this directory
 	}
 	if _, err := os.Stat(program); err != nil {
 		return exec.ErrNotFound
@@ -77,7 +77,7 @@ func (p *Postgres) startPooler() error {
 	return nil
 }
 
-// awaitDatabase waits until a database responds.
+// awaitDatabase waits until a database responds, and fails the test if it does not respond in time.
 func awaitDatabase(t testing.TB, url string) {
 	t.Helper()
 	db, err := sql.Open("pgx", url)

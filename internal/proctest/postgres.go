@@ -20,10 +20,11 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver pgx
+	_ "github.com/jackc/pgx/v5/stdlib" // registers the driver "pgx"
 )
 
-// Postgres is a PostgreSQL server for tests, on a loopback port. Every user except postgres needs a password.
+// Postgres is a PostgreSQL server for tests, on a loopback port. The user postgres needs no password; all other users
+// do.
 type Postgres struct {
 	address  string
 	dir      string
@@ -32,7 +33,7 @@ type Postgres struct {
 	server   *exec.Cmd
 	ended    chan struct{} // closed when the server has exited
 
-	pooler     string // address of the pooler; empty if there is no pooler
+	pooler     string // address of PgBouncer; empty if it is not running
 	stopPooler func()
 }
 
@@ -42,11 +43,11 @@ const postgresSwitch = "EASEL_TEST_POSTGRES"
 
 var variants = strings.Split(os.Getenv(postgresSwitch), ",")
 
-// Variants of the PostgreSQL server that the tests share.
+// Variants of the PostgreSQL servers for tests.
 const (
 	collated     = "icu"          // strings are sorted by language rules instead of bytes
 	serializable = "serializable" // transactions are serializable by default
-	synced       = "fsync"        // commits wait until they are written to disk
+	synced       = "fsync"        // commits wait until the data is on disk
 	pooled       = "pooled"       // clients connect through PgBouncer in transaction mode
 )
 
@@ -68,15 +69,16 @@ func stopCluster() {
 	}
 }
 
-// Database returns the URL of a new, empty PostgreSQL database on the server that all tests share. The package's tests
-// must run through [Main].
+// Database returns the URL of a new, empty PostgreSQL database on the server that all tests of a package share. The
+// package's TestMain must call [Main].
 func Database(t testing.TB) string {
 	t.Helper()
 	p := orSkip(t, func() (*Postgres, error) { clusterInUse.Store(true); return startCluster() })
 	return p.Database(t)
 }
 
-// OnEach runs a test on SQLite and on PostgreSQL, in parallel. Each run gets the URL of an empty database for a ledger.
+// OnEach runs a test on SQLite and on PostgreSQL, in parallel. It calls test with the URL of an empty database for a
+// ledger.
 func OnEach(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
 	for name, url := range map[string]func(*testing.T) string{
@@ -87,7 +89,8 @@ func OnEach(t *testing.T, test func(t *testing.T, url string)) {
 	}
 }
 
-// StartPostgres starts a PostgreSQL server for one test, which may kill it. The server stops at the end of the test.
+// StartPostgres starts a PostgreSQL server only for this test, which may kill it. The server stops at the end of the
+// test.
 func StartPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	p := orSkip(t, newForgetful)
@@ -157,7 +160,7 @@ func (p *Postgres) url(database string) string {
 }
 
 // newForgetful starts a server for the enabled variants. Unless the variant synced is enabled, fsync is off, because
-// test data only has to survive killed processes, not a crash of the machine.
+// test data must only survive killed processes, not a crash of the machine.
 func newForgetful() (*Postgres, error) {
 	settings := []string{"max_connections=200", "autovacuum=off"} // autovacuum would distort measurements
 	if !isVariant(synced) {
@@ -218,8 +221,7 @@ func (p *Postgres) initialize() error {
 }
 
 // Start starts the server if it is not running, and waits until it accepts connections. After [Postgres.Kill], a new
-// server cannot start before the child processes of the killed server have exited, so Start retries. It fails after a
-// minute.
+// server cannot start until the child processes of the killed server have exited, so Start retries for up to a minute.
 func (p *Postgres) Start() (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -259,9 +261,9 @@ func (p *Postgres) launch() error {
 	return err
 }
 
-// startUntilKilled starts a program, and returns a channel that is closed when the program has exited. It locks the
-// thread that starts the program, because the kernel sends Pdeathsig as soon as that thread exits, even if this process
-// continues.
+// startUntilKilled starts a program, and returns a channel that is closed when the program has exited. It keeps the
+// thread that starts the program locked until then, because the kernel sends Pdeathsig as soon as that thread exits,
+// even if this process continues.
 func startUntilKilled(program *exec.Cmd) (ended chan struct{}, err error) {
 	started, ended := make(chan error), make(chan struct{})
 	go func() {
@@ -271,7 +273,7 @@ func startUntilKilled(program *exec.Cmd) (ended chan struct{}, err error) {
 		err := program.Start()
 		started <- err
 		if err == nil {
-			_ = program.Wait() // usually an error, because the program is killed
+			_ = program.Wait() // usually returns an error, because the program is killed
 		}
 	}()
 	return ended, <-started
@@ -329,8 +331,9 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// unprivileged returns the credential with which PostgreSQL must run. If this process runs as root, it chooses another
-// user, because PostgreSQL refuses to run as root, and makes that user the owner of dir. Otherwise it returns nil.
+// unprivileged returns the credential with which PostgreSQL must run, or nil for the credential of this process.
+// PostgreSQL refuses to run as root. So if this process runs as root, unprivileged chooses another user, and makes that
+// user the owner of dir.
 func unprivileged(dir string) (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil

@@ -1,5 +1,5 @@
-// Package proctest runs programs as processes for tests: the easel program as it is shipped, and the servers that it
-// depends on.
+// Package proctest runs programs as processes for tests: the easel program, built as for a release, and the servers
+// that it depends on.
 package proctest
 
 import (
@@ -16,17 +16,16 @@ import (
 	"time"
 )
 
-// Root is the root directory of the repository, relative to a package two directories below it. It is the working
-// directory of the processes.
+// Root is the root directory of the repository, relative to the directory of a package that is two levels below.
+// Processes run in this directory.
 var Root = filepath.Join("..", "..")
 
-// startLimit is the maximum time until a process is ready. It is also the maximum time until a process has exited after
-// a signal.
+// startLimit is the maximum time that a process may take until it is ready, and that it may take to exit after SIGTERM.
 const startLimit = 30 * time.Second
 
 // Process is a process that a test has started.
 type Process struct {
-	Stdout, Stderr, Output *Output // Output combines both streams, in the order of the writes
+	Stdout, Stderr, Output *Output // Output contains both streams, in the order of the writes
 
 	// The following fields are set by [TryLaunch].
 	GRPC, HTTP, Admin string // addresses of the listeners; a sandbox has only HTTP
@@ -38,7 +37,8 @@ type Process struct {
 	killed  atomic.Bool
 }
 
-// Start starts a program with only the given environment variables. It kills the process at the end of the test.
+// Start starts the program words[0] with the arguments words[1:] and only the given environment variables. It kills the
+// process at the end of the test.
 func Start(t testing.TB, env []string, words ...string) *Process {
 	t.Helper()
 	p := &Process{Stdout: NewOutput(), Stderr: NewOutput(), Output: NewOutput(), exited: make(chan struct{})}
@@ -80,8 +80,8 @@ func (p *Process) Ready(t testing.TB, ready func(stdout, stderr string) bool) {
 	}
 }
 
-// Await waits until the output after the byte offset mark matches a pattern. It returns the text that matches the last
-// group of the pattern. It returns an error if the process exits first, or if the time limit passes.
+// Await waits until the output from the byte offset mark on matches a pattern. It returns the text that matches the
+// last group of the pattern. It returns an error if the process exits first, or if this takes longer than limit.
 func (p *Process) Await(mark int, pattern string, limit time.Duration) (string, error) {
 	expression, late := regexp.MustCompile(pattern), time.After(limit)
 	for {
@@ -102,7 +102,7 @@ func (p *Process) Await(mark int, pattern string, limit time.Duration) (string, 
 	}
 }
 
-// Wait waits for the process to exit and returns its exit code.
+// Wait waits for the process to exit, for at most limit, and returns its exit code.
 func (p *Process) Wait(limit time.Duration) (int, error) {
 	select {
 	case <-p.exited:
@@ -133,7 +133,7 @@ func (p *Process) Stop() int {
 	return code
 }
 
-// Kill sends SIGKILL and waits until the process has exited. It reports whether this was the first call.
+// Kill sends SIGKILL and waits until the process has exited. It reports whether this was the first call to Kill.
 func (p *Process) Kill() bool {
 	first := !p.killed.Swap(true)
 	_ = p.command.Process.Kill() // the process may have exited

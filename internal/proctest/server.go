@@ -15,7 +15,7 @@ import (
 // Settings contains environment variables by name.
 type Settings map[string]string
 
-// With returns the settings and more. If both contain a name, the value in more is used.
+// With returns the union of s and more. If both contain a name, the value in more is used.
 func (s Settings) With(more Settings) Settings {
 	all := Settings{}
 	maps.Copy(all, s)
@@ -39,9 +39,10 @@ var freePorts = Settings{
 	"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0", "EASEL_SANDBOX_ADDR": "127.0.0.1:0",
 }
 
-// TryLaunch starts a command of Easel that is a server: serve, sandbox or dev. The process has only the given settings,
-// and by default it listens on free ports. TryLaunch waits until the server listens. If this fails, it kills the process
-// and returns an error that contains its output. program is the path of [Easel] or of another version.
+// TryLaunch starts one of Easel's commands that run a server: serve, sandbox or dev. The process has only the given
+// environment variables. Unless they contain addresses, it listens on free ports. TryLaunch waits until the server
+// listens. If this fails, it kills the process and returns an error that contains its output. program is the path of the
+// easel program, which may be another version than [Easel].
 func TryLaunch(t testing.TB, program string, settings Settings, words ...string) (*Process, error) {
 	p := Start(t, Environ(freePorts.With(settings)), append([]string{program}, words...)...)
 	for pattern, found := range map[string]map[string]*string{
@@ -62,7 +63,8 @@ func TryLaunch(t testing.TB, program string, settings Settings, words ...string)
 	return p, nil
 }
 
-// Launch starts a server of this version with [TryLaunch]. It fails the test if the server does not listen.
+// Launch starts a server with [TryLaunch] and the program that [Easel] returns. It fails the test if the server does not
+// listen.
 func Launch(t testing.TB, settings Settings, words ...string) *Process {
 	t.Helper()
 	p, err := TryLaunch(t, Easel(t), settings, words...)
@@ -101,7 +103,7 @@ func Dial(t testing.TB, address string, options ...grpc.DialOption) *grpc.Client
 	return conn
 }
 
-// Bearing returns a context for calls that send the token. If token is empty, the calls send no token.
+// Bearing returns a context for calls that send the given bearer token. If token is empty, it returns ctx.
 func Bearing(ctx context.Context, token string) context.Context {
 	if token == "" {
 		return ctx

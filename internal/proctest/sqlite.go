@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// Connector is a connector to the SQLite file of a ledger. Several ledgers can be open with such connectors at the same
-// time, as in several processes.
+// Connector is a [driver.Connector] for the SQLite file of a ledger. With such connectors, a test can open the same
+// file as several ledgers at the same time, as several processes do.
 type Connector struct {
-	// Prepare, if not nil, is called before each statement. The connections have no methods that execute statements
-	// directly, so that each statement is prepared.
+	// Prepare, if not nil, is called before each statement. The connections can't execute statements directly, so that
+	// every statement is prepared first.
 	Prepare func()
 	// Committed, if not nil, is called after each commit. It may replace the result.
 	Committed func(error) error

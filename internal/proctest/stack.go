@@ -10,27 +10,27 @@ import (
 	"testing"
 )
 
-// Stack consists of an Easel server and a sandbox, which is its catalog. Each of the two is a process:
+// Stack is an Easel server and a sandbox, which is the server's catalog. Both run as processes:
 //
 //	s := proctest.NewStack(t, "--speed", "20").WithKeys(2).With(settings).Serve()
 type Stack struct {
 	*testing.T
 	Sandbox  *Process
-	Server   *Process // latest server; nil before Serve
+	Server   *Process // server that was started last; nil before Serve
 	Keys     []string // API keys that WithKeys has created
-	Operator string   // token for the admin address; may be empty
+	Operator string   // operator's token for the admin address; empty if it needs no token
 
 	settings Settings
 }
 
-// NewStack starts a sandbox with fault injection and the given flags. It does not start a server.
+// NewStack starts a sandbox with the administration API and the given flags. It does not start a server.
 func NewStack(t *testing.T, flags ...string) *Stack {
 	t.Helper()
 	box := Sandbox(t, append([]string{"--admin", "--seed", "1"}, flags...)...)
 	return &Stack{T: t, Sandbox: box, settings: Settings{"EASEL_UPSTREAM_URL": box.Catalog}}
 }
 
-// WithKeys creates API keys with a balance of 50 euros each.
+// WithKeys creates the given number of API keys in the sandbox, each with a balance of 50 euros.
 func (s *Stack) WithKeys(count int) *Stack {
 	s.Helper()
 	for range count {
@@ -49,11 +49,11 @@ func (s *Stack) With(settings Settings) *Stack {
 	return s
 }
 
-// Settings returns the settings of the next server.
+// Settings returns the settings with which Serve starts the next server.
 func (s *Stack) Settings() Settings { return s.settings }
 
-// Sharing adds settings with which a server shares the first API key with the callers in a file. Such a server needs a
-// ledger.
+// Sharing adds settings with which a server shares the first API key with the callers in a file. The server needs a
+// ledger: ledger is its URL.
 func (s *Stack) Sharing(callers, ledger string) *Stack {
 	s.Helper()
 	return s.With(Settings{"EASEL_UPSTREAM_KEY_FILE": File(s.T, s.Keys[0]), "EASEL_CALLERS_FILE": callers, "EASEL_LEDGER_URL": ledger})
@@ -66,7 +66,7 @@ func (s *Stack) Replica() *Stack {
 	return replica.With(freePorts)
 }
 
-// Serve starts the server on free ports. When the server is started again, it uses the same ports.
+// Serve starts the server on free ports. Later calls start it again on the same ports.
 func (s *Stack) Serve() *Stack {
 	s.Helper()
 	s.Server = Serve(s.T, s.settings)
@@ -79,19 +79,19 @@ func (s *Stack) Control(method, path, body string) string {
 	return Fetch(s.T, method, "http://"+s.Sandbox.HTTP+"/_sandbox/"+path, body)
 }
 
-// Fault injects a fault into the catalog.
+// Fault injects a fault, in JSON, into the sandbox.
 func (s *Stack) Fault(fault string) {
 	s.Helper()
 	s.Control(http.MethodPost, "faults", fault)
 }
 
-// Heal removes all faults from the catalog.
+// Heal removes all faults from the sandbox.
 func (s *Stack) Heal() {
 	s.Helper()
 	s.Control(http.MethodDelete, "faults", "")
 }
 
-// Page returns a page at the server's admin address.
+// Page returns the body of a page at the server's admin address.
 func (s *Stack) Page(path string) string {
 	s.Helper()
 	return Fetch(s.T, http.MethodGet, "http://"+s.Server.Admin+path, "", authorization(s.Operator)...)
@@ -110,7 +110,8 @@ func (s *Stack) Status() string {
 	return s.Page("/status.json")
 }
 
-// Measured returns the sum of those Prometheus series of a metric whose labels contain all parts.
+// Measured returns the sum of the current values of a metric's Prometheus series. It counts only series whose labels
+// contain every text in parts.
 func (s *Stack) Measured(name string, parts ...string) (sum float64) {
 	s.Helper()
 	pattern := regexp.MustCompile(`(?m)^` + name + `(\{.*\})? (\S+)$`)

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// Wire is a TCP proxy in front of a server. It can cut connections, and it can freeze them: a frozen connection stays
-// open, but its bytes are dropped.
+// Wire is a TCP proxy in front of a server. It can cut connections or freeze them. A frozen connection stays open, but
+// the proxy drops all bytes on it.
 type Wire struct {
 	Address string
-	CutAt   atomic.Int64 // number of bytes to a client after which a connection is cut once; zero means never
-	Cuts    atomic.Int64 // number of connections that were cut
+	CutAt   atomic.Int64 // after this number of bytes to the client, the proxy cuts one connection and resets CutAt; zero means never
+	Cuts    atomic.Int64 // number of connections that were cut because of CutAt
 
 	target   string
 	listener net.Listener
@@ -63,7 +63,7 @@ func (w *Wire) Close() { _ = w.listener.Close() }
 func (w *Wire) carry(client net.Conn) {
 	server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", w.target)
 	if err != nil {
-		_ = client.Close() // the server is down
+		_ = client.Close() // the server does not accept connections
 		return
 	}
 	c := &carried{client: client, server: server}
@@ -79,8 +79,8 @@ func (w *Wire) carry(client net.Conn) {
 	delete(w.open, c)
 }
 
-// pass forwards bytes in one direction. The end of the server closes only a connection that is not frozen, because the
-// client of a frozen connection must not notice it.
+// pass forwards bytes in one direction. If the server closes a frozen connection, pass does not close the client's
+// end, because the client must not notice it.
 func (w *Wire) pass(c *carried, to, from net.Conn) {
 	var total int64
 	for buffer := make([]byte, 32<<10); ; {
@@ -115,7 +115,7 @@ func (w *Wire) Freeze() (stopped int) {
 	return stopped
 }
 
-// Darken freezes all open connections, and also new connections until [Wire.Light] is called.
+// Darken freezes all open connections. It also freezes new connections until [Wire.Light] is called.
 func (w *Wire) Darken() {
 	w.mu.Lock()
 	w.dark = true
@@ -130,7 +130,7 @@ func (w *Wire) Light() {
 	w.dark = false
 }
 
-// HasFrozen reports whether a client still has a frozen connection.
+// HasFrozen reports whether any frozen connection is still open.
 func (w *Wire) HasFrozen() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
