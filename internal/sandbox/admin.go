@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// AdminPath is the path at which [Sandbox.AdminHandler] must be mounted.
+// AdminPath is the path prefix at which the handler from [Sandbox.AdminHandler] must be mounted.
 const AdminPath = "/_sandbox/"
 
 // adminRoute is a route of the administration API.
@@ -49,7 +49,7 @@ func adminRoutes() []adminRoute {
 }
 
 // AdminHandler returns the handler of the administration API, which must be mounted at [AdminPath]. GET [AdminPath] lists the
-// routes. The API requires no credential, so serve it only on loopback.
+// routes. The API requires no credential, so serve it only on a loopback address.
 func (s *Sandbox) AdminHandler() http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range adminRoutes() {
@@ -72,7 +72,7 @@ func (s *Sandbox) administer(w http.ResponseWriter, r *http.Request, route admin
 	}
 	if err != nil {
 		e := s.apiError(err)
-		_, text = Dialect{}.failure(e) // an administrator reads this error, so it does not use the sandbox's dialect
+		_, text = Dialect{}.failure(e) // this error is for an administrator, so it does not use the sandbox's dialect
 		status = e.status
 	}
 	send(w, status, "application/json", append(text, '\n'))
@@ -139,7 +139,7 @@ func (s *Sandbox) audited(ctx context.Context, key string) (int, any, error) {
 	}{a, faults}, nil
 }
 
-// readAdmin decodes the JSON body of a request. It rejects unknown members.
+// readAdmin decodes the JSON body of a request to the administration API. It rejects unknown members.
 func readAdmin[T any](r *http.Request) (into T, err error) {
 	dec := json.NewDecoder(io.LimitReader(r.Body, maxBody))
 	dec.DisallowUnknownFields()

@@ -12,15 +12,15 @@ import (
 type Entry struct {
 	Kind         string    `json:"kind"` // top_up, charge or refund
 	Cents        int64     `json:"cents"`
-	BalanceCents int64     `json:"balanceCents"` // balance after this entry
+	BalanceCents int64     `json:"balanceCents"` // balance of the account after this entry
 	GenerationID string    `json:"generationId,omitempty"`
 	Note         string    `json:"note,omitempty"`
 	Time         time.Time `json:"time"`
 }
 
-// AuditedGeneration is the history of a generation, even of a deleted one. Status does not depend on the sandbox's dialect: it
+// AuditedGeneration is the history of a generation, which may be deleted. Status does not depend on the sandbox's dialect: it
 // is queued until FinishedAt, and then succeeded, failed or refunded. RefundedAt is the time of the refund. Times are in UTC. A
-// time is zero if its event has not happened.
+// time is zero if the event has not happened.
 type AuditedGeneration struct {
 	ID             string    `json:"id"`
 	IdempotencyKey string    `json:"idempotencyKey,omitempty"`
@@ -35,16 +35,16 @@ type AuditedGeneration struct {
 	Deleted        bool      `json:"deleted,omitempty"`
 }
 
-// Audit contains an account's ledger entries and generations, and the sums of the entries.
+// Audit contains an account's ledger entries, the sums of the entries of each kind, and the account's generations.
 type Audit struct {
 	Entries      []Entry             `json:"entries"` // oldest first
 	Generations  []AuditedGeneration `json:"generations"`
 	TopUpCents   int64               `json:"topUpCents"`
-	ChargeCents  int64               `json:"chargeCents"` // sum of all charges, as a positive number
+	ChargeCents  int64               `json:"chargeCents"` // sum of all charges, as a number that is not negative
 	RefundCents  int64               `json:"refundCents"`
 	BalanceCents int64               `json:"balanceCents"` // balance that GET /me returns
-	// ChargesByIdempotencyKey is the number of charges for each Idempotency-Key. It omits keys that were only used in rejected
-	// orders.
+	// ChargesByIdempotencyKey is the number of charges for each Idempotency-Key. It does not contain keys that were used only
+	// in rejected orders.
 	ChargesByIdempotencyKey map[string]int `json:"chargesByIdempotencyKey"`
 }
 
@@ -106,7 +106,7 @@ func (a *Audit) readGenerations(from link, account int64) error {
 		FROM generations g WHERE account = ? ORDER BY id`, account)
 }
 
-// moment converts Unix nanoseconds to a time. Zero means the zero time.
+// moment converts Unix nanoseconds to a time. It converts 0 to the zero time.
 func moment(nanos int64) time.Time {
 	if nanos == 0 {
 		return time.Time{}
@@ -114,9 +114,9 @@ func moment(nanos int64) time.Time {
 	return time.Unix(0, nanos).UTC()
 }
 
-// Check checks the following rules. It returns an error that joins all violations, or nil if there are no violations.
+// Check returns an error that joins all violations of the following rules, or nil if there are no violations:
 //
-//   - The balance is top-ups − charges + refunds, and is not negative after any entry.
+//   - The balance is top-ups − charges + refunds, and it was never negative.
 //   - Each generation and each Idempotency-Key has exactly one charge.
 //   - A generation has at most one refund, and only if it failed. A refunded generation has exactly one refund.
 func (a Audit) Check() error {

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// partSize is the number of bytes in each part of a stored file, except that the last part may be smaller. A download keeps
-// one part in memory.
+// partSize is the size of the parts of a stored file, in bytes. Only the last part may be smaller. A download keeps a
+// single part in memory.
 const partSize = 256 << 10
 
-// storeContent stores the file that write produces, divided into parts. It returns the file's size and ETag. It first
-// deletes the parts that an earlier process may have stored before it was killed.
+// storeContent stores the file that write produces, divided into parts, and returns the file's size and ETag. It first
+// deletes any parts that were stored by a process that was killed.
 func (s *Sandbox) storeContent(generation int64, write func(io.Writer) error) (size int64, etag string, err error) {
 	if err := s.dropContent(generation); err != nil {
 		return 0, "", err
@@ -53,7 +53,7 @@ type storedFile struct {
 	part       []byte
 }
 
-// ReadAt implements io.ReaderAt, but must not be called concurrently.
+// ReadAt implements io.ReaderAt, except that it must not be called concurrently.
 func (f *storedFile) ReadAt(p []byte, at int64) (n int, err error) {
 	for n < len(p) {
 		if err := f.load((at + int64(n)) / partSize); err != nil {
@@ -92,7 +92,7 @@ func (s *Sandbox) content(c *call) ([]byte, error) {
 	head := c.w.Header()
 	head.Set("Content-Type", g.contentType)
 	head.Set("ETag", g.contentEtag)
-	if strings.Contains(c.r.Header.Get("Range"), ",") { // send the complete file, because several ranges are not supported
+	if strings.Contains(c.r.Header.Get("Range"), ",") { // several ranges are not supported, so send the complete file
 		c.r.Header.Del("Range")
 	}
 	if !s.cfg.Dialect.NoRange {
@@ -102,7 +102,7 @@ func (s *Sandbox) content(c *call) ([]byte, error) {
 	head.Set("Accept-Ranges", "none")
 	head.Set("Content-Length", strconv.FormatInt(g.contentSize, 10))
 	if _, err := io.Copy(c.w, file); err != nil {
-		panic(http.ErrAbortHandler) // the status was sent, so the client can detect the missing bytes only if the connection is aborted
+		panic(http.ErrAbortHandler) // the status was already sent, so only an aborted connection shows the client that bytes are missing
 	}
 	return nil, nil
 }

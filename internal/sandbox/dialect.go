@@ -10,10 +10,11 @@ import (
 type Dialect struct {
 	// Name identifies the dialect in [Dialects]. It does not affect responses.
 	Name string
-	// Words maps default names of JSON members and statuses to the dialect's names. Names that are not in the map are unchanged.
+	// Words maps the default names of JSON members and statuses to the dialect's names. A name that is not in the map stays
+	// unchanged.
 	Words map[string]string
-	// List is the shape of the lists of generations and models. Record is the shape of a response with one account, model or
-	// generation, and of a quote in the shape PriceCents.
+	// List is the shape of the lists of generations and models. Record is the shape of a response that contains one account,
+	// model or generation. It is also the shape of a quote if Price is PriceCents.
 	List, Record Shape
 	// Errors is the shape of error bodies.
 	Errors ErrorShape
@@ -21,16 +22,17 @@ type Dialect struct {
 	Price PriceShape
 	// Times is the format of times in records.
 	Times TimeShape
-	// Refund determines how a failed generation is refunded. The money is refunded exactly once in every case.
+	// Refund determines how a failed generation is refunded. With each value, the money is refunded exactly once.
 	Refund Refund
 	// Keyed changes the list of models to an object keyed by model ID, and the list of input fields to an object keyed by field
 	// name. It also changes each allowed value to an object with the value and a label.
 	Keyed bool
-	// NumericIDs makes each generation ID a JSON number of 16 digits.
+	// NumericIDs makes the ID of each new generation a JSON number of 16 digits.
 	NumericIDs bool
 	// ExtraMembers adds unspecified members with values of many types to responses.
 	ExtraMembers bool
-	// ShowRunning changes the status from "queued" to "running" after a fifth of a generation's duration.
+	// ShowRunning means that the status changes from "queued" to "running" after a fifth of a generation's duration. Otherwise,
+	// it stays "queued" until the generation has finished.
 	ShowRunning bool
 	// NoRange makes downloads ignore the Range header, and send the complete file.
 	NoRange bool
@@ -43,7 +45,7 @@ type Dialect struct {
 // Shape determines how a record or a list is wrapped.
 type Shape int
 
-// The shapes. For a record, ShapePage is the same as ShapeData.
+// The shapes. A record in ShapePage has the same form as in ShapeData.
 const (
 	ShapeBare  Shape = iota // {…} or […]
 	ShapeNamed              // {"generation": {…}} or {"generations": […]}
@@ -98,8 +100,8 @@ const (
 	RefundSilent
 )
 
-// Dialects returns the named dialects, with the default dialect first. Together they use every option of [Dialect]. They also
-// cover every table in package catalog's rules for reading responses.
+// Dialects returns the named dialects, with the default dialect first. Together, they use every field of [Dialect]. They also
+// exercise every table of rules with which package catalog reads responses.
 func Dialects() []Dialect {
 	return []Dialect{
 		{Name: "default"},
@@ -127,7 +129,7 @@ func Dialects() []Dialect {
 	}
 }
 
-// words parses pairs of the form name=spelling, separated by spaces.
+// words parses pairs of the form name=word, separated by spaces, into a map for [Dialect.Words].
 func words(pairs string) map[string]string {
 	all := map[string]string{}
 	for pair := range strings.FieldsSeq(pairs) {

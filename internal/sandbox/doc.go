@@ -1,4 +1,4 @@
-// Package sandbox is a complete catalog with test money: the default upstream for development, demos and tests.
+// Package sandbox implements a complete catalog with test money. It is the default upstream for development, demos and tests.
 //
 // It implements the specification over HTTP: API keys, prices, generations that take time, pictures and texts, refunds and
 // limits. Money is recorded in an append-only ledger in SQLite. An order is one transaction, and a failed generation is
@@ -8,7 +8,8 @@
 // A [Fault] makes selected requests fail.
 //
 // A sandbox in memory works inside a testing/synctest bubble, so that a test can simulate years. All its timers, goroutines and
-// channels belong to the bubble. It is idle between requests and scheduled steps. It never deletes the row of a generation.
+// channels belong to the bubble, and all its goroutines are blocked between requests and scheduled steps. It never deletes the
+// row of a generation.
 //
 // # Choices
 //

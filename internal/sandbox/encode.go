@@ -131,12 +131,12 @@ func (d Dialect) generations(list []generation, base string) []byte {
 	return d.wrapList("generations", items)
 }
 
-// members returns the members of a generation with their default names.
+// members returns the JSON members of a generation with their default names. base is the catalog's base URL.
 func (d Dialect) members(g generation, base string) record {
 	out := record{
 		"modelId": g.model, "inputs": json.RawMessage(g.inputs), "costCents": g.cost, "id": g.publicID, "status": d.status(g),
 	}
-	if d.NumericIDs && strings.Trim(g.publicID, "0123456789") == "" { // a generation that was created in another dialect has no numeric ID
+	if d.NumericIDs && strings.Trim(g.publicID, "0123456789") == "" { // a generation that was created under another dialect has no numeric ID
 		out["id"] = json.Number(g.publicID)
 	}
 	if d.Times != TimeAbsent {
@@ -182,7 +182,7 @@ func (d Dialect) time(nanos int64) any {
 	return at.Format(time.RFC3339Nano)
 }
 
-// wrap encodes a record in the dialect's shape for records.
+// wrap encodes a record in the dialect's shape for records. name is the default name of the record in ShapeNamed.
 func (d Dialect) wrap(name string, one record) []byte {
 	switch d.Record {
 	case ShapeNamed:
@@ -215,7 +215,7 @@ func (d Dialect) spell(in record) record {
 	return out
 }
 
-// failure returns an error body with its content type.
+// failure returns the body of the response for an error, and the body's content type.
 func (d Dialect) failure(e *apiError) (contentType string, body []byte) {
 	out := record{"code": e.code, "message": e.message}
 	detail := func(name string, value any) {

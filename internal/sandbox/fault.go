@@ -9,16 +9,17 @@ import (
 	"time"
 )
 
-// Fault is a scripted failure. Route, Key, Skip, Count and Probability select the affected requests. The members below them define
-// the effect. A fault needs at least one of the members that are tagged with effect. If several faults match a request, only the
+// Fault is a scripted failure. Route, Key, Skip, Count and Probability select the affected requests. The fields after them
+// define the effect. At least one of the fields with the tag effect must be set. If several faults match a request, only the
 // fault that was injected first affects it.
 //
-// A fault first waits for Delay. If Hang, Reset, Redirect, Oversize, Status or Body is set, the first of them in this order then
-// replaces the response. In this case, the handler runs only if AfterCommit is set. Otherwise, the handler runs, and the client
-// receives the handler's response, altered by Set, ContentLengthDelta, Drip and Cut.
+// A fault first waits for Delay. Then, if one of Hang, Reset, Redirect, Oversize, Status and Body is set, it replaces the
+// response. If several are set, the first in this order decides. In this case, the handler runs only if AfterCommit is set.
+// Otherwise, the handler runs, and the client receives the handler's response, altered by Set, ContentLengthDelta, Drip and
+// Cut.
 //
-// The delay continues even if the client disconnects, and the request is served after it. If AfterCommit and Reset are set, an
-// order is charged, but its response is lost.
+// If the client disconnects during the delay, the request is still served after it. With AfterCommit and Reset, an order is
+// charged but its response is lost.
 type Fault struct {
 	Name string `json:"name,omitempty" means:"Name of the fault in the list of faults. It has no effect."`
 
@@ -46,8 +47,8 @@ type Fault struct {
 	CutAfter           int64          `json:"cutAfter,omitempty" means:"Number of bytes that are sent before the cut."`
 }
 
-// ExampleFault responds with status 503 to the next two requests that place an order, like an overloaded catalog. Easel resends a
-// rejected order, so both requests may belong to the same order.
+// ExampleFault responds with status 503 to the next two requests that place an order, like an overloaded catalog. Easel resends
+// the order after such a response, so both requests may belong to the same order.
 const ExampleFault = `{"route":"POST /generations","status":503,"count":2}`
 
 // FaultField describes one member of a [Fault] in JSON.
@@ -85,14 +86,14 @@ func (d *Delay) UnmarshalText(text []byte) error {
 	return err
 }
 
-// FaultStatus is an active fault, with the number of requests that it has matched and affected.
+// FaultStatus is an active fault, with the numbers of requests that matched it and that it affected.
 type FaultStatus struct {
 	Fault Fault `json:"fault"`
-	Seen  int   `json:"seen"`  // number of matching requests
+	Seen  int   `json:"seen"`  // number of requests that matched, including those that Skip or Probability excluded
 	Fired int   `json:"fired"` // number of affected requests
 }
 
-// Injected is a handle for an active fault.
+// Injected is a handle for a fault that was injected.
 type Injected struct {
 	sandbox *Sandbox
 	status  FaultStatus // guarded by the sandbox's mutex
@@ -144,8 +145,8 @@ func (f Fault) Validate() error {
 	return nil
 }
 
-// Inject activates a fault and returns its handle. It panics if [Fault.Validate] fails, because a test with an ineffective
-// fault would prove nothing.
+// Inject activates a fault and returns its handle. It panics if [Fault.Validate] fails, because a test whose fault has no
+// effect would prove nothing.
 func (s *Sandbox) Inject(f Fault) *Injected {
 	if err := f.Validate(); err != nil {
 		panic("sandbox: " + err.Error())
@@ -157,7 +158,7 @@ func (s *Sandbox) Inject(f Fault) *Injected {
 	return i
 }
 
-// ClearFaults deactivates all faults. It does not change how a fault affects requests that are in progress.
+// ClearFaults deactivates all faults. Faults that already affect a request in progress continue to affect it.
 func (s *Sandbox) ClearFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,7 +176,8 @@ func (s *Sandbox) Faults() []FaultStatus {
 	return list
 }
 
-// fault counts a request to a route, and returns the fault that affects the request, or nil.
+// fault counts a request to the route template. It returns the fault that affects the request, or nil if there is no such
+// fault.
 func (s *Sandbox) fault(template, key string) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,8 +15,8 @@ const (
 	stateRefunded  = "refunded"
 )
 
-// generation is a row of the table generations. Times are in Unix nanoseconds. A time is zero if its event has neither happened
-// nor been scheduled.
+// generation is a row of the table generations. Times are in Unix nanoseconds. A time is zero if the event has not happened and
+// is not scheduled.
 type generation struct {
 	id, account              int64
 	publicID                 string
@@ -48,8 +48,8 @@ func scanGeneration(row interface{ Scan(...any) error }) (g generation, err erro
 
 var errNoGeneration = &apiError{status: http.StatusNotFound, code: "GENERATION_NOT_FOUND", message: "There is no such generation."}
 
-// findGeneration returns a generation of an account. If the generation belongs to another account, is deleted or does not exist,
-// it returns errNoGeneration.
+// findGeneration returns the generation of an account that has a public ID. It returns errNoGeneration if the generation does
+// not exist, is deleted, or belongs to another account.
 func findGeneration(from link, account int64, publicID string) (generation, error) {
 	g, err := scanGeneration(from.queryRow(selectGeneration+
 		`WHERE public_id = ? AND account = ? AND deleted_at IS NULL`, publicID, account))
@@ -59,8 +59,8 @@ func findGeneration(from link, account int64, publicID string) (generation, erro
 	return g, err
 }
 
-// create charges an account for a generation, and queues the generation, in one transaction. If the idempotency key was used
-// before, it returns the generation of the first order, or an error if the two orders differ.
+// create charges an account for a generation and queues the generation, in one transaction. If the idempotency key was used
+// before, create charges nothing. It then returns the earlier generation, or an error if the two orders differ.
 func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generation, replayed bool, err error) {
 	scope := int64(0)
 	if s.cfg.Repeats.PerAPIKey {
@@ -96,8 +96,8 @@ func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generat
 	return g, false, nil
 }
 
-// forgetKeys releases idempotency keys that are older than Repeats.Forget, so that new orders can use them. It moves each old key
-// to a scope that no new order uses.
+// forgetKeys releases idempotency keys that are older than Repeats.Forget, so that new orders can use them. It moves each such
+// key to a scope that no new order uses.
 func (s *Sandbox) forgetKeys(tx link) error {
 	if s.cfg.Repeats.Forget == 0 {
 		return nil
@@ -116,8 +116,8 @@ func sameRequest(g generation, o order) error {
 	}
 }
 
-// newGeneration creates a generation with a random ID and duration. The generation will fail if its prompt contains [fail], or at
-// random with the probability Config.FailureRate.
+// newGeneration returns a generation with a random ID and duration, which is not stored yet. It will fail if its prompt
+// contains [fail], and otherwise with the probability Config.FailureRate.
 func (s *Sandbox) newGeneration(who account, o order) generation {
 	takes := s.scaled(s.random.duration(o.model.pace))
 	now := time.Now()
@@ -138,7 +138,7 @@ func (s *Sandbox) newGeneration(who account, o order) generation {
 	return g
 }
 
-// scaled divides a duration by the speed of the sandbox.
+// scaled returns d divided by the sandbox's speed.
 func (s *Sandbox) scaled(d time.Duration) time.Duration {
 	return time.Duration(float64(d) / s.cfg.Speed)
 }
@@ -161,8 +161,8 @@ func (s *Sandbox) recent(account int64) (list []generation, err error) {
 	return list, err
 }
 
-// delete marks a generation as deleted, and deletes its file. An unfinished generation is not refunded. A failed generation whose
-// refund is pending is refunded immediately.
+// delete marks a generation as deleted, and deletes its stored file. An unfinished generation is not refunded. A failed
+// generation whose refund is pending is refunded immediately.
 func (s *Sandbox) delete(account int64, publicID string) error {
 	return s.db.tx(func(tx link) error {
 		g, err := findGeneration(tx, account, publicID)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// applyFault serves a request that a fault affects. serve is the handler without the fault.
+// applyFault serves a request that the fault f affects. serve is the handler that would serve the request without the fault.
 func (s *Sandbox) applyFault(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 	bufferBody(r)
 	if f.Delay > 0 {
@@ -21,7 +21,7 @@ func (s *Sandbox) applyFault(f *Fault, w http.ResponseWriter, r *http.Request, s
 		return
 	}
 	if f.AfterCommit {
-		serve(&buffer{head: http.Header{}}, r) // the client does not receive this response
+		serve(&buffer{head: http.Header{}}, r) // this response is discarded
 	}
 	s.respond(f, w, r)
 }
@@ -56,7 +56,7 @@ func (s *Sandbox) respond(f *Fault, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// letters is a reader that returns the letter x endlessly.
+// letters is a reader of an endless series of the letter x.
 type letters struct{}
 
 // Read implements io.Reader.
@@ -68,7 +68,7 @@ func (letters) Read(p []byte) (int, error) {
 }
 
 // bufferBody reads the body of a request into memory, so that the handler can use it even if the client disconnects. It also
-// enables the server to detect a disconnected client, which is possible only after the body was read.
+// allows the server to notice that the client disconnects, because the server can do so only after the body was read.
 func bufferBody(r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err == nil {
@@ -94,7 +94,7 @@ func reset(w http.ResponseWriter) {
 		panic(http.ErrAbortHandler)
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // otherwise the client would see an orderly close instead of a reset
+		_ = tcp.SetLinger(0) // without this, the client would see an orderly close instead of a reset
 	}
 	_ = conn.Close()
 }
@@ -114,12 +114,12 @@ func (s *Sandbox) alterResponse(f *Fault, w http.ResponseWriter, r *http.Request
 	if w.Header().Get("Content-Length") != "" {
 		length := max(len(body)+int(f.ContentLengthDelta), 0)
 		w.Header().Set("Content-Length", strconv.Itoa(length))
-		body = body[:min(length, len(body))] // the server can't send more bytes than the Content-Length header announces
+		body = body[:min(length, len(body))] // the server rejects more bytes than the Content-Length header announces
 	}
 	w.WriteHeader(kept.status)
 	if cut := int(f.CutAfter); f.Cut && cut <= len(body) {
 		s.send(f, w, r, body[:cut])
-		_ = http.NewResponseController(w).Flush() // an error does not matter, because the connection is aborted next
+		_ = http.NewResponseController(w).Flush() // an error can be ignored, because the connection is aborted next
 		panic(http.ErrAbortHandler)
 	}
 	s.send(f, w, r, body)
@@ -141,7 +141,7 @@ func (s *Sandbox) send(f *Fault, w http.ResponseWriter, r *http.Request, body []
 	}
 }
 
-// buffer is a response writer that stores the response, so that it can be altered.
+// buffer is a response writer that stores the response in memory, so that a fault can alter or discard it.
 type buffer struct {
 	head   http.Header
 	status int
@@ -157,8 +157,8 @@ func (b *buffer) WriteHeader(status int) { b.status = status }
 // Write implements [http.ResponseWriter].
 func (b *buffer) Write(p []byte) (int, error) { return b.body.Write(p) }
 
-// changed returns a body in which members of a JSON object, or of each object in a JSON array, are set to the values in
-// set. A nil value removes a member. Other bodies are returned unchanged.
+// changed returns a copy of a JSON body with the members in set. It sets them in the object, or in each object of an array.
+// A nil value removes the member. A body of any other kind is returned unchanged.
 func changed(body []byte, set map[string]any) []byte {
 	var v any
 	if decode(body, &v) != nil {

@@ -28,17 +28,17 @@ type KeyConfig struct {
 	Name string `json:"name"`
 	// BalanceCents is the initial balance, which is booked as a top-up. Zero means an empty account.
 	BalanceCents int64 `json:"balanceCents"`
-	// DailyCapCents is the maximum sum of the charges in a UTC day. Zero means the default in [Config], and a negative value
-	// means no cap.
+	// DailyCapCents is the maximum sum of the charges in a UTC day. Zero means Config.DailyCapCents. A negative value means no
+	// cap.
 	DailyCapCents int64 `json:"dailyCapCents"`
 	// Key is the API key: 8 to 200 visible ASCII characters. Empty means a random API key.
 	Key string `json:"key"`
 }
 
-// account is an API key and its account.
+// account contains an API key's row ID and the account of the API key.
 type account struct {
 	id       int64
-	key      int64 // ID of the API key's row
+	key      int64 // row ID of the API key
 	name     string
 	dailyCap int64
 	revoked  bool
@@ -89,8 +89,8 @@ func (s *Sandbox) AddKey(_ context.Context, key, next string) (string, error) {
 	return next, s.change(key, func(tx link, who account) error { return insertKey(tx, who.id, next) })
 }
 
-// RevokeKey revokes an API key. Later requests with it are rejected with 401. The account's ledger remains, and its
-// generations continue.
+// RevokeKey revokes an API key. Later requests with it are rejected with 401. The account keeps its ledger, and its generations
+// continue.
 func (s *Sandbox) RevokeKey(_ context.Context, key string) error {
 	return s.change(key, func(tx link, who account) error {
 		_, err := tx.exec(`UPDATE api_keys SET revoked_at = ? WHERE id = ?`, time.Now().UnixNano(), who.key)
@@ -108,7 +108,7 @@ func (s *Sandbox) TopUp(_ context.Context, key string, cents int64, note string)
 	})
 }
 
-// change runs fn in a transaction, and passes it the account of an API key.
+// change runs fn in a transaction. It passes fn the account of an API key.
 func (s *Sandbox) change(key string, fn func(tx link, who account) error) error {
 	return s.db.tx(func(tx link) error {
 		who, err := findAccount(tx, key)

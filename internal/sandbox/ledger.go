@@ -14,7 +14,7 @@ const (
 	kindRefund = "refund"
 )
 
-// accountState is the state of an account after its last ledger entry.
+// accountState is the state of an account in its last ledger entry.
 type accountState struct {
 	balance    int64
 	day        string
@@ -31,7 +31,7 @@ func readAccountState(from link, account int64) (accountState, error) {
 	return a, err
 }
 
-// today returns the current day in UTC, for the daily cap.
+// today returns the current UTC date, for the daily cap.
 func (s *Sandbox) today() string { return time.Now().UTC().Format("2006-01-02") }
 
 // spentToday returns the sum of the current day's charges. Refunds do not reduce the sum.
@@ -42,8 +42,8 @@ func (s *Sandbox) spentToday(a accountState) int64 {
 	return a.dayCharges
 }
 
-// charge deducts the price of a new generation from the balance. It returns an error if the price exceeds the balance or the
-// unused part of the daily cap.
+// charge deducts the price of a new generation from the account's balance. It returns an error if the price exceeds the
+// balance or the unused part of the daily cap.
 func (s *Sandbox) charge(tx link, who account, g generation) error {
 	if err := s.checkCharge(tx, who, g.cost); err != nil {
 		return err
@@ -72,7 +72,7 @@ func (s *Sandbox) checkCharge(tx link, who account, cents int64) error {
 	return nil
 }
 
-// refund refunds the price of a generation. The schema rejects a second refund.
+// refund refunds the price of a generation. The database schema rejects a second refund.
 func (s *Sandbox) refund(tx link, g generation) error {
 	return s.addEntry(tx, g.account, kindRefund, g.cost, g.id, "failed render")
 }
@@ -92,7 +92,7 @@ func (s *Sandbox) Refund(_ context.Context, key, generation string) error {
 	})
 }
 
-// addEntry appends one entry to the ledger. generation is 0 for a top-up.
+// addEntry appends an entry to an account's ledger. generation is the row ID of the generation, or 0 for a top-up.
 func (s *Sandbox) addEntry(tx link, account int64, kind string, cents, generation int64, note string) error {
 	a, err := readAccountState(tx, account)
 	if err != nil {

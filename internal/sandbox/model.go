@@ -8,26 +8,26 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox/paint"
 )
 
-// model is one entry of the catalog: its inputs, price, duration and results.
+// model is a model that the catalog offers: its inputs, prices, durations and results.
 type model struct {
 	id, name, description string
 	kind                  string // "image" or "text"
 	fields                []field
-	price                 func(paint.Values) int64 // returns the price in cents, at least 1
+	price                 func(paint.Values) int64 // returns the price for validated inputs, in cents; at least 1
 	pace                  durations
 	render                func(paint.Values) paint.Artifact
 }
 
-// field describes one input.
+// field describes an input of a model.
 type field struct {
 	name, label, help string
 	kind              string // string, integer, number, boolean, array or object
 	required          bool
 	def               any      // default value, or nil
 	allowed           []string // allowed strings; nil if every string is allowed
-	min, max          *float64 // limits of a number, or of the length of a string or array
-	items             *field   // items of an array; nil for other kinds
-	props             []field  // members of an object; nil for other kinds
+	min, max          *float64 // limits of a number, or of the length of a string or array; nil means no limit
+	items             *field   // describes the items of an array; nil for other kinds
+	props             []field  // describes the members of an object; nil for other kinds
 }
 
 func findModel(id string) (*model, bool) {
@@ -159,8 +159,8 @@ var catalog = []*model{
 	},
 }
 
-// imagePrice returns the price of a picture in cents: a base price, plus an amount that grows with pixels,
-// quality and effort.
+// imagePrice returns the price of a picture in cents: a base price, plus an amount that grows with the
+// number of pixels, the quality and the effort.
 func imagePrice(v paint.Values, base int64, effort float64) int64 {
 	w, h := v.Size()
 	quality := map[string]float64{"draft": 0.5, "fine": 3}[v.Text("quality")]

@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// randomSource is the only source of random numbers in a sandbox. With the same seed, the same requests in the same order
-// produce the same IDs, API keys, durations and failures.
+// randomSource is the only source of random numbers in a sandbox. With the same seed, the same series of requests produces the
+// same IDs, API keys, durations and failures.
 type randomSource struct {
 	mu     sync.Mutex
 	source rand.Source
 }
 
 // newRandomSource creates a source from a seed, and from the highest row IDs of generations and accounts in the database.
-// Because of the row IDs, a second run on the same file with the same seed does not repeat the random numbers of the first run.
+// Because of the row IDs, a second run with the same seed on the same file does not repeat the random numbers of the first run.
 // A seed of zero means a random seed.
 func newRandomSource(seed uint64, generations, keys int64) *randomSource {
 	var key [32]byte
@@ -49,7 +49,8 @@ func (r *randomSource) token(n int) string {
 	return string(out)
 }
 
-// number returns an ID of 16 digits. A float64 can represent the ID exactly, but may be printed in exponential notation.
+// number returns an ID of 16 digits. A float64 can represent such an ID exactly, but programs may print it in exponential
+// notation.
 func (r *randomSource) number() string {
 	return strconv.FormatInt(1e15+rand.New(r).Int64N(8e15), 10)
 }
@@ -57,8 +58,8 @@ func (r *randomSource) number() string {
 // chance returns true with the given probability.
 func (r *randomSource) chance(share float64) bool { return rand.New(r).Float64() < share }
 
-// durations describes the log-normal distribution of a model's render times. Most renders have the median duration median. A
-// share of the renders, slowShare, has the median duration slow instead, for example because a machine must start first.
+// durations describes the log-normal distribution of a model's render times. The median is median for most renders. It is slow
+// for the share slowShare of the renders, for example because a machine must start first.
 type durations struct {
 	median    time.Duration
 	sigma     float64

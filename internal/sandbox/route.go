@@ -17,7 +17,7 @@ import (
 // maxBody is the maximum size of a request body, in bytes.
 const maxBody = 17 << 20
 
-// call is a request and, after authentication, its account.
+// call is a request that is being served. who is set after authentication.
 type call struct {
 	w    http.ResponseWriter
 	r    *http.Request
@@ -33,7 +33,7 @@ func (c *call) id() string { return c.r.PathValue("id") }
 // handler returns the body of a response, or nil if it has already sent the response.
 type handler func(*Sandbox, *call) ([]byte, error)
 
-// unknownRoute is the name for all paths and methods that are not in the specification.
+// unknownRoute is the name of the route for all requests that match no route in the specification.
 const unknownRoute = "unknown"
 
 // routes contains the routes in section 4 of the specification.
@@ -74,7 +74,7 @@ func (s *Sandbox) newMux() *http.ServeMux {
 	return mux
 }
 
-// template returns the route of a request, such as "GET /generations/{id}", or unknownRoute.
+// template returns the template of a request's route, such as "GET /generations/{id}", or unknownRoute.
 func (s *Sandbox) template(r *http.Request) string {
 	_, pattern := s.mux.Handler(r)
 	if template := strings.Replace(pattern, BasePath, "", 1); template != "/" {
@@ -88,7 +88,7 @@ type apiError struct {
 	status        int
 	code, message string
 	field         string
-	retryAfter    int // seconds; zero means no Retry-After header
+	retryAfter    int // delay in seconds; zero means no Retry-After header
 }
 
 func (e *apiError) Error() string { return e.code + ": " + e.message }
@@ -124,8 +124,8 @@ func (s *Sandbox) admit(c *call) (err error) {
 	return c.readBody()
 }
 
-// wait removes a token from an account's bucket and returns zero. If the bucket is empty, it returns the time until the next
-// token.
+// wait removes a token from an account's rate limiter and returns zero. If there is no token, it returns the time until
+// the next one.
 func (s *Sandbox) wait(who account) time.Duration {
 	if s.cfg.RateLimit == 0 {
 		return 0
@@ -246,7 +246,8 @@ func (s *Sandbox) writeError(w http.ResponseWriter, err error) {
 	send(w, e.status, contentType, body)
 }
 
-// apiError returns the error for the client. If err is not an [apiError], it logs err and returns an internal error.
+// apiError returns the error that the client receives for err. If err is not an [apiError], it logs err and returns an
+// internal error.
 func (s *Sandbox) apiError(err error) *apiError {
 	var e *apiError
 	if errors.As(err, &e) {

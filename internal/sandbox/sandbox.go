@@ -28,7 +28,8 @@ const (
 
 // Config configures a sandbox. The zero value is a catalog in memory without limits or faults.
 type Config struct {
-	// Path is the path of the SQLite file. Only one sandbox at a time can open the file. Empty means a database in memory.
+	// Path is the path of the SQLite file. Only one sandbox at a time can open the file. Empty means that the database is in
+	// memory.
 	Path string
 	// Seed is the seed for random IDs, API keys, durations and failures. Zero means a random seed.
 	Seed uint64
@@ -42,25 +43,25 @@ type Config struct {
 	RateLimit float64
 	// RefundDelay is the time from "failed" to "refunded" in dialects that show both. Zero means 2 s.
 	RefundDelay time.Duration
-	// Dialect contains the choices that the specification leaves open.
+	// Dialect determines the points that the specification leaves open.
 	Dialect Dialect
 	// Repeats determines how a repeated Idempotency-Key is handled.
 	Repeats Repeats
-	// Logger logs internal errors. Nil means no logs.
+	// Logger logs internal errors. Nil means that nothing is logged.
 	Logger *slog.Logger
 }
 
 // Repeats determines how a repeated Idempotency-Key is handled. Real catalogs differ, because the specification only requires
-// that a repeat is not charged again. With the zero value, the sandbox stores keys forever, separately for each account, and
-// checks the key before the balance.
+// that a repeat is not charged again. With the zero value, the sandbox keeps Idempotency-Keys forever, separately for each
+// account, and checks them before the balance.
 type Repeats struct {
 	// PerAPIKey stores idempotency keys separately for each API key. A repeat with another API key of the same account is then a
 	// new order.
 	PerAPIKey bool
-	// MoneyFirst checks the balance and the daily cap before the idempotency key. A repeat is then rejected if the balance or the
-	// cap does not allow a second charge.
+	// MoneyFirst checks the balance and the daily cap before the idempotency key. A repeat is then rejected if the balance or
+	// the cap would not allow a second charge.
 	MoneyFirst bool
-	// Forget is the time after which a repeat is a new order. Zero means never.
+	// Forget is the age at which an order's Idempotency-Key is forgotten, so that a repeat is a new order. Zero means never.
 	Forget time.Duration
 }
 
@@ -93,7 +94,7 @@ type Sandbox struct {
 }
 
 // Open starts a sandbox. It resumes the generations that an earlier process did not finish. Overdue generations finish
-// immediately, and all others when they are due.
+// immediately. The others finish when they are due.
 func Open(cfg Config) (*Sandbox, error) {
 	cfg = cfg.withDefaults()
 	db, err := openStore(cfg.Path)
@@ -116,8 +117,9 @@ func Open(cfg Config) (*Sandbox, error) {
 	return s, nil
 }
 
-// Close stops the background work and the delays of faults, and closes the database. Unfinished generations stay queued in the
-// file. When Close returns, all goroutines of the sandbox have returned. Requests in flight fail. A second call has no effect.
+// Close stops the background work, ends the delays of faults, and closes the database. Unfinished generations stay queued in
+// the database file. When Close returns, all goroutines of the sandbox have returned. Requests in flight fail. A second call
+// returns the result of the first.
 func (s *Sandbox) Close() error { return s.close() }
 
 func (s *Sandbox) stop() error {
@@ -130,7 +132,7 @@ func (s *Sandbox) stop() error {
 
 func (s *Sandbox) ended() bool { return s.life.Err() != nil }
 
-// ServeHTTP serves every route of the specification below [BasePath].
+// ServeHTTP serves the routes of the specification, which are below [BasePath].
 func (s *Sandbox) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	template := s.template(r)
 	if fault := s.fault(template, bearer(r)); fault != nil {
@@ -155,7 +157,7 @@ func (s *Sandbox) Server(admin bool) *http.Server {
 }
 
 // Requests returns the number of received requests by route, such as "GET /generations/{id}" or "unknown". It includes rejected
-// requests, and requests with an injected fault.
+// requests, and requests that a fault affected.
 func (s *Sandbox) Requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,15 +14,16 @@ import (
 //go:embed schema.sql
 var schema string
 
-// store is a database with a single connection. A second connection to a database in memory would open another database.
+// store is a database with a single connection, because a second connection would open another database if the database is in
+// memory.
 type store struct {
 	link
 	db *sql.DB
 }
 
 // link runs statements on a database or in a transaction. A statement never uses the context of a request: if the context were
-// canceled, the only connection could be closed, and a database in memory would be deleted. The functions below disable the linter
-// contextcheck for this reason. No statement needs to be canceled, because each takes less than a millisecond.
+// canceled, the only connection could be closed, and a database in memory would be deleted. The methods below disable the
+// linter contextcheck for this reason. No statement needs to be canceled, because each takes less than a millisecond.
 type link struct{ on runner }
 
 // runner contains the methods of both a database and a transaction.
@@ -47,7 +48,7 @@ func (s link) update(query string, args ...any) (changed bool, err error) {
 	return n > 0, err
 }
 
-// each calls read for each row. read must not use the database.
+// each runs a query and calls read for each row. read must not use the database.
 //
 //nolint:contextcheck // see link
 func (s link) each(read func(*sql.Rows) error, query string, args ...any) (err error) {
@@ -73,7 +74,7 @@ func (s link) queryRow(query string, args ...any) *sql.Row {
 func openStore(path string) (*store, error) {
 	file, pragmas := ":memory:", []string{"foreign_keys(1)"}
 	if path != "" {
-		// The exclusive lock keeps out other processes, because two processes would create the same IDs.
+		// The exclusive lock keeps other processes from using the file, because two processes would create the same IDs.
 		file, pragmas = (&url.URL{Path: path}).EscapedPath(), append(pragmas, "locking_mode(EXCLUSIVE)", "journal_mode(WAL)", "synchronous(NORMAL)")
 	}
 	db, err := sql.Open("sqlite", "file:"+file+"?"+url.Values{"_pragma": pragmas, "_txlock": {"immediate"}}.Encode())
@@ -95,7 +96,7 @@ const (
 	busy = 5
 )
 
-// create creates missing tables. If the file has another schema version, it returns an error and changes nothing.
+// create creates the tables that are missing. If the file has another schema version, it returns an error and changes nothing.
 func (st *store) create() error {
 	version := 0
 	err := st.queryRow(`PRAGMA user_version`).Scan(&version)

@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox/paint"
 )
 
-// resumeSteps schedules the steps that an earlier process did not run. It also creates the random source.
+// resumeSteps creates the random source, and schedules the steps that earlier processes did not run.
 func (s *Sandbox) resumeSteps() error {
 	var generations, keys int64
 	if err := s.db.queryRow(`SELECT (SELECT COALESCE(MAX(id), 0) FROM generations),
@@ -25,13 +25,13 @@ func (s *Sandbox) resumeSteps() error {
 	}, `SELECT id, due_at FROM generations WHERE due_at IS NOT NULL`)
 }
 
-// schedule starts a goroutine that runs the next step of a generation. at is the time of the step in Unix nanoseconds. Later
-// changes of the system clock do not affect the wait.
+// schedule starts a goroutine that runs the next step of a generation at the time at, in Unix nanoseconds. Later changes of the
+// system clock do not affect the time that it waits.
 func (s *Sandbox) schedule(generation, at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ended() {
-		return // the next process that opens the file schedules the step
+		return // the next process that opens the file runs the step
 	}
 	wait := time.Until(time.Unix(0, at))
 	s.steps.Go(func() {
@@ -46,7 +46,7 @@ func (s *Sandbox) schedule(generation, at int64) {
 
 var errClosing = errors.New("sandbox: closing")
 
-// step runs the next step of a generation. If the step fails, it is repeated after a second.
+// step runs the next step of a generation. If an error occurs, it schedules the step again in a second.
 func (s *Sandbox) step(generation int64) {
 	g, err := scanGeneration(s.db.queryRow(selectGeneration+`WHERE id = ? AND deleted_at IS NULL`, generation))
 	switch {
@@ -66,7 +66,8 @@ func (s *Sandbox) step(generation int64) {
 	s.schedule(generation, time.Now().Add(time.Second).UnixNano())
 }
 
-// finish renders and stores the result of a generation. If the render fails, the generation fails.
+// finish renders the result of a generation, stores it, and marks the generation as succeeded. If the result can't be rendered,
+// it marks the generation as failed.
 func (s *Sandbox) finish(g generation) error {
 	made, err := produce(g)
 	if err != nil {
@@ -113,8 +114,8 @@ func produce(g generation) (made paint.Artifact, err error) {
 	return m.render(v), nil
 }
 
-// fail marks a generation as failed, with why as the reason. Unless the dialect delays the refund, fail refunds the generation in
-// the same transaction.
+// fail marks a generation as failed, with why as the reason. If the dialect delays the refund, fail schedules it. Otherwise,
+// fail refunds the generation in the same transaction.
 func (s *Sandbox) fail(g generation, why string) error {
 	state, due := stateFailed, sql.NullInt64{}
 	switch s.cfg.Dialect.Refund {

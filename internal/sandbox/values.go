@@ -19,10 +19,10 @@ import (
 // order is a validated request to create or quote a generation.
 type order struct {
 	model  *model
-	inputs string // inputs as sent, without insignificant spaces
+	inputs string // inputs as sent, without whitespace between the JSON tokens
 	values paint.Values
 	price  int64
-	hash   []byte // hash of the order's model and inputs, to detect a different order with the same idempotency key
+	hash   []byte // hash of the model and the inputs, to detect that an idempotency key is reused for a different order
 }
 
 func invalid(field, format string, args ...any) error {
@@ -71,7 +71,7 @@ func readOrder(body []byte) (order, error) {
 	return o, err
 }
 
-// decode parses exactly one JSON value. It decodes a number as [json.Number] if into does not specify its
+// decode parses exactly one JSON value. A number becomes a [json.Number] if into does not determine its
 // type.
 func decode(body []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(body))
@@ -86,7 +86,7 @@ func decode(body []byte, into any) error {
 }
 
 func checkObject(path string, fields []field, in map[string]any) (paint.Values, error) {
-	for _, name := range slices.Sorted(maps.Keys(in)) { // sorted, so that the first error is deterministic
+	for _, name := range slices.Sorted(maps.Keys(in)) { // sorted, so that the same error is always returned
 		if !slices.ContainsFunc(fields, func(f field) bool { return f.name == name }) {
 			return nil, invalid(path+name, "unknown")
 		}
@@ -152,7 +152,8 @@ func (f field) checkString(path, v string) error {
 	return f.checkRange(path, float64(utf8.RuneCountInString(v)), "characters")
 }
 
-// number converts a number to the type of the field. For example, 20.0 is a valid integer.
+// number converts a JSON number to the type of the field. text is the number as sent, and float is its
+// value. For an integer, 20.0 is valid too.
 func (f field) number(text string, float float64) (v any, ok bool) {
 	if f.kind == "number" {
 		return float, true

@@ -1,5 +1,5 @@
 // Package paint renders the sandbox's pictures and texts. The same inputs produce the same bytes on every processor of the same
-// architecture. Processors of other architectures may round the last bit of a number differently.
+// architecture. Processors of another architecture may round the last bit of a number differently.
 package paint
 
 import (
@@ -30,22 +30,22 @@ func (v Values) Integer(name string) int64 { n, _ := v[name].(int64); return n }
 // Number returns the number with the given name, or 0.
 func (v Values) Number(name string) float64 { n, _ := v[name].(float64); return n }
 
-// Size returns the requested width and height of the picture, in pixels.
+// Size returns the requested width and height of the picture, in pixels. It returns zeros if the inputs have no size.
 func (v Values) Size() (w, h int) {
-	_, _ = fmt.Sscanf(v.Text("size"), "%dx%d", &w, &h) // the size was validated; w and h are 0 if there is no size
+	_, _ = fmt.Sscanf(v.Text("size"), "%dx%d", &w, &h) // fails only if there is no size, because a size was validated
 	return w, h
 }
 
-// random returns a random source. Its seed combines the requested seed and the prompt, so that different prompts with the same
-// seed produce different results.
+// random returns a random source for the render. The source is seeded with the requested seed and the prompt, so that different
+// prompts with the same seed produce different results.
 func (v Values) random() *rand.Rand {
 	h := fnv.New64a()
 	h.Write([]byte(v.Text("prompt"))) // never fails
 	return rand.New(rand.NewPCG(h.Sum64()^uint64(v.Integer("seed"))*0x9e3779b97f4a7c15, 4))
 }
 
-// steer returns the name of the first choice with a cue that the prompt contains. Each choice is a name and its cues, which are
-// separated by spaces. If the prompt contains no cue, steer returns the parameter otherwise.
+// steer returns the name of the first choice of which the prompt contains a cue. Each choice consists of a name and its cues,
+// separated by spaces. If the prompt contains no cue, steer returns otherwise.
 func steer(prompt string, choices [][2]string, otherwise string) string {
 	for _, choice := range choices {
 		if mentions(prompt, choice[1]) {
@@ -55,8 +55,8 @@ func steer(prompt string, choices [][2]string, otherwise string) string {
 	return otherwise
 }
 
-// mentions reports whether the text contains one of the cues as a word. The word may have an additional s or y at its end: the
-// cue wave matches waves.
+// mentions reports whether the text contains one of the cues as a word. The word in the text may have an additional s or y at
+// its end: the cue wave also matches waves.
 func mentions(text, cues string) bool {
 	return regexp.MustCompile(`(?i)\b(` + strings.ReplaceAll(cues, " ", "|") + `)[sy]?\b`).MatchString(text)
 }

@@ -11,12 +11,12 @@ import (
 	"strings"
 )
 
-// picture is painted in coordinates that do not depend on its size. y runs from 0 at the top to 1 at the bottom, and x from 0
-// to the aspect ratio.
+// picture describes a picture to paint. paint uses coordinates that do not depend on the size: y runs from 0 at the top to 1
+// at the bottom, and x runs from 0 at the left to the aspect ratio at the right.
 type picture struct {
 	w, h    int
-	block   int // width and height, in pixels, of the blocks that have a single color
-	samples int // samples per block in each direction
+	block   int // width and height, in pixels, of the squares in which all pixels have the same color
+	samples int // number of samples per block in each direction
 	paint   func(x, y float64) rgb
 }
 
@@ -60,7 +60,7 @@ type rgb struct{ r, g, b float64 }
 func colours(text string) (all []rgb) {
 	for word := range strings.FieldsSeq(text) {
 		var r, g, b uint8
-		_, _ = fmt.Sscanf(word, "#%02x%02x%02x", &r, &g, &b) // cannot fail for a validated color
+		_, _ = fmt.Sscanf(word, "#%02x%02x%02x", &r, &g, &b) // cannot fail, because the color was validated
 		all = append(all, rgb{float64(r) / 255, float64(g) / 255, float64(b) / 255})
 	}
 	return all
@@ -72,7 +72,7 @@ func (c rgb) mix(d rgb, t float64) rgb {
 
 func (c rgb) add(d rgb, t float64) rgb { return rgb{c.r + d.r*t, c.g + d.g*t, c.b + d.b*t} }
 
-// gradient returns a color between the colors in of. It returns the first color if t is 0, and the last color if t is 1.
+// gradient interpolates between the colors in of. If t is 0, it returns the first color; if t is 1, the last.
 func gradient(of []rgb, t float64) rgb {
 	t = min(max(t, 0), 1) * float64(len(of)-1)
 	n := max(min(int(t), len(of)-2), 0)
@@ -97,7 +97,7 @@ func noise(x, y float64, seed uint32) float64 {
 }
 
 // fractal returns the weighted mean of several octaves of noise, from 0 to 1. Each octave is twice as fine as the previous
-// octave, and has half its weight. Ridged noise has sharp crests.
+// octave, and has half its weight. If ridged is true, the noise has sharp crests.
 func fractal(x, y float64, octaves int, seed uint32, ridged bool) float64 {
 	sum, weight, total := float64(0), float64(1), float64(0)
 	for i := range octaves {
@@ -114,7 +114,7 @@ func fractal(x, y float64, octaves int, seed uint32, ridged bool) float64 {
 
 func lerp(a, b, t float64) float64 { return a + (b-a)*t }
 
-// smooth maps t from 0 to 1 to a curve from 0 to 1 that is flat at both ends.
+// smooth returns the value at t, from 0 to 1, of a curve that rises from 0 to 1 and is flat at both ends.
 func smooth(t float64) float64 { return t * t * (3 - 2*t) }
 
 // step rises smoothly from 0 to 1 while v goes from low to high. high may be less than low.

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Landscape paints the scenery that the prompt describes.
+// Landscape returns an artifact that paints the scenery described by the prompt.
 func Landscape(v Values) Artifact {
 	p, detail := &picture{block: 1, samples: 1}, 3+int(v.Integer("steps"))/10
 	switch v.Text("quality") {
@@ -29,7 +29,8 @@ func PaperSize(paper string) (w, h int) {
 	return size[0], size[1]
 }
 
-// Print paints the scenery that the prompt describes as a poster with soft shapes, at a quarter of the paper's resolution.
+// Print returns an artifact that paints the scenery described by the prompt as a poster with soft shapes, at a quarter of
+// the paper's resolution.
 func Print(v Values) Artifact {
 	p, frame := &picture{block: 4, samples: 1}, v["frame"].(Values)
 	p.w, p.h = PaperSize(v.Text("paper"))
@@ -47,7 +48,7 @@ func Print(v Values) Artifact {
 // palettes contains sets of matching colors, separated by |. The first color of each set is the background.
 const palettes = "#f4efe6 #264653 #2a9d8f #e9c46a #f4a261 #e76f51|#0d1b2a #e0e1dd #778da9 #ffb703 #fb8500 #415a77|#fdf6ec #1d3557 #457b9d #a8dadc #e63946 #f1b5a0"
 
-// Abstract paints ink in water: noise that is distorted by noise and cut into bands.
+// Abstract returns an artifact that paints ink in water: noise that is distorted by noise and cut into bands.
 func Abstract(v Values) Artifact {
 	rnd, p := v.random(), &picture{block: 1, samples: 2}
 	inks, seed, bands := colours(deal(rnd, palettes)()), rnd.Uint32(), 8+60*v.Number("density")
@@ -65,9 +66,9 @@ func Abstract(v Values) Artifact {
 	return p.file(v.Text("format"), png.BestSpeed)
 }
 
-// light describes the light of a scene at one time of day. colours contains, in this order: four colors of the sky from
-// zenith to horizon, and the colors of the sun or moon, far land, near land, mist, clouds in shade, clouds in light, snow,
-// sand and water.
+// light describes the light in a scene at one time of day. colours contains thirteen colors: four of the sky, from zenith to
+// horizon, and then those of the sun or moon, far land, near land, mist, clouds in shade, clouds in light, snow, sand and
+// water.
 type light struct {
 	colours             string
 	height, stars, glow float64 // height is the y coordinate of the sun or moon; stars and glow are strengths from 0 to 1
@@ -106,13 +107,13 @@ var (
 // land describes the terrain of a place.
 type land struct {
 	far, near    float64 // heights of the farthest and the nearest layer
-	drop         float64 // distance from the farthest layer down to the nearest, as a share of the area below the horizon
+	drop         float64 // vertical distance from the farthest layer to the nearest, as a share of the area below the horizon
 	rough, round float64 // amount of detail in the crests; roundness of the crests, from 0 to 1
-	trees        float64 // height of trees on the nearest layer
+	trees        float64 // height of the trees on the nearest layer; zero means no trees
 	snow, sand   float64 // depth of the snow below the crests, and share of sand in the color
 }
 
-// scene contains everything that is computed before the first pixel is painted.
+// scene contains the properties of a landscape that are computed before the first pixel is painted.
 type scene struct {
 	light
 	sky, cloud                              []rgb
@@ -184,7 +185,7 @@ func (s *scene) plan(rnd *rand.Rand) {
 	}
 }
 
-// trees returns the height of a row of conifers at a position, from 0 to 1. The conifers have ragged branches.
+// trees returns the height, from 0 to 1, of a row of conifers at the position x. The conifers have ragged branches.
 func (s *scene) trees(x float64, row int) (top float64) {
 	x *= 36 - 4*float64(min(row, 5))
 	for n := int(math.Floor(x)) - 1; n <= int(math.Floor(x))+1; n++ {
@@ -194,7 +195,7 @@ func (s *scene) trees(x float64, row int) (top float64) {
 	return top
 }
 
-// at returns the color of the scene at a position. The corners of the picture are darker.
+// at returns the color of the scene at a position. It darkens the corners of the picture.
 func (s *scene) at(x, y float64) rgb {
 	c := s.land(x, y)
 	if s.wet && y > s.horizon {

@@ -8,7 +8,8 @@ import (
 )
 
 // themes contains the subjects of a haiku. A theme has three lists: words that select the theme if the prompt contains one of
-// them, first lines of five syllables, and nouns of two syllables. The last theme is for prompts that select no other theme.
+// them, first lines of five syllables, and nouns of two syllables. The last theme is used if the prompt selects no other
+// theme.
 var themes = [][3]string{
 	{"sea ocean beach wave water lake river boat", "where the water ends|salt upon the wind|on a slow low tide", "the tide|a gull|white foam|the boat"},
 	{"snow winter ice frost cold", "on the first white day|under heavy snow|in the frozen field", "fresh snow|a crow|the frost|one track"},
@@ -23,14 +24,14 @@ const (
 	ends  = "and the day goes on|nobody else there|then only the wind|how soft, how far off|something like a song|all of it in bloom|I had not noticed|the tea has gone cold"
 )
 
-// Haiku writes three lines with five, seven and five syllables.
+// Haiku returns a text of three lines with five, seven and five syllables.
 func Haiku(v Values) Artifact {
 	rnd := v.random()
 	theme := themes[slices.IndexFunc(themes, func(t [3]string) bool { return t[0] == "" || mentions(v.Text("prompt"), t[0]) })]
 	return Artifact{Text: deal(rnd, theme[1])() + "\n" + deal(rnd, theme[2])() + " " + deal(rnd, verbs)() + "\n" + deal(rnd, ends)()}
 }
 
-// In titles and sentences of an essay, # is replaced by the subject.
+// Titles and sentences of essays, separated by |. # is replaced by the essay's subject.
 const (
 	titles    = "On #|In Praise of #|A Short Account of #|What # Leaves Behind|Notes on #|The Patience of #"
 	sentences = "Few things are as easy to overlook as #.|There are two ways to look at #, and most people know only the first.|" +
@@ -39,7 +40,7 @@ const (
 		"This is not a matter of taste: what is left out can be counted, and it has been.|The older accounts speak of the weather, though they seldom agree on why."
 )
 
-// Essay writes paragraphs about the prompt.
+// Essay returns a text of several paragraphs about the prompt.
 func Essay(v Values) Artifact {
 	words := strings.Split(v.Text("prompt"), "about ")
 	rnd, subject := v.random(), strings.Trim(fmt.Sprintf("%.80s", words[len(words)-1]), ".!? \n")
