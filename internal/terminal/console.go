@@ -1,5 +1,5 @@
-// Package terminal writes a command's output for people: results, remarks, tables, colors, and a line that shows the current
-// progress. It escapes untrusted text, so that the text can't control a terminal.
+// Package terminal writes the output of commands for people: results, remarks, tables, colors, and a line that shows the
+// current progress. It escapes control characters in untrusted text, so that the text can't control the terminal.
 package terminal
 
 import (
@@ -12,13 +12,13 @@ import (
 	"golang.org/x/term"
 )
 
-// Console writes results to one stream and remarks to another. On a terminal, it also shows a live line at the bottom. Its
-// methods may be called concurrently.
+// Console writes results to one stream and remarks to another. If the stream for remarks is a terminal, the console also
+// shows a live line there, which later output replaces. Its methods may be called concurrently.
 type Console struct {
 	mu       sync.Mutex
 	out, err io.Writer
-	live     string // live line; empty if none is shown
-	failed   error  // first error of a write to out
+	live     string // live line that is shown; empty if no live line is shown
+	failed   error  // first error from writing a line to out
 
 	OutStyle, ErrStyle Style
 	Columns            func() int // returns the width of the terminal that err writes to, in columns
@@ -50,10 +50,10 @@ func (c *Console) PrintText(text string) {
 // Note writes a line to the stream for remarks.
 func (c *Console) Note(line string) { c.print(c.err, c.ErrStyle, line) }
 
-// Hint writes a dimmed remark.
+// Hint writes a dimmed line to the stream for remarks.
 func (c *Console) Hint(text string) { c.Note(c.ErrStyle.Paint(Dim, text)) }
 
-// print removes the live line, and writes a permanent line.
+// print removes the live line, and writes a line that stays.
 func (c *Console) print(w io.Writer, style Style, line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,8 +70,9 @@ func (c *Console) Err() error {
 	return c.failed
 }
 
-// ShowLive shows a dimmed line until the next output. An empty line removes the live line. ShowLive shortens the line to the
-// terminal's width. It shows nothing if there is no terminal.
+// ShowLive shows a dimmed line until the next output, in place of the current live line. An empty line only removes the
+// current one. ShowLive shortens the line to the terminal's width. It does nothing if the stream for remarks is not a
+// terminal.
 func (c *Console) ShowLive(line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -91,12 +92,12 @@ func (c *Console) erase() {
 	}
 }
 
-// Copy copies bytes to the stream for results. If that stream is a terminal, it sanitizes them.
+// Copy copies bytes to the stream for results. If that stream is a terminal, Copy sanitizes them as text.
 func (c *Console) Copy(from io.Reader) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.erase()
-	if c.OutStyle.Terminal || isTerminal(c.out) { // OutStyle.Terminal is false for a dumb terminal
+	if c.OutStyle.Terminal || isTerminal(c.out) { // OutStyle.Terminal is false for a terminal without support for escape sequences
 		return copySanitized(c.out, from)
 	}
 	_, err := io.Copy(c.out, from)

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Untrusted text reaches a terminal only through Style.visible or Sanitize. They write each character that could control a terminal
-// as a JSON escape, such as \u001b, so that JSON output keeps its meaning.
+// Untrusted text reaches a terminal only through Style.visible or Sanitize. Both functions write each character that could
+// control a terminal as a JSON escape, such as \u001b, so that JSON output keeps its meaning.
 
-// Each color is represented by a Unicode noncharacter, which Unicode reserves for use inside a program. A console replaces it
-// with the terminal's escape sequence.
+// Colors and styles of text. In strings, each of them is represented by a noncharacter, which Unicode reserves for internal use
+// in programs. A console replaces it with an escape sequence.
 const (
 	uncoloured = "\uFDD0"
 	Dim        = "\uFDD1"
@@ -28,8 +28,8 @@ var colourCodes = strings.NewReplacer(uncoloured, "\x1b[0m", Dim, "\x1b[2m", Bol
 
 func isColour(r rune) bool { return r >= 0xFDD0 && r <= 0xFDEF }
 
-// isControl reports whether a terminal interprets a character instead of showing it: a control character (which may start an
-// escape sequence), a text direction mark, or a line separator.
+// isControl reports whether a terminal interprets a character instead of showing it. Such characters are control characters,
+// which may start an escape sequence, text direction marks, and line separators.
 func isControl(r rune) bool {
 	return r < ' ' || r >= 0x7F && r <= 0x9F || r == 0x061C || r == 0x200E || r == 0x200F || r >= 0x2028 && r <= 0x202E || r >= 0x2066 && r <= 0x2069
 }
@@ -39,13 +39,13 @@ func Sanitize(text string) string {
 	return escaped(text, func(r rune) bool { return isColour(r) || isControl(r) && r != '\n' && r != '\t' })
 }
 
-// OneLine sanitizes a text, and replaces line breaks and repeated spaces with single spaces.
+// OneLine sanitizes a text, and replaces each series of spaces, tabs and line breaks with a single space.
 func OneLine(text string) string { return Sanitize(strings.Join(strings.Fields(text), " ")) }
 
 // SanitizeText replaces Windows line endings in a text with \n, and sanitizes the text.
 func SanitizeText(text string) string { return Sanitize(strings.ReplaceAll(text, "\r\n", "\n")) }
 
-// copySanitized copies a text and sanitizes it. It does not keep a complete line in memory, so lines can have any length.
+// copySanitized copies a text and sanitizes it. It never holds a complete line in memory, so lines can have any length.
 func copySanitized(w io.Writer, from io.Reader) error {
 	in, out := bufio.NewReader(from), bufio.NewWriter(w)
 	for {
@@ -62,7 +62,7 @@ func copySanitized(w io.Writer, from io.Reader) error {
 	}
 }
 
-// escaped replaces each character for which kind returns true with a JSON escape, and invalid UTF-8 with U+FFFD.
+// escaped replaces each character for which kind returns true with a JSON escape. It replaces invalid UTF-8 with U+FFFD.
 func escaped(text string, kind func(rune) bool) string {
 	if !strings.ContainsFunc(text, kind) {
 		return strings.ToValidUTF8(text, "\uFFFD")
@@ -78,7 +78,7 @@ func escaped(text string, kind func(rune) bool) string {
 	return out.String()
 }
 
-// SanitizingWriter sanitizes a stream that people read, such as a log.
+// SanitizingWriter sanitizes each write to a stream that people read, such as a log.
 type SanitizingWriter struct{ io.Writer }
 
 // Write implements io.Writer.
@@ -89,7 +89,7 @@ func (w SanitizingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ShellQuote quotes an argument for a shell, if it needs quotes.
+// ShellQuote returns an argument in the form in which it must be entered in a shell. It adds quotes only if they are needed.
 func ShellQuote(argument string) string {
 	special := func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@%:,=", r)

@@ -7,8 +7,7 @@ import (
 	"golang.org/x/term"
 )
 
-// Style describes the capabilities of a stream. The zero value means that the stream supports neither a live line
-// nor colors.
+// Style describes whether a stream can show a live line and colors. The zero value means that it can show neither.
 type Style struct {
 	Terminal bool // whether the stream is a terminal that can show a live line
 	Colour   bool
@@ -36,8 +35,8 @@ func (s Style) Paint(colour, text string) string {
 	return colour + text + uncoloured
 }
 
-// visible escapes the characters of a line that a terminal would interpret. It leaves colors in place if the stream
-// supports them.
+// visible escapes the characters in a line that a terminal would interpret. It keeps color marks if the stream
+// supports colors.
 func (s Style) visible(line string) string {
 	return escaped(line, func(r rune) bool { return isControl(r) && r != '\t' || isColour(r) && !s.Colour })
 }

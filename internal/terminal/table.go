@@ -8,14 +8,14 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// columns measures the width of text. Its zero value is used because it ignores the locale; in some locales, more characters
-// would count as wide.
+// columns measures the width of text. The zero value ignores the locale. In some locales, more characters would otherwise
+// count as wide.
 var columns runewidth.Condition
 
 // Width returns the number of terminal columns that a text without colors occupies.
 func Width(text string) int { return columns.StringWidth(text) }
 
-// Cell is the text of one table cell and its color. Line breaks in the text are printed as spaces.
+// Cell contains the text and the color of one table cell. Line breaks in the text are printed as spaces.
 type Cell struct{ Text, Colour string }
 
 // Cells returns one uncolored cell for each text.
@@ -26,7 +26,7 @@ func Cells(texts ...string) (cells []Cell) {
 	return cells
 }
 
-// Table prints rows in columns below their headings. It omits a column that is empty in every row. It does not shorten cells.
+// Table prints rows in columns with headings. It omits each column in which every cell is empty. It does not shorten cells.
 func (c *Console) Table(heads []string, rows [][]Cell) {
 	widths := make([]int, len(heads))
 	for _, row := range rows {

@@ -1,5 +1,5 @@
-// Package terminaltest supports tests of output. It provides a text that would control a terminal, and a check that this text
-// was printed only in escaped form.
+// Package terminaltest supports tests of output. It provides a text that would control a terminal, and a check that output
+// contains this text only in escaped form.
 package terminaltest
 
 import (
@@ -12,8 +12,8 @@ import (
 // rename a terminal, directional overrides, line breaks, and the color marks of package terminal.
 const Evil = "evil\x1b[2J\x1b[31m\x1b]0;title\x07\u009b1m\x7f\b\r\n  id2  \u202e\u2066\u2069\u200e\u200f\u061c\u2028" + "\uFDD5e\uFDD0"
 
-// hasControl reports whether a terminal would interpret a character instead of showing it. It also returns true for color
-// marks and line separators, but not for line breaks and tabs.
+// hasControl reports whether a terminal would interpret a character instead of showing it. Line separators and the color
+// marks of package terminal count as such characters. Line breaks and tabs do not.
 func hasControl(r rune) bool {
 	switch {
 	case r == '\n', r == '\t':
@@ -24,7 +24,7 @@ func hasControl(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// WantHarmless checks that text contains [Evil] only in escaped form. what describes the text in error messages.
+// WantHarmless reports a test error if text contains an unescaped part of [Evil]. what describes the text in error messages.
 func WantHarmless(t *testing.T, what, text string) {
 	t.Helper()
 	if at := strings.IndexFunc(text, hasControl); at >= 0 {
