@@ -176,7 +176,7 @@ func (e *eventWriter) start() error {
 		header.Set("Content-Type", "text/event-stream")
 	}
 	header.Set("Cache-Control", "no-store")
-	header.Set("X-Accel-Buffering", "no") // prevents that nginx buffers the events
+	header.Set("X-Accel-Buffering", "no") // keeps nginx from buffering the events
 	e.w.WriteHeader(http.StatusOK)
 	if e.sse {
 		return e.write(fmt.Appendf(nil, ": easel\nretry: %d\n\n", reconnectDelay.Milliseconds()))
