@@ -51,8 +51,7 @@ func New(cfg Config) *Orders {
 	}
 }
 
-// Close waits until the orders in flight have outcomes. If ctx is done first, Close prevents further attempts and returns an
-// error.
+// Close waits until no order is in flight. If ctx is done first, Close prevents further attempts and returns an error.
 func (o *Orders) Close(ctx context.Context) error {
 	finished := make(chan struct{})
 	go func() {

@@ -59,7 +59,7 @@ const rowPause = 200 * time.Millisecond
 type Receipt struct {
 	Generation catalog.Generation
 	Placed     time.Time // time when the order was written, by the clock of this process
-	Replayed   bool      // whether the order belongs to an earlier call with the same idempotency key
+	Replayed   bool      // whether this call returned the generation of an order that it did not send
 	// Attribution is nil if another call wrote the order, because the labels from that call may have been erased.
 	Attribution *ledger.Attribution
 }

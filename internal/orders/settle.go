@@ -133,8 +133,8 @@ func (l *look) observe(ctx context.Context, id string, seen ledger.Observation) 
 	return l.proceed(err)
 }
 
-// proceed decides whether the run continues after a state was recorded with the result err. A locked order may cause an error,
-// so proceed returns nil for the first consecutive errors. After settleFailures of them, it returns err, and the run fails.
+// proceed decides whether the run continues after a state was recorded with the result err. A locked order can cause an error,
+// so proceed ignores up to settleFailures - 1 consecutive errors. After more, it returns err, and the run fails.
 func (l *look) proceed(err error) error {
 	if err == nil {
 		l.failures = 0

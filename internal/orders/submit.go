@@ -118,9 +118,9 @@ func (o *Orders) joined(ctx context.Context, orderID string) *submission {
 	return s
 }
 
-// submit sends an order, again and again if necessary, until its outcome is certain, the lease is lost, or no further attempt
-// may start. For each attempt, submit acquires a permit, posts the order once, and records the result. Before each attempt
-// after the first, it also renews the lease.
+// submit sends an order, repeatedly if necessary, until its outcome is certain, the lease is lost, or no further attempt may
+// start. For each attempt, submit acquires a permit, posts the order once, and records the result. Before each attempt after
+// the first, it also renews the lease.
 func (o *Orders) submit(ctx context.Context, s *submission) {
 	s.debug(ctx, "order lease acquired", "claims", s.order.Leases)
 	for attempt := 0; ; attempt++ {
