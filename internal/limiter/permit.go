@@ -8,7 +8,7 @@ type Outcome uint8
 // The outcomes.
 const (
 	Passed      Outcome = iota // the catalog returned a result
-	Rejected                   // the catalog rejected the request for another reason than its load or the daily cap
+	Rejected                   // the catalog rejected the request for a reason other than load or the daily cap
 	Failed                     // the catalog did not respond, or responded with a server error
 	Throttled                  // 429: the catalog requests a pause
 	Unavailable                // 503 with Retry-After: the catalog requests a pause
@@ -39,7 +39,7 @@ type Permit struct {
 	decided   chan struct{} // closed when the permit is granted or rejected; nil if this was decided without waiting
 	err       error         // reason for a rejection; nil if the permit was not rejected
 	granted   time.Time     // time of the grant; zero until the permit is granted
-	probesCap bool          // whether the request is an order that probes if the daily cap still applies
+	probesCap bool          // whether the request is an order that probes the daily cap
 	pauses    int           // value of pause.count when the permit was granted
 	released  bool
 }
