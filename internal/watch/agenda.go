@@ -73,7 +73,7 @@ func (a *agenda) ensure(id string, now time.Time) *generation {
 	return e
 }
 
-// markIdle records that a generation has no watchers since the time now.
+// markIdle records that a generation has no watchers from now on.
 func (a *agenda) markIdle(e *generation, now time.Time) {
 	e.idleSince = now
 	a.pollAt(e, e.polling.due)

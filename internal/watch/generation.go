@@ -73,7 +73,7 @@ type polling struct {
 // notQueued is the queueIndex of a generation that is not in the queue.
 const notQueued = -1
 
-// listing contains what sweeps know about a generation.
+// listing contains the information about a generation that comes from the catalog's list.
 type listing struct {
 	seenAt          time.Time           // time when a list last contained the generation, or when this process placed its order if that is later; zero if neither has happened
 	etag            string              // etag of the generation's latest record in a list
@@ -309,8 +309,8 @@ func (e *generation) duration(g catalog.Generation, before catalog.State) time.D
 	return 0
 }
 
-// fewestWaits considers how many generations each of the generation's watchers waits for, and returns the smallest number. The
-// smaller it is, the more useful a poll of the generation is. listed is the number for a watcher of everything.
+// fewestWaits returns the smallest number of generations that any of this generation's watchers waits for. The smaller it is,
+// the more useful a poll of the generation is. A watcher of everything waits for all listed generations.
 func (e *generation) fewestWaits(listed int) int {
 	least := math.MaxInt
 	for _, c := range e.subscribers {
@@ -321,7 +321,7 @@ func (e *generation) fewestWaits(listed int) int {
 	return least
 }
 
-// earliest returns the earlier of two times, and ignores a zero time.
+// earliest returns the earlier of two times. If one of them is zero, it returns the other.
 func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

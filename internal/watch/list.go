@@ -66,7 +66,7 @@ func (l *list) failed(err error, swept int, least time.Duration, jitter float64,
 }
 
 // readAnswered records that the catalog has responded to a read. If the last sweep failed, either only list requests fail, or
-// the catalog has recovered since then. The next sweep shows which is the case, so readAnswered allows it.
+// the catalog has recovered since then. The next sweep shows which is the case, so readAnswered allows another sweep.
 func (l *list) readAnswered(now time.Time) {
 	if l.failing {
 		l.failing = false

@@ -229,7 +229,7 @@ func (t *tenant) removeListed(e *generation, now time.Time) {
 	}
 }
 
-// endAll ends all watches with the tenant's credential with err.
+// endAll ends all watches of the tenant with the error err.
 func (t *tenant) endAll(err error) {
 	for _, w := range t.everything {
 		w.fail(err)
