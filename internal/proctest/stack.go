@@ -18,7 +18,7 @@ type Stack struct {
 	Sandbox  *Process
 	Server   *Process // server that was started last; nil before Serve
 	Keys     []string // API keys that WithKeys has created
-	Operator string   // operator's token for the admin address; empty if it needs no token
+	Operator string   // operator's token for the admin address; empty if the address needs no token
 
 	settings Settings
 }
@@ -52,8 +52,8 @@ func (s *Stack) With(settings Settings) *Stack {
 // Settings returns the settings with which Serve starts the next server.
 func (s *Stack) Settings() Settings { return s.settings }
 
-// Sharing adds settings with which a server shares the first API key with the callers in a file. The server needs a
-// ledger: ledger is its URL.
+// Sharing adds settings with which a server shares the first API key with the callers in a file. ledger is the URL
+// of the ledger that such a server needs.
 func (s *Stack) Sharing(callers, ledger string) *Stack {
 	s.Helper()
 	return s.With(Settings{"EASEL_UPSTREAM_KEY_FILE": File(s.T, s.Keys[0]), "EASEL_CALLERS_FILE": callers, "EASEL_LEDGER_URL": ledger})
