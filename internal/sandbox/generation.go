@@ -48,7 +48,7 @@ func scanGeneration(row interface{ Scan(...any) error }) (g generation, err erro
 
 var errNoGeneration = &apiError{status: http.StatusNotFound, code: "GENERATION_NOT_FOUND", message: "There is no such generation."}
 
-// findGeneration returns the generation of an account that has a public ID. It returns errNoGeneration if the generation does
+// findGeneration returns an account's generation with the given public ID. It returns errNoGeneration if the generation does
 // not exist, is deleted, or belongs to another account.
 func findGeneration(from link, account int64, publicID string) (generation, error) {
 	g, err := scanGeneration(from.queryRow(selectGeneration+

@@ -157,8 +157,9 @@ func (b *buffer) WriteHeader(status int) { b.status = status }
 // Write implements [http.ResponseWriter].
 func (b *buffer) Write(p []byte) (int, error) { return b.body.Write(p) }
 
-// changed returns a copy of a JSON body with the members in set. It sets them in the object, or in each object of an array.
-// A nil value removes the member. A body of any other kind is returned unchanged.
+// changed returns a copy of a JSON body in which the members in set have the given values. It changes the body if it is an
+// object, or each object of the body if it is an array. A nil value removes a member. A body of any other kind is returned
+// unchanged.
 func changed(body []byte, set map[string]any) []byte {
 	var v any
 	if decode(body, &v) != nil {

@@ -58,8 +58,8 @@ func (r *randomSource) number() string {
 // chance returns true with the given probability.
 func (r *randomSource) chance(share float64) bool { return rand.New(r).Float64() < share }
 
-// durations describes the log-normal distribution of a model's render times. The median is median for most renders. It is slow
-// for the share slowShare of the renders, for example because a machine must start first.
+// durations describes the log-normal distribution of a model's render times. For most renders, its median is the field median.
+// For the share slowShare of the renders, its median is the field slow, for example because a machine must start first.
 type durations struct {
 	median    time.Duration
 	sigma     float64

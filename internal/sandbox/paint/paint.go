@@ -44,7 +44,7 @@ func (v Values) random() *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64()^uint64(v.Integer("seed"))*0x9e3779b97f4a7c15, 4))
 }
 
-// steer returns the name of the first choice of which the prompt contains a cue. Each choice consists of a name and its cues,
+// steer returns the name of the first choice that has a cue in the prompt. Each choice consists of a name and its cues,
 // separated by spaces. If the prompt contains no cue, steer returns otherwise.
 func steer(prompt string, choices [][2]string, otherwise string) string {
 	for _, choice := range choices {
