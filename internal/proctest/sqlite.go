@@ -28,7 +28,7 @@ func NewConnector(t testing.TB, url string) *Connector {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	return &Connector{sqlite: db.Driver(), dsn: "file:" + strings.TrimPrefix(url, "sqlite:") + "?_txlock=immediate&_pragma=busy_timeout(5000)"}
 }
 

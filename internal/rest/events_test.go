@@ -70,7 +70,8 @@ func TestAWatchIsAStreamOfServerSentEvents(t *testing.T) {
 				t.Errorf("the request is %v", req)
 			}
 			for _, m := range []*easelv1.WatchGenerationResponse{
-				servertest.UpdateEvent("g", "e1"), {Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: &easelv1.Heartbeat{}}},
+				servertest.UpdateEvent("g", "e1"),
+				{Event: &easelv1.WatchGenerationResponse_Heartbeat{Heartbeat: &easelv1.Heartbeat{}}},
 				servertest.UpdateEvent("g", "e2"), servertest.ClosingEvent(7 * time.Second),
 			} {
 				if err := stream.Send(m); err != nil {

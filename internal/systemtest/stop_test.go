@@ -36,7 +36,7 @@ func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { //
 	}
 	hanging := services["stuck"]
 	hanging.Fault(`{"route": "POST /generations", "hang": true}`)
-	proctest.Start(t, proctest.Environ(facility{hanging.Stack}.caller(hanging.Sandbox.Key)), proctest.Easel(t), "generate", "studio/haiku", "prompt=rain")
+	proctest.Start(t, proctest.Environ(facility(hanging).caller(hanging.Sandbox.Key)), proctest.Easel(t), "generate", "studio/haiku", "prompt=rain")
 	waitFor(t, "an order at the catalog", func() bool { return strings.Contains(hanging.Control(http.MethodGet, "faults", ""), `"fired": 1`) }, hanging.Status)
 	var took sync.Map
 	var stops sync.WaitGroup
