@@ -25,7 +25,7 @@ var visibleForm = regexp.MustCompile(`^[!-~]+$`)
 type Config struct {
 	// Catalog is the catalog client, which remembers the API keys that the catalog has rejected. Required.
 	Catalog *catalog.Client
-	// SharedKey is the shared API key. If it is nil, each caller forwards its own API key.
+	// SharedKey is the shared API key. If it is nil, each caller's own API key is forwarded.
 	SharedKey *catalog.Credential
 	// Callers contains the callers that may use the shared API key. Nil means that there is no callers file.
 	Callers *Callers
@@ -130,7 +130,7 @@ func (a *Authenticator) identify(token string, certificate *Certificate) (*Ident
 	return a.anonymous()
 }
 
-// forwarded returns the identity of a caller that forwards its own API key. The catalog checks the key when it receives the
+// forwarded returns the identity of a caller whose own API key is forwarded. The catalog checks the key when it receives the
 // first request.
 func (a *Authenticator) forwarded(token string) (*Identity, error) {
 	if token == "" {

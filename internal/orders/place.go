@@ -17,7 +17,7 @@ import (
 
 // Request is an order from a caller.
 type Request struct {
-	Caller         string // name of the caller; empty if the caller forwards its own API key
+	Caller         string // name of the caller; empty if the caller's own API key is forwarded
 	ModelID        string
 	Inputs         json.RawMessage
 	IdempotencyKey string // idempotency key that the caller sent
