@@ -68,8 +68,8 @@ type Observation struct {
 	Status Status
 	// CostCents is the charge, or nil if it is unknown.
 	CostCents *int64
-	// Whole means that the record is complete, so that no later read is expected to report more about the charge. A record in a
-	// list may lack the charge.
+	// Whole means that the record is complete. If a complete record has no charge, no later read is expected to have one. A
+	// record in a list may lack the charge.
 	Whole bool
 	// Deleted means that a call to Easel deleted the generation. If NotFound is also set, Deleted means instead that the
 	// observing process already treats the generation as deleted.

@@ -166,8 +166,8 @@ func (o Order) May(lease int) bool { return o.sendable() && o.Leased && o.Leases
 // process resends the order.
 func (o Order) Left() Step { return o.stay(Nothing, Unknown) }
 
-// Concluded returns the step after all attempts during a lease. The lease may already have ended. If the outcome is [Named],
-// generation is the ID of the generation.
+// Concluded returns the step for the outcome of all attempts during a lease. The lease may already have ended. If the outcome
+// is [Named], generation is the ID of the generation.
 func (o Order) Concluded(lease int, outcome Outcome, generation string) Step {
 	switch {
 	case outcome == Named:
