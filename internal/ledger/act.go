@@ -2,8 +2,8 @@ package ledger
 
 import "time"
 
-// Action is the name of an audited action. Operators perform these actions on the ledger or a server. Callers' orders are not
-// audited.
+// Action names an operation that is recorded in the audit log, such as a change to the ledger or a server by an operator.
+// Callers' orders are not audited.
 type Action string
 
 // The actions.
@@ -21,7 +21,7 @@ const (
 	ActFetch    Action = "content.fetch"
 )
 
-// By contains the name of the person or program that performed an action, and the source of the request.
+// By identifies the person or program that performed an action, and the source of the request.
 type By struct {
 	// Actor is the name of the operator, or of the user who runs a command. It is "anonymous" for an operator without a name,
 	// and "easel" for an automatic change.
@@ -41,7 +41,7 @@ type Act struct {
 	Was, Became any
 }
 
-// Deletion returns the act for an operator's request to delete another owner's generation.
+// Deletion returns the [Act] that records an operator's request to delete another owner's generation.
 func Deletion(by By, generation, owner, state string) Act {
 	type known struct {
 		Owner string `json:"owner,omitempty"`

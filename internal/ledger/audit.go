@@ -12,7 +12,7 @@ import (
 // fails.
 func (l *Ledger) Audit(ctx context.Context, act Act) error {
 	err := l.tx(ctx, func(tx *transaction) error { return tx.audit(act) })
-	if doubt, ok := errors.AsType[*Doubt](err); ok { // an unknown result counts as a failure, because the caller has not started the action yet
+	if doubt, ok := errors.AsType[*Doubt](err); ok { // an unknown commit result counts as a failure, because the caller can still omit the action
 		return &Unavailable{doubt.Err, false}
 	}
 	return err
@@ -48,7 +48,7 @@ func document(value any) (string, error) {
 	return string(text), nil
 }
 
-// AuditLines returns at most the given number of lines of the audit log after a position, oldest first.
+// AuditLines returns at most the given number of audit log lines after a position, oldest first.
 func (l *Ledger) AuditLines(ctx context.Context, after Position, most int) ([]AuditLine, error) {
 	return ask(ctx, l, func(row scanner, a *AuditLine) error {
 		return row.Scan(moment{&a.Time}, &a.ID, &a.Actor, &a.Origin, &a.Action, &a.Subject, &a.Was, &a.Became)

@@ -18,7 +18,7 @@ type availability struct {
 	latest atomic.Int64 // time of the latest failure
 }
 
-// record updates the availability after a database operation that returned err.
+// record updates the availability from the result of a database operation.
 func (a *availability) record(err error) {
 	now := time.Now().UnixNano()
 	if away, ok := errors.AsType[*Unavailable](err); ok && !away.Locked {

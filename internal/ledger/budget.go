@@ -9,8 +9,8 @@ import (
 )
 
 // reserve reserves the price of a new order in the budgets of its owner and its label values. It returns a [*BudgetError] if
-// the price exceeds one of these budgets or the total budget. It also records the amounts for an owner without a limit, because
-// a limit may be set later in the period.
+// the price exceeds one of these budgets or the total budget. It reserves the price even if the owner has no limit, because a
+// limit may be set later in the period.
 func reserve(tx *transaction, o Order, r Request) error {
 	if o.ReservedCents == 0 && r.Limits == (Limits{}) && len(r.LabelLimits) == 0 {
 		return reserveTotal(tx, o, r.Total)
@@ -61,7 +61,7 @@ func reserveTotal(tx *transaction, o Order, total Limits) error {
 	return tx.tellBudgets(AllOwners, periods, used)
 }
 
-// usedByAll selects the usage of all owners together, for one day and one month. It uses the index budgets_time.
+// usedByAll selects the total usage of all owners for one day and one month. It uses the index budgets_time.
 const usedByAll = `SELECT '` + AllOwners + `', '', period, CAST(SUM(spent_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), MAX(CASE owner WHEN '` + AllOwners + `' THEN told_percent ELSE 0 END)
 	FROM budgets WHERE label = '' AND (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) GROUP BY period`
 

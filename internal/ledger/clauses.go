@@ -18,7 +18,7 @@ func (c *clauses) add(condition string, args ...any) {
 	c.all = append(c.all, c.with(condition, args...))
 }
 
-// with appends args to the arguments of the query, and returns text with each %s replaced by a placeholder such as $1.
+// with appends args to the arguments of the statement, and returns text with each %s replaced by a placeholder such as $1.
 func (c *clauses) with(text string, args ...any) string {
 	names := make([]any, len(args))
 	for n := range args {
@@ -31,7 +31,7 @@ func (c *clauses) with(text string, args ...any) string {
 // String returns the conditions joined by AND.
 func (c *clauses) String() string { return strings.Join(c.all, " AND ") }
 
-// take returns the clauses joined by commas, and removes them from c. The arguments remain.
+// take returns the collected parts, joined by commas, and removes them from c. The arguments remain.
 func (c *clauses) take() string {
 	list := strings.Join(c.all, ", ")
 	c.all = nil
@@ -39,7 +39,8 @@ func (c *clauses) take() string {
 }
 
 // asList encodes a list as a JSON array, so that the list can be passed as one argument of a statement. In statements, the
-// placeholders {ids} and {in ids} refer to strings in argument 1, and {in times} refers to numbers in argument 2.
+// placeholders {ids} and {in ids} expand such an array of strings in argument 1, and {in times} expands an array of numbers in
+// argument 2.
 func asList[T any](all []T) string {
 	if all == nil { // JSON would encode nil as null
 		return "[]"

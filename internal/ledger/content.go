@@ -21,7 +21,7 @@ func (s ContentState) String() string {
 	return [...]string{"waiting", "copied", "failed", "to be deleted"}[s]
 }
 
-// The kinds of the jobs that copy a result and delete its copies. The Ref of such a job is the ID of the generation.
+// The kinds of jobs that copy results, and that delete the copies. The Ref of such a job is the ID of the generation.
 const (
 	CopyJob   = "copy"
 	DeleteJob = "delete"
@@ -111,8 +111,8 @@ func CopyAbandoned(j Job, problem string) Change {
 	}
 }
 
-// endContent ends the request for a copy by making changes to its row, and schedules the generation's success event for
-// immediate delivery. It returns [ErrLeaseLost] if the copy is no longer requested.
+// endContent ends the request for a copy by applying the given changes to its row, and schedules the generation's success event
+// for immediate delivery. It returns [ErrLeaseLost] if the copy is no longer requested.
 func (t *transaction) endContent(j Job, changes string, args ...any) error {
 	rows, err := t.exec(`UPDATE contents SET `+changes+` WHERE generation_id = $1 AND state = {waiting}`, slices.Concat([]any{j.Ref}, args)...)
 	switch {
@@ -197,8 +197,8 @@ func doomContents(tx *transaction, generations ...string) error {
 }
 
 // ownObject is the condition under which this ledger may delete an object in the store. If this ledger is a copy of another
-// ledger, objects that were stored before may belong to the original ledger. This ledger may delete those objects only if an
-// operator has adopted them.
+// ledger, objects that were stored before it was copied may belong to the original ledger. This ledger may delete those objects
+// only if an operator has adopted them.
 const ownObject = `(object = '' OR EXISTS (SELECT 1 FROM facts WHERE name = '` + adoptedFact + `') OR object LIKE (SELECT value || '/%' FROM facts WHERE name = '` + storeFact + `'))`
 
 // MayDelete reports whether the copy of a generation is marked for deletion and may be deleted by this ledger.

@@ -23,9 +23,10 @@ type Copied struct {
 }
 
 // Copy copies a ledger to a new ledger in the same or another kind of database. No other process may use either ledger while
-// Copy runs. Copy writes the copy in one transaction and verifies it in another one. If the verification finds no difference,
-// Copy seals the old ledger, so that servers no longer open it. Otherwise, it calls differs for each difference. It calls done
-// repeatedly with the number of rows that were copied from a table so far. by is the actor in the audit logs of both ledgers.
+// Copy runs. Copy writes the new ledger in one transaction and verifies it in another one. If the verification finds no
+// difference, Copy seals the old ledger, so that servers no longer open it. Otherwise, it passes each difference to the
+// function differs. While it copies a table, it repeatedly calls the function done with the number of rows that were copied so
+// far. The parameter by is the actor in the audit logs of both ledgers.
 func Copy(ctx context.Context, from, to string, by By, done func(table string, rows int64), differs func(Difference)) (copied Copied, err error) {
 	source, err := openUnused(ctx, from)
 	if err != nil {
@@ -58,7 +59,7 @@ func Copy(ctx context.Context, from, to string, by By, done func(table string, r
 	return copied, nil
 }
 
-// named returns an error whose text starts with part, such as FROM or TO, instead of the name of the setting.
+// named replaces the name of the setting at the start of an error's text with part, such as FROM or TO.
 func named(part string, err error) error {
 	return fmt.Errorf("%s: %s", part, strings.TrimPrefix(unusable(err).Error(), "EASEL_LEDGER_URL: "))
 }

@@ -10,8 +10,8 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// refusal is a database error with a remedy. Its text is one line, and starts with the name of the setting. The messages of
-// both databases contain no passwords.
+// refusal is a database error with a remedy. Its text is one line, and starts with the name of the setting. It can be shown to
+// operators, because error messages from both databases contain no passwords.
 type refusal struct {
 	cure string
 	err  error
@@ -66,7 +66,7 @@ func contradicts(err error) bool {
 
 const sqliteConstraint = 19
 
-// sqliteCodes maps SQLite's error codes to keys of the map remedies.
+// sqliteCodes maps SQLite's error codes to keys of remedies.
 var sqliteCodes = map[int]string{
 	3: "rights", 5: "busy", 6: "busy", 8: "readonly", 10: "disk", 11: "damaged", 13: "53100", 14: "path", 23: "rights", 26: "damaged",
 }

@@ -22,7 +22,7 @@ func Delivered(id string, attempts int64) Change {
 	}
 }
 
-// overdue selects an owner's delivery jobs that are older than [DeliverTimeout], first in their line, and not leased.
+// overdue selects an owner's delivery jobs that are older than [DeliverTimeout], are first in their line, and are not leased.
 var overdue = `SELECT ref, line, begin_time, attempts, problem FROM jobs AS due WHERE kind = '` + DeliverJob + `' AND owner = $1 AND begin_time >= $2 AND begin_time <= (SELECT {now}) - ` + micro(DeliverTimeout) + `
 	AND ` + isPast("run_time", micro(JobLease)) + ` AND ` + firstInLine + ` ORDER BY begin_time LIMIT $3 {take}`
 
@@ -98,8 +98,8 @@ type EventPosition struct {
 }
 
 // Replay sets a batch of an owner's events to pending, so that they are delivered again under the same IDs. The batch contains
-// the next events after a position that match the filter. Replay returns the number of changed events, and the position for the
-// next call. next is nil after the last batch. Each batch that changes an event is audited.
+// the first matching events after a position. Replay returns the number of changed events, and the position for the next call.
+// next is nil after the last batch. Each batch that changes an event is audited.
 func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition, by By) (events int64, next *EventPosition, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		c := f.clauses()

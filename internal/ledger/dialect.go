@@ -35,7 +35,7 @@ type dialect struct {
 	still    *sql.TxOptions // options of the transaction in which [Copy] reads and seals the old ledger
 
 	hasFacts      string // query that reports whether the database has a ledger
-	migrationLock string // statement that waits for a migration by another replica, and ignores the session's timeouts; may be empty
+	migrationLock string // statements that disable the timeouts, and wait until no other replica is migrating the ledger; may be empty
 
 	oneAtATime string        // statement that makes transactions run one at a time; empty if the database has only one writer
 	idle       time.Duration // time after which an idle connection is closed; zero means never
@@ -73,8 +73,8 @@ func init() {
 	})
 }
 
-// sqliteOptions are the options of the connection that writes. A commit returns only after the journal is on disk. Deleted data
-// is overwritten with zeros.
+// sqliteOptions are the options of the connection that writes. A commit returns only after the write-ahead log is on disk.
+// Deleted data is overwritten with zeros.
 const sqliteOptions = "?_txlock=immediate&_pragma=busy_timeout(5000)&_pragma=journal_mode(WAL)&_pragma=journal_size_limit(67108864)&_pragma=synchronous(FULL)&_pragma=foreign_keys(ON)&_pragma=secure_delete(ON)"
 
 // sqliteReading contains the options of SQLite's read-only connections. sqliteReaders is the number of these connections.
@@ -86,8 +86,9 @@ const (
 // location contains the parsed URL of a ledger.
 type location struct {
 	dialect
-	// writing and reading are the DSNs of the pools that write and read. reading is empty if one pool does both. offline is the
-	// DSN for commands, without timeouts. It is empty if writing has no timeouts: commands then use writing or reading.
+	// The fields writing and reading contain the DSNs of the pools that write and read. reading is empty if one pool does both.
+	// offline is the DSN for commands, without timeouts. It is empty if writing has no timeouts: commands then use writing or
+	// reading.
 	writing, reading, offline string
 	// file is the path of a SQLite file, or empty.
 	file string
@@ -96,7 +97,7 @@ type location struct {
 // InMemory is the URL of a ledger that exists only while its process runs. It uses SQLite over one connection that stays open.
 const InMemory = "memory"
 
-// sqliteInMemory is SQLite's name for a database in memory.
+// sqliteInMemory is SQLite's name for an in-memory database.
 const sqliteInMemory = ":memory:"
 
 // IsDurable reports whether a URL or a [Kind] names a ledger that outlives its process.

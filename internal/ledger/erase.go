@@ -9,9 +9,10 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Erase erases the content of orders with a known outcome: labels without a budget, records and events. It marks the copies of
-// their results for deletion. It keeps the data that prevents a second charge, the amounts of money with their journal, and
-// pending events. It returns the number of newly erased orders.
+// Erase erases the content of orders: labels without a budget, records and events. It skips orders whose outcome is unknown. It
+// marks the copies of results for deletion. It keeps the data that prevents a second charge, and the amounts of money with
+// their journal. Pending events are still delivered, but without the erased content. It returns the number of newly erased
+// orders.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
 	return l.EraseFor(ctx, nil, all...)
 }
@@ -109,8 +110,8 @@ func (o Order) asErased(eventType string) Order {
 	return o
 }
 
-// erasable selects an owner's orders that are old enough, have a final outcome, and are not erased yet. The query uses the
-// index orders_erasable.
+// erasable selects an owner's orders that are at least $2 microseconds old, have a final outcome, and are not erased yet. The
+// query uses the index orders_erasable.
 const erasable = `owner = $1 AND erased = 0 AND (state = {refused} OR state = {placed} AND settled = 1) AND order_time <= (SELECT {now}) - $2 ORDER BY order_time, id LIMIT $3`
 
 // Retain erases the orders with a final outcome that are older than their owner's retention time. It covers only the owners in

@@ -64,7 +64,7 @@ var ErrTooManyOpen = errors.New("too many of this owner's orders still have an u
 // ErrTooManyRefused means that [MostRefused] of an owner's orders were rejected during the last [RefusedTime].
 var ErrTooManyRefused = errors.New("too many of this owner's recent orders were rejected; retry later")
 
-// ErrOrderExpired means that the expire time of an order has passed, so that no process sends the order any longer.
+// ErrOrderExpired means that the expire time of an order has passed, so no process may send the order.
 var ErrOrderExpired = errors.New("the order's expire time has passed")
 
 // BudgetError reports that the price of an order exceeds the unused part of a budget.

@@ -112,8 +112,8 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	return nil
 }
 
-// as returns the order as it appears in an event of the given type. The state in the event may differ from the state in the
-// order's row, because a state may be recorded after the generation was deleted.
+// as returns the order as it appears in an event of the given type, with the state that the event reports. The state in the
+// order's row may differ. For example, a success may be recorded after the generation was deleted.
 func (o Order) as(eventType string) Order {
 	if o.DeletedByCall = eventType == EventDeleted; o.DeletedByCall {
 		return o
@@ -175,7 +175,8 @@ func (t *transaction) tellBudget(owner string, b Budget, notified int64) error {
 	return nil
 }
 
-// addDeliveries begins a statement that writes delivery jobs. Callers append a condition on the table events, and then inLine.
+// addDeliveries begins a statement that writes delivery jobs. Callers append a condition on the table events, and then the sort
+// order inLine.
 const (
 	addDeliveries = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + DeliverJob + `', id, owner, subject, {now}, {now} FROM events WHERE `
 	inLine        = ` ORDER BY subject, position`

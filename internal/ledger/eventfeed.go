@@ -24,7 +24,7 @@ type FeedEvent struct {
 
 // FeedState describes the feed.
 type FeedState struct {
-	// ID identifies the feed. A copy of the ledger, or a new ledger in memory, has another ID, because its positions refer to
+	// ID identifies the feed. A copy of the ledger, or a new in-memory ledger, has another ID, because its positions refer to
 	// other events.
 	ID string
 	// Deleted is the highest position of a deleted event. A reader that continues from a lower position may have missed events.

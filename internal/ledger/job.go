@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// JobLease is the length of a job's lease, by the database's clock. A process renews the lease while it runs the job.
+// JobLease is the length of a job's lease, measured by the database's clock. A process renews the lease while it runs the job.
 const JobLease = 20 * time.Second
 
 // maxJobDelay is longer than any delay of a job. If a job is due even later, its time was written while the database's clock
@@ -18,7 +18,8 @@ const maxJobDelay = 25 * time.Hour
 // Job is background work that is stored as a row of the ledger.
 type Job struct {
 	ID int64
-	// Fence is the number of times that the job was leased. Only the holder of the latest lease may finish the job.
+	// Fence identifies the latest lease of the job. It increases with each lease, and also when a lease is revoked. Only the
+	// holder of the latest lease may finish the job.
 	Fence int64
 	// Kind and Ref identify the job. Ref is empty if there is only one job of the kind.
 	Kind, Ref string
@@ -41,7 +42,7 @@ type Change func(*transaction) error
 type Outcome struct {
 	// Ended means that the run has already deleted its job, in its own transaction.
 	Ended bool
-	// Again means that the job runs again after the time After. The next run starts at Cursor.
+	// Again means that the job runs again after the delay After. The next run starts at Cursor.
 	Again  bool
 	After  time.Duration
 	Cursor string
@@ -67,9 +68,9 @@ func (l *Ledger) AddJob(ctx context.Context, j Job) error {
 // JobAdded returns a channel that signals that this process has written a job.
 func (l *Ledger) JobAdded() <-chan struct{} { return l.jobAdded }
 
-// dueJobs returns the condition for an owner's due jobs. If a job of the owner is due more than maxJobDelay from now, all of
-// the owner's jobs count as due, because the clock must have been wrong when that job was written. The condition is a single
-// upper bound, so that the database can use an index.
+// dueJobs returns the condition for an owner's due jobs of a kind. If one of these jobs is due more than maxJobDelay from now,
+// all of them count as due, because the clock must have been wrong when that job was written. The condition is a single upper
+// bound, so that the database can use an index.
 func dueJobs(owner string) string {
 	return `run_time <= (SELECT CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND owner = ` + owner + ` AND run_time > (SELECT {now}) + ` + micro(maxJobDelay) + `)
 		THEN ` + strconv.FormatInt(math.MaxInt64, 10) + ` ELSE {now} END)`
@@ -119,8 +120,8 @@ func (l *Ledger) RenewJob(ctx context.Context, j Job) error {
 	})
 }
 
-// FinishJob records the outcome of a job, and makes the outcome's Change in the same transaction. If another process has leased
-// the job, it records nothing and returns [ErrLeaseLost].
+// FinishJob records the outcome of a job, and applies the outcome's Change in the same transaction. If another process has
+// leased the job, it records nothing and returns [ErrLeaseLost].
 func (l *Ledger) FinishJob(ctx context.Context, j Job, o Outcome) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		if o.Change != nil { // the change comes first, so that its rows are locked before the row of the job, as in transactions that write jobs
@@ -145,7 +146,7 @@ func (t *transaction) endJob(j Job) error {
 // maxProblem is the maximum length of a job's problem, in bytes.
 const maxProblem = 300
 
-// storable converts untrusted text to a string that both databases accept, of at most [maxProblem] bytes.
+// storable converts untrusted text to a string of at most [maxProblem] bytes that both databases accept.
 func storable(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "")
 	return strings.ToValidUTF8(text[:min(len(text), maxProblem)], "") // the cut may split a rune

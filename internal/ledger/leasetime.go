@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// OrderLease is the length of an order's lease, by the database's clock. The holder can renew the lease.
+// OrderLease is the length of an order's lease, measured by the database's clock. The holder can renew the lease.
 const OrderLease = 20 * time.Second
 
 // maxPause is longer than any delay between two attempts to resend an order in the background.

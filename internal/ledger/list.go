@@ -10,7 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Filter selects orders that match all fields that are set.
+// Filter selects orders that match all fields that are set. The alternatives Statuses, Existing and Deleted count as one field.
+// AnyState does not restrict the selection.
 type Filter struct {
 	// Owner is the owner of the orders. Nil means all owners.
 	Owner *string
@@ -38,12 +39,12 @@ type Filter struct {
 	Unsettled bool
 	// Held selects orders that were open when the ledger was copied or restored, and that are still on hold.
 	Held bool
-	// Reserved selects orders that still reserve money, whether or not they have an outcome.
+	// Reserved selects orders for which money is still reserved, whether or not they have an outcome.
 	Reserved bool
 }
 
-// reserved is the condition for orders that still reserve money. Only open orders and unsettled placed orders can reserve
-// money, so the condition uses the indexes of these orders.
+// reserved is the condition for orders for which money is still reserved. This is possible only for open orders and unsettled
+// placed orders, so the condition uses the indexes of these orders.
 const reserved = `id IN (SELECT id FROM orders WHERE state = {open} AND reserved_cents > 0
 	UNION ALL SELECT id FROM orders WHERE state = {placed} AND settled = 0 AND reserved_cents > 0)`
 

@@ -120,13 +120,13 @@ type Due struct {
 	Last bool
 }
 
-// doubtFor is the age up to which some settled orders are still checked daily: orders with unconfirmed money, because a refund
-// can arrive late, and orders whose generation is missing, because it can reappear.
+// doubtFor is the age up to which two kinds of settled orders are still checked daily. Orders with unconfirmed money are
+// checked because a refund can arrive late. Orders whose generation is missing are checked because it can reappear.
 const doubtFor = 30 * 24 * time.Hour
 
 // Due returns at most the given number of generations that are due for a check, least recently observed first. A generation is
-// due if it was not observed for the time quiet. If its order is older than a day, it is due only once a day. Due omits newly
-// placed generations and generations with forwarded API keys.
+// due if its last observation is at least the duration quiet ago. If its order is older than a day, it is due only once a day.
+// Due omits newly placed generations and generations with forwarded API keys.
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
 	return ask(ctx, l, func(row scanner, one *Due) error {
 		return row.Scan(&one.Generation, &one.Owner, &one.Last)

@@ -19,7 +19,8 @@ func durable(url string) (location, error) {
 	return at, err
 }
 
-// existing parses the URL of a durable ledger. It rejects a SQLite file that does not exist, because opening would create it.
+// existing parses the URL of a durable ledger. It rejects a SQLite file that does not exist, because opening the file would
+// create it.
 func existing(url string) (location, error) {
 	at, err := durable(url)
 	if err != nil || at.file == "" {
@@ -123,8 +124,8 @@ func (l *Ledger) idle(ctx context.Context) error {
 }
 
 // Migrate updates the schema of a ledger. Operators use it if the servers' database user has no permission to change tables.
-// Replicas may use the ledger while Migrate runs. Migrate returns the schema number and the names of the applied migrations. by
-// is the actor in the audit log.
+// Replicas may use the ledger while Migrate runs. Migrate returns the schema number and the names of the applied migrations.
+// The parameter by is the actor in the audit log.
 func Migrate(ctx context.Context, url string, by By) (version int64, applied []string, err error) {
 	at, err := durable(url)
 	if err != nil {
@@ -154,7 +155,8 @@ type schema struct {
 	Schema int64 `json:"schema"`
 }
 
-// Backup writes a copy of a SQLite ledger into a new file, and verifies it. A server may use the ledger at the same time.
+// Backup writes a copy of a SQLite ledger into a new file, and verifies the copy. It passes each difference to the function
+// differs. A server may use the ledger at the same time.
 func Backup(ctx context.Context, url, file string, differs func(Difference)) (looked Verified, err error) {
 	at, err := existing(url)
 	if err != nil {
@@ -199,7 +201,7 @@ func vacuumInto(ctx context.Context, at location, part string) error {
 	if err != nil {
 		return unusable(err)
 	}
-	defer func() { _ = db.Close() }()                                        // an error does not matter, because the connection only reads
+	defer func() { _ = db.Close() }()                                        // an error does not matter, because the connection does not change the ledger
 	if _, err := db.ExecContext(ctx, `PRAGMA query_only(OFF)`); err != nil { // query_only would prevent writing the new file
 		return unusable(err)
 	}

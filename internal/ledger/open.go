@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// ResendWindow is the default of [Config.ResendWindow]. It is unknown how long the catalog remembers an idempotency key.
+// ResendWindow is the default of [Config.ResendWindow]. It should not exceed the time for which the catalog remembers an
+// idempotency key, but this time is unknown.
 const ResendWindow = 12 * time.Hour
 
 // Config is the configuration of a ledger.
@@ -86,7 +87,7 @@ func (l *Ledger) open(ctx context.Context, at location, config Config) error {
 			return unusable(err)
 		}
 	}
-	if !l.IsDurable() { // a ledger in memory deletes old orders with their journal, which this trigger would prevent
+	if !l.IsDurable() { // an in-memory ledger deletes old orders with their journal, which this trigger would prevent
 		if _, err := db.ExecContext(ctx, `DROP TRIGGER movements_kept`); err != nil {
 			return unusable(err)
 		}

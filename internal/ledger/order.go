@@ -239,9 +239,9 @@ func (l *Ledger) Sendable(o Order) time.Duration {
 }
 
 // Resume leases an open order whose previous lease has ended, so that the recovery can resend it. It chooses only orders whose
-// first attempt used apiKey. Owners take turns: Resume chooses the next owner after last that has such an order, and this
-// owner's order with the earliest retry time. It skips orders that another transaction has locked. found is false if there is
-// no such order.
+// first attempt used apiKey. Owners take turns in alphabetical order: Resume starts with the first owner after the owner last.
+// It chooses this owner's order with the earliest retry time. It skips orders that another transaction has locked. found is
+// false if there is no such order.
 func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, found bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		found = false
@@ -258,7 +258,7 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 			return err
 		}
 		step := all[0].Resume()
-		o, found = all[0], step.Action == lifecycle.Submit // if not, another replica has leased the order
+		o, found = all[0], step.Action == lifecycle.Submit // for any other action, another replica has leased the order
 		return l.recordLease(tx, &o, step)
 	})
 	return o, found && err == nil, err
@@ -432,7 +432,7 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 			return err
 		}
 	}
-	after := o // without the earlier observations, which may belong to another generation
+	after := o // the earlier observations are omitted, because they may belong to another generation
 	after.Order, after.Observed = next, lifecycle.Observed{PriceCents: o.PriceCents, ChargedCents: c.CostCents}
 	m := move{order: o, to: after.money(), actor: c.actor, placed: placed, changes: `state = %s, generation_id = NULLIF(%s, ''), resolved = %s, placed_time = CASE WHEN %s = '' THEN 0 ELSE {now} END, leased_until = 0, inputs = NULL, problem = '',
 		held = 0, status = 0, record = NULL, deleted = 0, presumed_deleted = 0, absent_time = 0, settled = 0, charge_final = 0, refunded = 0, observed_time = 0, ended_time = 0, failed_time = 0`, args: []any{next.State, next.Generation, number(next.Resolved), next.Generation}}

@@ -72,7 +72,7 @@ const recentlyPlaced = `state = {placed} AND placed_time <> 0 AND placed_time > 
 const maxRecent = 10_000
 
 // RecentlyPlaced returns the attributions of orders whose generations were recorded within the given time before now, by the
-// database's clock. The key of the map is the generation. If there are more than maxRecent such orders, it returns the latest
+// database's clock. The map is keyed by generation ID. If there are more than maxRecent such orders, it contains the latest
 // ones.
 func (l *Ledger) RecentlyPlaced(ctx context.Context, within time.Duration) (placed map[string]Attribution, err error) {
 	placed = map[string]Attribution{}
@@ -82,8 +82,8 @@ func (l *Ledger) RecentlyPlaced(ctx context.Context, within time.Duration) (plac
 	return placed, err
 }
 
-// recentlyEnded selects orders that used the shared API key, by the time when the latest end of their generation was recorded;
-// see [Ledger.RecentlyEnded].
+// recentlyEnded selects orders that used the shared API key and whose generation has ended. The latest end must have been
+// recorded within the last $1 microseconds: see [Ledger.RecentlyEnded].
 const recentlyEnded = `ended_time <> 0 AND ended_time > {now} - $1 AND namespace <> api_key ORDER BY ended_time DESC LIMIT $2`
 
 // State is the recorded state of a generation.
@@ -94,7 +94,7 @@ type State struct {
 
 // RecentlyEnded returns the states of generations that were ordered with the shared API key and have ended. It selects
 // generations whose end was recorded within the given time before now, by the database's clock. An end is a terminal state, a
-// refund or a deletion.
+// refund or a deletion. If there are more than maxRecent such generations, it returns the latest ones.
 func (l *Ledger) RecentlyEnded(ctx context.Context, within time.Duration) (ended map[string]State, err error) {
 	ended = map[string]State{}
 	err = l.reading(ctx, func(tx *transaction) error {
@@ -108,7 +108,7 @@ func (l *Ledger) RecentlyEnded(ctx context.Context, within time.Duration) (ended
 	return ended, err
 }
 
-// Generations returns the IDs of at most the given number of generations whose orders match a filter, newest first.
+// Generations returns the generation IDs of at most the given number of orders that match a filter, newest first.
 func (l *Ledger) Generations(ctx context.Context, f Filter, most int) (ids []string, err error) {
 	tables, c := f.page(Position{}, most)
 	return ask(ctx, l, scanText, `SELECT generation_id FROM `+tables+` WHERE `+c.String(), c.args...)
@@ -127,7 +127,7 @@ func ofOwner(owner *string, generations []string) *clauses {
 	return c
 }
 
-// attributions fills own with the attributions of the orders that match a condition. The key of own is the generation.
+// attributions fills own with the attributions of the orders that match a condition. The map is keyed by generation ID.
 func attributions(tx *transaction, own map[string]Attribution, condition string, args ...any) error {
 	return tx.query(func(row scanner) error {
 		one, generation, record := Attribution{}, "", ""

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// Limits are the spending limits of an owner, in cents. Nil means no limit. Days and months are in UTC.
+// Limits are spending limits in cents, such as those of an owner, a label value or all owners. Nil means no limit. Days and
+// months are in UTC.
 type Limits struct{ DailyCents, MonthlyCents *int64 }
 
-// Budget is an owner's spending limit, with the amounts that count toward it.
+// Budget is a spending limit for one period, with the amounts that count toward it.
 type Budget struct {
 	// Period is "day" or "month". It lasts from Start to Reset.
 	Period string    `json:"period"`
@@ -47,7 +48,8 @@ func (b Budget) LeftCents() int64 { return max(0, b.LimitCents-b.SpentCents-b.Re
 // because the name of a label contains no =.
 func labelKey(name, value string) string { return name + "=" + value }
 
-// usage contains the amounts that count toward one budget. label is a [labelKey], or empty for the budget of the owner.
+// usage contains the amounts that count toward one budget. label is a result of [labelKey], or empty for the budget of the
+// owner.
 type usage struct {
 	owner, label, period      string
 	spent, reserved, notified int64
@@ -60,7 +62,8 @@ func scanUsage(row scanner, u *usage) error {
 	return row.Scan(&u.owner, &u.label, &u.period, &u.spent, &u.reserved, &u.notified)
 }
 
-// find returns the usage of this budget for an owner and a label value. For the budget of the owner, label is empty.
+// find returns the usage of this budget for an owner and a label value. For the budget of the owner, label is empty. ok is
+// false if used does not contain the budget.
 func (b Budget) find(owner, label string, used []usage) (found usage, ok bool) {
 	for _, u := range used {
 		if u.owner == owner && u.label == label && u.period == b.Period {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// keptTime is the time for which every order with an outcome is kept. After this time, a ledger in memory may delete it. A
+// keptTime is the time for which every order with an outcome is kept. After this time, an in-memory ledger may delete it. A
 // durable ledger deletes only rejected orders.
 const keptTime = 24 * time.Hour
 
@@ -17,11 +17,11 @@ const (
 		ORDER BY order_time LIMIT $2`
 )
 
-// Prune deletes old orders from a ledger in memory, in several transactions. It deletes orders with an outcome that are older
-// than a day. If the number of remaining orders with an outcome exceeds kept, it also deletes the oldest ones. It returns the
-// number of deleted orders. Orders with an unknown outcome are not deleted. Otherwise their callers could send the idempotency
-// keys again after the catalog has forgotten them. The amounts in the budgets remain. Prune does nothing in a durable ledger,
-// from which only [Ledger.ForgetRefused] deletes orders.
+// Prune deletes old orders from an in-memory ledger, in several transactions. It deletes orders with an outcome that are older
+// than a day. If the remaining orders with an outcome exceed the limit kept, it also deletes the oldest orders of the owners
+// that have the most. It returns the number of deleted orders. Orders with an unknown outcome are not deleted. Otherwise their
+// callers could send the idempotency keys again after the catalog has forgotten them. The amounts in the budgets remain. Prune
+// does nothing in a durable ledger, from which only [Ledger.ForgetRefused] deletes orders.
 func (l *Ledger) Prune(ctx context.Context, kept int) (forgotten int, err error) {
 	if l.IsDurable() {
 		return 0, nil
@@ -83,7 +83,7 @@ func (l *Ledger) forget(ctx context.Context, query string, args ...any) (forgott
 	})
 }
 
-// deleteOrders deletes orders with their labels. Only a ledger in memory deletes their journal.
+// deleteOrders deletes orders with their labels. Only an in-memory ledger deletes their journal.
 func (t *transaction) deleteOrders(ids []string) error {
 	statements := []string{`DELETE FROM labels WHERE order_id {in ids}`, `DELETE FROM orders WHERE id {in ids}`}
 	if !t.l.IsDurable() {

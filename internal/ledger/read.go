@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// columns are the columns of orders that scan reads, in this order.
+// columns lists the columns of the table orders, in the order in which scan reads them.
 var columns = `id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, COALESCE(inputs, ''), digest, inputs_digest, state, COALESCE(generation_id, ''), resolved = 1, leases,
 	NOT ` + lapsed + `, {now} - order_time, order_time, expire_time, price_cents, reserved_cents, cost_cents, refunded_cents, unconfirmed_cents,
 	status, COALESCE(record, ''), deleted = 1, presumed_deleted = 1, absent_time, settled = 1, charge_final = 1, refunded = 1, placed_time, failed_time, problem, erased = 1, held = 1, {labels of order}`
@@ -33,7 +33,7 @@ func (l *Ledger) ordersOf(tx *transaction, apiKey, tables, condition string, arg
 	return collect(tx, func(row scanner, o *Order) error { return l.scan(row, o, apiKey) }, `SELECT `+columns+` FROM `+tables+` WHERE `+condition, args...)
 }
 
-// scan reads one row of a query for columns.
+// scan reads one row of a query that selects [columns].
 func (l *Ledger) scan(row scanner, o *Order, apiKey string) error {
 	var age, written, absent, failed int64
 	if err := row.Scan(

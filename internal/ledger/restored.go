@@ -45,8 +45,8 @@ func (t *transaction) compareDatabase() error {
 }
 
 // mark records that the ledger is a copy. It puts open orders on hold and returns their number. The ledger's current name in
-// the store becomes a former name. New copies of results then get a new name, so that they do not replace the original ledger's
-// copies.
+// the store becomes a former name. New copies of results are stored under a new name, so that they do not replace the original
+// ledger's copies.
 func (t *transaction) mark() (held int64, err error) {
 	if err := t.execAll(
 		`UPDATE facts SET name = '`+formerFact+`' || CAST({now} AS TEXT) WHERE name = '`+storeFact+`'`,
@@ -78,9 +78,8 @@ func Restored(ctx context.Context, url string, by By) (held int64, err error) {
 	return held, err
 }
 
-// Unseal allows servers to use a ledger again that was sealed when it was copied. It also marks the ledger as a copy, because
-// servers may already have placed orders in the ledger that was made from it. held is the number of orders that are now on
-// hold.
+// Unseal removes the seal from a ledger that was copied, so that servers can use it again. It also marks the ledger as a copy,
+// because servers may already have placed orders in the new ledger. held is the number of orders that are now on hold.
 func Unseal(ctx context.Context, url string, by By) (held int64, err error) {
 	err = changeUnused(ctx, url, func(tx *transaction) error {
 		rows, err := tx.exec(`DELETE FROM facts WHERE name = $1`, sealedFact)

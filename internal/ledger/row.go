@@ -52,7 +52,7 @@ type Order struct {
 	// Time is the time when the order was written. Age is the time since then. Both are from the database's clock.
 	Time time.Time
 	Age  time.Duration
-	// ExpireTime is the time after which the order is not sent, by the database's clock. Zero means no limit.
+	// ExpireTime is the time after which the order is not sent, according to the database's clock. Zero means no limit.
 	ExpireTime time.Time
 	// Money contains the amounts that the budgets count for the order.
 	lifecycle.Money
@@ -71,8 +71,8 @@ type Order struct {
 	placed int64 // time when the generation was recorded, in microseconds; zero if there is no generation
 }
 
-// budgets returns the limits of the budgets in which the price of a new order is reserved: the owner's limits under "", and the
-// limits of label values under [labelKey].
+// budgets returns the limits of the budgets in which the price of a new order is reserved. The key is empty for the owner's
+// limits, and a result of [labelKey] for the limits of a label value.
 func (r Request) budgets() map[string]Limits {
 	all := map[string]Limits{"": r.Limits}
 	for name, limits := range r.LabelLimits {

@@ -98,7 +98,7 @@ func (l *Ledger) summarizeOwners(tx *transaction, known bool, now time.Time) (al
 	return all, l.summarizeBudgets(tx, all, now)
 }
 
-// summarizeBudgets sets each owner's current budgets that have a limit, with their usage.
+// summarizeBudgets sets [OwnerSummary.Budgets] of each owner.
 func (l *Ledger) summarizeBudgets(tx *transaction, owners []OwnerSummary, now time.Time) error {
 	used, err := tx.used(now, "TRUE")
 	teams := l.teams()

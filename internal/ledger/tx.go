@@ -37,16 +37,16 @@ const AnswerTime = 5 * time.Second
 // maxAttempts is the maximum number of attempts for a transaction that the database aborts because of a conflict.
 const maxAttempts = 5
 
-// tx runs do in a transaction, and commits it unless do returns an error. It returns only these errors: a [*BudgetError],
-// [ErrGenerationTaken], [ErrKeyTaken], [ErrLeaseLost], [ErrOrderExpired], a [*Disagreed], a [*Contradiction], ctx.Err(), an
-// [*Unavailable], a [*Busy], or a [*Doubt]. After any error except a [*Doubt], nothing was committed. If tx
-// retries, for example after a conflict, it calls do again.
+// tx runs the function do in a transaction, and commits the transaction unless do returns an error. It returns only these
+// errors: a [*BudgetError], [ErrGenerationTaken], [ErrKeyTaken], [ErrLeaseLost], [ErrOrderExpired], a [*Disagreed], a
+// [*Contradiction], ctx.Err(), an [*Unavailable], a [*Busy], or a [*Doubt]. After any error except a [*Doubt], nothing was
+// committed. If tx retries, for example after a conflict, it runs do again.
 func (l *Ledger) tx(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error { return l.once(ctx, l.writes, nil, do) })
 }
 
-// reading runs queries outside a transaction. The queries have no spans, because almost every call has such a query, and a span
-// would cost as much as the query. Each retry calls do again.
+// reading runs the function do, whose queries are executed outside a transaction. The queries have no spans, because almost
+// every call has such a query, and a span would cost as much as the query. Each retry runs do again.
 func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error {
 	return l.retried(ctx, func(ctx context.Context) error {
 		l.reads.prepare(ctx)
@@ -54,7 +54,7 @@ func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error
 	})
 }
 
-// retried calls do again if the database aborts it because of a conflict with another transaction.
+// retried runs the function do, at most maxAttempts times within [AnswerTime]. It runs do again only if mayRetry allows it.
 func (l *Ledger) retried(ctx context.Context, do func(context.Context) error) (err error) {
 	bounded, cancel := context.WithTimeout(ctx, AnswerTime)
 	defer cancel()
@@ -144,8 +144,8 @@ func hasCode(err error, code string) bool {
 	return ok && server.Code == code
 }
 
-// isSlow reports whether an operation timed out although the database is available. In this case, PostgreSQL itself returns an
-// error. A SQLite database is always available.
+// isSlow reports whether an operation timed out although the database is available. PostgreSQL is available if it returned the
+// timeout error itself. A SQLite database is always available.
 func (l *Ledger) isSlow(err error) bool {
 	return hasCode(err, queryCanceled) || !l.IsShared() && errors.Is(err, context.DeadlineExceeded)
 }
@@ -190,7 +190,7 @@ func (t *transaction) execAll(statements ...string) error {
 	return nil
 }
 
-// query calls each for every row of a query.
+// query passes each row of a query to the function each.
 func (t *transaction) query(each func(scanner) error, text string, args ...any) error {
 	return t.statements.measure(t.ctx, func(ctx context.Context) error {
 		rows, err := t.QueryContext(ctx, text, args...)

@@ -141,8 +141,8 @@ func (q UsageQuery) ofOrders(c *clauses, condition, time string, start, end int6
 	return `SELECT 0 AS d0, order_time AS start_time, owner, caller, model_id, ` + label + ` AS label, ` + counts + ` FROM orders WHERE ` + q.between(c, condition, time, start, end)
 }
 
-// between returns condition, extended by the limits of a time column: start (inclusive) and end (exclusive). If q has an owner,
-// the result also limits the owner.
+// between adds a condition on a time column to condition: from start (inclusive) to end (exclusive). If q has an owner, it also
+// adds a condition on the owner.
 func (q UsageQuery) between(c *clauses, condition, time string, start, end int64) string {
 	condition = c.with(condition+" AND "+time+" >= %s AND "+time+" < %s", start, end)
 	if q.Owner != nil {

@@ -43,8 +43,9 @@ type comparison struct {
 	recorded, journal string
 }
 
-// SQL expressions for the reserved and spent cents of an order. The reserved cents include unconfirmed cents above the charge.
-// The expressions use CASE, because the databases have different functions for the maximum of two values.
+// SQL expressions for amounts of an order. heldCents is the amount that is reserved according to the journal, in which
+// unconfirmed cents above the charge remain reserved. spentCents is the amount that the budgets count as spent. The expressions
+// use CASE, because the databases have different functions for the maximum of two values.
 const (
 	heldCents  = `reserved_cents + CASE WHEN unconfirmed_cents > COALESCE(cost_cents, 0) THEN unconfirmed_cents - COALESCE(cost_cents, 0) ELSE 0 END`
 	spentCents = `CASE WHEN COALESCE(cost_cents, 0) - refunded_cents > unconfirmed_cents THEN COALESCE(cost_cents, 0) - refunded_cents ELSE unconfirmed_cents END`
@@ -70,8 +71,8 @@ var comparisons = []comparison{{
 		COALESCE(cost_cents, 0), reserved_cents, unconfirmed_cents, refunded_cents FROM orders WHERE state = {placed}`,
 }}
 
-// query returns a statement that selects the rows with differences. Each row contains the key and the two values of each
-// amount.
+// query returns a statement that selects the rows with differences. Each row identifies an order, budget or rollup, and
+// contains the two values of each amount.
 func (c comparison) query() string {
 	const key = "order_id, owner, period, start_time, place"
 	each := func(format, separator string) string {
@@ -88,8 +89,8 @@ func (c comparison) query() string {
 		GROUP BY ` + key + ` HAVING ` + each("SUM(b#) <> SUM(j#)", " OR ") + ` ORDER BY ` + key
 }
 
-// Verify compares a ledger with its journal. Other processes may use the ledger while Verify runs. It calls differs for each
-// difference.
+// Verify compares a ledger with its journal. Other processes may use the ledger while Verify runs. It passes each difference to
+// the function differs.
 func Verify(ctx context.Context, url string, differs func(Difference)) (Verified, error) {
 	l, err := OpenReadOnly(ctx, url)
 	if err != nil {
@@ -99,8 +100,8 @@ func Verify(ctx context.Context, url string, differs func(Difference)) (Verified
 	return l.Verify(ctx, differs)
 }
 
-// Verify compares an open ledger with its journal, like the function [Verify]. It reads one snapshot, and has no timeout. In a
-// ledger in memory it compares only the orders, because the budgets include deleted orders.
+// Verify compares an open ledger with its journal, like the function [Verify]. It reads one snapshot, and has no timeout. In an
+// in-memory ledger it compares only the orders, because the budgets include deleted orders.
 func (l *Ledger) Verify(ctx context.Context, differs func(Difference)) (v Verified, err error) {
 	err = l.once(ctx, l.reads, l.dialect.snapshot, func(tx *transaction) error {
 		err := tx.row([]any{&v.Orders, &v.Budgets}, `SELECT (SELECT COUNT(*) FROM orders), (SELECT COUNT(*) FROM budgets)`)
