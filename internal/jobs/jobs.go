@@ -47,9 +47,9 @@ type Kind struct {
 	Do func(context.Context, ledger.Job) (ledger.Outcome, error)
 }
 
-// MayAsk reports whether this process may start background work that sends requests with the shared API key. Easel must have
-// verified that the API key belongs to the ledger's account. The catalog must not have rejected the API key during the last two
-// minutes without accepting it since.
+// MayAsk reports whether this process may start background work that sends requests with the shared API key. It returns false
+// until Easel has verified that the API key belongs to the ledger's account. It also returns false for two minutes after the
+// catalog has rejected the API key, unless the catalog accepts it earlier.
 func MayAsk(led *ledger.Ledger, client *catalog.Client) bool {
 	return !led.AccountUnknown.Load() && !client.Rejected()
 }
@@ -61,10 +61,11 @@ type Jobs struct {
 	kinds  []*kind
 	wake   chan struct{}
 	work   sync.WaitGroup
-	mu     sync.Mutex // guards the counts of running jobs in kinds
+	mu     sync.Mutex // guards the counts of running jobs in each kind
 }
 
-// kind is a [Kind] with its state in this process. all is the number of running jobs, and owners is their number by owner.
+// kind is a [Kind] with its state in this process. The field all is the number of running jobs, and owners contains this number
+// for each owner.
 type kind struct {
 	Kind
 

@@ -11,7 +11,7 @@ import (
 const (
 	pruneInterval     = time.Minute
 	retentionInterval = time.Hour
-	maxPlacedOrders   = 100_000 // maximum number of orders with an outcome that a ledger in memory keeps
+	maxPlacedOrders   = 100_000 // maximum number of orders with an outcome that an in-memory ledger keeps
 	expireStep        = 8       // maximum number of orders in one transaction; small, because the transaction locks their owners' budgets
 )
 
