@@ -48,7 +48,7 @@ const (
 
 	maxFailures = 5 // after this number of consecutive failures, no request is retried
 
-	minStarts = 32 // minimum number of started requests from which the waiting time of a read can be estimated
+	minStarts = 32 // number of started requests after which the waiting time of reads is estimated
 )
 
 // Request describes a request that needs a permit.
@@ -86,7 +86,7 @@ type Limiter struct {
 	inFlight int
 	queue    queue
 	busy     time.Time // time when the queue last became non-empty
-	starts   int       // number of requests that have started since busy
+	starts   int       // number of requests that have started since the time busy
 	failures int       // number of consecutive failed requests
 	pause    pause
 	cap      dailyCap
@@ -186,8 +186,8 @@ func (l *Limiter) review(now time.Time) {
 	}
 }
 
-// abandon removes a request from the queue because its context is done. It does nothing if the request was granted or
-// rejected at the same time.
+// abandon removes a request from the queue because its context is done. It does nothing if the request was granted or rejected
+// in the meantime.
 func (l *Limiter) abandon(ctx context.Context, w *Permit) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -3,8 +3,8 @@ package limiter
 import "time"
 
 const (
-	firstPause  = time.Second // length of the first pause if the catalog specifies none; doubles with each consecutive pause
-	ownPause    = time.Minute // maximum length of a pause if the catalog specifies none
+	firstPause  = time.Second // length of the first pause if the catalog specifies no length; doubles with each consecutive pause
+	ownPause    = time.Minute // maximum length of a pause if the catalog specifies no length
 	maxDoubles  = 6
 	askedPause  = 2 * time.Minute // maximum length of a pause, even if the catalog requests a longer one
 	capInterval = time.Minute     // minimum time between two orders that probe the daily cap

@@ -15,7 +15,7 @@ const (
 type Set struct {
 	mu       sync.Mutex
 	limiters map[string]*Limiter
-	pruneAt  int // Of removes idle limiters if there are at least this many limiters
+	pruneAt  int // [Set.Of] removes idle limiters if there are at least this many limiters
 }
 
 // NewSet returns an empty set.
@@ -47,7 +47,7 @@ func (s *Set) prune(now time.Time) {
 	s.pruneAt = max(keptLimiters, 2*len(s.limiters))
 }
 
-// States returns the state of each limiter. The keys of the map are the arguments of Of.
+// States returns the state of each limiter, keyed by the argument of [Set.Of].
 func (s *Set) States() map[string]State {
 	s.mu.Lock()
 	limiters := maps.Clone(s.limiters)
