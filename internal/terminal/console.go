@@ -40,7 +40,7 @@ func NewConsole(out, err io.Writer, env func(name string) string) *Console {
 // Print writes one line to the stream for results.
 func (c *Console) Print(line string) { c.print(c.out, c.OutStyle, line) }
 
-// PrintText writes a text of one or more lines to the stream for results.
+// PrintText writes one or more lines of text to the stream for results.
 func (c *Console) PrintText(text string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		c.Print(line)

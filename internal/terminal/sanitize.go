@@ -28,8 +28,8 @@ var colourCodes = strings.NewReplacer(uncoloured, "\x1b[0m", Dim, "\x1b[2m", Bol
 
 func isColour(r rune) bool { return r >= 0xFDD0 && r <= 0xFDEF }
 
-// isControl reports whether a terminal interprets a character instead of showing it. Such characters are control characters,
-// which may start an escape sequence, text direction marks, and line separators.
+// isControl reports whether a terminal interprets a character instead of showing it. Such characters are control characters
+// (which may start an escape sequence), text direction marks, and line separators.
 func isControl(r rune) bool {
 	return r < ' ' || r >= 0x7F && r <= 0x9F || r == 0x061C || r == 0x200E || r == 0x200F || r >= 0x2028 && r <= 0x202E || r >= 0x2066 && r <= 0x2069
 }
@@ -39,13 +39,13 @@ func Sanitize(text string) string {
 	return escaped(text, func(r rune) bool { return isColour(r) || isControl(r) && r != '\n' && r != '\t' })
 }
 
-// OneLine sanitizes a text, and replaces each series of spaces, tabs and line breaks with a single space.
+// OneLine sanitizes text, and replaces each sequence of spaces, tabs and line breaks with a single space.
 func OneLine(text string) string { return Sanitize(strings.Join(strings.Fields(text), " ")) }
 
-// SanitizeText replaces Windows line endings in a text with \n, and sanitizes the text.
+// SanitizeText replaces Windows line endings with \n, and sanitizes the text.
 func SanitizeText(text string) string { return Sanitize(strings.ReplaceAll(text, "\r\n", "\n")) }
 
-// copySanitized copies a text and sanitizes it. It never holds a complete line in memory, so lines can have any length.
+// copySanitized copies text and sanitizes it. It does not buffer complete lines, so lines can have any length.
 func copySanitized(w io.Writer, from io.Reader) error {
 	in, out := bufio.NewReader(from), bufio.NewWriter(w)
 	for {
@@ -89,7 +89,7 @@ func (w SanitizingWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// ShellQuote returns an argument in the form in which it must be entered in a shell. It adds quotes only if they are needed.
+// ShellQuote quotes an argument for use in a shell command. It adds quotes only if they are needed.
 func ShellQuote(argument string) string {
 	special := func(r rune) bool {
 		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@%:,=", r)

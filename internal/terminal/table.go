@@ -8,11 +8,10 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// columns measures the width of text. The zero value ignores the locale. In some locales, more characters would otherwise
-// count as wide.
+// columns measures the width of text. The zero value ignores the locale, which could make more characters count as wide.
 var columns runewidth.Condition
 
-// Width returns the number of terminal columns that a text without colors occupies.
+// Width returns the number of terminal columns that uncolored text occupies.
 func Width(text string) int { return columns.StringWidth(text) }
 
 // Cell contains the text and the color of one table cell. Line breaks in the text are printed as spaces.

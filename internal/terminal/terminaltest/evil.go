@@ -24,7 +24,8 @@ func hasControl(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// WantHarmless reports a test error if text contains an unescaped part of [Evil]. what describes the text in error messages.
+// WantHarmless reports a test error if text contains an unescaped part of [Evil]. Error messages start with the description
+// what.
 func WantHarmless(t *testing.T, what, text string) {
 	t.Helper()
 	if at := strings.IndexFunc(text, hasControl); at >= 0 {
