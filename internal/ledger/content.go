@@ -148,7 +148,7 @@ func (l *Ledger) DiscardContent(ctx context.Context, owner *string, generation s
 }
 
 // FetchContent records that an operator requests another copy of a result. It returns false if the ledger has no such result,
-// or if its owner has deleted the generation.
+// if the order was erased, if a call to Easel has deleted the generation, or if the copy is marked for deletion.
 func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (has bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		rows, err := tx.exec(`INSERT INTO contents (generation_id, owner)

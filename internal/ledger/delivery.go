@@ -151,7 +151,7 @@ type EventSummary struct {
 	Owner   string `json:"owner"`
 	Pending int64  `json:"pending"`
 	GivenUp int64  `json:"givenUp"`
-	// Oldest is the age of the oldest pending event.
+	// Oldest is the age of the oldest pending delivery. A replay, or a restart of the timeout, resets the age of a delivery.
 	Oldest time.Duration `json:"oldest"`
 }
 

@@ -135,7 +135,7 @@ func Migrate(ctx context.Context, url string, by By) (version int64, applied []s
 	if err != nil {
 		return 0, nil, err
 	}
-	defer func() { _ = l.Close() }() // an error does not matter, because all changes are committed
+	defer func() { _ = l.Close() }() // an error does not matter, because all changes are committed, or Migrate has failed
 	before, err := schemaVersion(ctx, l.dialect, l.reads)
 	if err == nil {
 		applied, err = l.migrate(ctx)
@@ -156,7 +156,8 @@ type schema struct {
 }
 
 // Backup writes a copy of a SQLite ledger into a new file, and verifies the copy. It passes each difference to the function
-// differs. A server may use the ledger at the same time.
+// differs. The new ledger is marked as a copy, so its open orders are on hold. A server may use the original ledger at the same
+// time.
 func Backup(ctx context.Context, url, file string, differs func(Difference)) (looked Verified, err error) {
 	at, err := existing(url)
 	if err != nil {

@@ -364,8 +364,9 @@ type Resolution struct {
 }
 
 // Resolve records an operator's decision about an order whose outcome is unknown. The decision is the generation that the order
-// started, or "" if it started none. possible is false while the order may be resent with apiKey, or with any API key if apiKey
-// is empty. A decision can be corrected later. The journal and the audit log name the operator.
+// started, or "" if it started none. possible is false while an attempt may be in progress, or while the order may be resent
+// with apiKey, or with any API key if apiKey is empty. It is also false if there is no such order, or if the catalog has
+// decided the outcome. A decision can be corrected later. The journal and the audit log name the operator.
 func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution) (before Order, possible bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, taken, err := l.orderAndHolder(tx, apiKey, id, said.Generation)

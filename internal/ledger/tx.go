@@ -54,7 +54,8 @@ func (l *Ledger) reading(ctx context.Context, do func(*transaction) error) error
 	})
 }
 
-// retried runs the function do, at most maxAttempts times within [AnswerTime]. It runs do again only if mayRetry allows it.
+// retried runs the function do, at most maxAttempts times within [AnswerTime]. It runs do again only if mayRetry allows it. It
+// returns one of the errors that [Ledger.tx] returns.
 func (l *Ledger) retried(ctx context.Context, do func(context.Context) error) (err error) {
 	bounded, cancel := context.WithTimeout(ctx, AnswerTime)
 	defer cancel()
