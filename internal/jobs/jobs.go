@@ -225,7 +225,7 @@ func (j *Jobs) renew(ctx context.Context, job ledger.Job, until time.Time, cance
 	}
 }
 
-// finish records the outcome of a run.
+// finish records the outcome of a run. If the run failed because the process is stopping, finish only releases the lease.
 func (j *Jobs) finish(ctx context.Context, k *kind, job ledger.Job, outcome ledger.Outcome, failed error, stopped bool) error {
 	switch {
 	case failed != nil && stopped:
