@@ -1,9 +1,9 @@
 // Package limiter decides which request is sent to the catalog next. There is one limiter for each API key.
 //
-// A request waits in a queue until it may be sent. Its position depends on its owner and its class. A 429 pauses all
-// requests and reduces the allowed number of requests in flight by a quarter. Successful requests raise this number
-// again, but more slowly. While the daily cap of the API key is reached, orders are rejected. A request that cannot
-// start before its deadline is rejected as soon as this is known.
+// A request waits in a queue until it may be sent. Its position depends on its owner and its class. A 429 pauses all requests
+// and reduces the allowed number of requests in flight to three quarters of the current number. Successful requests raise the
+// allowed number again, but more slowly. While the daily cap of the API key is reached, orders are rejected. A request that
+// cannot start before its deadline is rejected as soon as this is known.
 package limiter
 
 import (
@@ -40,7 +40,7 @@ const (
 	MaxInFlight   = 64
 	firstInFlight = 16   // initial number of requests that may be in flight
 	minInFlight   = 4    // minimum number of requests that may be in flight, so that one slow request does not block all others
-	decrease      = 0.75 // factor by which a 429 reduces the allowed number of requests in flight
+	decrease      = 0.75 // a 429 reduces the allowed number of requests in flight to this part of the current number
 	increase      = 0.25 // increase of the allowed number N of requests in flight after N successes
 	reservedPart  = 16   // one of every 16 slots is reserved for owners with fewer than fewInFlight requests in flight
 	fewInFlight   = 2    // see reservedPart

@@ -63,9 +63,10 @@ func (p *Permit) Release(r Result) {
 	l.grant(now)
 }
 
-// adapt changes the allowed number of requests in flight by additive increase and multiplicative decrease. The increase
-// is slow, because each 429 costs the time of a pause and of the probe that follows it. A 429 changes nothing if its
-// request started before the latest pause, or if it was the probe after that pause.
+// adapt changes the allowed number of requests in flight by additive increase and multiplicative decrease. Successful requests
+// increase the number while other requests wait. The increase is slow, because each 429 costs the time of a pause and of the
+// probe that follows it. A 429 changes nothing if its request started before the latest pause, or if it was the probe after
+// that pause.
 func (l *Limiter) adapt(p *Permit, o Outcome) {
 	switch {
 	case o == Passed && len(l.queue.waiting) > 0:
