@@ -179,7 +179,7 @@ const AbsentFor = time.Minute
 // Absence records consecutive reads that did not find a generation. A single such read proves nothing, because a proxy may have
 // responded, or the read may have used another API key. Watchers and the ledger both use this type.
 type Absence struct {
-	// Since is the time of the first of the consecutive reads that did not find the generation. Zero means that the latest read
+	// Since is the time when the first of the consecutive reads failed to find the generation. Zero means that the latest read
 	// found it.
 	Since time.Time
 	// Lasting means that Easel treats the generation as deleted until a read finds it.
