@@ -153,8 +153,8 @@ const connectTimeout = "10"
 // bounds are the default settings of each PostgreSQL session. The timeouts are in milliseconds. The URL can override every
 // setting except the isolation level. If the host of a client disappears during a transaction, the transaction's locks are
 // released within ten seconds. If a client hangs during a transaction, the locks are released before other transactions stop
-// waiting for them. A statement times out before this process stops waiting for the database, so that a slow database can be
-// distinguished from an unavailable one.
+// waiting for them. A slow statement times out in the database before this process stops waiting for it. This distinguishes a
+// slow database from an unavailable one.
 var bounds = map[string]string{
 	"lock_timeout": "4000", "statement_timeout": "4500", "idle_in_transaction_session_timeout": "3000", "tcp_user_timeout": "10000",
 	isolation: "read committed",

@@ -18,7 +18,7 @@ type Ledger struct {
 	dialect  dialect
 	writes   *pool
 	reads    *pool         // pool for queries outside transactions; equal to writes unless the ledger is a SQLite file
-	lock     *os.File      // locked file next to a SQLite file; nil for other databases
+	lock     *os.File      // open lock file next to a SQLite file; nil for other databases
 	window   time.Duration // time after the first attempt within which an order may be resent
 	refunds  time.Duration // time after a failure within which a refund may arrive
 	catalog  string
@@ -49,7 +49,7 @@ type Counts struct {
 // IsDurable reports whether the ledger outlives its process.
 func (l *Ledger) IsDurable() bool { return IsDurable(l.kind) }
 
-// CopyTime returns the time when the ledger became a copy of another one, or zero if it is not a copy.
+// CopyTime returns the time when the ledger became a copy of another one, or the zero time if it is not a copy.
 func (l *Ledger) CopyTime() time.Time { return l.copied }
 
 // IsCopy reports whether the ledger is a copy of another ledger. The original may have orders that the copy lacks. Therefore,

@@ -120,7 +120,7 @@ func (f Filter) page(after Position, most int) (tables string, c *clauses) {
 }
 
 // states adds the condition for the states. If the filter selects only states that few orders have, it also adds the condition
-// of their partial index, so that the database uses that index.
+// of their partial index. The database can then use this index.
 func (f Filter) states(c *clauses) {
 	any := &clauses{args: c.args}
 	for _, status := range f.Statuses {

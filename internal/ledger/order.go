@@ -79,8 +79,8 @@ const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND 
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {refused} AND order_time > {now} - $6 LIMIT {most refused}) AS refused)`
 
 // lookUp reports whether the idempotency key has an order. It uses a single statement outside a transaction, because most keys
-// have no order. If there is no order, the step is to write one, or to reject a key that the caller has used in another team.
-// The transaction that writes the order repeats this check.
+// have no order. If there is no order, the step's action is [lifecycle.Write]. However, if the caller has used the key in
+// another team, the step's answer is [lifecycle.Reused]. The transaction that writes the order repeats this check.
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
 	elsewhere, open, refused := false, 0, 0
 	err = l.reading(ctx, func(tx *transaction) error {
@@ -296,7 +296,7 @@ type Conclusion struct {
 	Written *Order
 
 	actor  string // operator who decided the outcome, or empty
-	unread bool   // whether the row was not read; the update then checks whether another order has the generation
+	unread bool   // whether the row was not read before the update; the update then checks whether another order has the generation
 }
 
 // Conclude records the outcome of the attempts during a lease, and returns the step with the answer for the caller.

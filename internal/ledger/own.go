@@ -14,8 +14,8 @@ type Attribution struct {
 	Owner, Caller, Model string
 	Labels               map[string]string
 	Deleted              bool // whether the catalog no longer has the generation
-	// Recorded is the etag of the recorded state. It is empty if the order could change when the same state is recorded again.
-	// Only [Ledger.Attributions] and [Ledger.RecentlyPlaced] set it.
+	// Recorded is the etag of the recorded state. It is empty if recording the same state again could change the order. Only
+	// [Ledger.Attributions] and [Ledger.RecentlyPlaced] set it.
 	Recorded string
 }
 
@@ -64,8 +64,8 @@ func (l *Ledger) Attributions(ctx context.Context, owner *string, generations ..
 	return own, err
 }
 
-// recentlyPlaced selects orders by the time when their generation was recorded, and not by the time of the order, so that it
-// includes orders that the recovery has resent.
+// recentlyPlaced selects orders by the time when their generation was recorded. Selection by the time of the order would miss
+// orders that the recovery has resent.
 const recentlyPlaced = `state = {placed} AND placed_time <> 0 AND placed_time > {now} - $1 ORDER BY placed_time DESC LIMIT $2`
 
 // maxRecent is the maximum number of orders that [Ledger.RecentlyPlaced] and [Ledger.RecentlyEnded] return.
