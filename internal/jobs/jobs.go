@@ -43,7 +43,8 @@ type Kind struct {
 	// MinRetry and at most MaxRetry.
 	RetryShare         int
 	MinRetry, MaxRetry time.Duration
-	// Do runs a job once. If it returns an error, the job is retried, and only the field Change of the outcome is used.
+	// Do runs a job once. If it returns an error, the job is retried. The outcome's Change is committed nevertheless, unless the
+	// process is stopping.
 	Do func(context.Context, ledger.Job) (ledger.Outcome, error)
 }
 
