@@ -68,8 +68,8 @@ func (s State) isIdle(now time.Time) bool {
 	return len(s.Waiting) == 0 && s.InFlight == 0 && !s.Paused.After(now) && !s.Capped
 }
 
-// Polls returns the number of polls that may be requested now, in addition to the waiting ones, and the time when one
-// more may start. During a pause, n is 0 and next is the end of the pause.
+// Polls returns the number of polls that may be requested now, in addition to the waiting ones. next is the time when one more
+// poll may start. During a pause, n is 0 and next is the end of the pause.
 func (l *Limiter) Polls() (n int, next time.Time) {
 	now := time.Now()
 	l.mu.Lock()
