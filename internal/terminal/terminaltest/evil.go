@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// Evil is a hostile string, such as a catalog might send. It contains 7-bit and 8-bit escape sequences that clear, color and
-// rename a terminal, directional overrides, line breaks, and the color marks of package terminal.
+// Evil is a hostile string, such as a catalog might send. It contains directional overrides, line breaks, the color marks of
+// package terminal, and 7-bit and 8-bit escape sequences that clear, color and rename a terminal.
 const Evil = "evil\x1b[2J\x1b[31m\x1b]0;title\x07\u009b1m\x7f\b\r\n  id2  \u202e\u2066\u2069\u200e\u200f\u061c\u2028" + "\uFDD5e\uFDD0"
 
 // hasControl reports whether a terminal would interpret a character instead of showing it. Line separators and the color
