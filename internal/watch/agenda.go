@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	maxUnrecorded = 10_000         // maximum number of idle generations that a tenant keeps in memory only because some of their states are not in the ledger yet
-	maxKept       = 10_000         // if a tenant has more generations than this, new orders of this process are polled only while they are watched
-	keepTime      = 24 * time.Hour // maximum age at which an order is still polled without a watcher
+	maxUnrecorded = 10_000         // maximum number of idle generations that a tenant keeps in memory because of unrecorded states
+	maxKept       = 10_000         // number of generations of a tenant above which new orders are polled only while they are watched
+	keepTime      = 24 * time.Hour // maximum age of an order that is polled without a watcher
 )
 
-// agenda schedules the polls with one credential. It contains the generations, the state of the catalog's list, and the health
-// of the catalog. mu guards all fields below it, and the state of every object that has a pointer to the agenda.
+// agenda schedules the polls that use one credential. It contains the generations, the state of the catalog's list, and the
+// health of the catalog. mu guards all fields below it. It also guards every object that has a pointer to the agenda.
 type agenda struct {
 	cfg     *Config
 	history *history.Durations
@@ -38,22 +38,22 @@ type agenda struct {
 }
 
 func newAgenda(cfg *Config, durations *history.Durations, cred catalog.Credential, now time.Time) *agenda {
-	cred.Owner = "" // polls serve the watchers of all owners
+	cred.Owner = "" // polls serve the watchers of all owners, so they have no owner
 	return &agenda{
 		cfg: cfg, history: durations, cred: cred, generations: map[string]*generation{}, pruneAt: now, queue: newQueue(now),
 		health: health{least: cfg.MinInterval, random: schedule.NewSource(cfg.Seed, "health")},
 	}
 }
 
-// stream connects a watch to the dispatcher that delivers its events. It also stores the reason why the watch was ended early.
-// The mutex of its agenda guards it.
+// stream connects a watch to the dispatcher that delivers its events. It also stores the error that ended the watch early. The
+// mutex of the watcher's agenda guards it.
 type stream struct {
 	notify func()   // called when there may be an event to deliver
 	trace  TraceRef // trace of the call that started the watch
-	err    error    // reason why the watch was ended before it reached its goal; nil if it was not ended
+	err    error    // error that ended the watch before it reached its goal; nil if no error has ended it
 }
 
-// fail ends the watch with err, unless it was already ended. Changes that were marked before are still delivered.
+// fail ends the watch with err, unless it has already ended. Changes that are already marked are still delivered.
 func (s *stream) fail(err error) {
 	if s.err == nil {
 		s.err = err
@@ -135,7 +135,7 @@ func (a *agenda) wanted(e *generation, now time.Time) bool {
 	return false
 }
 
-// countListed returns the number of wanted generations that a list of the catalog has contained.
+// countListed returns the number of wanted generations that have appeared in the catalog's list.
 func (a *agenda) countListed(now time.Time) (n int) {
 	for _, e := range a.order {
 		if !e.listing.seenAt.IsZero() && a.wanted(e, now) {
@@ -145,7 +145,7 @@ func (a *agenda) countListed(now time.Time) (n int) {
 	return n
 }
 
-// served returns the generations that a sweep would poll now, but at most the given number.
+// served returns the generations that a sweep would poll now. most is the maximum number of them.
 func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	if !a.list.usable(now) {
 		return nil
@@ -161,9 +161,9 @@ func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	return served
 }
 
-// nextSweep returns the time when the next sweep is due. The more often the generations that the sweep polls would be polled
-// individually, the sooner it is due. Generations without a current state are ignored. everything reports whether a watch of
-// everything is open. Such a watch also needs sweeps to find generations that this process did not order.
+// nextSweep returns the time when the next sweep is due. The time depends on how often individual reads would poll the same
+// generations: the more often, the sooner the sweep is due. Generations without a current state are ignored. everything means
+// that a watch of everything is open. Such a watch also needs sweeps to find generations that this process did not order.
 func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 	var squares float64
 	for _, e := range a.served(len(a.order), now) {
@@ -197,7 +197,7 @@ func (a *agenda) readSingly(e *generation, now time.Time) {
 	a.pollAt(e, earliest(e.polling.due, now))
 }
 
-// pollAfter schedules the next poll of a generation after gap, with some jitter.
+// pollAfter schedules the next poll of a generation after gap. jitter is a random number in [0, 1) that varies the time.
 func (a *agenda) pollAfter(e *generation, gap time.Duration, jitter float64, now time.Time) {
 	e.polling.gap = gap
 	a.pollAt(e, now.Add(schedule.Jitter(gap, jitter)))
@@ -225,8 +225,8 @@ func (a *agenda) historyOf(e *generation) history.Key {
 	return history.Key{Tenant: a.cred.Tenant, Model: e.state.ModelID}
 }
 
-// nextPoll returns the time of the next poll of a generation. This is the time of its next individual read, or of the next
-// sweep if the sweep polls the generation and is earlier.
+// nextPoll returns the time of the next poll of a generation. If sweeps poll the generation, this is the time of the next
+// sweep or of the next individual read, whichever is earlier. Otherwise, it is the time of the next individual read.
 func (a *agenda) nextPoll(e *generation) time.Time {
 	if e.listing.hint != nil || a.list.sweepAt.Before(e.listing.readSinglyUntil) {
 		return e.polling.due
@@ -254,7 +254,7 @@ func (a *agenda) paused() time.Time {
 	return latest(a.health.pausedUntil, until)
 }
 
-// condition returns the current condition of the catalog. While the limiter pauses all requests, it is ConditionThrottled,
+// condition returns the current condition of the catalog. It returns ConditionThrottled while the limiter pauses all requests,
 // unless polls have found a worse condition.
 func (a *agenda) condition() Condition {
 	_, closed := a.limiter().Pause()
@@ -268,8 +268,8 @@ func (a *agenda) condition() Condition {
 	}
 }
 
-// stale reports whether a generation's state is too old to be delivered, so that it must be read again first. A settled state
-// can no longer change, so it is not stale. A deletion that was only inferred from a 404 can be stale.
+// stale reports whether a generation's state is so old that it must be read again before it is delivered. A settled state
+// can't change, so it is never stale. The exception is a deletion that was only inferred from 404s.
 func (a *agenda) stale(e *generation, now time.Time) bool {
 	over := e.reached(Settled, now, a.cfg.RefundWindow) && !e.isPresumedDeleted()
 	return !over && now.Sub(e.state.ObserveTime) >= a.cfg.MinInterval
@@ -292,7 +292,7 @@ func (a *agenda) heartbeat(e *generation, now time.Time) *Heartbeat {
 
 func (a *agenda) newHeartbeat(observed time.Time) *Heartbeat {
 	beat := &Heartbeat{ObserveTime: observed, Condition: a.condition(), Failures: a.health.failures, LastError: a.health.lastErr}
-	if beat.Condition == ConditionHealthy { // a pause may have ended since the last failures, so they no longer explain anything
+	if beat.Condition == ConditionHealthy { // a pause may have ended since the last failures, so they do not explain why there are no updates
 		beat.Failures, beat.LastError = 0, ""
 	}
 	return beat

@@ -18,7 +18,7 @@ type Config struct {
 	MinInterval  time.Duration  // minimum interval between two polls of a generation; zero means 1 s
 	MaxInterval  time.Duration  // maximum interval between two polls of a generation; zero means 10 s or MinInterval, whichever is longer
 	Rate         float64        // maximum number of polls per second for each credential, summed over all replicas; zero means 5
-	RefundWindow time.Duration  // time after its failure within which a generation may be refunded; zero means 10 min
+	RefundWindow time.Duration  // time after a failure during which the generation may be refunded; zero means 10 min
 	Seed         uint64         // seed of the jitter; zero means a random seed
 	Ledger       *ledger.Ledger // counts the replicas that share Rate; nil means that there is only one replica
 	Logger       *slog.Logger   // receives the log messages; nil means that they are discarded

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// handoff is the time for which a delivery may block its worker before another worker continues with the queue. Each further
-// delivery that blocks immediately afterwards halves this time, down to leastHandoff. So even many blocked deliveries delay the
+// handoff is the maximum time that a delivery can block its worker before another worker continues with the queue. If
+// the next delivery blocks too, this time is halved, down to leastHandoff. So even many blocked deliveries delay the
 // others only briefly. Go's scheduler does the same for goroutines when a thread blocks.
 const (
 	handoff      = 5 * time.Millisecond
@@ -26,8 +26,8 @@ type dispatcher struct {
 	mu         sync.Mutex
 	queue      []*delivery   // ready deliveries
 	ended      []*delivery   // ended deliveries, to be released when the queue is empty
-	worker     *worker       // goroutine that currently runs the queue; nil if there is no such goroutine
-	checkAfter time.Duration // time after which the next worker is first inspected; zero means handoff
+	worker     *worker       // worker that currently runs the queue; nil if none does
+	checkAfter time.Duration // delay before the first inspection of the next worker; zero means handoff
 }
 
 // worker is a goroutine of a dispatcher. Another worker replaces it when a delivery blocks it.
@@ -91,8 +91,8 @@ func (d *dispatcher) take(w *worker) *delivery {
 	return nil
 }
 
-// inspect replaces the worker if it has made no progress since the last inspection. It also starts the time limit for the
-// delivery that blocks the worker.
+// inspect replaces the worker if it has made no progress since the last inspection. If a delivery blocks the worker, inspect
+// also limits the time for which the delivery may continue to block.
 func (d *dispatcher) inspect(w *worker) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -105,15 +105,15 @@ func (d *dispatcher) inspect(w *worker) {
 		return
 	}
 	d.worker, d.checkAfter = nil, max(cmp.Or(d.checkAfter, handoff)/2, leastHandoff)
-	if w.serving != nil && w.serving.running { // otherwise, no delivery blocks the worker, which is between two turns
+	if w.serving != nil && w.serving.running { // otherwise, the worker is between two turns, and no delivery blocks it
 		w.serving.limitStall(w)
 	}
 	d.startWorker()
 	d.releaseEnded()
 }
 
-// releaseEnded releases the ended deliveries if no worker is running. After a delivery is released, its watcher is removed,
-// which takes time. So a final state is first delivered to all watchers, and only then are the watchers removed. The caller
+// releaseEnded releases the ended deliveries if no worker is running. The release of a delivery leads to the removal of its
+// watcher, which takes time. Therefore, a final state is delivered to all watchers before any of them is removed. The caller
 // must hold mu.
 func (d *dispatcher) releaseEnded() {
 	if d.worker != nil {
@@ -160,7 +160,7 @@ func (d *delivery) wait() error {
 		<-d.done
 	}
 	if d.panicValue != nil {
-		panic(d.panicValue) // continues deliver's panic on the goroutine of the call that started the watch
+		panic(d.panicValue) // repeats deliver's panic on the goroutine that called Watch
 	}
 	return d.err
 }

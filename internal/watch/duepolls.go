@@ -10,16 +10,16 @@ type situation struct {
 	now          time.Time
 	limit        int         // maximum number of requests to choose
 	ready        []candidate // due generations
-	nextDue      time.Time   // earliest time when another generation is due; zero if there is no other
-	preferHinted bool        // whether the last read preferred generations for which the list shows an unconfirmed change; only every second read prefers them
-	listFailing  bool        // the last sweep failed, and no individual read has received a response since then
+	nextDue      time.Time   // earliest time when a generation that is not in ready is due; zero if all are in ready
+	preferHinted bool        // whether the last read preferred hinted generations; every second read does
+	listFailing  bool        // whether the last sweep failed, and no individual read has received a response since then
 
-	sweeps     bool          // sweeps are useful: a watch of everything is open, or a sweep polls at least sweepFrom generations
-	firstList  bool          // a watch of everything waits for its first list
-	sweeping   bool          // a sweep is in flight
+	sweeps     bool          // whether sweeps are useful: a watch of everything is open, or a sweep polls at least sweepFrom generations
+	firstList  bool          // whether a watch of everything waits for its first list
+	sweeping   bool          // whether a sweep is in flight
 	sweptAt    time.Time     // time when the last sweep started
 	sweepAt    time.Time     // time when the next sweep is due
-	sweepAfter time.Time     // no sweep before this time, because the last one failed
+	sweepAfter time.Time     // time before which no sweep starts, because the last one failed
 	least      time.Duration // minimum poll interval
 }
 
@@ -27,16 +27,16 @@ type situation struct {
 type candidate struct {
 	e       *generation
 	urgency float64 // priority of its read; see [poller.urgency]
-	hinted  bool    // the list shows a change of the generation that no individual read has confirmed yet
-	swept   bool    // a sweep could poll this generation instead
-	first   bool    // the generation has not been read since a watcher subscribed
+	hinted  bool    // whether the list shows a change that no individual read of the generation has confirmed yet
+	swept   bool    // whether a sweep could poll the generation instead
+	first   bool    // whether a watcher waits for the first read of the generation since it subscribed
 }
 
 // plan describes the next requests.
 type plan struct {
 	sweep        bool
 	reads        []*generation
-	more         bool      // more requests are due than the limit allows now
+	more         bool      // whether more requests are due than the limit allows now
 	next         time.Time // time when the next sweep or the next read is due; zero if nothing is planned
 	preferHinted bool      // new value of situation.preferHinted
 }
@@ -64,7 +64,9 @@ func (s situation) plan() (p plan) {
 	return p
 }
 
-// singleReads returns the due generations that must be read individually, and sets p.next to the time of the next sweep.
+// singleReads returns the due generations that must be read individually, and sets p.next to the time of the next
+// sweep. While a sweep is in flight, it sets p.next to the time when the sweep no longer delays reads, or to zero if
+// that time has passed.
 func (s *situation) singleReads(p *plan) (reads []candidate) {
 	var first []candidate
 	for _, c := range s.ready {
@@ -85,12 +87,12 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 		p.next = slow
 		return reads
 	case s.sweeping, p.next.After(s.now) && len(first) < sweepFrom && !s.firstList:
-		reads = append(reads, first...) // too few generations for an early sweep
+		reads = append(reads, first...) // the first reads are too few for an early sweep
 	case len(first) >= sweepFrom || s.firstList:
 		p.next = earliest(p.next, s.sweptAt.Add(s.least/2))
 	}
 	if p.next = latest(p.next, s.sweepAfter); s.sweeping {
-		p.next = time.Time{} // the next plan is made when the sweep is answered
+		p.next = time.Time{} // the response to the sweep triggers the next plan
 	}
 	return reads
 }

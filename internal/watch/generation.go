@@ -20,7 +20,7 @@ const (
 	lingerUnknown = time.Second
 )
 
-// pollResult collects the changes that result from a response while the response is applied.
+// pollResult collects the changes that a response causes.
 type pollResult struct {
 	Outcome
 	found   TraceRef
@@ -35,7 +35,7 @@ type generation struct {
 	state         catalog.Generation // latest state; zero if no state is known
 	etag          string             // etag of the record as received, before fillIn added missing values
 	status        lifecycle.Status   // most advanced status so far; a deleted or unrecognized state does not change it
-	missing       bool               // whether the catalog has never returned this ID
+	missing       bool               // whether the generation counts as deleted although the catalog never returned it and no order is known
 	deleted       bool               // whether a call to Easel deleted the generation, so that no later response restores it
 	ordered       bool               // whether the generation is known to have an order, even if no state was ever received
 	absence       lifecycle.Absence  // tracks the reads that returned 404
@@ -44,10 +44,10 @@ type generation struct {
 
 	modelID   string        // model in the order; empty if another process placed it
 	created   time.Time     // time when this process placed the order; zero if another process placed it
-	kept      bool          // whether it may be polled without a watcher; only orders of this process under a shared API key are: see [agenda.keeps]
+	kept      bool          // whether it may be polled without a watcher, because this process ordered it under a shared API key; see [agenda.keeps]
 	firstSeen time.Time     // time when this process started to track the generation
 	ended     time.Time     // time when this process first saw the generation in a terminal state
-	observed  bool          // whether this process saw a state before the terminal one
+	observed  bool          // whether this process saw an earlier state than the terminal one
 	learned   bool          // whether the generation's duration was added to the history of its model
 	dropped   catalog.State // last state that was logged as dropped, because it may not follow the current state
 	orderRef  TraceRef      // trace of the call that placed its order; nil if another process placed it
@@ -75,11 +75,11 @@ const notQueued = -1
 
 // listing contains the information about a generation that comes from the catalog's list.
 type listing struct {
-	seenAt          time.Time           // time when a list last contained the generation, or when this process placed its order if that is later; zero if neither has happened
+	seenAt          time.Time           // time when a list last contained the generation, or when this process ordered it, whichever is later; zero if neither has happened
 	etag            string              // etag of the generation's latest record in a list
 	state           catalog.State       // state in that record; zero if there is no record
 	hint            *catalog.Generation // record from the list that no read has confirmed yet; nil if there is no such record
-	readSinglyUntil time.Time           // until this time, only individual reads poll the generation, not sweeps
+	readSinglyUntil time.Time           // time until which sweeps do not poll the generation; individual reads do
 }
 
 func newGeneration(id string, now time.Time, seed uint64) *generation {
@@ -105,8 +105,8 @@ func (e *generation) isBehind(recorded ledger.State) bool {
 	}
 }
 
-// sight marks the latest state as not recorded yet, and adds the generation to result. A deletion that was only inferred from
-// 404s is recorded only if e.absence is lasting.
+// sight marks the latest state as not recorded yet, and adds the generation to result. If the state is a deletion that was
+// only inferred from 404s, it is recorded only if e.absence.Lasting is set.
 func (e *generation) sight(result *pollResult) {
 	if presumed := e.isPresumedDeleted(); !presumed || e.absence.Lasting {
 		e.recording.add(Sighting{e.version(), presumed})
@@ -142,9 +142,8 @@ func (e *generation) sharedUpdate(initial bool) *Update {
 	return e.sharedUpdates[at]
 }
 
-// advance applies a record from the catalog. etag is the etag of the record as received. changed reports whether there is
-// something new to deliver to watchers. regressed reports whether the record was dropped, because its state may not follow the
-// current state.
+// advance applies a record from the catalog. etag is the etag of the record as received. changed is true if watchers must be
+// notified. regressed is true if the record was dropped because its state may not follow the current state.
 func (e *generation) advance(g catalog.Generation, etag string) (changed, regressed bool) {
 	if e.state.State != 0 && g.ObserveTime.Before(e.state.ObserveTime) {
 		return false, false // a newer response was applied first
@@ -177,9 +176,9 @@ func (e *generation) confirm(at time.Time) {
 	e.invalidate()
 }
 
-// knownOtherwise reports whether a new watcher knows another etag than listed, the etag of the list's record. The two may
-// differ only because the list's record has fewer details than the read from which the watcher's etag comes. So only another
-// read can show whether the state has changed.
+// knownOtherwise reports whether a new watcher's etag differs from listed, the etag of the record in the list. This does not
+// prove that the state has changed: the watcher's etag may come from a read, which returns more details than the list. Only
+// another read can show whether the state has changed.
 func (e *generation) knownOtherwise(listed string) bool {
 	return slices.ContainsFunc(e.subscribers, func(s subscriber) bool {
 		sub := &s.subscriptions[s.at]
@@ -246,8 +245,8 @@ func (e *generation) isPresumedDeleted() bool {
 	return e.state.State == catalog.StateDeleted && !e.deleted
 }
 
-// notYetVisible reports whether the generation has a state, but this process placed its order so recently that the catalog may
-// not return it yet.
+// notYetVisible reports whether this process ordered the generation so recently that the catalog may not return it yet. It
+// returns false if no state is known.
 func (e *generation) notYetVisible(now time.Time) bool {
 	return e.state.State != 0 && e.justCreated(now)
 }
@@ -268,7 +267,7 @@ func (e *generation) reached(goal Goal, now time.Time, refundWindow time.Duratio
 // settledAt returns the time from which the charge of a terminal generation is final. For a failed generation, this is the end
 // of its refund window. For any other generation, it is the zero time. The window starts when this process first saw the
 // failure, because the catalog's clock may differ from the local clock. If this process did not see the generation before it
-// failed, the window starts at the end time in the record, unless that is later.
+// failed, the window starts at the end time in the record or when this process first saw the failure, whichever is earlier.
 func (e *generation) settledAt(refundWindow time.Duration) time.Time {
 	if e.state.State != catalog.StateFailed {
 		return time.Time{}
@@ -296,7 +295,7 @@ func (e *generation) waitingSince() time.Time { return latest(e.state.ObserveTim
 
 // duration returns the duration of a succeeded generation. It returns 0 if the duration is unknown or already in the history.
 // It prefers the catalog's start and end times, because both are from the same clock. Without them, it uses local times, but
-// only if this process saw a state before the terminal one.
+// only if this process saw an earlier state than the terminal one.
 func (e *generation) duration(g catalog.Generation, before catalog.State) time.Duration {
 	switch {
 	case g.State != catalog.StateSucceeded || e.learned:

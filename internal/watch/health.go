@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	outageFailures = 3                // number of consecutive failed polls at which an outage begins; during an outage, polls run one at a time
+	outageFailures = 3                // number of consecutive failed polls after which an outage begins; during an outage, polls run one at a time
 	probeEvery     = time.Minute      // interval between polls while a shared API key is rejected
 	maxPause       = 30 * time.Second // maximum pause during an outage
 )
@@ -55,7 +55,7 @@ func (h *health) failed(err error, shared bool, now time.Time) {
 }
 
 // backOff pauses polling after outageFailures consecutive failures. Each pause is twice as long as the previous one, up to
-// maxPause. A failure during a pause is ignored, because its request was sent before.
+// maxPause. A failure during a pause is ignored, because its request was sent before the pause.
 func (h *health) backOff(now time.Time) {
 	if h.failures < outageFailures || now.Before(h.pausedUntil) {
 		return

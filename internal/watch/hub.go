@@ -35,7 +35,7 @@ type Hub struct {
 	mu      sync.Mutex
 	closed  bool
 	tenants map[catalog.Tenant]*tenant
-	ended   Stats // summed counters of the tenants that were removed
+	ended   Stats // sums of the counters of removed tenants
 }
 
 // New returns a hub. It starts no goroutine and sends no request.
@@ -82,7 +82,7 @@ func (h *Hub) snapshot(listed bool) Snapshot {
 }
 
 // Close stops all polls and waits until they have stopped. Open watches receive no further events. Finally, Close records the
-// states that are not in the ledger yet, for at most a second.
+// states that are not in the ledger yet. This takes at most a second.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -116,9 +116,9 @@ func (h *Hub) Drain() {
 }
 
 // Watch delivers the latest state of each requested generation, first immediately and then after each change. Between these
-// updates, it delivers heartbeats. It returns nil when each generation has reached req.Goal. deliver is called sequentially,
-// but not on the goroutine that called Watch. Each call may block for at most [Request.Stall]. A blocked call does not delay
-// other watches.
+// updates, it delivers heartbeats. It returns nil when each generation has reached req.Goal. A watch of everything never
+// returns nil. deliver is called sequentially, but not on the goroutine that called Watch. Each call may block for at most
+// [Request.Stall]. A blocked call does not delay other watches.
 //
 // Watch returns an error only in these cases:
 //
@@ -156,7 +156,7 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 }
 
 // Peek returns the latest state of a watched generation. ok is false if the generation is not watched, if its state must be
-// read again first, or if its deletion was only inferred from a 404.
+// read again first, or if its deletion was only inferred from 404s.
 func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) {
 	h.with(cred, id, func(_ *tenant, e *generation) {
 		if e.fresh && len(e.subscribers) > 0 && !e.isPresumedDeleted() {
@@ -178,8 +178,8 @@ func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, 
 }
 
 // Observe applies a record that a call has read from the catalog, so that watchers receive it too. It returns the hub's latest
-// state of the generation, which is never older than the last state delivered to a watcher. lacking reports whether the ledger
-// lacks the state. If so, Observe records it, for at most a second. ctx is used only for its trace.
+// state of the generation, which is never older than the last state delivered to a watcher. If lacking is true, the ledger
+// lacks the state, and Observe waits up to a second until it is recorded. ctx is used only for its trace.
 func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version, lacking bool) Update {
 	update := Update{Version: read}
 	h.apply(ctx, cred, read.ID, lacking, func(t *tenant, e *generation, result *pollResult, now time.Time) {
@@ -229,8 +229,9 @@ func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 func (h *Hub) HasWatches() bool { return h.watches.Load() > 0 }
 
 // Ended handles terminal states and deletions that any process has recently recorded in the ledger. The keys of the map are
-// generation IDs. If the hub has an earlier state of such a generation, under a shared API key, it polls the generation as soon
-// as possible. Watchers receive the state from that poll, because the ledger has neither the inputs nor the text of the result.
+// generation IDs. If the hub knows only an earlier state of such a generation, it polls the generation as soon as possible.
+// This applies only to generations under a shared API key. Watchers receive the state from that poll, because the ledger has
+// neither the inputs nor the text of the result.
 func (h *Hub) Ended(ended map[string]ledger.State) {
 	for _, t := range h.all() {
 		if !t.cred.IsShared() {

@@ -10,14 +10,14 @@ import (
 // sweepFrom is the smallest number of generations for which one list request costs less than individual reads.
 const sweepFrom = 3
 
-// listPause is the time for which generations are read individually after sweeps have not been useful, or after the list has
-// not contained them. It is also the maximum delay after a failed sweep.
+// listPause is the time for which generations are read individually after sweeps were not useful, or after a list did not
+// contain the generations. It is also the maximum delay after a failed sweep, before jitter.
 const listPause = time.Minute
 
 // list tracks the sweeps of the catalog's list, and whether they can replace individual reads.
 type list struct {
-	unusableUntil time.Time       // before this time, sweeps do not replace reads
-	retryAt       time.Time       // before this time, no sweep starts, because the last one failed
+	unusableUntil time.Time       // time before which sweeps do not replace reads
+	retryAt       time.Time       // time before which no sweep starts, because the last one failed
 	failing       bool            // whether the last sweep failed, and no individual read has received a response since then
 	failures      int             // number of consecutive failed sweeps
 	poorSweeps    int             // number of consecutive sweeps that contained too few of the polled generations, or failed although reads succeed
@@ -87,8 +87,8 @@ func (l *list) rateSweep(good bool, now time.Time) {
 }
 
 // compareRecord compares the hint of a generation with the response to a read, and discards the hint. etag is the etag of the
-// response. The list's records are considered complete if and only if the etags are equal. A shortened record is not compared,
-// because it shows nothing about other records.
+// response. If the etags are equal, the list's records are considered complete from now on; otherwise, incomplete. A hint with
+// omitted members is not compared, because it shows nothing about other records.
 func (l *list) compareRecord(e *generation, etag string) {
 	if hint := e.listing.hint; hint != nil && len(hint.Omitted) == 0 {
 		l.fullRecords = e.listing.etag == etag

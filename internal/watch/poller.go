@@ -19,15 +19,15 @@ type poller struct {
 	hub          *Hub
 	tenant       *tenant
 	random       schedule.Source
-	preferHinted bool // whether the last read preferred generations for which the list reported a change that is not confirmed yet
+	preferHinted bool // see [situation]
 }
 
 // job is one request to the catalog: for one generation, for the account, or for the list.
 type job struct {
 	Poll
 	generations []*generation // generations that the job polls; they stay in memory until the job ends
-	counted     []*watcher    // watchers whose traces were already considered for Poll.Open
-	since       time.Time     // the job needs a list that was requested at this time or later
+	counted     []*watcher    // watchers whose traces are in Poll.Open
+	since       time.Time     // earliest request time of a list that the job can use
 }
 
 // run plans and sends polls until the tenant is no longer needed or the hub is closed. It does not wait for responses.
@@ -54,8 +54,8 @@ func (p *poller) run() {
 }
 
 // plan returns the jobs that are due now, and the time at which it must be called again. If the tenant has no generations, no
-// watchers and no jobs, plan removes the tenant, and ended is true. While polling pauses after failures, such a tenant is
-// kept, because it stores the end of the pause.
+// watchers and no jobs, plan removes it and returns true for ended. But while polling pauses after failures, plan keeps the
+// tenant, because it stores the end of the pause.
 func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, ended bool) {
 	t := p.tenant
 	t.mu.Lock()
@@ -158,9 +158,10 @@ func (p *poller) limit() int {
 	return 1
 }
 
-// urgency returns the priority of a read. The priority is the time since the read was due, divided by the result of
-// fewestWaits. So a watcher of one generation has the same weight as a watcher of a thousand. The minimum interval is added to
-// the time, so that the priority is not zero when the read has just become due.
+// urgency returns the priority of a read. The priority is the time since the read was due plus the minimum interval, divided
+// by the number of generations that a watcher waits for. If there are several watchers, the smallest of their numbers counts.
+// So a watcher of one generation has the same weight as a watcher of a thousand. Because of the minimum interval, the priority
+// is not zero when the read has just become due.
 func (p *poller) urgency(e *generation, listed int, now time.Time) float64 {
 	overdue := now.Sub(e.polling.due) + p.hub.cfg.MinInterval
 	return overdue.Seconds() / float64(e.fewestWaits(listed))
@@ -204,7 +205,7 @@ func (p *poller) beginPoll(j *job, e *generation) {
 	j.account(e)
 }
 
-// begins reports whether the request of a job is still needed. If so, it counts the request, which is sent next.
+// begins reports whether the request of a job is still needed. If so, it counts a read or a sweep in the statistics.
 func (p *poller) begins(j *job) bool {
 	p.tenant.mu.Lock()
 	defer p.tenant.mu.Unlock()
@@ -222,7 +223,7 @@ func (p *poller) begins(j *job) bool {
 	return true
 }
 
-// account adds a generation to the job's description for the tracer, [Poll].
+// account adds a generation to j.Poll, which describes the job for the tracer.
 func (j *job) account(e *generation) {
 	j.Generations++
 	j.Watches += len(e.subscribers)
@@ -358,8 +359,8 @@ func (p *poller) failed(err error, now time.Time) {
 	}
 }
 
-// recordAgain retries, in a goroutine, to record all states that are not in the ledger yet. It does nothing if no retry is
-// due.
+// recordAgain starts a goroutine that tries again to record all states that are not in the ledger yet. It does nothing if no
+// retry is due.
 func (p *poller) recordAgain(now time.Time) {
 	t := p.tenant
 	if t.recordAt.IsZero() || now.Before(t.recordAt) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// queue orders the generations by the time of their next poll, and wakes the poller if it must plan earlier than at planAt.
+// queue orders the generations by the time of their next poll, and wakes the poller if it must plan before planAt.
 type queue struct {
 	heap byDue
 
@@ -46,7 +46,7 @@ func (q *queue) remove(e *generation) {
 }
 
 // due returns the due generations for which keep returns true, and removes the other due generations from the queue. next is
-// the earliest time at which another generation is due, or zero if there is no other.
+// the earliest time at which one of the remaining generations is due, or zero if the queue has no others.
 func (q *queue) due(now time.Time, keep func(*generation) bool) (ready []*generation, next time.Time) {
 	for indexes := []int{0}; len(indexes) > 0; {
 		at := indexes[len(indexes)-1]

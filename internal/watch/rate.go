@@ -11,9 +11,9 @@ const (
 	attendTimeout  = 5 * time.Second // timeout for one update of this replica's row
 )
 
-// DivideRate divides the poll rate among the replicas that have pollers, until ctx is done. While this replica has pollers,
-// DivideRate renews the replica's row in the ledger. While the ledger is unavailable, the last known number of replicas
-// applies.
+// DivideRate divides the poll rate among the replicas that have pollers, until ctx is done. DivideRate renews this replica's
+// row in the ledger while the replica has pollers, and otherwise removes the row. While the ledger is unavailable, the last
+// known number of replicas applies.
 func (h *Hub) DivideRate(ctx context.Context) {
 	replica := rand.Text()
 	defer h.attend(context.WithoutCancel(ctx), replica, false)

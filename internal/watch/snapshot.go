@@ -33,7 +33,7 @@ type PolledCredential struct {
 	Paused    time.Time      `json:"pausedTill,omitzero"` // end of the latest pause of polling, which may be in the past
 	Active    int            `json:"active"`              // number of polled generations
 	Watches   int            `json:"watches"`
-	Swept     time.Time      `json:"swept,omitzero"` // start of the last list request; zero before the first
+	Swept     time.Time      `json:"swept,omitzero"` // time when the last list request was sent; zero before the first
 }
 
 // PolledGeneration describes a generation that is polled. As JSON, it is part of a server's status.

@@ -54,8 +54,8 @@ func (t *tenant) end(w *watcher, now time.Time) {
 	t.queue.wakeBy(now.Add(linger))
 }
 
-// observe applies a record that a call has read. If the generation was never polled, or if it is not in the poll queue, observe
-// schedules its next poll.
+// observe applies a record that a call has read. It schedules the next poll of the generation if none has been scheduled yet,
+// or if the generation is not in the queue.
 func (t *tenant) observe(e *generation, read catalog.Version, result *pollResult, now time.Time) {
 	t.apply(e, read.Generation, read.Etag, result)
 	if e.polling.gap == 0 || e.polling.queueIndex == notQueued {
@@ -101,8 +101,8 @@ func (t *tenant) publish(e *generation) {
 }
 
 // detectionDelay returns the expected time between the latest change of a generation and its detection. before is the
-// generation's previous state. If the schedule does not predict this kind of change, all times since the last poll are assumed
-// to be equally likely.
+// generation's previous state. The schedule predicts only changes to succeeded or failed. For any other change, all times
+// since the last poll are assumed to be equally likely.
 func (t *tenant) detectionDelay(e *generation, before catalog.Generation) time.Duration {
 	ended := e.state.State == catalog.StateSucceeded || e.state.State == catalog.StateFailed
 	if before.State.Terminal() || !ended {
@@ -147,9 +147,9 @@ func (t *tenant) notFound(e *generation, err error, result *pollResult, now time
 	t.scheduleNext(e, now)
 }
 
-// lasts records that a read has returned 404, and reports whether the generation is now treated as deleted. For this, another
-// read must have succeeded since the first 404. If that has not happened within [lifecycle.AbsentFor], lasts requests a read of
-// the account.
+// lasts records that a read has returned 404, and reports whether the generation is now treated as deleted. For this, the
+// first of the consecutive 404s must be at least [lifecycle.AbsentFor] ago, and another read must have succeeded since then.
+// If only such a read is missing, lasts requests a read of the account.
 func (t *tenant) lasts(e *generation, now time.Time) bool {
 	witnessed := t.health.read.After(e.absence.Since)
 	e.absence = e.absence.NotFound(now, witnessed)
@@ -160,7 +160,7 @@ func (t *tenant) lasts(e *generation, now time.Time) bool {
 }
 
 // notePresumedDeleted marks a generation as deleted because reads do not find it, and adds the deletion to result. lasting
-// reports whether the generation was ever known to exist. If not, the deletion is not recorded in the ledger.
+// must be false if the generation was never known to exist. The deletion is then not recorded in the ledger.
 func (t *tenant) notePresumedDeleted(e *generation, result *pollResult, now time.Time, lasting bool) {
 	before := e.state
 	e.absence.Lasting = lasting
@@ -263,8 +263,8 @@ func (t *tenant) merge(swept []*generation, list *catalog.List, result *pollResu
 	t.list.rateSweep(found >= min(sweepFrom, len(swept)), now)
 }
 
-// noteCut records whether a list was too long to be read completely. It logs a warning for the first of several consecutive
-// incomplete lists.
+// noteCut records whether a list was too long to be read completely. Of consecutive incomplete lists, it logs a warning only
+// for the first.
 func (t *tenant) noteCut(cut bool) {
 	if cut && !t.list.cut {
 		t.cfg.Logger.Warn("catalog list incomplete; reading generations individually", "api_key", t.cred.Tenant.Fingerprint())
@@ -272,8 +272,8 @@ func (t *tenant) noteCut(cut bool) {
 	t.list.cut = cut
 }
 
-// discover adds the listed generations to the watches of everything, and removes the settled generations that are no longer
-// listed.
+// discover adds the listed generations to the watches of everything, and removes settled generations that have not been listed
+// for forgetAfter.
 func (t *tenant) discover(records []catalog.Version, now time.Time) {
 	all := t.coversList()
 	for i := range records {
@@ -328,7 +328,8 @@ func (t *tenant) recheck(e *generation, now time.Time) {
 	t.pollAt(e, now)
 }
 
-// applyHints applies the hints that are complete records, if the list's records are considered complete.
+// applyHints applies the hints that have every detail (see complete). It does nothing unless the list's records are considered
+// as complete as reads.
 func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	if !t.list.fullRecords {
 		return
@@ -342,8 +343,8 @@ func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	}
 }
 
-// accountRead tracks reads of the account. Such a read shows whether the catalog responds at all while reads of a generation
-// return 404. The tenant's mutex guards it.
+// accountRead tracks reads of the account. If reads of a generation return 404, a read of the account shows whether the
+// catalog works at all. The tenant's mutex guards it.
 type accountRead struct{ wanted, inFlight bool }
 
 // due reports whether the account must be read. At most one read is in flight.

@@ -41,7 +41,7 @@ type Poll struct {
 	ID          string     // empty for a sweep or a read of the account
 	Account     bool       // whether it is a read of the account
 	Generations int        // number of polled generations
-	Watches     int        // number of watches of these generations; a watch of n of them counts n times
+	Watches     int        // number of watches of these generations; a watch of two of them counts twice
 	Orders      []TraceRef // traces of the calls that ordered the generations, at most 16
 	Open        []TraceRef // traces of the watches, at most 16
 }

@@ -17,8 +17,8 @@ type Sighting struct {
 
 // recording tracks which states of a generation are in the ledger.
 type recording struct {
-	etag       string     // etag of the last recorded state; empty means that the next state must be recorded in any case
-	unrecorded []Sighting // later states, oldest first
+	etag       string     // etag of the last recorded state; if empty, the next state is recorded whatever its etag is
+	unrecorded []Sighting // later states that must still be recorded, oldest first
 }
 
 // add adds a state that must be recorded. The state replaces an unrecorded one that it supersedes.
@@ -39,7 +39,8 @@ func (r *recording) add(s Sighting) {
 }
 
 // supersedes reports whether an older state need not be recorded if s is recorded. A later status never supersedes a terminal
-// state, because each terminal state has its own event and charge. Even so, a generation has only a few unrecorded states.
+// state, because each terminal state has its own event and charge. There are only a few terminal states, so the list of
+// unrecorded states stays short.
 func (s Sighting) supersedes(older Sighting) bool {
 	if s.State == catalog.StateDeleted || older.State == catalog.StateDeleted {
 		return s.State == older.State && s.NotFound == older.NotFound

@@ -14,7 +14,7 @@
 //	rate        this replica's share of the poll rate
 //	dispatcher  delivers events to the watchers that are ready
 //	poller      sends the polls for one credential
-//	planner     chooses the next polls (a pure function)
+//	duepolls    chooses the next polls (a pure function)
 //	tenant      applies the responses for one credential, and publishes the changes
 //	record      writes new states to the ledger before they are published, and retries after a failure
 //	unrecorded  the states of a generation that are not in the ledger yet
@@ -66,8 +66,8 @@ type Request struct {
 	Credential catalog.Credential
 	IDs        []string      // IDs of the generations to watch, without duplicates; empty means every generation that the catalog lists
 	Everything bool          // whether to also watch every generation that the catalog lists or that is in KnownEtags
-	Goal       Goal          // goal for each generation
-	Heartbeat  time.Duration // a heartbeat is delivered after this time without an event; zero means 15 s
+	Goal       Goal          // goal for each generation; a watch of everything ignores it
+	Heartbeat  time.Duration // time without an event after which a heartbeat is delivered; zero means 15 s
 	Until      time.Time     // time when the watch ends with ErrExpired; zero means never
 	Stall      time.Duration // maximum duration of one delivery; zero means 30 s
 
@@ -146,7 +146,7 @@ const (
 	ConditionCredentialRejected
 )
 
-// MarshalText returns the name of the condition in metrics.
+// MarshalText returns the name that the condition has in metrics.
 func (c Condition) MarshalText() ([]byte, error) {
 	return []byte([...]string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}[c]), nil
 }
@@ -158,22 +158,22 @@ type Heartbeat struct {
 	Condition        Condition
 	Failures         int    // number of consecutive failed polls
 	LastError        string // error from the last failed poll; empty if Condition is healthy
-	Own              bool   // whether LastError is from a poll of the watched generation itself, and not of another generation with the same API key
+	Own              bool   // whether LastError is from a poll of the watched generation itself, rather than of another generation with the same API key
 	TypicalRemaining time.Duration
 	HasTypical       bool // whether there is enough history for TypicalRemaining
 }
 
 // Stats contains counters since the start of the hub, and the hub's current load.
 type Stats struct {
-	Pollers     int `json:"keys"`    // number of credentials with current or recent watches
-	Generations int `json:"-"`       // number of generations with current or recent watches
-	Active      int `json:"active"`  // number of generations for which a watch or an unsettled order of this process waits
+	Pollers     int `json:"keys"`    // number of credentials that have a poller
+	Generations int `json:"-"`       // number of generations in memory
+	Active      int `json:"active"`  // number of generations that are polled for a watch or for an unsettled order of this process
 	Watches     int `json:"watches"` // number of open watches, including calls to WaitGeneration
 
 	Conditions [ConditionCredentialRejected + 1]int `json:"-"`        // number of pollers by the condition of the catalog
 	Paused     int                                  `json:"-"`        // number of pollers whose polls are paused
 	Replicas   int                                  `json:"replicas"` // number of replicas that share the poll rate
-	Ready      float64                              `json:"-"`        // smallest number, over all pollers, of polls that may start now
+	Ready      float64                              `json:"-"`        // smallest number of polls that any poller may start now
 	Rate       float64                              `json:"-"`        // lowest poll rate of all pollers, in polls per second
 	Stalest    time.Duration                        `json:"stalest"`  // longest time since the last response, over all active generations
 

@@ -21,7 +21,7 @@ type watcher struct {
 	stream
 	agenda *agenda
 
-	heartbeat   time.Duration // a heartbeat is delivered after this time without an event
+	heartbeat   time.Duration // time without an event after which a heartbeat is delivered
 	heartbeatAt time.Time     // time of the next heartbeat if no event is delivered before then; only the running delivery uses it
 	stall       time.Duration // maximum duration of one delivery
 	until       time.Time     // time when the watch ends; zero means never
@@ -31,7 +31,7 @@ type watcher struct {
 	everything bool   // whether the watch also covers generations that are found later
 	named      bool   // whether the request contains generation IDs, etags or orders, so that a listed generation may already have a subscription
 
-	initialKnown bool // whether the initial set of generations is known; a watch of everything must wait for a list
+	initialKnown bool // whether the initial set of generations is known; false while a watch of everything waits for its first list
 	caughtUp     bool
 
 	subscriptions []subscription
@@ -39,7 +39,7 @@ type watcher struct {
 	dirty         []int32                       // indexes of subscriptions with an undelivered change
 	unreached     int                           // number of subscriptions that have not reached the goal
 	pending       int                           // number of initial generations whose first states have not been delivered yet
-	known         map[string]string             // etags that the caller already has, of generations that have no subscription yet
+	known         map[string]string             // etags that the caller already has for generations without a subscription
 	modelID       string                        // model of the watched generations; empty means any model
 	ordered       map[string]bool               // IDs of generations that have an order; nil after the initial subscriptions
 	offered       map[string]ledger.Attribution // orders in the last call to [Hub.Placed]; shared by all watchers
@@ -87,7 +87,7 @@ func newWatcher(req *Request, notify func(), trace TraceRef) *watcher {
 	}
 	w.heartbeatAt, w.initialKnown = time.Now().Add(w.heartbeat), !w.everything
 	if w.everything {
-		w.goal = Settled // such a watch does not end at a goal, but each generation is polled until its charge is final
+		w.goal = Settled // a watch of everything does not end at a goal, but it polls each generation until its charge is final
 	}
 	return w
 }
@@ -121,7 +121,7 @@ func (w *watcher) add(e *generation, now time.Time) {
 	e.ordered = e.ordered || w.ordered[e.id]
 	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))}
 	if !w.everything || !w.initialKnown {
-		sub.flags = pending // later generations are not part of the initial set
+		sub.flags = pending // only such a generation is part of the initial set
 		w.pending++
 	}
 	if etag := w.known[e.id]; etag != "" {
@@ -162,8 +162,9 @@ func (w *watcher) subscribeListed(now time.Time) {
 	w.notify()
 }
 
-// listed returns the listed generations that a watcher of everything covers. For a watcher of orders, it visits only the IDs in
-// ifListed, so that it spends no time on other owners' generations.
+// listed returns the listed generations that a watcher of everything covers. It adds generations that this process has just
+// ordered, because the list may not contain them yet. For a watcher of orders, it visits only the IDs in ifListed, so that it
+// spends no time on other owners' generations.
 func (w *watcher) listed(now time.Time) (all []*generation) {
 	a := w.agenda
 	if w.orders == nil {
@@ -227,7 +228,7 @@ func (w *watcher) remove(at int32, now time.Time) {
 	}
 }
 
-// mark marks the subscription at the given index as changed. It does nothing after the watch was ended, because otherwise a
+// mark marks the subscription at the given index as changed. It does nothing once an error has ended the watch. Otherwise, a
 // slow watcher of generations that change often would never finish.
 func (w *watcher) mark(at int32) {
 	if w.err != nil {

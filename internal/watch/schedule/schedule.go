@@ -22,8 +22,8 @@ import (
 // densities of the generations.
 
 const (
-	// pollPrice is c: the price of one request, in seconds of delay. For generations with a
-	// median of 15 s, the mean delay is about 1 s.
+	// pollPrice is c: the price of one request, in seconds of delay. If the median duration of the generations is 15 s, the
+	// mean delay is about 1 s.
 	pollPrice = 2.0 / 15
 
 	// The hazard is stored in a table with logarithmic steps of age, from a quarter of a second to more than an hour.
@@ -31,10 +31,10 @@ const (
 	ageStep  = 1.05
 	ageCells = 200
 
-	// The prior hazard is used if there is no history. It assumes that a generation much older than priorAge is equally likely
-	// to end before or after twice its current age. It yields polls every 2 s at first, every 4 s after a minute, and every 10
-	// s after six minutes. With history, the prior counts as half a generation. Its weight rises with the share of generations
-	// that have ended before an age. So a generation that runs longer than all earlier ones is polled as if there were no
+	// Without history, the prior hazard is used. It assumes that a generation much older than priorAge is as likely to end
+	// before twice its current age as after it. It yields polls every 2 s at first, every 4 s after a minute, and every 10 s
+	// after six minutes. With history, the prior counts as half a generation. At a given age, its weight rises with the share
+	// of generations that ended earlier. So a generation that runs longer than all earlier ones is polled as if there were no
 	// history.
 	priorAge    = 15.0 // seconds
 	priorWeight = 0.5
@@ -57,8 +57,8 @@ type Bounds struct{ Least, Most time.Duration }
 
 func (b Bounds) clamp(d time.Duration) time.Duration { return min(max(d, b.Least), b.Most) }
 
-// Curve is the poll schedule for the generations of a model. Element i is the number of polls that are worth making before a
-// generation reaches the age edges[i].
+// Curve is the poll schedule for the generations of a model. Element i is the optimal number of polls before a generation
+// reaches the age edges[i]. It need not be an integer.
 type Curve [ageCells + 1]float64
 
 // Gap returns the time from a poll of a generation at the given age to its next poll, within the given bounds.
@@ -68,8 +68,7 @@ func (c *Curve) Gap(age time.Duration, within Bounds) time.Duration {
 	return within.clamp(time.Duration(min(next-at, within.Most.Seconds()) * float64(time.Second)))
 }
 
-// polls returns the number of polls that are worth making by the given age. For an age outside the table, it extrapolates
-// linearly.
+// polls returns the optimal number of polls up to the given age. For an age outside the table, it extrapolates linearly.
 func (c *Curve) polls(age float64) float64 {
 	cell := 0
 	if age > firstAge {
@@ -79,7 +78,7 @@ func (c *Curve) polls(age float64) float64 {
 	return c[cell] + (age-from)*(c[cell+1]-c[cell])/(edges[cell+1]-from)
 }
 
-// age returns the age by which the given number of polls is worth making. It is the inverse of polls.
+// age returns the age up to which the given number of polls is optimal. It is the inverse of polls.
 func (c *Curve) age(polls float64) float64 {
 	above, _ := slices.BinarySearch(c[:], polls)
 	cell := min(max(above-1, 0), ageCells-1)
@@ -87,8 +86,9 @@ func (c *Curve) age(polls float64) float64 {
 	return from + (polls-c[cell])*(edges[cell+1]-from)/(c[cell+1]-c[cell])
 }
 
-// Delay returns the expected time from the end of a generation to the poll that detects it. from is the age at the last poll
-// before the end, and to is the age at the detecting poll. Delay derives the hazard from the density of polls.
+// Delay returns the expected time from the end of a generation to the poll that detects it. The two arguments are the ages of
+// the generation at the last poll before its end and at the poll that detects the end. Delay derives the hazard from the
+// density of polls.
 func (c *Curve) Delay(from, to time.Duration) time.Duration {
 	var ended, late, passed float64
 	for cell := range ageCells {
@@ -151,7 +151,7 @@ func learn(durations []time.Duration, price float64) *Curve {
 }
 
 // density returns the smoothed number of generations that ended in each cell. The last element counts the generations that
-// ended at a higher age than the table covers.
+// ended at an age beyond the table.
 func density(durations []time.Duration) (ended [ageCells + 1]float64) {
 	if len(durations) == 0 {
 		return ended
@@ -168,7 +168,8 @@ func density(durations []time.Duration) (ended [ageCells + 1]float64) {
 	return ended
 }
 
-// addKernel adds a triangle of the given area and half base around a position on the logarithmic axis.
+// addKernel adds a triangle with the given area, centered at a position on the logarithmic axis. half is half the length of
+// its base.
 func addKernel(ended *[ageCells + 1]float64, position, half, area float64) {
 	step := math.Log(ageStep)
 	done := 0.0
@@ -213,7 +214,7 @@ func spreadOf(positions []float64) float64 {
 }
 
 // SweepGap returns the time between two sweeps. squares is the sum of the squared poll densities of the generations that a
-// sweep polls.
+// sweep polls. If it is zero, SweepGap returns the maximum in within.
 func SweepGap(squares float64, within Bounds) time.Duration {
 	if squares == 0 {
 		return within.Most
