@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// built contains the programs that this test process has built, by the paths of their commands.
+// built contains the paths of the programs that this test process has built, keyed by the paths of their commands.
 var built struct {
 	mu       sync.Mutex
 	dir      string
@@ -41,7 +41,7 @@ func Easel(t testing.TB) string {
 }
 
 // Main runs the tests of a package, and returns the exit code for the test process. TestMain must call it if the tests
-// build programs or use a [Database].
+// build programs or call [Database].
 func Main(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "easel-test-")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Eventually waits until is returns true, and fails the test if this takes longer than limit. The failure message
-// contains what, a description of the condition, and the results of the functions said.
+// Eventually calls is() repeatedly until it returns true. It fails the test if this takes longer than limit. The
+// failure message contains what, which describes the condition, and the results of the functions in said.
 func Eventually(t testing.TB, limit time.Duration, what string, is func() bool, said ...func() string) {
 	t.Helper()
 	for end := time.Now().Add(limit); !is(); time.Sleep(20 * time.Millisecond) {
@@ -67,7 +67,8 @@ func Read(t testing.TB, path ...string) string {
 	return string(text)
 }
 
-// Run runs a command and returns its standard output and standard error. It fails the test if the command fails.
+// Run runs a command and returns its combined standard output and standard error. It fails the test if the command
+// fails.
 func Run(t testing.TB, command *exec.Cmd) string {
 	t.Helper()
 	text, err := command.CombinedOutput()
@@ -87,7 +88,7 @@ func Request(t testing.TB, method, url, text string, header ...string) (answer *
 	for n := 0; n < len(header); n += 2 {
 		r.Header.Set(header[n], header[n+1])
 	}
-	r.Host = r.Header.Get("Host") // without a Host in header, this is empty, and the host in the URL is sent
+	r.Host = r.Header.Get("Host") // if header contains no Host, r.Host is empty, and the host in the URL is sent
 	if answer, err = http.DefaultClient.Do(r); err == nil {
 		defer answer.Body.Close()
 		body, err = io.ReadAll(answer.Body)

@@ -8,9 +8,9 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// Pipe is an in-memory listener for a server in a synctest bubble. All connections together set only one deadline at a
-// time, to avoid a crash in the race detector of Go 1.26. The race detector crashes if two goroutines of a bubble
-// concurrently start timers that have already expired, and the server in net/http sets such deadlines after each request.
+// Pipe is an in-memory listener for a server in a synctest bubble. Its connections take turns to set deadlines, to
+// avoid a crash in the race detector of Go 1.26. The race detector crashes if two goroutines of a bubble concurrently
+// start timers that have already expired, and the server in net/http sets such deadlines after each request.
 type Pipe struct{ *bufconn.Listener }
 
 // NewPipe returns a pipe whose connections have buffers of the given size, in bytes.

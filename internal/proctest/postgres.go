@@ -160,7 +160,7 @@ func (p *Postgres) url(database string) string {
 }
 
 // newForgetful starts a server for the enabled variants. Unless the variant synced is enabled, fsync is off, because
-// test data must only survive killed processes, not a crash of the machine.
+// test data must survive the death of a process, but not a crash of the machine.
 func newForgetful() (*Postgres, error) {
 	settings := []string{"max_connections=200", "autovacuum=off"} // autovacuum would distort measurements
 	if !isVariant(synced) {

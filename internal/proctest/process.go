@@ -20,7 +20,7 @@ import (
 // Processes run in this directory.
 var Root = filepath.Join("..", "..")
 
-// startLimit is the maximum time that a process may take until it is ready, and that it may take to exit after SIGTERM.
+// startLimit is the maximum time for a process to become ready, and for a process to exit after SIGTERM.
 const startLimit = 30 * time.Second
 
 // Process is a process that a test has started.
@@ -80,8 +80,8 @@ func (p *Process) Ready(t testing.TB, ready func(stdout, stderr string) bool) {
 	}
 }
 
-// Await waits until the output from the byte offset mark on matches a pattern. It returns the text that matches the
-// last group of the pattern. It returns an error if the process exits first, or if this takes longer than limit.
+// Await waits until the output after its first mark bytes matches a pattern. It returns the text that matches the last
+// group of the pattern. It returns an error if the process exits first, or if this takes longer than limit.
 func (p *Process) Await(mark int, pattern string, limit time.Duration) (string, error) {
 	expression, late := regexp.MustCompile(pattern), time.After(limit)
 	for {

@@ -15,7 +15,7 @@ import (
 // Settings contains environment variables by name.
 type Settings map[string]string
 
-// With returns the union of s and more. If both contain a name, the value in more is used.
+// With returns a copy of s with the variables in more added. If both contain a name, the value comes from more.
 func (s Settings) With(more Settings) Settings {
 	all := Settings{}
 	maps.Copy(all, s)
@@ -41,8 +41,8 @@ var freePorts = Settings{
 
 // TryLaunch starts one of Easel's commands that run a server: serve, sandbox or dev. The process has only the given
 // environment variables. Unless they contain addresses, it listens on free ports. TryLaunch waits until the server
-// listens. If this fails, it kills the process and returns an error that contains its output. program is the path of the
-// easel program, which may be another version than [Easel].
+// listens. If this fails, it kills the process and returns an error that contains its output. program is the path of
+// the easel program, which may be a different version than the program from [Easel].
 func TryLaunch(t testing.TB, program string, settings Settings, words ...string) (*Process, error) {
 	p := Start(t, Environ(freePorts.With(settings)), append([]string{program}, words...)...)
 	for pattern, found := range map[string]map[string]*string{

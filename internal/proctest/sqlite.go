@@ -11,8 +11,8 @@ import (
 // Connector is a [driver.Connector] for the SQLite file of a ledger. With such connectors, a test can open the same
 // file as several ledgers at the same time, as several processes do.
 type Connector struct {
-	// Prepare, if not nil, is called before each statement. The connections can't execute statements directly, so that
-	// every statement is prepared first.
+	// Prepare, if not nil, is called before each statement. The connections do not support direct execution, so every
+	// statement is prepared first.
 	Prepare func()
 	// Committed, if not nil, is called after each commit. It may replace the result.
 	Committed func(error) error

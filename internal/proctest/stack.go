@@ -52,8 +52,8 @@ func (s *Stack) With(settings Settings) *Stack {
 // Settings returns the settings with which Serve starts the next server.
 func (s *Stack) Settings() Settings { return s.settings }
 
-// Sharing adds settings with which a server shares the first API key with the callers in a file. ledger is the URL
-// of the ledger that such a server needs.
+// Sharing adds settings for a server whose callers share the first API key. callers is the path of the callers file,
+// and ledger is the URL of the ledger.
 func (s *Stack) Sharing(callers, ledger string) *Stack {
 	s.Helper()
 	return s.With(Settings{"EASEL_UPSTREAM_KEY_FILE": File(s.T, s.Keys[0]), "EASEL_CALLERS_FILE": callers, "EASEL_LEDGER_URL": ledger})
@@ -110,8 +110,8 @@ func (s *Stack) Status() string {
 	return s.Page("/status.json")
 }
 
-// Measured returns the sum of the current values of a metric's Prometheus series. It counts only series whose labels
-// contain every text in parts.
+// Measured returns the sum of the current values of a metric's Prometheus series. It includes only series whose labels
+// contain all strings in parts.
 func (s *Stack) Measured(name string, parts ...string) (sum float64) {
 	s.Helper()
 	pattern := regexp.MustCompile(`(?m)^` + name + `(\{.*\})? (\S+)$`)
