@@ -56,9 +56,9 @@ func (f *Feed) hasReaders() bool {
 	return len(f.readers) > 0
 }
 
-// read passes the next events to the readers, and reports whether the ledger may have more events. If position is not
-// valid, read only sets it to the position of the ledger's last event. In that case, it marks all readers as behind,
-// because they may have missed events.
+// read passes the next events to the readers, and reports whether the ledger may have more events. If f.position is not
+// valid, read passes no events. Instead, it sets f.position to the position of the ledger's last event, and marks all
+// readers as behind, because they may have missed events.
 func (f *Feed) read(ctx context.Context) (more bool) {
 	last, err := f.ledger.NumberEvents(ctx)
 	var next []ledger.FeedEvent

@@ -28,9 +28,9 @@ func (r *receiver) room(now time.Time) int {
 	return maxInFlight
 }
 
-// done records the result of an attempt to deliver an event. fails reports whether the caller must log that the
-// receiver fails. recovers reports whether the caller must log that the receiver has recovered. retried reports whether
-// the event was attempted before. A failed retry is not logged.
+// done records the result of an attempt to deliver an event. retried means that this was not the first attempt to
+// deliver the event. If fails is true, the caller must log that the receiver is failing. If recovers is true, the
+// caller must log that the receiver has recovered. A failed retry is not logged.
 func (r *receiver) done(delivered, retried bool, now time.Time) (fails, recovers bool) {
 	fails, recovers = !delivered && !retried && !r.logged, delivered && r.logged
 	r.logged = r.logged && !delivered || fails

@@ -25,7 +25,7 @@ const (
 	sendTimeout     = 10 * time.Second // timeout of one attempt to deliver an event
 	maxDeliveries   = 1024             // maximum number of concurrent deliveries in a process; each receiver can use at most maxInFlight of them
 	abandonInterval = time.Minute
-	maxAnswerBytes  = 64 << 10 // maximum number of bytes in a response header, and of bytes that are read from a body so that the connection can be reused
+	maxAnswerBytes  = 64 << 10 // maximum size of a response header, in bytes; also the maximum number of bytes that are read from a body to reuse the connection
 
 	// The delay before a retry is the age of the delivery job divided by retryShare. It is at least minRetry and at most
 	// maxRetry.
@@ -145,8 +145,8 @@ func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
 }
 
 // abandon runs a periodic job. The job requests the delivery of kept events (see deliverKept), and abandons events that
-// are too old. Before it abandons an owner's events, it adds zero to the owner's counter of abandoned events, so that
-// the metric exists before its first increase.
+// are too old. Before that, it adds zero to each owner's counter of abandoned events, so that the metric exists before
+// its first increase.
 func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 	err := s.deliverKept(ctx)
 	owners, failed := s.cfg.Ledger.OwnersOfJobs(ctx, ledger.DeliverJob)
@@ -209,8 +209,8 @@ func (s *Sender) post(ctx context.Context, e ledger.Event) error {
 	return nil
 }
 
-// unreachable converts the error of a request without a response to an error without secrets. The URL and the response
-// may contain secrets, so it wraps only an error that contains neither of them.
+// unreachable converts the error of a request without a response to an error without secrets. The result wraps only
+// errors that contain neither the URL nor the response, because both may contain secrets.
 func unreachable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errLate
