@@ -33,9 +33,9 @@ type Value[T any] struct {
 	problem error     // error from the last read, which was already logged; nil if the last read succeeded
 }
 
-// Open reads the files and parses their contents. Later reads log each change, and each new error once. what is the
-// name of the value in the log lines. The log lines and errors contain parts of the files only if Describe or the
-// errors from parse do.
+// Open reads the files and parses their contents. Later reads log each change, and each new error once. The log lines
+// use the argument what as the name of the value. The log lines and errors contain parts of the files only if
+// Describe or the errors from parse do.
 func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte) (T, error), files ...string) (*Value[T], error) {
 	v := &Value[T]{what: what, files: files, parse: parse, logger: logger, checked: time.Now()}
 	var err error
@@ -80,8 +80,8 @@ func (v *Value[T]) readAfter(interval time.Duration) {
 	}
 }
 
-// begin reports whether the caller must read the files. It also returns the digests of the contents from which the
-// current value was parsed.
+// begin returns the digests of the contents from which the current value was parsed. If mine is true, the caller must
+// read the files and then call end.
 func (v *Value[T]) begin(interval time.Duration) (current string, mine bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -96,7 +96,7 @@ func (v *Value[T]) begin(interval time.Duration) (current string, mine bool) {
 func (v *Value[T]) read(current string) (value T, sums string, err error) {
 	contents := make([][]byte, len(v.files))
 	for i, file := range v.files {
-		if contents[i], err = os.ReadFile(file); err != nil { //nolint:gosec // the operator chose the files
+		if contents[i], err = os.ReadFile(file); err != nil { //nolint:gosec // the paths come from the operator
 			return value, "", err
 		}
 		sum := sha256.Sum256(contents[i])
