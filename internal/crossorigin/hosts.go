@@ -32,10 +32,10 @@ func PublicHosts(allowed []string, addr string) Hosts {
 	return Hosts{any: len(allowed) == 0 && !IsLoopback(addr), names: allowed}
 }
 
-// AdminHosts returns the hosts that the admin listener accepts. These are the names in allowed. If addr, the bound
-// address, is not a loopback address, they also include the host of the configured address, and all IP addresses,
-// because probes and Prometheus use these. The admin listener never accepts every host, because some of its routes need
-// no credential.
+// AdminHosts returns the hosts that the admin listener accepts. These are the names in allowed. If the bound address
+// addr is not a loopback address, the listener also accepts the host of the configured address, and all IP addresses,
+// because probes and Prometheus use IP addresses. The admin listener never accepts every host, because some of its
+// routes need no credential.
 func AdminHosts(allowed []string, configured, addr string) Hosts {
 	if IsLoopback(addr) {
 		return Hosts{names: allowed}
