@@ -28,7 +28,7 @@ type listFlags struct {
 	Output string `short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"Format of the output: table or json."`
 }
 
-// since is the value of the flag --since. Only items from this time on are listed.
+// since is the value of the flag --since. Items before this time are not listed.
 type since struct{ time.Time }
 
 // UnmarshalText parses an RFC 3339 time, or an age such as 48h, which it subtracts from the current time.
@@ -46,7 +46,8 @@ func (s *since) UnmarshalText(text []byte) (err error) {
 // adminTimeout is the timeout of a request to the admin address.
 const adminTimeout = 15 * time.Second
 
-// post sends asked as JSON in a POST request to the admin address, and decodes the JSON response into answer.
+// post sends a POST request with the JSON encoding of asked to the admin address, and decodes the JSON response into
+// answer.
 func (f *adminFlags) post(ctx context.Context, p *cli.Program, path string, asked, answer any) error {
 	body, _ := json.Marshal(asked) // cannot fail, because asked is a request type of package admin
 	text, err := f.ask(ctx, p, http.MethodPost, path, body)

@@ -33,14 +33,15 @@ type accountGuard struct {
 	ledger *ledger.Ledger
 	logger *slog.Logger
 
-	// API key that accept checked last, with the time and the result of the check.
+	// The last check by accept: its time, the API key and the result.
 	asked time.Time
 	key   catalog.Secret
 	err   error
 }
 
-// accept returns an error if an API key belongs to a different account than the ledger, or if the key's account could not be
-// read. Only the reload of the key file calls accept, so calls are never concurrent.
+// accept returns an error if an API key belongs to a different account than the ledger, or if the check itself failed. If it
+// is called again with the same API key within accountPause after an error, it returns that error without another check. Only
+// the reload of the key file calls accept, so calls are never concurrent.
 func (g *accountGuard) accept(key catalog.Secret) error {
 	if g.key.Equal(key) && g.err != nil && time.Since(g.asked) < accountPause {
 		return g.err
@@ -69,7 +70,7 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	return err
 }
 
-// unanswered contains the kinds of errors that leave the account unknown. A later check may succeed.
+// unanswered contains the kinds of errors after which the account is still unknown. A later check may succeed.
 var unanswered = map[catalog.Kind]bool{catalog.KindUnavailable: true, catalog.KindRateLimited: true, catalog.KindBusy: true, catalog.KindCredentialRejected: true}
 
 // begin checks the API key at startup. If the catalog or the ledger does not respond, begin returns a function that repeats the

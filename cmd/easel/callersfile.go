@@ -14,10 +14,11 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// askLedger is the timeout of the ledger query for the owners of orders with an unknown outcome.
+// askLedger is the timeout of the query that asks the ledger which owners have orders with an unknown outcome.
 const askLedger = 2 * time.Second
 
-// loadCallers reads a callers file. It passes the teams in the file to notifier, now and after each change of the file.
+// loadCallers reads a callers file. Now and after each change of the file, it passes the teams in the file to notifier, and
+// calls warnOfMissingOwners.
 func loadCallers(ctx context.Context, path string, led *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
 	return auth.LoadCallers(path, logger, func(list *auth.List) {
 		notifier.take(list)
@@ -103,8 +104,8 @@ func (n *notifier) take(list *auth.List) {
 	n.teams.Set(teams)
 }
 
-// team returns the configuration of an owner's events. If the owner has an event receiver, team also adds 0 to the owner's event
-// counts, so that the metric exists before the first event.
+// team returns an owner's configuration for package events. If the owner has an event receiver, team also adds 0 to the
+// owner's event counts, so that the metric exists before the first event.
 func (n *notifier) team(owner string, team auth.Team) events.Team {
 	one := events.Team{
 		Limits: service.LimitsOf(team.Budget), Thresholds: slices.Sorted(slices.Values(team.Thresholds)),

@@ -72,8 +72,8 @@ const keptKey = "sandbox_live_held_by_easel_dev"
 // ledgerSuffix is appended to the file name in --db to form the file name of the ledger.
 const ledgerSuffix = ".ledger"
 
-// keep configures the facade's ledger. The ledger is kept in a file only if the catalog's data is kept in a file. If there is a
-// callers file, keep also sets the facade's callers file and shared API key.
+// keep configures the facade's ledger. The ledger is stored in a file if the catalog's data is stored in a file, and otherwise
+// in memory. If there is a callers file, keep also sets the facade's callers file and shared API key.
 func (c *devCmd) keep(facade *serveCmd, key shownKey) {
 	facade.LedgerURL, facade.catalogName = ledger.InMemory, "the catalog of easel dev"
 	if c.DB != "" {

@@ -101,7 +101,7 @@ func (c *sandboxCmd) Faults() []string {
 	return faults
 }
 
-// Run serves the catalog until it is interrupted.
+// Run serves the catalog until ctx is done.
 func (c *sandboxCmd) Run(ctx context.Context, p *cli.Program) error {
 	catalog, err := startCatalog(ctx, c.Addr, c.config(p.Stderr), c.Admin)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 // stage identifies a step of the shutdown.
 type stage int
 
-// The stages, in the order in which they run. Before the first stage, the servers notify the clients of open streams and wait
-// for open calls.
+// The stages, in the order in which they run. Before the first stage, the servers notify the clients that have open streams,
+// and wait for open calls to finish.
 const (
 	stopOrders    stage = iota // stops sending orders, and waits for orders in flight
 	stopHub                    // stops polling, and records the last states of renders
@@ -50,7 +50,7 @@ type background struct {
 	began time.Time // time when the shutdown started
 }
 
-// start runs each function in works in its own goroutine. When the shutdown reaches the stage until, it cancels the context of
+// start runs each function in works in its own goroutine. When the shutdown reaches the given stage, it cancels the context of
 // the functions and waits for them to return.
 func (b *background) start(ctx context.Context, until stage, works ...func(context.Context)) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))

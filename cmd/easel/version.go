@@ -7,8 +7,8 @@ import (
 	"github.com/easel-grpc/easel/internal/cli"
 )
 
-// version and revision are set by the linker in a release build. They are empty in other builds, whose version comes from the Go
-// toolchain's build information and contains the revision.
+// version and revision are set by the linker in a release build. In other builds, they are empty, and the version comes from
+// the build information of the Go toolchain. That version contains the revision.
 var version, revision string
 
 // thisBuild returns the version of this program.
