@@ -43,7 +43,7 @@ func accountID(v JSON, r *Record) string {
 }
 
 // readQuote reads the price from the response to a quote request. It returns an error if the response contains no readable
-// price or several different prices, because Easel compares the price with limits and budgets.
+// price, or several different prices. Easel must not guess, because it compares the price with limits and budgets.
 func readQuote(a answer) (Quote, error) {
 	value, err := a.value()
 	if err != nil {
@@ -59,7 +59,8 @@ func readQuote(a answer) (Quote, error) {
 	return Quote{PriceCents: cents, ObserveTime: a.time}, nil
 }
 
-// readPrice reads the price in the body of a quote.
+// readPrice reads the price, in cents, from the body of a quote. ok is false if there is no readable price, or if two
+// prices of the same priority differ.
 func readPrice(v JSON) (cents int64, ok bool) {
 	r, ok := unwrap(v, quoteWrappers, quoteWeights)
 	if !ok || inOtherUnits(r) {
@@ -89,7 +90,7 @@ func agreedAmount(r *Record, names []string) (cents int64, found, ok bool) {
 	return cents, found, ok
 }
 
-// inOtherUnits reports whether the currency or the unit in a record shows that its amounts are not in euro cents.
+// inOtherUnits reports whether a record specifies a currency other than euros, or a unit other than cents.
 func inOtherUnits(r *Record) bool {
 	if currency, _, ok := find(r, currencyNames, AsWord); ok && Fold(currency) != "eur" {
 		return true

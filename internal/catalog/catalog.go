@@ -41,9 +41,9 @@ func (s State) Terminal() bool {
 
 // Account is the catalog's record of an account.
 //
-// Several types in this package have an Extra field. It contains the members of the record for which the type has no other
-// field, as a JSON object. It is nil if there are no such members. It contains no API keys and no URLs of results. Its nesting
-// depth is at most 24.
+// Extra, here and in other types of this package, is a JSON object. It contains the members of the record that have no field of
+// their own. It is nil if the record has no such members. It contains no API keys and no URLs of results. Its nesting depth is
+// at most 24.
 type Account struct {
 	ID           string // empty if the catalog does not report it
 	BalanceCents *int64 // nil if the balance is missing or unreadable
@@ -100,7 +100,7 @@ type InputField struct {
 	Extra       Value `json:",omitempty"`
 }
 
-// Quote is the price of an order. It was valid when the catalog sent its response, at ObserveTime.
+// Quote is the price of an order at ObserveTime, the time of the catalog's response.
 type Quote struct {
 	PriceCents  int64
 	ObserveTime time.Time
@@ -136,7 +136,7 @@ func (g Generation) Etag() string {
 	return hexOf(sum[:12])
 }
 
-// Version is the state of a generation in one catalog response, with its ETag.
+// Version is a generation as one catalog response describes it, with its ETag.
 type Version struct {
 	Generation
 	Etag string

@@ -64,17 +64,17 @@ func New(cfg Config) (*Client, error) {
 	return &Client{upstream: upstream, lists: &lists{all: map[Tenant]listRead{}}}, nil
 }
 
-// Polls returns a copy of the client that sends polls. Polls have the lowest priority in the limiter, and are not retried.
+// Polls returns a copy of the client for polls. Its requests have the lowest priority in the limiter, and are not retried.
 func (c *Client) Polls() *Client {
 	polls := *c
 	polls.upstream.attempts, polls.upstream.class = 1, limiter.Poll
 	return &polls
 }
 
-// Reporting returns a copy of the client that calls a function after each attempt, unless the attempt ended with [KindBusy]. If
-// the response header indicates success, err is nil. Otherwise err is the attempt's [*Error], or the context's error if the
-// caller canceled first. The attempt waits until the function returns. The client may call the function concurrently, and holds
-// no lock during the call.
+// Reporting returns a copy of the client that reports the result of each attempt to a callback, unless the attempt ended with
+// [KindBusy]. If the response header indicates success, err is nil. Otherwise err is the attempt's [*Error], or the context's
+// error if the caller canceled first. The attempt waits until the callback returns. The client may run the callback
+// concurrently, and holds no lock while it runs.
 func (c *Client) Reporting(called func(ctx context.Context, cred Credential, err error)) *Client {
 	reporting := *c
 	reporting.upstream.called = called
@@ -135,8 +135,9 @@ func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Ve
 // ETag. If the file has no strong ETag, the body reads it again from the requested offset after each reconnect, and compares
 // the checksums of the bytes that it has already returned.
 //
-// A response is treated as interrupted unless a range, a length or the framing marks its end. Missing bytes can't be detected
-// if a server does not support ranges and sends a Content-Length that is too small.
+// The end of a response must be marked by a range, a length or the framing. Otherwise the body treats the end of the connection
+// as an interruption. Missing bytes can't be detected if the server does not support ranges and sends a Content-Length that is
+// too small.
 func (c *Client) Content(ctx context.Context, cred Credential, id string, offset int64, etag string) (*Content, error) {
 	if err := checkID(opContent, "generation_id", id); err != nil {
 		return nil, err

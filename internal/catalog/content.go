@@ -34,7 +34,7 @@ func openContent(ctx context.Context, b *contentBody) (*Content, error) {
 	return content, nil
 }
 
-// contentBody is a body that resumes when its connection fails.
+// contentBody is the body of a [Content]. If its connection fails, it reconnects and resumes.
 type contentBody struct {
 	upstream *requester
 	ctx      context.Context
@@ -181,7 +181,7 @@ func (b *contentBody) ended(err error) {
 	b.disconnect(err)
 }
 
-// end ends the body with an error.
+// end disconnects, and makes all further reads return err.
 func (b *contentBody) end(err error) {
 	b.disconnect(err)
 	b.err = err
@@ -264,7 +264,7 @@ func (b *contentBody) connect(ctx context.Context) error {
 		cancel(err)
 		return err
 	}
-	b.upstream.release(permit, b.cred, nil) // released before the body is read, because reading can take long but needs little memory
+	b.upstream.release(permit, b.cred, nil) // the permit is released before the body is read, because reading can take long but needs little memory
 	s := &contentStream{ctx: timed, body: resp.Body, cancel: cancel, idle: timer}
 	if err := b.accept(s, resp, from); err != nil {
 		cancel(err)
@@ -328,7 +328,7 @@ func (b *contentBody) readRange(s *contentStream, resp *http.Response, from int6
 		return total, nil
 	case http.StatusRequestedRangeNotSatisfiable:
 		total, ok := parseUnsatisfied(resp.Header.Get("Content-Range"))
-		if !ok && from == b.at && b.at > b.start { // the file ends at from, because all bytes before from were returned
+		if !ok && from == b.at && b.at > b.start { // the file ends at the offset from, because all earlier bytes were returned
 			total, ok = b.at, true
 		}
 		if !ok || total > from {

@@ -45,8 +45,8 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 // used as a map key. All calls with the same tenant share polls and caches.
 type Tenant string
 
-// Fingerprint returns the first eight hex digits of a tenant for display, or "held" for the shared API key. For the same
-// forwarded API key, each process computes a different fingerprint.
+// Fingerprint returns the first eight hex digits of a tenant for display, or "held" for the shared API key. The fingerprint of a
+// forwarded API key differs between processes.
 func (t Tenant) Fingerprint() string { return string(t[:min(len(t), 8)]) }
 
 // MarshalText returns the fingerprint, so that JSON output does not contain the complete tenant.
@@ -111,8 +111,7 @@ func (c Credential) IdempotencyKey(key string) string {
 	return hexOf(sum[:])
 }
 
-// IsShared reports whether the API key is shared. A shared API key belongs to the server. Several owners and background work can
-// use it.
+// IsShared reports whether the API key is the server's shared one, which several owners and background work can use.
 func (c Credential) IsShared() bool { return c.Shared }
 
 // OrderOwner returns the owner of orders that are placed with the credential: Owner for the shared API key, otherwise the

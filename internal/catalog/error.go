@@ -18,7 +18,7 @@ const (
 	KindForbidden                          // 403
 	KindNotFound                           // 404, or 410 for a generation or a model
 	KindPriceAboveLimit                    // the price is above the caller's limit; see PriceCents and MaxCents
-	KindOrderExpired                       // the order's expire time has passed; the order was not sent after that time
+	KindOrderExpired                       // the order's expire time has passed; an attempt before that time may have placed the order
 	KindDailyCap                           // 409 API_KEY_DAILY_CAP
 	KindKeyReused                          // the idempotency key belongs to another order
 	KindInProgress                         // 409 for an order: the catalog is still processing this idempotency key

@@ -34,8 +34,8 @@ func isEnvelope(r *Record) bool {
 	return false
 }
 
-// readCreated reads the response to an order. It returns an error if the response has no ID, because the generation could not
-// be found later. It also returns an error if there are two possible IDs, because the wrong ID could be recorded.
+// readCreated reads the response to an order. It returns an error if the response has no ID, without which the generation can't
+// be found later. It also returns an error if there are two possible IDs, because Easel might then record the wrong one.
 func readCreated(a answer) (Generation, error) {
 	r, certain, err := generationRecord(a, "")
 	if err != nil {
@@ -71,7 +71,7 @@ func generationRecord(a answer, requestedID string) (r *Record, certain bool, er
 	return r, certain, nil
 }
 
-// candidate is an object with an ID that may be the generation.
+// candidate is an object that has an ID, and that may be the record of the generation.
 type candidate struct {
 	*Record
 	id           string
@@ -118,8 +118,9 @@ func candidates(found []candidate, r *Record, wrapper string, depth int) []candi
 	return found
 }
 
-// choose returns the candidate that is the generation, if there is exactly one. It prefers a candidate with the requested ID,
-// then a candidate whose names indicate a generation, and then a nested candidate with a status that a generation can have.
+// choose returns the candidate that is the record of the generation. It applies the first criterion that a candidate meets: the
+// requested ID, names that indicate a generation, the same ID in all candidates, or a known status in a nested object that is
+// not just a part. It returns false if none of these applies, or if candidates with different IDs meet the criterion.
 func choose(found []candidate, requestedID string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {
@@ -140,7 +141,8 @@ func choose(found []candidate, requestedID string) (candidate, bool) {
 	return best, ok && !best.partOf(outer)
 }
 
-// pick returns a candidate for which fits returns true. It fails if no candidate fits, or if two candidates that fit have
+// pick returns the candidate that the function fits accepts. If there are several with the same ID, pick prefers the last one
+// that has a known status and is not just a part of another one. ok is false if fits accepts no candidate, or candidates with
 // different IDs.
 func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool) {
 	for _, c := range found {
@@ -157,8 +159,8 @@ func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool
 	return best, ok
 }
 
-// partOf reports whether c may be only a part of the candidate named whole. This is the case if whole has a known status and c
-// is in one of the looseMembers.
+// partOf reports whether c may describe only a part of the generation in whole: whole has a known status, and looseMembers
+// contains the wrapper of c.
 func (c candidate) partOf(whole candidate) bool {
 	return hasKnownStatus(whole.Record) && looseMembers[c.wrapper]
 }
@@ -248,8 +250,8 @@ func statusKey(status string) string {
 	return statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
 }
 
-// takeResult reads the result of a succeeded generation. full means that the record is complete. A complete record without a
-// text has a file, even if it has no URL. Any other record is from a list and may omit fields, so it has a file only if it
+// takeResult reads the result of a succeeded generation. If full is true, the record is complete: without a text, it has a
+// file, even if it contains no URL. If full is false, the record is from a list and may omit fields: it has a file only if it
 // contains a URL, or the type or size of a file. An empty text next to a file is not a result.
 func takeResult(r *Record, full bool) (*string, *File) {
 	_, _, located := find(r, contentURLNames, AsWord)

@@ -56,7 +56,7 @@ func (v JSON) Items() (items []JSON, ok bool) {
 	return items, true
 }
 
-// EachItem calls do for each item of an array until do returns false.
+// EachItem calls the function do for each item of an array. It stops if do returns false.
 func (v JSON) EachItem(do func(JSON) bool) {
 	gjson.Parse(string(v)).ForEach(func(_, item gjson.Result) bool { return do(JSON(item.Raw)) })
 }
@@ -75,7 +75,7 @@ func (v JSON) Members() (members []Member) {
 	return slices.CompactFunc(members, func(a, b Member) bool { return a.Name == b.Name })
 }
 
-// Each calls do for each member of an object, in the order in which the catalog sent them.
+// Each calls the function do for each member of an object, in the order in which the catalog sent the members.
 func (v JSON) Each(do func(Member)) {
 	if v.Kind() != '{' {
 		return

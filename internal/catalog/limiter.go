@@ -51,7 +51,7 @@ func IfWanted(ctx context.Context, isWanted func() bool) context.Context {
 	return context.WithValue(ctx, wantedKey{}, isWanted)
 }
 
-// IsWanted reports whether a request with this context may be sent.
+// IsWanted returns the result of the function that was passed to [IfWanted], or true if ctx contains none.
 func IsWanted(ctx context.Context) bool {
 	isWanted, ok := ctx.Value(wantedKey{}).(func() bool)
 	return !ok || isWanted()
@@ -81,7 +81,7 @@ func limiterError(op string, err error) error {
 }
 
 // release releases the permit of a request that ended with err. If the request was rate limited, release raises the error's
-// RetryAfter to at least the rest of the limiter's pause.
+// RetryAfter to at least the remaining time of the limiter's pause.
 func (q *requester) release(permit *limiter.Permit, cred Credential, err error) {
 	permit.Release(ResultOf(err))
 	if e, ok := errors.AsType[*Error](err); ok && e.Kind == KindRateLimited {

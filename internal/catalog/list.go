@@ -24,7 +24,7 @@ const (
 // they must not modify it.
 type List struct {
 	Records []Version
-	Cut     bool // whether the last records are missing, because all records together need too much memory
+	Cut     bool // whether the last records were dropped to limit memory
 
 	indexes map[string]int // index in Records by ID
 }
@@ -55,9 +55,9 @@ func (l *List) Find(id string) (v Version, ok bool) {
 
 // List returns the API key's recent generations. The catalog does not document how far back its list goes. For each API key,
 // the client reads only one list at a time, and shares the result among all callers for one second. List never returns a list
-// that was requested before since.
+// that was requested before the time since.
 //
-// A record may omit large fields. If the records need too much memory, the last ones are missing and Cut is set.
+// A record may omit large fields. If the records need too much memory, the last ones are dropped and Cut is set.
 func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*List, error) {
 	var list *List
 	err := c.upstream.retry(ctx, cred, func(ctx context.Context) (err error) {
@@ -123,7 +123,7 @@ func readItem(a answer, item JSON, room int) (Version, bool) {
 	return g.Version(), true
 }
 
-// size returns the approximate memory of a record in a list, in bytes.
+// size returns the approximate memory use of a record in a list, in bytes.
 func (g *Generation) size() int {
 	size := recordSize + len(g.Inputs) + len(g.Extra)
 	if g.Text != nil {

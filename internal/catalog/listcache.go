@@ -27,15 +27,15 @@ type listRead struct {
 	err   error
 }
 
-// serves reports whether this result can be returned to a caller that needs a list requested no earlier than since. A read that
-// was canceled by the caller that started it can't serve other callers.
+// serves reports whether this result can be returned to a caller that needs a list requested at or after the time since. If the
+// caller that started a read canceled it, the result can't serve other callers.
 func (r listRead) serves(since time.Time) bool {
 	_, responded := errors.AsType[*Error](r.err)
 	return !r.start.IsZero() && !r.start.Before(since) && (r.list != nil || responded)
 }
 
-// get returns a list that was requested at or after since, and at most one second ago. If the caller that started a read is
-// canceled, the read is canceled too, and another waiting caller starts a new read.
+// get returns a list that was requested at most one second ago, and not before the time since. If the caller that started a
+// read is canceled, the read is canceled too, and another waiting caller starts a new read.
 func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.Time) (*List, error) {
 	now := time.Now()
 	if oldest := now.Add(-listAge); since.Before(oldest) {
@@ -62,7 +62,8 @@ func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.
 	}
 }
 
-// read returns the latest list if it was requested at or after since. Otherwise it reads the list again and stores it.
+// read returns the stored list if it was not requested before the time since. Otherwise it requests the list again and stores
+// it.
 func (l *lists) read(ctx context.Context, c *Client, cred Credential, since time.Time) listRead {
 	l.mu.Lock()
 	latest := l.all[cred.Tenant]
@@ -77,7 +78,8 @@ func (l *lists) read(ctx context.Context, c *Client, cred Credential, since time
 	return next
 }
 
-// store stores a list for one second after its request. It does nothing if the stored list was requested later.
+// store stores a list, and removes it one second after it was requested. It does nothing if a list that was requested later is
+// already stored.
 func (l *lists) store(tenant Tenant, r listRead) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

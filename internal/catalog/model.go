@@ -100,7 +100,7 @@ func outputWord(v JSON) (OutputKind, bool) {
 }
 
 // readFields reads input fields: a list of descriptions or names, an object keyed by name, or a JSON schema. The members of an
-// object have no order, so readFields then returns required fields first.
+// object have no order. For an object or a schema, readFields therefore returns required fields first.
 func readFields(v JSON) ([]InputField, bool) {
 	if items, ok := v.Items(); ok {
 		return fieldList(items)
@@ -140,8 +140,8 @@ func fieldList(items []JSON) ([]InputField, bool) {
 }
 
 // fieldObject reads an object whose member names are the names of input fields. The value of a member may be only the field's
-// type. If saysRequired is true, required contains the names of the required fields. It applies to each field whose own
-// description does not specify this. Required fields are returned first.
+// type. If saysRequired is true, required lists the names of the required fields. The list applies only to fields whose own
+// descriptions do not specify whether they are required. Required fields are returned first.
 func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool) {
 	var first, others []InputField
 	for _, m := range v.Members() {
@@ -173,7 +173,7 @@ func newField(r *Record, name string) InputField {
 	f.Required = takeRequired(r)
 	f.Default, _ = take(r, defaultNames, asValue)
 	f.Allowed = takeAllowed(r)
-	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // for other types, these members limit the length
+	if f.Type == FieldInteger || f.Type == FieldNumber || f.Type == FieldUnknown { // for other types, minimum and maximum limit the length
 		f.Minimum = optional(take(r, minimumNames, asFloat))
 		f.Maximum = optional(take(r, maximumNames, asFloat))
 	}

@@ -118,10 +118,10 @@ func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
 	return fmt.Appendf(nil, `{"modelId":%s,"inputs":%s}`, id, inputs), nil
 }
 
-// certainlyRefused reports whether an error with this HTTP status proves that the order was not placed. A 4xx proves it. A 307
-// or 308 proves it too, because it asks the client to send the same request to another address. Any other redirect may mean
-// that the order was placed (RFC 9110, 15.4). Status 0 means that the order was not sent, unless the error's kind is
-// [KindUnavailable], which the caller must check.
+// certainlyRefused reports whether an error with this HTTP status proves that the order was not placed. This is true for a 4xx,
+// and for a 307 or 308, which asks the client to send the same request to another address. Any other redirect may mean that the
+// order was placed (RFC 9110, 15.4). Status 0 means that there was no response. It counts as proof, so the caller must also
+// check for [KindUnavailable].
 func certainlyRefused(status int) bool {
 	switch status {
 	case 0, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

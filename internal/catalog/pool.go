@@ -47,8 +47,8 @@ func withOwner(ctx context.Context, owner string) context.Context {
 }
 
 // send sends a request over the connections of one API key. authorization is the Authorization header for the catalog. It
-// identifies the API key, even if r does not have this header. The request occupies a slot until the response body is closed.
-// The slots are divided among API keys and owners.
+// identifies the API key, even if r does not have this header. The request counts toward the maximum number of requests in
+// flight until the response body is closed. The pool divides this number among API keys and owners.
 func (p *pool) send(r *http.Request, authorization string) (*http.Response, error) {
 	key := sha256.Sum256([]byte(authorization))
 	owner, _ := r.Context().Value(ownerKey{}).(string)

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Record is a JSON object that was parsed once. It has an index of the members whose names are in the tables. All other members
-// remain text.
+// Record is a JSON object with an index of the members whose names are in the tables. The other members are parsed only when
+// they are needed.
 type Record struct {
 	sent   JSON
 	picked []picked // members whose names are in the tables; at most one for each key
@@ -82,8 +82,8 @@ func (r *Record) object(key string) (*Record, bool) {
 	return NewRecord(v)
 }
 
-// find returns the first value that read accepts. It tries the members with the given names in the order of names, except
-// members that were taken. It does not mark the member that it returns as taken.
+// find returns the first value that read accepts. It tries the members in the order in which names lists them, and skips
+// members that were taken. It does not mark the returned member as taken.
 func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T, found *picked, ok bool) {
 	for _, name := range names {
 		if p := r.member(name); p != nil {
@@ -161,7 +161,7 @@ func (r *Record) inside(wrappers []string, weights []weight, depth int) *Record 
 }
 
 // findList finds the list in a body: an array, a member with one of the names, the only array of an object, or an object that
-// contains records by ID. Null is an empty list. depth limits the nesting.
+// contains records keyed by ID. Null is an empty list. depth limits the nesting.
 func findList(v JSON, names []string, weights []weight, depth int) ([]JSON, bool) {
 	if items, ok := v.Items(); ok || v.IsNull() {
 		return items, true
@@ -190,8 +190,8 @@ func findList(v JSON, names []string, weights []weight, depth int) ([]JSON, bool
 	return keyed(members, weights)
 }
 
-// keyed reads an object whose member names are the IDs of records. It returns the records sorted by ID. It fails if one value
-// does not look like a record.
+// keyed reads an object whose member names are the IDs of records. It returns the records sorted by ID. It returns false if
+// any value does not look like a record.
 func keyed(members []Member, weights []weight) ([]JSON, bool) {
 	items := make([]JSON, 0, len(members))
 	for _, m := range members {

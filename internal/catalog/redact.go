@@ -59,8 +59,8 @@ func spellings(key string) []string {
 	return slices.Compact(forms)
 }
 
-// base64Core returns the part of an API key's Base64 encoding that does not depend on the bytes around the API key. before
-// represents the bytes before the key.
+// base64Core returns the part of an API key's Base64 encoding that does not depend on the bytes around the API key. Only the
+// length of the text before matters: it is the number of bytes before the key in the encoded group.
 func base64Core(encoding *base64.Encoding, before, key string) string {
 	text := encoding.EncodeToString([]byte(before + key))
 	first := (len(before)*8 + 5) / 6
@@ -157,8 +157,8 @@ func isPlain(text string) bool {
 	return !strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c > '~' || c == '<' })
 }
 
-// redact redacts the API key in every string of a value, and omits members whose names contain it. If the API key does not
-// occur, the value is returned unchanged or in canonical form.
+// redact redacts the API key in every string of a value, and omits members whose names contain it. A value without the API key
+// is returned unchanged or, if it contains a backslash, in canonical form.
 func (r *redactor) redact(v JSON) JSON {
 	if r == nil {
 		return v

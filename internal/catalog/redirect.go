@@ -48,7 +48,8 @@ func (e *elsewhere) follows(to *url.URL) bool {
 	return to.Scheme == "https" && to.User == nil && slices.Contains(e.hosts, strings.ToLower(to.Host))
 }
 
-// of returns the target of a redirect. ok is false if the response is not a redirect or the target is not allowed.
+// of returns the target of the redirect in resp. ok is false if resp is not a redirect of a result, or if the target is not
+// allowed.
 func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.URL, ok bool) {
 	if resp == nil || r.op != opContent {
 		return nil, false

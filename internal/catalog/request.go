@@ -27,7 +27,7 @@ const (
 
 const (
 	smallBody      = 256 << 10 // bytes
-	maxLargeBodies = 4         // maximum number of bodies above smallBody in memory; they are decoded one at a time
+	maxLargeBodies = 4         // maximum number of bodies larger than smallBody in memory; they are decoded one at a time
 )
 
 // OpCreate is the route that places an order. Error.Op and http.Request.Pattern contain routes in this form.

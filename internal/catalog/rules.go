@@ -4,8 +4,8 @@ package catalog
 // is looked up under the names in a table, and the first readable value is used. To support another name, add it to the table.
 // Case, '_' and '-' are ignored: costCents also matches cost_cents, CostCents and cost-cents.
 
-// Names of members that contain a list. The body can also be the list itself, an object with exactly one array, or an object
-// that contains records by ID.
+// Names of members that contain a list. The body can also be the list itself, an object with exactly one array, or an object that
+// contains records keyed by ID.
 var (
 	modelListNames      = names("models", "data", "items", "results", "list", "records", "entries", "catalog")
 	generationListNames = names("generations", "data", "items", "results", "list", "records", "entries", "renders", "jobs")
@@ -161,15 +161,15 @@ var (
 	inputsFieldNames = names("inputs", "input")
 )
 
-// codes maps error codes that are more specific than their HTTP status to kinds.
+// codes maps error codes to kinds. It contains only the codes that are more specific than the HTTP status.
 var codes = map[string]Kind{
 	"apikeydailycap":         KindDailyCap,
 	"apikeydailycapreached":  KindDailyCap,
 	"apikeydailycapexceeded": KindDailyCap,
 }
 
-// aboutKey is contained in every spelling of "idempotency key". In an error code, it means that the key belongs to another order. In
-// a message, it means that an order with the key may exist, although the message may only echo a prompt.
+// aboutKey is contained in every spelling of "idempotency key". In an error code, it means that the key belongs to another order.
+// In a message, it means only that an order with the key may exist, because the message may merely echo a prompt.
 const aboutKey = "idempoten"
 
 // modelCodes contains the error codes that show that a 404 concerns the model, and not the path.

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// RulesFile is the path of the file with the reading rules. Messages that suggest adding a name contain it.
+// RulesFile is the path of the file with the rules for reading responses. Messages that suggest adding a name to a table contain
+// this path.
 const RulesFile = "internal/catalog/rules.go"
 
 // Finding is the result of reading one part of a response. It contains names of members and status words, but no other values from
@@ -15,7 +16,7 @@ type Finding struct {
 	Part  string `json:"part"`            // part of the response, such as "price"
 	Where string `json:"where,omitempty"` // name of the member that contains the part; empty if no member contains it
 	Fault string `json:"fault,omitempty"` // reason why the part can't be read, and the table to extend; empty if it can be read
-	Hint  bool   `json:"hint,omitempty"`  // whether the part is optional, because the specification does not promise it
+	Hint  bool   `json:"hint,omitempty"`  // whether Fault is only a hint, because Easel does not need the part
 	Count int    `json:"count"`           // number of records with this finding
 }
 
@@ -139,7 +140,8 @@ func Explain(route string, body []byte, cred Credential) []Finding {
 	return e.found
 }
 
-// explain adds the findings for one record. If v is not an object, it can itself be the first part, such as an ID.
+// explain adds the findings for one record. If v is not an object, explain tries to read v itself as the first part, for example
+// as an ID.
 func (e *explanation) explain(v JSON) {
 	r, isRecord := e.record(v)
 	if first := e.parts[0]; !isRecord && first.reads(v) {
@@ -180,8 +182,8 @@ func (e *explanation) memberOf(p part, r *Record) (*picked, bool) {
 	return member, ok
 }
 
-// addMissing adds a finding for each part that no member contains, and a finding with the other members of the record. A part
-// that Easel does not need is added only if another member could contain it.
+// addMissing adds a finding for each missing part, and a finding with others, which lists the members that no rule reads. If
+// others is empty, it adds only the parts that Easel needs, because no member could contain the other parts.
 func (e *explanation) addMissing(missing []part, others string) {
 	for _, p := range missing {
 		if p.needed || others != "" {
@@ -223,7 +225,8 @@ const (
 	maxOthers = 20 // maximum number of names in a finding
 )
 
-// others returns the names and types of the members of an object, except the members in read.
+// others returns the names and types of the members of an object, except members whose names are in the list read. It omits
+// members that are null.
 func others(v JSON, read []string) string {
 	var all []string
 	for _, m := range v.Members() {

@@ -28,16 +28,17 @@ func extraOf(r *Record) Value {
 	return extra
 }
 
-// writer writes values in canonical form. If redactor is set, it redacts the API key. If keep is true, the output is for Extra:
-// writer then omits members that are secrets, contain secrets or are nested too deeply, and arrays that contain secrets.
+// writer writes values in canonical form. If redactor is set, it redacts the API key. If keep is true, the output is for Extra.
+// The writer then omits members that are secrets, contain secrets or are nested too deeply. It also omits arrays that contain
+// secrets.
 type writer struct {
 	keep     bool
 	redactor *redactor
 }
 
 // value appends v to a buffer. It appends nothing and returns false if v is nested more deeply than depth or must be omitted.
-// ofKey means that v is in an object that describes an API key, for example its daily cap. If ofKey and keep are true, value
-// omits members that may contain the API key itself.
+// ofKey means that v is in an object about an API key, which contains, for example, the daily cap. If ofKey and keep are true,
+// value omits members that may contain the API key itself.
 func (w writer) value(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bool) {
 	switch v.Kind() {
 	case '"':
