@@ -60,8 +60,8 @@ func explain(ctx context.Context, err error) failure {
 		f.ExitCode, f.Message, f.Cure = cmp.Or(byReason.exit, byCode.exit, ExitFailure), plainMessage(e.Message), byReason.cure
 		switch {
 		case e.Reason == "CREDENTIAL_MISSING":
-			f.Message = "no API key" // the server's message explains how to send a key in gRPC metadata
-		case e.Reason == "BUDGET_EXCEEDED" && e.LabelName != "": // easel account does not show the budgets of labels
+			f.Message = "no API key" // the server's message is about gRPC metadata, which does not concern users of the command line
+		case e.Reason == "BUDGET_EXCEEDED" && e.LabelName != "": // the usual hint is easel account, which does not show the budgets of labels
 			f.Cure = "easel usage --by " + terminal.ShellQuote("label="+e.LabelName) + " shows the amount spent for each value of the label."
 		}
 		if f.Cure == "" && (e.Reason == "" || e.Code != codes.Unavailable) { // a server that sends a reason is reachable, so the hint for UNAVAILABLE does not apply
@@ -93,8 +93,8 @@ func baseOf(err error) *easel.Error {
 	return e
 }
 
-// detailsOf returns the details of a call's error as a failure without a message. The failure contains the outcome of an order
-// over all attempts of the call.
+// detailsOf returns the details of a call's error as a failure without a message. For an order, the failure contains the
+// outcome of the whole call, not of its last attempt.
 func detailsOf(e *easel.Error) (f failure) {
 	if e == nil {
 		return f

@@ -31,7 +31,7 @@ type generateCmd struct {
 type expiry struct{ time.Time }
 
 // Decode parses a duration, which counts from now, or an RFC 3339 time. The result must be in the future. The parser would
-// mistake a negative duration for a flag, so Decode reads the value itself, and returns an error about the duration.
+// mistake a negative duration for a flag, so Decode reads the value itself. The error is then about the duration.
 func (e *expiry) Decode(line *kong.DecodeContext) (err error) {
 	token := line.Scan.Pop()
 	if token.IsEOL() {

@@ -49,7 +49,8 @@ func indented(line string) string {
 	return text.String()
 }
 
-// answer prints a command's result. Depending on the flags, it prints JSON, a brief text or a table.
+// answer prints a command's result. It prints m as JSON with -o json, prints only the value of brief with --quiet, and
+// otherwise calls the function table.
 func (s *session) answer(m proto.Message, brief string, table func()) error {
 	switch {
 	case s.json:

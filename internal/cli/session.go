@@ -123,7 +123,7 @@ func (s *session) responded() {
 	}
 }
 
-// progress shows the progress of the command on a terminal, unless --quiet is set.
+// progress shows text in the live line of a terminal, unless --quiet is set.
 func (s *session) progress(text string) {
 	if !s.quiet {
 		s.ShowLive(text)

@@ -35,8 +35,7 @@ type goalFlags struct {
 	Until string `enum:"terminal,settled" default:"terminal" placeholder:"GOAL" help:"State at which to stop: terminal (finished), or settled (finished, and no refund can follow)."`
 }
 
-// options returns the options in more. With --until settled, it adds the option that makes a watch wait until the generations
-// are settled.
+// options returns the given options. With --until settled, it adds [easel.UntilSettled].
 func (g goalFlags) options(more ...easel.CallOption) []easel.CallOption {
 	if g.Until == "settled" {
 		return append(more, easel.UntilSettled())
@@ -66,7 +65,7 @@ func (c *waitCmd) Run(ctx context.Context, s *session) error {
 }
 
 // stillGoing replaces the error of a command that was interrupted or timed out. The new error has a hint that the renders
-// continue, and that the command line in again follows them. Other errors are returned unchanged.
+// continue, followed by again, a command line that follows the renders. Other errors are returned unchanged.
 func (s *session) stillGoing(ctx context.Context, err error, again string, ids ...string) error {
 	if ctx.Err() == nil {
 		return err

@@ -65,8 +65,8 @@ func (v *watchView) received(m easel.Message) {
 	}
 }
 
-// worst returns an error about the first generation, by ID, that failed, was refunded or was deleted. It returns nil if there
-// is no such generation.
+// worst returns an error if a generation failed, was refunded or was deleted. If there are several, the error is about the one
+// with the lowest ID.
 func (v *watchView) worst() error {
 	for _, id := range slices.Sorted(maps.Keys(v.generations)) {
 		if err := verdict(v.generations[id]); err != nil {
