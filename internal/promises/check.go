@@ -46,7 +46,7 @@ var All = []Promise[*Run]{
 	{"no caller sees another owner's generation or a secret", nothingLeaks},
 }
 
-// Check returns each violation of the promises in list that it finds in run.
+// Check checks the promises in list against a run, and returns all violations.
 func Check[R any](list []Promise[R], run R) (broken []Broken) {
 	for _, p := range list {
 		p.Check(run, func(e Event, format string, args ...any) {

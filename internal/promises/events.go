@@ -94,7 +94,8 @@ func (r *Run) requiredEvents() map[requiredEvent]time.Duration {
 // fault, whichever is later.
 const deliveryLimit = time.Minute + 5*time.Second
 
-// everyEventArrives compares the events that receivers have accepted with the changes in the ledger.
+// everyEventArrives checks that each team receives an event for every change in the ledger that requires one, in order and
+// within deliveryLimit. No other events may arrive, and the deliveries of one event must have the same ID.
 func everyEventArrives(r *Run, say Say) {
 	if !r.HasEvents {
 		return

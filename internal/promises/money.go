@@ -21,7 +21,8 @@ func ledgerNeverReverts(r *Run, say Say) {
 	}
 }
 
-// everyCentHasAnOwner compares the ledger's orders with the catalog's generations.
+// everyCentHasAnOwner checks that each generation in the catalog's accounts belongs to one order in the ledger. It also
+// compares the idempotency keys, and the costs and refunds that the ledger contains.
 func everyCentHasAnOwner(r *Run, say Say) {
 	if !r.HasLedger {
 		return

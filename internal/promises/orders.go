@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// chargedOnce compares the callers' orders with the catalog's accounts.
+// chargedOnce checks that the catalog charged each idempotency key at most once, and only for keys of the callers'
+// orders. The charged generation must be the one that the callers received.
 func chargedOnce(r *Run, say Say) {
 	for name, account := range r.Accounts {
 		if err := account.Check(); err != nil {

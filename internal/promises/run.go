@@ -32,8 +32,7 @@ type Run struct {
 	Arrivals    []Arrival                // events that receivers have accepted, oldest first
 	Receivers   map[string]bool          // teams that receive events
 
-	// IsCaller reports whether a caller may order for an owner. Nil means that the callers in the ledger are not
-	// checked.
+	// IsCaller reports whether a caller may place orders for an owner. Nil means that the callers in the ledger are not checked.
 	IsCaller func(owner, caller string) bool
 	// MayLie reports whether the catalog may have reverted a state at the given time. Nil means never.
 	MayLie func(at time.Duration) bool
@@ -79,8 +78,8 @@ func (v Version) Spent() int64 {
 	return max(v.Cost-v.Refunded, v.Unconfirmed)
 }
 
-// MaxCost returns the highest cost that the ledger can contain, in cents. If a generation was deleted before it ended, the
-// ledger contains only the cost that was reported until then. Otherwise there is no maximum.
+// MaxCost returns an upper bound, in cents, for the cost in the ledger. If the generation was deleted before it ended, this is
+// Cost, because the ledger lacks any cost that the catalog reported later. Otherwise there is no limit.
 func (v Version) MaxCost() int64 {
 	if v.Deleted && v.Status < lifecycle.Failed {
 		return v.Cost
@@ -185,8 +184,8 @@ func (r *Run) Orders() (all []Version) {
 	return all
 }
 
-// Excess returns the amounts in cents by which orders cost more than they had first reserved. The keys of the map are
-// the budgets to which the orders count. Excess also returns the number of these orders.
+// Excess returns the total amount, in cents, by which orders in each budget cost more than they had first reserved. It also
+// returns the number of these orders. It ignores orders that reserved nothing.
 func (r *Run) Excess() (by map[Budget]int64, orders int64) {
 	by = map[Budget]int64{}
 	first := map[string]Version{}

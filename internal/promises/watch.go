@@ -86,8 +86,8 @@ func (d deliveries) add(e Event) {
 	}
 }
 
-// watches returns the latest update that the event's process delivered to a watch of the event's generation. It returns
-// a zero Event if that watch has ended, or if the update is less than a second old.
+// watches returns the latest update about e.Generation that the process of e has delivered to a watch. It returns a zero
+// Event if that watch has ended, or if the update is less than a second older than e.
 func (d deliveries) watches(e Event) Event {
 	delivered := d.last[[2]string{e.Process, e.Generation}]
 	if d.over[fmt.Sprint(delivered.Actor, delivered.Stream)] || e.At-delivered.At < time.Second {
@@ -125,7 +125,8 @@ func noneTwice(r *Run, say Say) {
 	}
 }
 
-// lastStateArrives compares the last state that each caller received with the final state in the catalog.
+// lastStateArrives checks that the state with which each caller stopped waiting is the final state in the catalog. For a
+// refunded generation, both failed and refunded are accepted. Deleted generations are not checked.
 func lastStateArrives(r *Run, say Say) {
 	for _, e := range r.Events {
 		one, known := r.Truth[e.Generation]
