@@ -148,7 +148,7 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
-// nameless returns a gatherer of a registry's metrics. It omits the series that name an owner or a caller.
+// nameless returns a gatherer that gathers from a registry, but omits the series that name an owner or a caller.
 func nameless(registry prometheus.Gatherer) prometheus.GathererFunc {
 	names := func(one *dto.Metric) bool {
 		return slices.ContainsFunc(one.Label, func(l *dto.LabelPair) bool {

@@ -177,7 +177,7 @@ func (t *Tracer) Delivery(ctx context.Context, watching watch.TraceRef, event wa
 	return t.pushing(ctx, event, found)
 }
 
-// pushing starts the span of a push.
+// pushing starts the span of a push, and returns a function that ends it.
 func (t *Tracer) pushing(ctx context.Context, event watch.Event, found watch.TraceRef) (delivered func()) {
 	var options []trace.SpanStartOption
 	if event.Update != nil {
