@@ -2,5 +2,5 @@
 // attacks are the faults A4, D1 to D13, and L9 in cmd/easel/faults_test.go.
 //
 // During an attack, another client, the neighbor, also calls the program. `make test-attacks` runs the attacks at full
-// size, one at a time. It compares the durations of the neighbor's calls during an attack and without one.
+// size, one at a time, and compares the durations of the neighbor's calls with and without the attack.
 package siege
