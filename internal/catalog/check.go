@@ -12,8 +12,9 @@ import (
 // maxIDBytes is the maximum length of an identifier in a request, in bytes.
 const maxIDBytes = 256
 
-// checkID rejects an identifier that is empty, too long or contains control characters. It also rejects an identifier with a
-// part "." or ".." between slashes, because such a part could change the request path, for example in a proxy that decodes it.
+// checkID rejects an identifier that is empty, is too long, is not valid UTF-8 or contains control characters. It also
+// rejects an identifier with a path element "." or "..", delimited by slashes or backslashes. Such an element could change
+// the request path, for example in a proxy that decodes it.
 func checkID(op, field, id string) error {
 	switch {
 	case id == "":

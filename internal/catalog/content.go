@@ -65,7 +65,7 @@ type contentStream struct {
 	at     int64       // file offset of the stream's next byte; initially at most contentBody.at
 	end    int64       // file offset after the last byte of the response, or -1 if unknown
 	framed bool        // whether a truncated response can be detected; if true, EOF marks the end of a file of unknown size
-	sum    uint32      // checksum of the bytes that were read a second time, starting at contentBody.start
+	sum    uint32      // checksum of the bytes that this stream has read again, starting at contentBody.start
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

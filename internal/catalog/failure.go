@@ -13,8 +13,8 @@ import (
 // maxRetryAfter is the maximum delay that the catalog can request. A longer delay is shortened.
 const maxRetryAfter = 2 * time.Minute
 
-// statuses maps HTTP statuses to kinds, for all routes. A status that is not in the map is [KindRedirect] if it is a 3xx,
-// [KindUnavailable] if it is a 5xx, and otherwise [KindContract].
+// statuses maps HTTP statuses to kinds, for all routes. Of the other statuses, a 3xx means [KindRedirect], a 5xx means
+// [KindUnavailable], and any other status means [KindContract].
 var statuses = map[int]Kind{
 	http.StatusBadRequest:          KindInvalidInput,
 	http.StatusUnauthorized:        KindCredentialRejected,

@@ -171,7 +171,7 @@ func hasKnownStatus(r *Record) bool {
 	return StateOf(status) != StateUnrecognized
 }
 
-// equalsID returns a function that reads an ID, and succeeds only for the given ID.
+// equalsID returns a function that reads an ID, and returns true only for the given ID.
 func equalsID(id string) func(JSON) (string, bool) {
 	return func(v JSON) (string, bool) { own, ok := asID(v); return own, ok && own == id }
 }

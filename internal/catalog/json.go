@@ -115,7 +115,7 @@ func AsText(v JSON) (string, bool) {
 	return strings.Clone(text), ok
 }
 
-// AsWord decodes a JSON string and trims it. It fails if the result is empty.
+// AsWord decodes a JSON string and trims it. It returns false if the result is empty.
 func AsWord(v JSON) (string, bool) {
 	s, _ := AsText(v)
 	s = strings.TrimSpace(s)

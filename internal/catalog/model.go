@@ -233,8 +233,8 @@ func takeAllowed(r *Record) []Value {
 	return values
 }
 
-// valuesBy returns a function that reads a non-empty list by calling read for each item. The function fails if read fails for
-// one of the items.
+// valuesBy returns a function that reads a list by calling read for each item. The function returns false if the list is
+// empty, or if read returns false for an item.
 func valuesBy(read func(JSON) (Value, bool)) func(JSON) ([]Value, bool) {
 	return func(v JSON) (values []Value, ok bool) {
 		items, _ := v.Items()
