@@ -68,7 +68,7 @@ func rejectedIsNotCharged(r *Run, say Say) {
 	}
 }
 
-// unplacedIsNotCharged checks the orders for which every call so far has returned that it did not place the order. Such
+// unplacedIsNotCharged checks the orders for which every call so far has reported that it did not place the order. Such
 // an order must not be charged until its idempotency key is used again.
 func unplacedIsNotCharged(r *Run, say Say) {
 	born := map[string]time.Duration{} // creation times of the charged generations, by idempotency key
