@@ -72,8 +72,8 @@ func (s signal) setting(of string) (name, value string) {
 }
 
 // endpointFault returns an error if OpenTelemetry's exporter would silently replace the endpoint in the environment with
-// another address. For gRPC, any gRPC target is valid. If a gRPC target has no scheme, the exporter uses TLS. The error omits
-// the endpoint, because the endpoint may contain a password.
+// another address. For gRPC, the endpoint needs no scheme or host, but must parse as a URL. Without a scheme, the exporter
+// uses TLS. The error omits the endpoint, because the endpoint may contain a password.
 func (s signal) endpointFault() error {
 	if exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER"); !s.exported() || exporter != "" && exporter != "otlp" {
 		return nil

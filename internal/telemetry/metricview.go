@@ -8,8 +8,8 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 )
 
-// onlyTheTable returns a view that measures only the metrics in [Table], with the units, descriptions, labels and buckets
-// from the table. It drops all other metrics, including library metrics.
+// onlyTheTable returns a view that keeps the metrics in [Table], and sets their units, descriptions, labels and buckets
+// from the table. It drops all other metrics, including those from libraries.
 func onlyTheTable() metric.View {
 	rows := map[string]Metric{}
 	for _, row := range Table {
