@@ -21,7 +21,7 @@ type adminRoute struct {
 	do     func(*Sandbox, *http.Request) (status int, body any, err error)
 }
 
-// adminRoutes returns the routes of the administration API, in the order in which its index lists them.
+// adminRoutes returns the routes of the administration API, in the order of its index page.
 func adminRoutes() []adminRoute {
 	return []adminRoute{
 		{"GET", AdminPath, "This index.", nil, (*Sandbox).adminIndex},

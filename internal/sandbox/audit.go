@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Entry is an entry of an account's ledger. Cents is positive for a top-up or refund, and negative for a charge.
+// Entry is one entry in an account's ledger. Cents is positive for a top-up or refund, and negative for a charge.
 type Entry struct {
 	Kind         string    `json:"kind"` // top_up, charge or refund
 	Cents        int64     `json:"cents"`
@@ -18,9 +18,9 @@ type Entry struct {
 	Time         time.Time `json:"time"`
 }
 
-// AuditedGeneration is the history of a generation, which may be deleted. Status does not depend on the sandbox's dialect: it
-// is queued until FinishedAt, and then succeeded, failed or refunded. RefundedAt is the time of the refund. Times are in UTC. A
-// time is zero if the event has not happened.
+// AuditedGeneration is the history of a generation, even of a deleted one. Status has the same values in every dialect:
+// "queued" before the time FinishedAt, and then "succeeded", "failed" or "refunded". Times are in UTC. A time is zero if the
+// event has not happened.
 type AuditedGeneration struct {
 	ID             string    `json:"id"`
 	IdempotencyKey string    `json:"idempotencyKey,omitempty"`
@@ -40,11 +40,11 @@ type Audit struct {
 	Entries      []Entry             `json:"entries"` // oldest first
 	Generations  []AuditedGeneration `json:"generations"`
 	TopUpCents   int64               `json:"topUpCents"`
-	ChargeCents  int64               `json:"chargeCents"` // sum of all charges, as a number that is not negative
+	ChargeCents  int64               `json:"chargeCents"` // sum of the charged amounts; not negative
 	RefundCents  int64               `json:"refundCents"`
 	BalanceCents int64               `json:"balanceCents"` // balance that GET /me returns
-	// ChargesByIdempotencyKey is the number of charges for each Idempotency-Key. It does not contain keys that were used only
-	// in rejected orders.
+	// ChargesByIdempotencyKey maps each Idempotency-Key to the number of its charges. It omits keys whose orders were all
+	// rejected.
 	ChargesByIdempotencyKey map[string]int `json:"chargesByIdempotencyKey"`
 }
 
@@ -118,7 +118,8 @@ func moment(nanos int64) time.Time {
 //
 //   - The balance is top-ups − charges + refunds, and it was never negative.
 //   - Each generation and each Idempotency-Key has exactly one charge.
-//   - A generation has at most one refund, and only if it failed. A refunded generation has exactly one refund.
+//   - A generation has at most one refund, and only if its status is failed or refunded.
+//   - A generation with the status refunded has exactly one refund.
 func (a Audit) Check() error {
 	var faults []error
 	expect := func(ok bool, format string, args ...any) {

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// partSize is the size of the parts of a stored file, in bytes. Only the last part may be smaller. A download keeps a
-// single part in memory.
+// partSize is the size of the parts of a stored file, in bytes. Only the last part may be smaller. A download needs
+// memory for only one part at a time.
 const partSize = 256 << 10
 
-// storeContent stores the file that write produces, divided into parts, and returns the file's size and ETag. It first
-// deletes any parts that were stored by a process that was killed.
+// storeContent calls the function write to produce a file, stores the file in parts, and returns its size and ETag. It
+// first deletes any parts that an earlier, killed process has stored for the generation.
 func (s *Sandbox) storeContent(generation int64, write func(io.Writer) error) (size int64, etag string, err error) {
 	if err := s.dropContent(generation); err != nil {
 		return 0, "", err
@@ -53,7 +53,7 @@ type storedFile struct {
 	part       []byte
 }
 
-// ReadAt implements io.ReaderAt, except that it must not be called concurrently.
+// ReadAt implements [io.ReaderAt], but is not safe for concurrent use.
 func (f *storedFile) ReadAt(p []byte, at int64) (n int, err error) {
 	for n < len(p) {
 		if err := f.load((at + int64(n)) / partSize); err != nil {
@@ -92,7 +92,7 @@ func (s *Sandbox) content(c *call) ([]byte, error) {
 	head := c.w.Header()
 	head.Set("Content-Type", g.contentType)
 	head.Set("ETag", g.contentEtag)
-	if strings.Contains(c.r.Header.Get("Range"), ",") { // several ranges are not supported, so send the complete file
+	if strings.Contains(c.r.Header.Get("Range"), ",") { // multiple ranges are not supported, so send the complete file
 		c.r.Header.Del("Range")
 	}
 	if !s.cfg.Dialect.NoRange {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Dialect contains a choice for each point that the specification leaves open. The zero value is the default dialect. [Dialects]
-// returns the named dialects.
+// Dialect selects one of several possible forms for each point that the specification leaves open. The zero value is the
+// default dialect. [Dialects] returns the named dialects.
 type Dialect struct {
 	// Name identifies the dialect in [Dialects]. It does not affect responses.
 	Name string
 	// Words maps the default names of JSON members and statuses to the dialect's names. A name that is not in the map stays
 	// unchanged.
 	Words map[string]string
-	// List is the shape of the lists of generations and models. Record is the shape of a response that contains one account,
-	// model or generation. It is also the shape of a quote if Price is PriceCents.
+	// List is the shape of a response with a list of generations or models. Record is the shape of a response with one account,
+	// model or generation. Record also applies to a quote if Price is PriceCents.
 	List, Record Shape
 	// Errors is the shape of error bodies.
 	Errors ErrorShape
@@ -25,14 +25,14 @@ type Dialect struct {
 	// Refund determines how a failed generation is refunded. With each value, the money is refunded exactly once.
 	Refund Refund
 	// Keyed changes the list of models to an object keyed by model ID, and the list of input fields to an object keyed by field
-	// name. It also changes each allowed value to an object with the value and a label.
+	// name. It also replaces each allowed value of a field by an object that contains the value and a label.
 	Keyed bool
 	// NumericIDs makes the ID of each new generation a JSON number of 16 digits.
 	NumericIDs bool
 	// ExtraMembers adds unspecified members with values of many types to responses.
 	ExtraMembers bool
-	// ShowRunning means that the status changes from "queued" to "running" after a fifth of a generation's duration. Otherwise,
-	// it stays "queued" until the generation has finished.
+	// ShowRunning changes a generation's status from "queued" to "running" when a fifth of its render time has passed. If
+	// false, the status is "queued" until the generation has finished.
 	ShowRunning bool
 	// NoRange makes downloads ignore the Range header, and send the complete file.
 	NoRange bool
@@ -45,7 +45,7 @@ type Dialect struct {
 // Shape determines how a record or a list is wrapped.
 type Shape int
 
-// The shapes. A record in ShapePage has the same form as in ShapeData.
+// The shapes. ShapePage differs from ShapeData only for lists; a record is {"data": {…}} in both.
 const (
 	ShapeBare  Shape = iota // {…} or […]
 	ShapeNamed              // {"generation": {…}} or {"generations": […]}
@@ -89,19 +89,20 @@ const (
 // Refund determines how a failed generation is refunded.
 type Refund int
 
-// The ways in which a failed generation is refunded.
+// The values of Refund.
 const (
-	// RefundLater shows "failed" for Config.RefundDelay, then "refunded". The refund is booked in the transaction that
-	// sets "refunded".
+	// RefundLater sets the status to "failed" and, after Config.RefundDelay, to "refunded". The refund is booked in the
+	// transaction that sets "refunded".
 	RefundLater Refund = iota
-	// RefundAtOnce shows "refunded" immediately, and never shows "failed".
+	// RefundAtOnce sets the status directly to "refunded", and books the refund in the same transaction.
 	RefundAtOnce
-	// RefundSilent shows "failed" forever. The refund is booked in the transaction that sets "failed".
+	// RefundSilent sets the status to "failed" and never changes it again. The refund is booked in the transaction that sets
+	// "failed".
 	RefundSilent
 )
 
-// Dialects returns the named dialects, with the default dialect first. Together, they use every field of [Dialect]. They also
-// exercise every table of rules with which package catalog reads responses.
+// Dialects returns the named dialects, with the default dialect first. Together, they set every field of [Dialect], and need
+// every table of rules by which package catalog parses responses.
 func Dialects() []Dialect {
 	return []Dialect{
 		{Name: "default"},
@@ -139,5 +140,6 @@ func words(pairs string) map[string]string {
 	return all
 }
 
-// Word returns the dialect's name for a JSON member or status: name itself, unless Words renames it.
+// Word returns the dialect's name for the JSON member or status with the given default name. If Words does not contain the
+// name, Word returns it unchanged.
 func (d Dialect) Word(name string) string { return cmp.Or(d.Words[name], name) }

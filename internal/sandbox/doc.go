@@ -4,16 +4,16 @@
 // limits. Money is recorded in an append-only ledger in SQLite. An order is one transaction, and a failed generation is
 // refunded exactly once, even if the process is killed. [Audit.Check] verifies this.
 //
-// The sandbox can also be as difficult as a real upstream. A [Dialect] changes the choices that the specification leaves open.
-// A [Fault] makes selected requests fail.
+// The sandbox can also imitate the differences and failures of real catalogs. A [Dialect] changes points that the specification
+// leaves open. A [Fault] makes selected requests fail.
 //
-// A sandbox in memory works inside a testing/synctest bubble, so that a test can simulate years. All its timers, goroutines and
-// channels belong to the bubble, and all its goroutines are blocked between requests and scheduled steps. It never deletes the
-// row of a generation.
+// An in-memory sandbox works inside a testing/synctest bubble, so a test can simulate years. All its timers, goroutines and
+// channels belong to the bubble, and all its goroutines are blocked between requests and scheduled steps.
 //
 // # Choices
 //
-// The specification leaves the following points open. A * marks the choices that a [Dialect] can change.
+// The specification leaves the following points open. A * marks the points that a [Dialect] can change. [Repeats] can change
+// the handling of repeated Idempotency-Keys. The row of a deleted generation stays in the database.
 //
 //	API keys          each new API key has its own account and balance; only the key's SHA-256 is stored
 //	GET /me           name, balanceCents, currency, spentTodayCents, dailyCapCents if there is a cap *
@@ -36,7 +36,7 @@
 //	                  a file, because it failed or its result is a text
 //	delete            204, then 404. An unfinished generation is deleted without a refund. A pending
 //	                  refund of a failed generation is booked immediately. The ledger keeps all entries.
-//	deleted, resent   the Idempotency-Key of a deleted generation still returns the generation's last state
+//	deleted, resent   a resent order whose generation was deleted returns the generation's last state
 //	unknown IDs       404; the same error for a generation of another account
 //	daily cap         counts the charges of a day in UTC; refunds do not lower the sum; the balance is checked first
 //	request rate      token bucket for each account; 429 RATE_LIMITED with Retry-After in whole seconds

@@ -23,7 +23,7 @@ func (d Dialect) account(who account, balance, spent int64) []byte {
 	return d.wrap("account", d.spell(out))
 }
 
-// models returns the body of GET /models: every model without its input fields.
+// models returns the body of GET /models, which contains all models without their input fields.
 func (d Dialect) models(list []*model) []byte {
 	keyed, items := record{}, make([]record, 0, len(list))
 	for _, m := range list {
@@ -131,12 +131,13 @@ func (d Dialect) generations(list []generation, base string) []byte {
 	return d.wrapList("generations", items)
 }
 
-// members returns the JSON members of a generation with their default names. base is the catalog's base URL.
+// members returns a generation as a JSON object whose members have their default names. base is the catalog's base
+// URL, for contentUrl.
 func (d Dialect) members(g generation, base string) record {
 	out := record{
 		"modelId": g.model, "inputs": json.RawMessage(g.inputs), "costCents": g.cost, "id": g.publicID, "status": d.status(g),
 	}
-	if d.NumericIDs && strings.Trim(g.publicID, "0123456789") == "" { // a generation that was created under another dialect has no numeric ID
+	if d.NumericIDs && strings.Trim(g.publicID, "0123456789") == "" { // false for the ID of a generation from another dialect
 		out["id"] = json.Number(g.publicID)
 	}
 	if d.Times != TimeAbsent {
@@ -206,7 +207,8 @@ func (d Dialect) wrapList(name string, items []record) []byte {
 	return encode(items)
 }
 
-// spell renames the members of a record. It does not rename members of nested values, such as the caller's inputs.
+// spell returns a copy of a record in which the members have the dialect's names. It does not rename members of
+// nested values, such as the caller's inputs.
 func (d Dialect) spell(in record) record {
 	out := make(record, len(in))
 	for name, v := range in {
@@ -242,8 +244,8 @@ func (d Dialect) failure(e *apiError) (contentType string, body []byte) {
 	return "application/json", encode(out)
 }
 
-// encode encodes a value as JSON. It cannot fail, because its callers pass only types that can be encoded, and inputs
-// that were valid JSON in the request.
+// encode encodes a value as JSON. Encoding cannot fail: every value passed to encode has a type that JSON supports,
+// and inputs are valid JSON from the request.
 func encode(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {

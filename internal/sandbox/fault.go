@@ -10,16 +10,16 @@ import (
 )
 
 // Fault is a scripted failure. Route, Key, Skip, Count and Probability select the affected requests. The fields after them
-// define the effect. At least one of the fields with the tag effect must be set. If several faults match a request, only the
-// fault that was injected first affects it.
+// define the effect. At least one field with the struct tag effect must be set. If several faults select a request, only the
+// first injected of them affects it.
 //
-// A fault first waits for Delay. Then, if one of Hang, Reset, Redirect, Oversize, Status and Body is set, it replaces the
-// response. If several are set, the first in this order decides. In this case, the handler runs only if AfterCommit is set.
-// Otherwise, the handler runs, and the client receives the handler's response, altered by Set, ContentLengthDelta, Drip and
-// Cut.
+// A fault first waits for Delay. If any of Hang, Reset, Redirect, Oversize, Status and Body is set, the fault then replaces the
+// response. If several of them are set, the first in this order determines the kind of response. The handler runs only if
+// AfterCommit is set. If none of them is set, the handler runs, and the client receives the handler's response, altered by Set,
+// ContentLengthDelta, Drip and Cut.
 //
-// If the client disconnects during the delay, the request is still served after it. With AfterCommit and Reset, an order is
-// charged but its response is lost.
+// If the client disconnects during the delay, the request is still served after the delay. With AfterCommit and Reset, an order
+// is charged but its response is lost.
 type Fault struct {
 	Name string `json:"name,omitempty" means:"Name of the fault in the list of faults. It has no effect."`
 
@@ -47,8 +47,8 @@ type Fault struct {
 	CutAfter           int64          `json:"cutAfter,omitempty" means:"Number of bytes that are sent before the cut."`
 }
 
-// ExampleFault responds with status 503 to the next two requests that place an order, like an overloaded catalog. Easel resends
-// the order after such a response, so both requests may belong to the same order.
+// ExampleFault rejects the next two requests that place an order with status 503, as an overloaded catalog would. Both can be
+// attempts to place the same order, because Easel resends an order after this status.
 const ExampleFault = `{"route":"POST /generations","status":503,"count":2}`
 
 // FaultField describes one member of a [Fault] in JSON.
@@ -56,7 +56,7 @@ type FaultField struct {
 	Name   string `json:"name"`
 	Type   string `json:"type"`
 	Means  string `json:"means"`
-	Effect bool   `json:"effect,omitempty"` // whether a fault with only this member has an effect
+	Effect bool   `json:"effect,omitempty"` // whether a fault with only this member set has an effect
 }
 
 // FaultFields returns a description of every member of [Fault], in the order of declaration.
@@ -89,7 +89,7 @@ func (d *Delay) UnmarshalText(text []byte) error {
 // FaultStatus is an active fault, with the numbers of requests that matched it and that it affected.
 type FaultStatus struct {
 	Fault Fault `json:"fault"`
-	Seen  int   `json:"seen"`  // number of requests that matched, including those that Skip or Probability excluded
+	Seen  int   `json:"seen"`  // number of matching requests, affected or not
 	Fired int   `json:"fired"` // number of affected requests
 }
 
@@ -113,7 +113,7 @@ func (i *Injected) Remove() {
 	i.sandbox.faults = slices.DeleteFunc(i.sandbox.faults, func(one *Injected) bool { return one == i })
 }
 
-// Validate returns an error for the first invalid field.
+// Validate returns an error that describes the first invalid field, or nil if the fault is valid.
 func (f Fault) Validate() error {
 	known := f.Route == "" || f.Route == unknownRoute || slices.Contains(routeTemplates(), f.Route)
 	switch {
@@ -158,7 +158,7 @@ func (s *Sandbox) Inject(f Fault) *Injected {
 	return i
 }
 
-// ClearFaults deactivates all faults. Faults that already affect a request in progress continue to affect it.
+// ClearFaults deactivates all faults. A request that a fault already affects remains affected.
 func (s *Sandbox) ClearFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,8 +176,8 @@ func (s *Sandbox) Faults() []FaultStatus {
 	return list
 }
 
-// fault counts a request to the route template. It returns the fault that affects the request, or nil if there is no such
-// fault.
+// fault counts a request to the route with the given template, sent with the given API key. It returns the fault that affects
+// the request, or nil if no fault does.
 func (s *Sandbox) fault(template, key string) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,8 +15,8 @@ const (
 	stateRefunded  = "refunded"
 )
 
-// generation is a row of the table generations. Times are in Unix nanoseconds. A time is zero if the event has not happened and
-// is not scheduled.
+// generation is a row of the table generations. Times are in Unix nanoseconds. A time is zero if its event has neither happened
+// nor been scheduled.
 type generation struct {
 	id, account              int64
 	publicID                 string
@@ -59,8 +59,9 @@ func findGeneration(from link, account int64, publicID string) (generation, erro
 	return g, err
 }
 
-// create charges an account for a generation and queues the generation, in one transaction. If the idempotency key was used
-// before, create charges nothing. It then returns the earlier generation, or an error if the two orders differ.
+// create charges an account for a new generation and queues the generation, in one transaction. If the idempotency key was used
+// before, create charges nothing. It then returns the earlier generation and true, or an error if the earlier order differs
+// from o.
 func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generation, replayed bool, err error) {
 	scope := int64(0)
 	if s.cfg.Repeats.PerAPIKey {
@@ -96,8 +97,8 @@ func (s *Sandbox) create(who account, o order, idempotencyKey string) (g generat
 	return g, false, nil
 }
 
-// forgetKeys releases idempotency keys that are older than Repeats.Forget, so that new orders can use them. It moves each such
-// key to a scope that no new order uses.
+// forgetKeys releases idempotency keys that are older than Repeats.Forget, so that new orders can use them. It does not delete
+// the keys, but changes their key_scope to a value that no new order has.
 func (s *Sandbox) forgetKeys(tx link) error {
 	if s.cfg.Repeats.Forget == 0 {
 		return nil
@@ -116,8 +117,8 @@ func sameRequest(g generation, o order) error {
 	}
 }
 
-// newGeneration returns a generation with a random ID and duration, which is not stored yet. It will fail if its prompt
-// contains [fail], and otherwise with the probability Config.FailureRate.
+// newGeneration returns a generation with a random ID and duration. It does not store the generation. The generation will fail
+// if its prompt contains [fail], and otherwise with the probability Config.FailureRate.
 func (s *Sandbox) newGeneration(who account, o order) generation {
 	takes := s.scaled(s.random.duration(o.model.pace))
 	now := time.Now()

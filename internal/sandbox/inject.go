@@ -114,7 +114,7 @@ func (s *Sandbox) alterResponse(f *Fault, w http.ResponseWriter, r *http.Request
 	if w.Header().Get("Content-Length") != "" {
 		length := max(len(body)+int(f.ContentLengthDelta), 0)
 		w.Header().Set("Content-Length", strconv.Itoa(length))
-		body = body[:min(length, len(body))] // the server rejects more bytes than the Content-Length header announces
+		body = body[:min(length, len(body))] // writing more bytes than Content-Length announces would fail
 	}
 	w.WriteHeader(kept.status)
 	if cut := int(f.CutAfter); f.Cut && cut <= len(body) {
@@ -157,9 +157,8 @@ func (b *buffer) WriteHeader(status int) { b.status = status }
 // Write implements [http.ResponseWriter].
 func (b *buffer) Write(p []byte) (int, error) { return b.body.Write(p) }
 
-// changed returns a copy of a JSON body in which the members in set have the given values. It changes the body if it is an
-// object, or each object of the body if it is an array. A nil value removes a member. A body of any other kind is returned
-// unchanged.
+// changed sets the given members in a JSON object, or in each object of a JSON array, and returns the new JSON. A nil value
+// removes a member. For any other body, changed returns an equal body.
 func changed(body []byte, set map[string]any) []byte {
 	var v any
 	if decode(body, &v) != nil {

@@ -26,7 +26,7 @@ var (
 type KeyConfig struct {
 	// Name is the account's name in GET /me. Empty means "sandbox".
 	Name string `json:"name"`
-	// BalanceCents is the initial balance, which is booked as a top-up. Zero means an empty account.
+	// BalanceCents is the initial balance, which is booked as a top-up. Zero means that there is no top-up.
 	BalanceCents int64 `json:"balanceCents"`
 	// DailyCapCents is the maximum sum of the charges in a UTC day. Zero means Config.DailyCapCents. A negative value means no
 	// cap.
@@ -35,7 +35,7 @@ type KeyConfig struct {
 	Key string `json:"key"`
 }
 
-// account contains an API key's row ID and the account of the API key.
+// account describes an account and the API key by which it was found.
 type account struct {
 	id       int64
 	key      int64 // row ID of the API key
@@ -82,8 +82,9 @@ func insertKey(tx link, account int64, key string) error {
 	return err
 }
 
-// AddKey adds another API key to the account that key belongs to, for example for a rotation. It returns the added API key: next,
-// or a random API key if next is empty. Both API keys are valid until one of them is revoked.
+// AddKey adds another API key to an account, for example to rotate keys, and returns it. The parameter key is an existing API
+// key of the account. The parameter next is the API key to be added; empty means a random API key. Each API key remains valid
+// until it is revoked.
 func (s *Sandbox) AddKey(_ context.Context, key, next string) (string, error) {
 	next = cmp.Or(next, s.randomKey())
 	return next, s.change(key, func(tx link, who account) error { return insertKey(tx, who.id, next) })
@@ -98,7 +99,7 @@ func (s *Sandbox) RevokeKey(_ context.Context, key string) error {
 	})
 }
 
-// TopUp adds cents to the balance of an API key's account.
+// TopUp adds cents to the balance of an API key's account. The note is recorded in the account's ledger.
 func (s *Sandbox) TopUp(_ context.Context, key string, cents int64, note string) error {
 	if cents <= 0 {
 		return invalid("cents", "must be at least 1")
@@ -108,7 +109,7 @@ func (s *Sandbox) TopUp(_ context.Context, key string, cents int64, note string)
 	})
 }
 
-// change runs fn in a transaction. It passes fn the account of an API key.
+// change runs fn in a transaction, with the account of an API key as an argument.
 func (s *Sandbox) change(key string, fn func(tx link, who account) error) error {
 	return s.db.tx(func(tx link) error {
 		who, err := findAccount(tx, key)

@@ -14,7 +14,7 @@ const (
 	kindRefund = "refund"
 )
 
-// accountState is the state of an account in its last ledger entry.
+// accountState is the state of an account after its last ledger entry.
 type accountState struct {
 	balance    int64
 	day        string
@@ -72,12 +72,13 @@ func (s *Sandbox) checkCharge(tx link, who account, cents int64) error {
 	return nil
 }
 
-// refund refunds the price of a generation. The database schema rejects a second refund.
+// refund books the refund of a generation's price. The database schema rejects a second refund.
 func (s *Sandbox) refund(tx link, g generation) error {
 	return s.addEntry(tx, g.account, kindRefund, g.cost, g.id, "failed render")
 }
 
-// Refund refunds a generation that has succeeded or failed. It does nothing if the generation is queued or already refunded.
+// Refund refunds a generation whose status is "succeeded" or "failed", and changes the status to "refunded". It does nothing
+// if the status is "queued" or "refunded".
 func (s *Sandbox) Refund(_ context.Context, key, generation string) error {
 	return s.change(key, func(tx link, who account) error {
 		g, err := findGeneration(tx, who.id, generation)

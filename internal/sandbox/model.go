@@ -25,7 +25,7 @@ type field struct {
 	required          bool
 	def               any      // default value, or nil
 	allowed           []string // allowed strings; nil if every string is allowed
-	min, max          *float64 // limits of a number, or of the length of a string or array; nil means no limit
+	min, max          *float64 // limits for a number, or for the length of a string or array; nil means no limit
 	items             *field   // describes the items of an array; nil for other kinds
 	props             []field  // describes the members of an object; nil for other kinds
 }

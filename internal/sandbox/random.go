@@ -18,8 +18,8 @@ type randomSource struct {
 }
 
 // newRandomSource creates a source from a seed, and from the highest row IDs of generations and accounts in the database.
-// Because of the row IDs, a second run with the same seed on the same file does not repeat the random numbers of the first run.
-// A seed of zero means a random seed.
+// Because of the row IDs, a sandbox that reopens its file with the same seed does not repeat random numbers. A seed of zero
+// means a random seed.
 func newRandomSource(seed uint64, generations, keys int64) *randomSource {
 	var key [32]byte
 	if seed == 0 {
@@ -39,7 +39,7 @@ func (r *randomSource) Uint64() uint64 {
 	return r.source.Uint64()
 }
 
-// token returns n characters that are safe in a URL and easy to read aloud.
+// token returns n random digits and lower-case letters. It does not use the letters i, l and o, which look like digits.
 func (r *randomSource) token(n int) string {
 	const letters = "0123456789abcdefghjkmnpqrstvwxyz"
 	out := make([]byte, n)
@@ -58,8 +58,8 @@ func (r *randomSource) number() string {
 // chance returns true with the given probability.
 func (r *randomSource) chance(share float64) bool { return rand.New(r).Float64() < share }
 
-// durations describes the log-normal distribution of a model's render times. For most renders, its median is the field median.
-// For the share slowShare of the renders, its median is the field slow, for example because a machine must start first.
+// durations describes the random render times of a model. They have a log-normal distribution with the given median and sigma.
+// For the share slowShare of the renders, from 0 to 1, the median is slow instead, as if a machine had to start first.
 type durations struct {
 	median    time.Duration
 	sigma     float64

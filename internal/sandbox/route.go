@@ -17,7 +17,7 @@ import (
 // maxBody is the maximum size of a request body, in bytes.
 const maxBody = 17 << 20
 
-// call is a request that is being served. who is set after authentication.
+// call is a request that is being served. who is the zero value until the request is authenticated.
 type call struct {
 	w    http.ResponseWriter
 	r    *http.Request
@@ -33,10 +33,10 @@ func (c *call) id() string { return c.r.PathValue("id") }
 // handler returns the body of a response, or nil if it has already sent the response.
 type handler func(*Sandbox, *call) ([]byte, error)
 
-// unknownRoute is the name of the route for all requests that match no route in the specification.
+// unknownRoute replaces the route template of a request that matches no route in the specification.
 const unknownRoute = "unknown"
 
-// routes contains the routes in section 4 of the specification.
+// routes contains the routes of the catalog, which section 4 of the specification lists.
 var routes = []struct {
 	template string
 	handle   handler
@@ -124,8 +124,8 @@ func (s *Sandbox) admit(c *call) (err error) {
 	return c.readBody()
 }
 
-// wait removes a token from an account's rate limiter and returns zero. If there is no token, it returns the time until
-// the next one.
+// wait uses a token of an account's rate limiter and returns zero. If no token is available, it does not block, but
+// returns the time until the next token.
 func (s *Sandbox) wait(who account) time.Duration {
 	if s.cfg.RateLimit == 0 {
 		return 0

@@ -28,16 +28,16 @@ const (
 
 // Config configures a sandbox. The zero value is a catalog in memory without limits or faults.
 type Config struct {
-	// Path is the path of the SQLite file. Only one sandbox at a time can open the file. Empty means that the database is in
-	// memory.
+	// Path is the path of the SQLite file. Only one sandbox can have the file open at a time. Empty means that the database is
+	// in memory.
 	Path string
 	// Seed is the seed for random IDs, API keys, durations and failures. Zero means a random seed.
 	Seed uint64
-	// Speed divides the duration of every generation and the refund delay. Zero means 1.
+	// Speed is the number by which render times and the refund delay are divided. Zero means 1.
 	Speed float64
 	// FailureRate is the share of generations that fail at random, from 0 to 1.
 	FailureRate float64
-	// DailyCapCents is the daily cap of accounts that are created without a cap. Zero means no cap.
+	// DailyCapCents is the daily cap of accounts for which [KeyConfig] specifies none. Zero means no cap.
 	DailyCapCents int64
 	// RateLimit is the maximum number of requests per second for each account. Zero means no limit.
 	RateLimit float64
@@ -58,8 +58,8 @@ type Repeats struct {
 	// PerAPIKey stores idempotency keys separately for each API key. A repeat with another API key of the same account is then a
 	// new order.
 	PerAPIKey bool
-	// MoneyFirst checks the balance and the daily cap before the idempotency key. A repeat is then rejected if the balance or
-	// the cap would not allow a second charge.
+	// MoneyFirst checks the balance and the daily cap before the idempotency key. A repeat is then rejected if the account
+	// could not pay for a second order.
 	MoneyFirst bool
 	// Forget is the age at which an order's Idempotency-Key is forgotten, so that a repeat is a new order. Zero means never.
 	Forget time.Duration
@@ -84,7 +84,7 @@ type Sandbox struct {
 	life  context.Context // done after Close
 	end   context.CancelFunc
 	slots chan struct{}  // limits concurrent renders to maxWorkers
-	steps sync.WaitGroup // steps that are scheduled or running
+	steps sync.WaitGroup // counts the steps that are scheduled or running
 	close func() error
 
 	mu       sync.Mutex
@@ -118,7 +118,7 @@ func Open(cfg Config) (*Sandbox, error) {
 }
 
 // Close stops the background work, ends the delays of faults, and closes the database. Unfinished generations stay queued in
-// the database file. When Close returns, all goroutines of the sandbox have returned. Requests in flight fail. A second call
+// the database file. Requests in flight fail. Close waits until the sandbox's own goroutines have returned. A second call
 // returns the result of the first.
 func (s *Sandbox) Close() error { return s.close() }
 
@@ -156,8 +156,8 @@ func (s *Sandbox) Server(admin bool) *http.Server {
 	}
 }
 
-// Requests returns the number of received requests by route, such as "GET /generations/{id}" or "unknown". It includes rejected
-// requests, and requests that a fault affected.
+// Requests returns a map from each route, such as "GET /generations/{id}" or "unknown", to the number of requests that it has
+// received. The numbers include rejected requests, and requests that a fault affected.
 func (s *Sandbox) Requests() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,16 +14,15 @@ import (
 //go:embed schema.sql
 var schema string
 
-// store is a database with a single connection, because a second connection would open another database if the database is in
-// memory.
+// store is a database with a single connection. For a database in memory, a second connection would open a different database.
 type store struct {
 	link
 	db *sql.DB
 }
 
-// link runs statements on a database or in a transaction. A statement never uses the context of a request: if the context were
-// canceled, the only connection could be closed, and a database in memory would be deleted. The methods below disable the
-// linter contextcheck for this reason. No statement needs to be canceled, because each takes less than a millisecond.
+// link runs statements on a database or in a transaction. A statement never uses the context of a request, because canceling
+// the context could close the only connection and so delete a database in memory. Therefore, the methods below disable the
+// linter contextcheck. Statements need no cancellation, because each takes less than a millisecond.
 type link struct{ on runner }
 
 // runner contains the methods of both a database and a transaction.
@@ -74,7 +73,7 @@ func (s link) queryRow(query string, args ...any) *sql.Row {
 func openStore(path string) (*store, error) {
 	file, pragmas := ":memory:", []string{"foreign_keys(1)"}
 	if path != "" {
-		// The exclusive lock keeps other processes from using the file, because two processes would create the same IDs.
+		// The exclusive lock prevents other processes from opening the file. Two processes could create the same IDs.
 		file, pragmas = (&url.URL{Path: path}).EscapedPath(), append(pragmas, "locking_mode(EXCLUSIVE)", "journal_mode(WAL)", "synchronous(NORMAL)")
 	}
 	db, err := sql.Open("sqlite", "file:"+file+"?"+url.Values{"_pragma": pragmas, "_txlock": {"immediate"}}.Encode())

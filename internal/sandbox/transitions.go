@@ -25,8 +25,8 @@ func (s *Sandbox) resumeSteps() error {
 	}, `SELECT id, due_at FROM generations WHERE due_at IS NOT NULL`)
 }
 
-// schedule starts a goroutine that runs the next step of a generation at the time at, in Unix nanoseconds. Later changes of the
-// system clock do not affect the time that it waits.
+// schedule starts a goroutine that waits and then runs the next step of a generation. The parameter at is the time of the step,
+// in Unix nanoseconds. The waiting time is computed once, so later changes of the system clock do not affect it.
 func (s *Sandbox) schedule(generation, at int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

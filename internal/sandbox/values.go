@@ -71,8 +71,9 @@ func readOrder(body []byte) (order, error) {
 	return o, err
 }
 
-// decode parses exactly one JSON value. A number becomes a [json.Number] if into does not determine its
-// type.
+// decode parses a body, which must contain exactly one JSON value, and stores the value in the variable
+// to which into points. A number becomes a [json.Number] if the variable's type does not determine the
+// number's type.
 func decode(body []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()
@@ -112,7 +113,8 @@ func checkObject(path string, fields []field, in map[string]any) (paint.Values, 
 	return out, nil
 }
 
-// check validates a value and converts it to the type that the models use.
+// check validates a value and converts it to the type that the models use. path is the value's path in
+// the request, for errors.
 func (f field) check(path string, v any) (any, error) {
 	switch v := v.(type) {
 	case string:
@@ -153,7 +155,7 @@ func (f field) checkString(path, v string) error {
 }
 
 // number converts a JSON number to the type of the field. text is the number as sent, and float is its
-// value. For an integer, 20.0 is valid too.
+// value. A whole number in another notation, such as 20.0, is also a valid integer.
 func (f field) number(text string, float float64) (v any, ok bool) {
 	if f.kind == "number" {
 		return float, true

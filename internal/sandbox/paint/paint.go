@@ -44,8 +44,8 @@ func (v Values) random() *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64()^uint64(v.Integer("seed"))*0x9e3779b97f4a7c15, 4))
 }
 
-// steer returns the name of the first choice that has a cue in the prompt. Each choice consists of a name and its cues,
-// separated by spaces. If the prompt contains no cue, steer returns otherwise.
+// steer returns the name of the first choice for which the prompt contains a cue. Each choice consists of a name and a string
+// of cues, separated by spaces. If the prompt contains no cue, steer returns the value of its parameter otherwise.
 func steer(prompt string, choices [][2]string, otherwise string) string {
 	for _, choice := range choices {
 		if mentions(prompt, choice[1]) {
@@ -55,8 +55,8 @@ func steer(prompt string, choices [][2]string, otherwise string) string {
 	return otherwise
 }
 
-// mentions reports whether the text contains one of the cues as a word. The word in the text may have an additional s or y at
-// its end: the cue wave also matches waves.
+// mentions reports whether the text contains one of the cues as a word. A word also matches with an additional s or y at its
+// end: the cue "storm" matches "storms" and "stormy".
 func mentions(text, cues string) bool {
 	return regexp.MustCompile(`(?i)\b(` + strings.ReplaceAll(cues, " ", "|") + `)[sy]?\b`).MatchString(text)
 }

@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// picture describes a picture to paint. paint uses coordinates that do not depend on the size: y runs from 0 at the top to 1
-// at the bottom, and x runs from 0 at the left to the aspect ratio at the right.
+// picture describes a picture to paint. The function paint returns the color at a position. Its coordinates do not depend on
+// the size of the picture: y is 0 at the top and 1 at the bottom, and x is 0 at the left and the aspect ratio at the right.
 type picture struct {
 	w, h    int
-	block   int // width and height, in pixels, of the squares in which all pixels have the same color
+	block   int // side length of a block in pixels; all pixels of a block have the same color
 	samples int // number of samples per block in each direction
 	paint   func(x, y float64) rgb
 }
 
-// file returns an artifact that paints the picture and encodes it. format is png or jpeg.
+// file returns an artifact whose Write function paints the picture and encodes it in the given format, which is png or jpeg.
 func (p *picture) file(format string, compression png.CompressionLevel) Artifact {
 	return Artifact{ContentType: "image/" + format, Write: func(w io.Writer) error {
 		img := image.NewRGBA(image.Rect(0, 0, p.w, p.h))
@@ -72,7 +72,8 @@ func (c rgb) mix(d rgb, t float64) rgb {
 
 func (c rgb) add(d rgb, t float64) rgb { return rgb{c.r + d.r*t, c.g + d.g*t, c.b + d.b*t} }
 
-// gradient interpolates between the colors in of. If t is 0, it returns the first color; if t is 1, the last.
+// gradient interpolates between the given colors. If t is 0 or less, it returns the first color; if t is 1 or more, the
+// last.
 func gradient(of []rgb, t float64) rgb {
 	t = min(max(t, 0), 1) * float64(len(of)-1)
 	n := max(min(int(t), len(of)-2), 0)
@@ -96,8 +97,8 @@ func noise(x, y float64, seed uint32) float64 {
 	return lerp(top, lerp(hash2(ix, iy+1, seed), hash2(ix+1, iy+1, seed), u), v)
 }
 
-// fractal returns the weighted mean of several octaves of noise, from 0 to 1. Each octave is twice as fine as the previous
-// octave, and has half its weight. If ridged is true, the noise has sharp crests.
+// fractal returns the weighted mean of several octaves of noise, which is from 0 to 1. Each octave has twice the frequency
+// and half the weight of the previous octave. If ridged is true, the noise has sharp crests.
 func fractal(x, y float64, octaves int, seed uint32, ridged bool) float64 {
 	sum, weight, total := float64(0), float64(1), float64(0)
 	for i := range octaves {
@@ -114,8 +115,8 @@ func fractal(x, y float64, octaves int, seed uint32, ridged bool) float64 {
 
 func lerp(a, b, t float64) float64 { return a + (b-a)*t }
 
-// smooth returns the value at t, from 0 to 1, of a curve that rises from 0 to 1 and is flat at both ends.
+// smooth maps t, from 0 to 1, to a value that rises from 0 to 1 and has the slope 0 at both ends.
 func smooth(t float64) float64 { return t * t * (3 - 2*t) }
 
-// step rises smoothly from 0 to 1 while v goes from low to high. high may be less than low.
+// step returns a value that rises smoothly from 0 to 1 as v changes from low to high. high may be less than low.
 func step(low, high, v float64) float64 { return smooth(min(max((v-low)/(high-low), 0), 1)) }

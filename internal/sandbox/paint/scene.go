@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Landscape returns an artifact that paints the scenery described by the prompt.
+// Landscape returns a picture of the scenery that the prompt describes.
 func Landscape(v Values) Artifact {
 	p, detail := &picture{block: 1, samples: 1}, 3+int(v.Integer("steps"))/10
 	switch v.Text("quality") {
@@ -23,14 +23,14 @@ func Landscape(v Values) Artifact {
 	return p.file(v.Text("format"), png.BestSpeed)
 }
 
-// PaperSize returns the size of a print in pixels, at 300 dots per inch.
+// PaperSize returns the size of a paper format, such as "a4", in pixels at 300 dots per inch.
 func PaperSize(paper string) (w, h int) {
 	size := map[string][2]int{"a6": {1240, 1748}, "a5": {1748, 2480}, "a4": {2480, 3508}, "a3": {3508, 4961}, "a3-plus": {3900, 5700}}[paper]
 	return size[0], size[1]
 }
 
-// Print returns an artifact that paints the scenery described by the prompt as a poster with soft shapes, at a quarter of
-// the paper's resolution.
+// Print returns a poster: a framed picture, with soft shapes, of the scenery that the prompt describes. It has as many
+// pixels as the paper, but the pixels of each block of 4 × 4 have the same color.
 func Print(v Values) Artifact {
 	p, frame := &picture{block: 4, samples: 1}, v["frame"].(Values)
 	p.w, p.h = PaperSize(v.Text("paper"))
@@ -48,7 +48,7 @@ func Print(v Values) Artifact {
 // palettes contains sets of matching colors, separated by |. The first color of each set is the background.
 const palettes = "#f4efe6 #264653 #2a9d8f #e9c46a #f4a261 #e76f51|#0d1b2a #e0e1dd #778da9 #ffb703 #fb8500 #415a77|#fdf6ec #1d3557 #457b9d #a8dadc #e63946 #f1b5a0"
 
-// Abstract returns an artifact that paints ink in water: noise that is distorted by noise and cut into bands.
+// Abstract returns a picture that looks like ink in water. It consists of bands of noise, distorted by other noise.
 func Abstract(v Values) Artifact {
 	rnd, p := v.random(), &picture{block: 1, samples: 2}
 	inks, seed, bands := colours(deal(rnd, palettes)()), rnd.Uint32(), 8+60*v.Number("density")
@@ -66,9 +66,8 @@ func Abstract(v Values) Artifact {
 	return p.file(v.Text("format"), png.BestSpeed)
 }
 
-// light describes the light in a scene at one time of day. colours contains thirteen colors: four of the sky, from zenith to
-// horizon, and then those of the sun or moon, far land, near land, mist, clouds in shade, clouds in light, snow, sand and
-// water.
+// light describes the light at one time of day. colours contains thirteen colors: four sky colors from zenith to horizon,
+// and then the colors of the sun or moon, far land, near land, mist, shaded clouds, bright clouds, snow, sand and water.
 type light struct {
 	colours             string
 	height, stars, glow float64 // height is the y coordinate of the sun or moon; stars and glow are strengths from 0 to 1
@@ -106,11 +105,11 @@ var (
 
 // land describes the terrain of a place.
 type land struct {
-	far, near    float64 // heights of the farthest and the nearest layer
+	far, near    float64 // height of the farthest layer, and height of the nearest layer
 	drop         float64 // vertical distance from the farthest layer to the nearest, as a share of the area below the horizon
-	rough, round float64 // amount of detail in the crests; roundness of the crests, from 0 to 1
+	rough, round float64 // rough is the amount of detail in the crests, round is their roundness; both are from 0 to 1
 	trees        float64 // height of the trees on the nearest layer; zero means no trees
-	snow, sand   float64 // depth of the snow below the crests, and share of sand in the color
+	snow, sand   float64 // snow is the depth of the snow below the crests; sand is the share of the sand color, from 0 to 1
 }
 
 // scene contains the properties of a landscape that are computed before the first pixel is painted.
@@ -127,12 +126,12 @@ type scene struct {
 	layers                                  []layer // sorted from far to near
 }
 
-// layer is one line of mountains, dunes or woods.
+// layer is one row of mountains, dunes or woods.
 type layer struct {
 	crest       []float64 // y of the crest in each column
 	foot        float64   // y of the crest's lowest point
 	colour      rgb
-	mist, rough float64 // mist at the foot; roughness of the slopes
+	mist, rough float64 // mist is the strength of the mist at the foot; rough is the roughness of the slopes
 	snow        float64 // depth of the snow below the crest
 }
 
@@ -160,7 +159,7 @@ func newScene(v Values, p *picture, horizon float64, detail int) *scene {
 	return s
 }
 
-// plan creates the layers of the land.
+// plan creates the layers of the land, from far to near.
 func (s *scene) plan(rnd *rand.Rand) {
 	place, lines := lands[s.place], 6
 	if s.place == "sea" {
@@ -175,7 +174,7 @@ func (s *scene) plan(rnd *rand.Rand) {
 			x := (float64(column) + 0.5) / s.columns
 			sharp, soft := fractal(x*(1.3+t)+from, 3, octaves, s.seed, true), fractal(x*2+from, 8, octaves, s.seed, false)
 			top := high * lerp(sharp, soft, max(place.round, step(0.3, 0.8, t))) * (0.5 + 0.7*noise(x*0.9+from, 2, s.seed))
-			if s.place == "sea" { // in a sea, the land consists of islands
+			if s.place == "sea" { // lowers the land except for some islands
 				top *= step(0.5, 0.75, noise(x*1.1+from, 4, s.seed))
 			}
 			l.crest = append(l.crest, s.horizon+0.003+place.drop*(1-s.horizon)*t*t-top-s.trees(x, i)*place.trees*t*t)
@@ -185,7 +184,8 @@ func (s *scene) plan(rnd *rand.Rand) {
 	}
 }
 
-// trees returns the height, from 0 to 1, of a row of conifers at the position x. The conifers have ragged branches.
+// trees returns the height of a row of ragged conifers at the position x, as a share of the maximum height. Rows with higher
+// numbers have wider trees.
 func (s *scene) trees(x float64, row int) (top float64) {
 	x *= 36 - 4*float64(min(row, 5))
 	for n := int(math.Floor(x)) - 1; n <= int(math.Floor(x))+1; n++ {
@@ -195,7 +195,7 @@ func (s *scene) trees(x float64, row int) (top float64) {
 	return top
 }
 
-// at returns the color of the scene at a position. It darkens the corners of the picture.
+// at returns the color of the scene at a position. The corners of the picture are darker than its center.
 func (s *scene) at(x, y float64) rgb {
 	c := s.land(x, y)
 	if s.wet && y > s.horizon {
@@ -245,8 +245,8 @@ func (s *scene) air(x, y float64) rgb {
 	return c.mix(gradient(s.cloud, lit).mix(s.sun, 0.4*s.glow*math.Exp(-d*3)), 0.93*step(edge, edge+0.2, thick)*step(0, 0.1, high))
 }
 
-// lake returns the color of the water. The water reflects the view above the horizon, distorted by waves. It also has a path
-// of light below the sun or moon.
+// lake returns the color of the water at a position. The water reflects the view above the horizon, distorted by waves, and
+// has a strip of bright reflections below the sun or moon.
 func (s *scene) lake(x, y float64) rgb {
 	near, clear := y-s.horizon, 0.3
 	if s.mirror {

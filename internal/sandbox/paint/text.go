@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// themes contains the subjects of a haiku. A theme has three lists: words that select the theme if the prompt contains one of
-// them, first lines of five syllables, and nouns of two syllables. The last theme is used if the prompt selects no other
-// theme.
+// themes contains the subjects of haikus. Each theme has three lists: cues, first lines of five syllables, and phrases of two
+// syllables that begin the second line. A haiku has the first theme for which the prompt contains a cue, or otherwise the
+// last theme.
 var themes = [][3]string{
 	{"sea ocean beach wave water lake river boat", "where the water ends|salt upon the wind|on a slow low tide", "the tide|a gull|white foam|the boat"},
 	{"snow winter ice frost cold", "on the first white day|under heavy snow|in the frozen field", "fresh snow|a crow|the frost|one track"},
@@ -31,7 +31,7 @@ func Haiku(v Values) Artifact {
 	return Artifact{Text: deal(rnd, theme[1])() + "\n" + deal(rnd, theme[2])() + " " + deal(rnd, verbs)() + "\n" + deal(rnd, ends)()}
 }
 
-// Titles and sentences of essays, separated by |. # is replaced by the essay's subject.
+// Titles and sentences of essays, separated by |. The essay's subject replaces each #.
 const (
 	titles    = "On #|In Praise of #|A Short Account of #|What # Leaves Behind|Notes on #|The Patience of #"
 	sentences = "Few things are as easy to overlook as #.|There are two ways to look at #, and most people know only the first.|" +
@@ -55,8 +55,8 @@ func Essay(v Values) Artifact {
 	return Artifact{Text: strings.ReplaceAll(strings.Join(parts, "\n\n"), "#", subject)}
 }
 
-// deal returns a function that returns the strings in from, which are separated by |, in random order. The function repeats a
-// string only after it has returned all strings.
+// deal splits a string at each |, and shuffles the parts. It returns a function that returns the next part at each call, and
+// starts again after the last part.
 func deal(rnd *rand.Rand, from string) (next func() string) {
 	all, n := strings.Split(from, "|"), 0
 	rnd.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
