@@ -26,18 +26,18 @@ type call struct {
 	start  time.Time
 	ctx    context.Context //nolint:containedctx // context of the call; contains the caller after authentication
 
-	release         func() // subtracts the call from the counts of concurrent calls
+	release         func() // removes the call from the counts of concurrent calls
 	entered         bool   // whether the request has passed all checks
 	names           names
 	answer          any          // response of a unary call; nil for a stream
 	order           string       // ID of the order in the ledger; empty if the call places no order
-	messages, bytes atomic.Int64 // number of messages, and number of result bytes, that a stream has sent
+	messages, bytes atomic.Int64 // numbers of messages and of result bytes that a stream has sent
 	cause           error        // error of the call before it was converted to a status
 }
 
 type callKey struct{}
 
-// callOf returns the call in a context, or nil if the call's method is unknown.
+// callOf returns the call that TagRPC has stored in a context, or nil if the call's method is unknown.
 func callOf(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey{}).(*call)
 	return c
@@ -103,7 +103,7 @@ var errPanicked = service.Fail(easelv1.ErrorReason_INTERNAL, "internal error")
 // because alerts would count that error as a failure of the server.
 var errUndecodable = service.InvalidRequest(service.Violation{Description: "the request can't be decoded"})
 
-// recovered logs a panic and converts it to an error. Call it with defer.
+// recovered logs a panic and stores an error in *err instead. It must be deferred.
 func (c *call) recovered(err *error) {
 	if value := recover(); value != nil {
 		c.logger.ErrorContext(c.ctx, "call panicked", "method", c.method, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
@@ -135,7 +135,7 @@ func (c *call) log(err error) {
 		if cause != errPanicked { //nolint:errorlint // the panic was logged already
 			attrs = append(attrs, slog.String("error", cause.Error()))
 		}
-	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // logged at DEBUG, because such calls can be frequent
+	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // health and reflection calls, and calls that are canceled early, can be frequent
 		level = slog.LevelDebug
 	}
 	c.logger.LogAttrs(c.ctx, level, "call", attrs...)

@@ -46,7 +46,7 @@ type chain struct {
 	rules                   rules
 	tracing                 *tracing
 	certificates            *reload.Value[*tls.Config] // current certificates; nil without TLS
-	calls, streams, watched *counts                    // watched limits the number of renders that open watches name
+	calls, streams, watched *counts                    // limits for short calls, for streams and waits, and for renders that open watches name
 	probes                  *counts                    // limits the health and reflection streams of each connection
 	maxMessage              int                        // maximum size of a request in bytes
 	methods                 map[string]grpc.MethodInfo // methods of the gRPC servers, by full name
@@ -140,8 +140,9 @@ func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-// count counts a call until release is called. Health and reflection streams are counted per connection, so that one client can't
-// use up the limit for all clients. Other calls without a credential are counted together, as if they had the same caller.
+// count adds a call to the number of concurrent calls until release is called. Health and reflection streams are counted
+// separately for each connection, so that one client can't use up the limit for all clients. Other calls without a credential
+// are counted together, as if they had the same caller.
 func (c *call) count() (release func(), err error) {
 	if public(c.method) && c.methods[c.method].IsServerStream {
 		return c.probes.acquire(c.origin.peer, 1)

@@ -11,13 +11,13 @@ import (
 
 func init() { encoding.RegisterCodecV2(codec{encoding.GetCodecV2(proto.Name)}) }
 
-// codec is the gRPC library's protobuf codec with two changes. First, Marshal allocates buffers of the exact message size. The
-// library would allocate 1 MiB for each message above 32 KiB, and several messages can wait on a stream whose client reads
-// slowly. Second, Unmarshal limits the number of large messages that are decoded concurrently.
+// codec is the gRPC library's protobuf codec with two changes. First, Marshal allocates a buffer of exactly the message's
+// size. For each message above 32 KiB, the library would allocate 1 MiB. This memory would stay in use while a message waits
+// for a client that reads slowly. Second, Unmarshal limits the number of large messages that are decoded concurrently.
 type codec struct{ encoding.CodecV2 }
 
-// largeMessage is the minimum size of a large message in bytes. At most half of the processors decode large messages at the
-// same time, so that small messages are not delayed.
+// largeMessage is the minimum size of a large message in bytes. At most half of the processors decode large messages
+// concurrently. The other half remains available for small messages.
 const largeMessage = 256 << 10
 
 var largeDecodes = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))

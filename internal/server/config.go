@@ -23,8 +23,8 @@ type Service interface {
 	// Register adds the services of the contract to a gRPC server. It is called once for the public server and once for the
 	// in-memory server.
 	Register(grpc.ServiceRegistrar)
-	// Admit rejects a call if its credential is missing or cannot be valid. It blocks the other calls on the connection, so it
-	// may only read maps. It has the same parameters as Authenticate.
+	// Admit rejects a call if its credential is missing or cannot be valid. While it runs, the other calls on the connection
+	// are blocked. It must therefore be fast, and may only read maps. It has the same parameters as Authenticate.
 	Admit(ctx context.Context, certificate *auth.Certificate) error
 	// Authenticate adds the caller's identity to the context of a call, or rejects the call. It reads the credential from the
 	// "authorization" metadata. certificate is the caller's verified certificate, or nil.
@@ -58,7 +58,8 @@ type Listeners struct {
 	GRPC, HTTP, Admin net.Listener
 }
 
-// Limits contains limits on the load from each caller and from all callers together. A zero field means the default.
+// Limits contains limits on the load from each caller and from all callers together. A field that is zero has its default
+// value.
 type Limits struct {
 	// CallerStreams and Streams are the maximum numbers of open watches, waits and downloads for one caller and for all callers
 	// together. Zero means 1,000 and 50,000.
@@ -78,18 +79,18 @@ type Limits struct {
 
 // Limits that no setting can change.
 const (
-	// After keepaliveIdle without traffic, the server pings a client. It closes the connection if it receives nothing for another
-	// keepaliveTimeout. The server therefore detects a vanished client within 45 s.
+	// After keepaliveIdle without traffic, the server pings a client. It closes the connection if it receives nothing within
+	// keepaliveTimeout after the ping. The server therefore detects a vanished client within 45 s.
 	keepaliveIdle    = 30 * time.Second
 	keepaliveTimeout = 15 * time.Second
-	// keepaliveMinimum is the minimum time between two pings from a client. Clients usually ping every 10 s. The minimum is half of
-	// that interval, to allow for jitter.
+	// keepaliveMinimum is the minimum time that a client must wait between two pings. Clients usually ping every 10 s. The
+	// minimum is half as long, so that pings with jitter are accepted.
 	keepaliveMinimum = 5 * time.Second
 	// handshakeTimeout limits the time for the handshake of a new gRPC connection. headerTimeout limits the time for the headers of
 	// an HTTP request.
 	handshakeTimeout = 10 * time.Second
 	headerTimeout    = 10 * time.Second
-	messageMargin    = 256 << 10       // maximum size of everything in a request except its inputs, in bytes
+	messageMargin    = 256 << 10       // maximum size of a request without its inputs, in bytes
 	headerBytes      = 32 << 10        // maximum size of the headers of a request, in bytes
 	idleTimeout      = 2 * time.Minute // time for which an idle HTTP connection is kept open
 	streamWindow     = 64 << 10        // flow-control window of a call: maximum number of bytes that the receiver has not read yet
@@ -99,9 +100,9 @@ const (
 	connWindow = 4 << 20
 	// writeTimeout is the time after which a connection is closed if its client reads none of the pending bytes.
 	writeTimeout = service.DefaultSendTimeout
-	// extraStreamsPerConn is added to the number of streams that one caller may open. The sum is the maximum number of calls on
-	// a connection. It limits memory, because an open call needs about 20 KB. A client that repeatedly opens and cancels calls
-	// can reach this limit. The HTTP server queues up to four times as many calls.
+	// extraStreamsPerConn is the difference between the maximum number of calls on one connection and the maximum number of
+	// streams of one caller. The maximum number of calls limits memory, because an open call needs about 20 KB. A client that
+	// repeatedly opens and cancels calls can reach this maximum. The HTTP server queues up to four times as many further calls.
 	extraStreamsPerConn = 250
 	// connProbes is the maximum number of health watches and reflection streams on a connection. It is high, because a proxy can
 	// send the streams of many clients over few connections.

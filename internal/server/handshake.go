@@ -18,7 +18,7 @@ type origin struct {
 	peer            string               // network address
 	tls             *tls.ConnectionState // nil without TLS
 	idempotencyKeys []string             // values of the Idempotency-Key headers of a REST request
-	disconnect      func()               // closes the client's connection after refusalTime
+	disconnect      func()               // closes a TLS connection to the public server after refusalTime; has no effect without TLS or for REST
 }
 
 // originOfPeer returns the origin of a call to the public server.

@@ -18,9 +18,9 @@ var retryInfo = &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}
 // counts limits the number of concurrent calls, streams or watched renders, for each caller and in total.
 type counts struct {
 	kind      string              // name in error messages, such as "calls"
-	each, all int                 // maximum for each caller, and for all callers together
+	each, all int                 // maximum for each caller, and maximum for all callers together
 	reason    easelv1.ErrorReason // reason of the error if the caller has reached its maximum
-	remedy    string              // advice for that caller, as part of the error message
+	remedy    string              // advice at the end of the message of that error
 
 	mu    sync.Mutex
 	used  map[string]int // current number of calls, streams or renders by caller; a caller without an entry has zero

@@ -80,8 +80,8 @@ func (c *chain) originOfRequest(ctx context.Context) origin {
 	return from
 }
 
-// verified returns the TLS state for the certificate chain of a REST client. The HTTP listener has verified the chain in its
-// handshake. If the chain is no longer valid, stillVerified rejects the returned state.
+// verified returns the TLS state of a REST client, whose certificate chain the HTTP listener verified in the handshake. If the
+// chain is no longer valid, the returned state contains it unverified, so that stillVerified rejects the state.
 func (c *chain) verified(raw []string) *tls.ConnectionState {
 	state := &tls.ConnectionState{}
 	intermediates := x509.NewCertPool()
@@ -97,14 +97,14 @@ func (c *chain) verified(raw []string) *tls.ConnectionState {
 		Roots: c.certificates.Known().ClientCAs, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	if len(state.VerifiedChains) == 0 {
-		state.VerifiedChains = [][]*x509.Certificate{state.PeerCertificates} // stillVerified rejects this chain
+		state.VerifiedChains = [][]*x509.Certificate{state.PeerCertificates} // stillVerified checks this chain again, and rejects it
 	}
 	return state
 }
 
-// Call runs a call through the chain without using the in-memory connection. handle replaces the gRPC handler. For each message,
-// handle must call sent with the number of result bytes in the message. ctx is the context that a gRPC client would use for the
-// call.
+// Call runs a call through the chain without using the in-memory connection. handle replaces the gRPC handler. For each
+// message, handle must call sent with the number of result bytes in the message. The outgoing metadata of ctx is the metadata
+// of the call, as in a gRPC client.
 func (l *Local) Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error {
 	md, _ := metadata.FromOutgoingContext(ctx)
 	measured := statsHandler{l.chain, l.chain.originOfRequest}

@@ -43,7 +43,8 @@ func namesOf(message any) (n names) {
 	return n
 }
 
-// nameAttrs returns the caller of a call, and the names in its request and response, as log attributes.
+// nameAttrs returns log attributes for the caller, and for the IDs and names in the request and the
+// response.
 func (c *call) nameAttrs() (all []slog.Attr) {
 	caller, answer := auth.Of(c.ctx), namesOf(c.answer)
 	for _, one := range [][2]string{

@@ -33,8 +33,8 @@ var newRules = sync.OnceValues(func() (rules, error) {
 	return rules{validator: validator}, nil
 })
 
-// check validates a request. If the request is an order, check first copies the idempotency key from the REST headers into it.
-// The error lists the violations, up to a maximum number.
+// check validates a request. For an order, it first copies the idempotency key from the REST headers to the request. The error
+// lists the violations, up to a maximum number.
 func (r rules) check(idempotencyKeys []string, req any) error {
 	message, ok := req.(proto.Message)
 	if !ok {
@@ -99,8 +99,8 @@ func violationsOf(message proto.Message, invalid *protovalidate.ValidationError)
 	return violations
 }
 
-// fieldOf returns the field that a rule of a message refers to. The ID of such a rule is the path of the field. If the ID is
-// not a path, fieldOf returns "".
+// fieldOf returns the path of the field to which a rule of a message refers. rule is the ID of the rule. If the ID begins with
+// the name of a field in the message, the ID is the path. Otherwise, fieldOf returns "".
 func fieldOf(message proto.Message, rule string) string {
 	name, _, _ := strings.Cut(rule, ".")
 	if message.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(name)) != nil {
@@ -109,8 +109,8 @@ func fieldOf(message proto.Message, rule string) string {
 	return ""
 }
 
-// alternative returns the first field of a rule that requires exactly one of several fields, or "". The validator does not report
-// a field for such a rule.
+// alternative returns the first field in a message's oneof rule, which requires that exactly one of several fields is set. If
+// the message has no such rule, it returns "". The validator reports no field for a violation of such a rule.
 func alternative(message proto.Message) string {
 	rules, _ := proto.GetExtension(message.ProtoReflect().Descriptor().Options(), validate.E_Message).(*validate.MessageRules)
 	for _, rule := range rules.GetOneof() {

@@ -196,7 +196,7 @@ type servers struct {
 	public, rest *grpc.Server
 	http, admin  *http.Server
 	metrics      *http.Server      // nil if MetricsAddr is empty
-	pipe         *bufconn.Listener // in-memory connection from local to rest
+	pipe         *bufconn.Listener // listener for the in-memory connection from local to rest
 	local        *Local
 }
 
@@ -208,7 +208,7 @@ func (s *Server) stop(run *servers) {
 	defer cancel()
 	s.logger.Info("draining", "timeout_ms", s.config.drainTimeout().Milliseconds())
 	s.health.Shutdown()
-	go s.config.Service.Drain() // in the background, so that a slow Drain does not extend the drain timeout
+	go s.config.Service.Drain() // in the background, because ctx does not limit the time that Drain needs
 	var group sync.WaitGroup
 	group.Go(func() { s.stopGRPC(ctx, "grpc", run.public) })
 	group.Go(func() {

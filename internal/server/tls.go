@@ -36,7 +36,7 @@ const (
 
 func (t TLS) enabled() bool { return t.CertFile != "" }
 
-// clientAuth returns the effective ClientAuth, or "none" if no client certificate is requested.
+// clientAuth returns ClientAuth or its default, or "none" if no client certificates are requested.
 func (t TLS) clientAuth() ClientAuth {
 	if t.ClientCAFile == "" {
 		return "none"
@@ -108,8 +108,8 @@ func endOf(chain []*x509.Certificate) time.Time {
 	return slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
 }
 
-// stillVerified reports whether a new handshake would still accept a client's certificate. The certificate must have a chain
-// that has not expired and whose CA is still configured. For a client without a certificate, stillVerified returns true.
+// stillVerified reports whether a client's certificate is still valid: one of the chains that the handshake verified has not
+// expired, and its CA is still configured. For a client without a certificate, stillVerified returns true.
 func (c *chain) stillVerified(state *tls.ConnectionState) bool {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return true
@@ -135,8 +135,7 @@ func (c *chain) certified(next http.Handler) http.Handler {
 	})
 }
 
-// newestCertificates returns the TLS configuration of a listener. Each handshake uses the certificates that are current at that
-// time.
+// newestCertificates returns the TLS configuration of a listener. Each handshake uses the current certificates.
 func newestCertificates(from *reload.Value[*tls.Config]) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,

@@ -24,7 +24,7 @@ const scope = "github.com/easel-grpc/easel/internal/server"
 // tracing contains OpenTelemetry's stats handlers and the metrics for streams. The table in package telemetry has the units and
 // descriptions of the metrics.
 type tracing struct {
-	calls, refusals stats.Handler // refusals handles the calls that [chain.admit] rejects, and creates no spans
+	calls, refusals stats.Handler // refusals handles the calls that [chain.admit] rejects, and creates no spans; calls handles all other calls
 
 	open     metric.Int64UpDownCounter
 	closures metric.Int64Counter

@@ -21,7 +21,7 @@ func RecordSpans(t *testing.T) *tracetest.InMemoryExporter {
 	t.Cleanup(func() {
 		otel.SetTracerProvider(traces)
 		otel.SetTextMapPropagator(propagator)
-		// Tracers that were created before the test may still use this provider. After the shutdown, they record no more spans.
+		// Tracers that were created before the test may still use this provider. The shutdown keeps them from recording spans.
 		_ = provider.Shutdown(context.WithoutCancel(t.Context()))
 	})
 	return exporter

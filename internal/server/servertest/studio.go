@@ -103,12 +103,12 @@ func (s *Studio) LastMetadata() metadata.MD {
 // Drain closes Draining.
 func (s *Studio) Drain() { close(s.Draining) }
 
-// CreateGeneration returns the response of Create.
+// CreateGeneration calls Create.
 func (s *Studio) CreateGeneration(ctx context.Context, req *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {
 	return s.Create(ctx, req)
 }
 
-// GetGeneration returns the response of Get. If Get is nil, it returns an empty generation with the requested ID.
+// GetGeneration calls Get. If Get is nil, it returns an empty generation with the requested ID.
 func (s *Studio) GetGeneration(ctx context.Context, req *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error) {
 	if s.Get != nil {
 		return s.Get(ctx, req)
@@ -116,7 +116,7 @@ func (s *Studio) GetGeneration(ctx context.Context, req *easelv1.GetGenerationRe
 	return &easelv1.GetGenerationResponse{Generation: &easelv1.Generation{GenerationId: req.GetGenerationId()}}, nil
 }
 
-// ListGenerations returns the response of List. If List is nil, it returns UNIMPLEMENTED.
+// ListGenerations calls List. If List is nil, it returns UNIMPLEMENTED.
 func (s *Studio) ListGenerations(ctx context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
 	if s.List != nil {
 		return s.List(ctx, req)
@@ -124,7 +124,7 @@ func (s *Studio) ListGenerations(ctx context.Context, req *easelv1.ListGeneratio
 	return s.UnimplementedGenerationServiceServer.ListGenerations(ctx, req)
 }
 
-// GetModel returns the response of Model.
+// GetModel calls Model.
 func (s *Studio) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*easelv1.GetModelResponse, error) {
 	return s.Model(ctx, req)
 }
@@ -171,8 +171,8 @@ func Draining() error {
 	return st.Err()
 }
 
-// Ending is a request body without bytes. Its Read method calls the function, and returns the function's error or, if that is
-// nil, io.EOF.
+// Ending is a request body without bytes. It is a function that Read calls. Read returns the function's error, or io.EOF if
+// the error is nil.
 type Ending func() error
 
 // Read implements io.Reader.
