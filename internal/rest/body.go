@@ -26,8 +26,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// readable returns a handler that rejects a request if its path or query is not valid UTF-8. Otherwise, the handler sets the
-// raw path for the gateway (see tidyPath) and calls next.
+// readable returns a handler that rejects a request if its path or query is not valid UTF-8. Otherwise, the handler calls
+// tidyPath and then next.
 func readable(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := checkText(r.URL); err != nil {
@@ -49,8 +49,8 @@ func checkText(u *url.URL) error {
 	return nil
 }
 
-// entrance makes the handlers that check the credential of each request to a method of the contract, and read the complete body
-// of the request, with a maximum size.
+// entrance creates the handlers through which each request to a method of the contract passes first. They check the credential
+// of the request, and read its complete body, up to a maximum size.
 type entrance struct {
 	calls   Calls
 	methods map[string]string // gRPC names of methods by HTTP verb and route template, such as "GET /v1/account"
@@ -117,8 +117,9 @@ func limitReads(next http.Handler) http.Handler {
 	})
 }
 
-// readWhole reads a complete body. It then removes the read deadline, so that the response may take longer. After an error, it
-// keeps the deadline, because the standard library may then still read the rest of the body to reuse the connection.
+// readWhole reads a complete body. It then removes the read deadline, which would otherwise also limit the time for the
+// response. After an error, it keeps the deadline, because the standard library may then still read the rest of the body to
+// reuse the connection.
 func readWhole(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if err == nil {
@@ -170,8 +171,8 @@ func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 // placeOfParser matches the line and the column in an error from the JSON parser.
 var placeOfParser = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
 
-// faultyMember returns the path of the member that caused an error from the JSON parser, or "" if the member is unknown. said is
-// the parser's message.
+// faultyMember returns the path of the member that caused an error from the JSON parser, or "" if the member is unknown. The
+// parameter said is the parser's message.
 func faultyMember(body []byte, said string) string {
 	place := placeOfParser.FindStringSubmatch(said)
 	switch {
@@ -188,8 +189,8 @@ func faultyMember(body []byte, said string) string {
 	return memberAt(gjson.ParseBytes(body), len(body)-len(rest)+len(string(before)))
 }
 
-// memberAt returns the path of the innermost object member at a byte position in the JSON text of v, or "" if no member is
-// there.
+// memberAt returns the path of the innermost object member that contains the byte at position at in the JSON text of v. It
+// returns "" if that byte is not part of a member.
 func memberAt(v gjson.Result, at int) (path string) {
 	if v.IsObject() {
 		v.ForEach(func(name, value gjson.Result) bool {

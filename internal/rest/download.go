@@ -67,7 +67,7 @@ type fileAnswer struct {
 
 	code   int
 	part   byteRange // part of the file that is sent if code is 206
-	length int64     // number of bytes to be sent, or unbounded
+	length int64     // number of bytes to be sent; unbounded if unknown
 	begun  bool      // whether the headers were sent, so that the status can no longer change
 }
 
@@ -100,8 +100,8 @@ func (a *fileAnswer) close() {
 	a.content = nil
 }
 
-// plan opens the requested part, and sets the status code and the length of the response. In most cases, it opens the result
-// only once.
+// plan opens the requested part, and sets the status code and the length of the response. It usually opens the result once, but
+// for some Range headers again.
 func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRequest) error {
 	window := req.GetReadOffset() != 0 || req.GetReadLimit() != 0
 	if want, ranged := parseRange(a.request.Header.Get("Range")); ranged && !window && a.request.Method != http.MethodHead {
@@ -121,9 +121,9 @@ func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRe
 	return a.precondition()
 }
 
-// planRange opens the part that a Range header requests. It returns false if the complete file must be sent instead. This is
-// the case if If-Range names another version of the file, or if the file's size is unknown, so that the end of the range can't
-// be checked.
+// planRange opens the part that a Range header requests. If the complete file must be sent instead, planned is false. This is
+// the case if If-Range names another version of the file. It is also the case if the file's size is unknown, because the range
+// can't be checked without the size.
 func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerationRequest, want byteRange) (planned bool, err error) {
 	ifRange := a.request.Header.Get("If-Range")
 	part := proto.CloneOf(req)
@@ -132,7 +132,7 @@ func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerat
 	}
 	err = a.reopen(ctx, part)
 	if service.Status(err).Code() == grpccodes.OutOfRange {
-		err = a.reopen(ctx, req) // open the file from the start, because a range error must report the size, and If-Range may require the complete file
+		err = a.reopen(ctx, req) // from the start: a range error must report the size, and If-Range may require the complete file
 	}
 	if err != nil {
 		return false, err
@@ -158,7 +158,7 @@ func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerat
 	return true, nil
 }
 
-// fit is like within, but returns an error that contains the size if the range selects no byte.
+// fit returns the result of within. If the range selects no byte, it returns an error that contains the file's size.
 func (r byteRange) fit(size int64) (byteRange, error) {
 	part, ok := r.within(size)
 	if ok {
@@ -217,7 +217,7 @@ func (a *fileAnswer) writeHeader(w http.ResponseWriter) {
 var sourceNames = map[easelv1.ContentSource]string{easelv1.ContentSource_CONTENT_SOURCE_CATALOG: "catalog", easelv1.ContentSource_CONTENT_SOURCE_COPY: "copy"}
 
 // writeBody copies the bytes of the result to w, and calls sent after each chunk. It returns an error if a read or write fails,
-// or if the number of bytes differs from a known length.
+// or if the length is known and the number of bytes differs from it.
 func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
 	var written int64
 	err := a.content.Copy(func(chunk *easelv1.ContentChunk) error {
@@ -327,8 +327,8 @@ func (r byteRange) contentRange(size int64) string {
 	return fmt.Sprintf("bytes %d-%d/%d", r.first, r.last, size)
 }
 
-// quoteEtag returns an ETag in HTTP syntax. It escapes characters that are not allowed between the quotes, and commas and
-// percent signs, so that different ETags remain different and commas separate ETags in a list.
+// quoteEtag returns an ETag in HTTP syntax. It escapes characters that are not allowed between the quotes. It also escapes
+// percent signs, so that different ETags remain different, and commas, so that a list can be split at its commas.
 func quoteEtag(etag string) string {
 	if etag == "" {
 		return ""

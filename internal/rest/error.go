@@ -51,9 +51,9 @@ func handleError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w 
 	refuse(w, r, err)
 }
 
-// refuse writes the response for err, an error from the gRPC call, or from the gateway before it sent the call.
+// refuse writes the response for an error. The gRPC call has failed, or the gateway could not send it.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
-	var bad *runtime.HTTPStatusError // set if a percent escape in the path is invalid
+	var bad *runtime.HTTPStatusError // error of the gateway for an invalid percent escape in the path
 	st, ok := status.FromError(err)
 	switch {
 	case errors.As(err, &bad):
@@ -73,8 +73,8 @@ func isOrder(r *http.Request) bool {
 	return r.Method == http.MethodPost && path.Clean(r.URL.Path) == ordersPath
 }
 
-// writeError writes the response for an error: the HTTP status code, the headers, and the status as JSON. If the request
-// places an order and err contains no outcome yet, writeError adds the outcome of an order that was not sent.
+// writeError writes the response for an error: the HTTP status code, the headers, and the status as JSON. If the request is
+// an order and err does not contain the outcome of the order, writeError adds that the order was not sent.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if isOrder(r) {
 		err = service.OrderFailure(err, false)

@@ -59,7 +59,7 @@ func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _
 			read := func() error { return query(r, req) }
 			if r.Method == http.MethodPost {
 				read = func() error {
-					defer func() { r.Body = http.NoBody }() // allows the memory of the body, which can be large, to be freed during the stream
+					defer func() { r.Body = http.NoBody }() // the body can be large, and would otherwise stay in memory until the stream ends
 					return decodeBody(r, req)
 				}
 			}
@@ -122,7 +122,7 @@ func follow[M any](mux *runtime.ServeMux, w http.ResponseWriter, r *http.Request
 func firstMessage[M any](stream grpc.ServerStreamingClient[M], events *eventWriter) (*M, error) {
 	opened := make(chan struct{})
 	late := time.AfterFunc(firstMessageWait, func() {
-		_ = events.start() // after an error, the first message can't be written either, which ends the call
+		_ = events.start() // if this fails, writing the first message fails too, and the call ends
 		close(opened)
 	})
 	message, err := stream.Recv()
@@ -141,8 +141,9 @@ const reconnectDelay = 2 * time.Second
 //	text/event-stream  event: <its kind>    event: failure            event: done
 //	NDJSON             the message          {"error": <status>}       nothing
 //
-// The EventSource of a browser reconnects whenever a stream ends. A page closes it at "done" and at "failure". The name
-// "error" is reserved for the browser's own event for a lost connection.
+// A browser's EventSource reconnects whenever a stream ends, unless the page has closed it. A page should close it at "done"
+// and at "failure". The event for an error is not named "error", because EventSource itself sends an event with this name when
+// it loses the connection.
 type eventWriter struct {
 	w      http.ResponseWriter
 	flush  func() error
@@ -263,8 +264,8 @@ func eventID(m proto.Message) string {
 	}, id)
 }
 
-// closingDelay returns the time that a client should wait before it reconnects, if the message announces the end of the stream.
-// Otherwise, it returns false.
+// closingDelay returns the delay in a message that announces the end of the stream. A client should wait that long before it
+// reconnects. If the message contains no such delay, closingDelay returns false.
 func closingDelay(m proto.Message) (time.Duration, bool) {
 	closing, ok := m.(interface{ GetClosing() *easelv1.StreamClosing })
 	if !ok || closing.GetClosing().GetRetryDelay() == nil {

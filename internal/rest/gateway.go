@@ -35,7 +35,7 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 		runtime.WithRoutingErrorHandler(handleRoutingError),
 		runtime.WithMiddlewares(nameRoute, entrance.admit, newParameters().check, entrance.readBody),
 		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptSlash),
-		runtime.WithStrictDeepWildcardMatching(), // the path /v1/models/, which has no model ID, must match no route
+		runtime.WithStrictDeepWildcardMatching(), // otherwise, the path /v1/models/ would match a route with an empty model ID
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithWriteContentLength(),
@@ -129,5 +129,6 @@ func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
 var jsonOut = protojson.MarshalOptions{EmitDefaultValues: true}
 
 // jsonIn rejects unknown fields. If it ignored them, a misspelled option could result in a different order. The recursion limit
-// is well below that of the protobuf wire format, because one level of JSON needs several levels there.
+// for JSON is well below the limit of the protobuf wire format, because the wire format needs several levels for one level of
+// JSON.
 var jsonIn = protojson.UnmarshalOptions{DiscardUnknown: false, RecursionLimit: 2000}

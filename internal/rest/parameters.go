@@ -16,10 +16,10 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// parameters maps each route, such as "GET /v1/generations", to its query parameters. These are the fields of the request
-// message that are not in the path. A route whose body contains the request has no parameters. The inner map maps the JSON name
-// of each parameter to its name in the contract. The gateway accepts both names. Easel checks them, because the gateway would
-// ignore an unknown parameter, such as a misspelled limit.
+// parameters maps each route, such as "GET /v1/generations", to its query parameters: the fields of the request message that
+// are not in the path. A route whose body contains the request has no query parameters. The inner map maps the JSON name of a
+// parameter to its name in the contract; both names are accepted. Unknown parameters must be rejected here, because the gateway
+// would ignore them, for example a misspelled limit.
 type parameters map[string]map[string]string
 
 func newParameters() parameters {
@@ -35,9 +35,9 @@ func newParameters() parameters {
 	return known
 }
 
-// addNames adds the names of a message's fields. The name of a field in a nested message consists of the outer field's name, a
-// dot and the inner field's name. The name of a map field ends with a key in brackets, as in labels[job]. addNames omits the
-// fields for which without returns true.
+// addNames adds the names of a message's fields to names. The name of a field in a nested message consists of the outer field's
+// name, a dot and the inner field's name. The name of a map field ends with a key in brackets, as in labels[job]. A field is
+// omitted if the function without returns true for it.
 func addNames(names map[string]string, message protoreflect.MessageDescriptor, inJSON, inProto string, without func(protoreflect.Name) bool) {
 	for n := range message.Fields().Len() {
 		field := message.Fields().Get(n)
@@ -54,10 +54,10 @@ func addNames(names map[string]string, message protoreflect.MessageDescriptor, i
 	}
 }
 
-// keyed is the placeholder for the key of a map field in a parameter name.
+// keyed is the end of the name of a map parameter, with a placeholder for the key.
 const keyed = "[name]"
 
-// check returns a handler that rejects a request if its route does not have one of the query parameters. Pages accept all query
+// check returns a handler that rejects a request with a query parameter that its route does not have. Pages accept all query
 // parameters.
 func (p parameters) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
@@ -87,7 +87,7 @@ func checkQuery(raw string, names map[string]string) error {
 		if parameter != "" && !knownAs(given, names) && !slices.Contains(unknown, given) {
 			unknown = append(unknown, given)
 		}
-		if len(unknown) > service.MostViolations { // one more than an error lists shows that the list is incomplete
+		if len(unknown) > service.MostViolations { // one more than an error may list, so that the error states that there are more
 			break
 		}
 	}

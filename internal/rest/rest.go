@@ -49,9 +49,9 @@ type Config struct {
 	OpenAPI []byte
 	// Pages are the handlers of web pages, by path. They serve GET and HEAD without a credential.
 	Pages map[string]http.Handler
-	// Addr is the address of the HTTP listener. AllowedHosts contains the host names that a request may have, in addition to
-	// localhost and loopback addresses. If AllowedHosts is empty and Addr is a loopback address, no other hosts are accepted.
-	// If AllowedHosts is empty and Addr is any other address, all hosts are accepted.
+	// Addr is the address of the HTTP listener. AllowedHosts contains the host names that are accepted in requests, in
+	// addition to localhost and loopback addresses. If AllowedHosts is empty and Addr is a loopback address, no other hosts
+	// are accepted. If AllowedHosts is empty and Addr is any other address, all hosts are accepted.
 	Addr         string
 	AllowedHosts []string
 }

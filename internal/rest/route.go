@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// nameRoute returns a handler that names the span of a request after its route and calls next. If the request is a probe from
-// allowed, the handler only records whether the route supports the request's method.
+// nameRoute returns a handler that names the span of a request after its route and calls next. If the request is a probe that
+// the function allowed has sent, the handler only records whether the route supports the request's method.
 func nameRoute(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		template, m := routeTemplate(r), matchedOf(r.Context())
@@ -100,7 +100,7 @@ func traceRequests(next http.Handler) http.Handler {
 	}), "", otelhttp.WithTracerProvider(otel.GetTracerProvider()))
 }
 
-// matched passes the route of a request from the gateway to the handlers that wrap it.
+// matched is a context value in which the gateway stores the route of a request, for the handlers around the gateway.
 type matched struct {
 	request *http.Request // request whose Pattern OpenTelemetry's handler reads
 	probe   bool          // whether the request is a probe, which only checks whether a route exists
@@ -114,7 +114,8 @@ func matchedOf(ctx context.Context) *matched {
 	return m
 }
 
-// name names the span of a request after the template of the route. It does not use the path, because the path contains IDs.
+// name sets the name of a request's span to the method and the route template. It does not use the path, because the path
+// contains IDs.
 func (m *matched) name(r *http.Request, template string) {
 	m.request.Pattern = r.Method + " " + template // OpenTelemetry's handler reads this field
 	span := trace.SpanFromContext(r.Context())
