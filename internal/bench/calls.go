@@ -20,8 +20,8 @@ const (
 )
 
 // calls measures the CPU time, the allocations and the rate of unary calls that read a generation from the catalog.
-// The number of allocations is read from a heap profile. Taking the profile allocates as many objects as hundreds of
-// calls, so these allocations are measured first and subtracted.
+// The number of allocations is read from heap profiles. Creating a profile allocates as many objects as hundreds of
+// calls, so the allocations for a profile are measured first and subtracted.
 var calls = &measurement{measure: func(ctx context.Context, s *scene) (figures, error) {
 	s.catalog.addActive(1)
 	call := func(ctx context.Context) error {
@@ -61,8 +61,8 @@ var restCalls = &measurement{measure: func(ctx context.Context, s *scene) (figur
 	return figures{"rest-rate": rate}, err
 }}
 
-// callFor runs call repeatedly in callerCount goroutines, for the given length of time multiplied by the scale. It
-// returns the number of calls, and the number of calls per second.
+// callFor calls the function call repeatedly in callerCount goroutines. It stops after the given time, multiplied
+// by the benchmark's scale. It returns the number of calls, and the number of calls per second.
 func (s *scene) callFor(ctx context.Context, length time.Duration, call func(context.Context) error) (calls, rate float64, err error) {
 	var done atomic.Int64
 	callers, ctx := errgroup.WithContext(ctx)

@@ -1,9 +1,9 @@
-// Command bench compares the cost of easel with the cost of another facade, the peer (peer.go). The peer is written as
-// a good engineer would write it with standard libraries. It has only the features that are measured.
+// Command bench compares the cost of easel with the cost of another facade, the peer (peer.go). The peer is a careful
+// implementation with standard libraries, and has only the features that are measured.
 //
 // The measured facade is a separate process. The measuring process contains the clients that create the load, a
-// catalog with fixed responses (stub.go), and a sink for traces (sink.go). Each measurement begins with a new
-// process, catalog and sink.
+// catalog with fixed responses (stub.go), and a sink, which accepts and discards traces (sink.go). Each measurement
+// begins with a new process, catalog and sink.
 //
 // The two facades are measured alternately. The ratio of their costs is therefore comparable between runs, even if
 // the costs themselves are not. Both facades export every trace. The CPU time of a facade is the time that the kernel

@@ -15,8 +15,8 @@ import (
 )
 
 // h2conn is an HTTP/2 connection with many watches. It implements only the necessary parts of the protocol: it sends
-// calls and counts messages. It does not update flow-control windows after the start, because the load does not use
-// up any window.
+// calls and counts messages. After the start, it sends no window updates, because no measurement receives enough
+// bytes to use up a window.
 type h2conn struct {
 	net.Conn
 	framer  *http2.Framer
@@ -54,7 +54,7 @@ func dial(addr string, message func(at time.Time)) (*h2conn, error) {
 	})
 }
 
-// write calls frames, which writes to the buffer, and then flushes the buffer. Concurrent calls wait for each other.
+// write calls the function frames to fill the buffer, and then flushes the buffer. Concurrent calls are serialized.
 func (c *h2conn) write(frames func() error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

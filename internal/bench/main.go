@@ -89,10 +89,10 @@ func (b *bench) identify() error {
 	return nil
 }
 
-// copyPrograms copies both programs, so that both files are written in the same way, and replaces the programs' paths
-// with the paths of the copies. The resident memory of a program depends on how its file was written, because the
-// kernel also maps pages that a program has not touched. A linker writes a file differently each time. Without the
-// copies, the peer's resident memory varied between 30 and 39 MB, and easel's between 52 and 63 MB.
+// copyPrograms copies both programs in the same way, and sets b.easel and b.peer to the paths of the copies. The
+// copies make resident memory comparable. It depends on how a program's file was written, because the kernel also
+// maps pages that the program has not touched, and a linker writes a file differently each time. Without the copies,
+// the peer's resident memory varied between 30 and 39 MB, and easel's between 52 and 63 MB.
 func (b *bench) copyPrograms() (err error) {
 	if b.peer, err = os.Executable(); err != nil {
 		return err

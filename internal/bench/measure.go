@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// measurement describes how facades are measured. measure measures one facade in a new scene, and returns the
-// figures by row name.
+// measurement describes how two facades are measured. Its function measure measures one facade in a new
+// scene, and returns the figures by row name.
 type measurement struct {
 	measure func(ctx context.Context, s *scene) (figures, error)
 	repeats int                 // maximum number of repeats, even if the flag -repeats is higher; zero means no maximum
@@ -30,7 +30,7 @@ type facade string
 const (
 	thePeer  facade = "peer"
 	theEasel facade = "easel"
-	// Easel with a shared API key, a callers file, and a ledger in the named database.
+	// These facades are easel with a shared API key, a callers file, and a ledger in the named database.
 	inSQLite   facade = "easel, SQLite"
 	inPostgres facade = "easel, PostgreSQL"
 )
@@ -71,7 +71,8 @@ func (m *measurement) compared() sides {
 	return m.sides
 }
 
-// repeated measures both facades repeatedly. The two facades take turns at being measured first.
+// repeated measures both facades repeatedly. In each repeat, the facade that was measured last is measured
+// first.
 func (b *bench) repeated(ctx context.Context, m *measurement) (measured []map[facade]figures, err error) {
 	repeats := b.repeats
 	if m.repeats != 0 {

@@ -64,7 +64,8 @@ const callersText = `teams: {bench: {budget: {daily_cents: 1000000000000, monthl
 callers: [{name: bench, team: bench, tokens: ["sha256:%s"]}]
 `
 
-// ledger returns the flags for a shared API key, a callers file and the ledger of f. It returns no flags if f is theEasel.
+// ledger returns the flags for a shared API key, a callers file and the ledger database of f. For theEasel, it returns no
+// flags.
 func (s *scene) ledger(f facade) (flags []string, err error) {
 	dir, err := os.MkdirTemp(s.dir, "ledger-")
 	if err != nil || f == theEasel {

@@ -16,9 +16,9 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// peer is the facade that easel is compared with. It is written as a good engineer would write it with standard
-// libraries. It has the features that the rows measure: reads, orders and watches. All calls are traced, measured,
-// validated and logged (peerserve.go). It has no ledger.
+// peer is the facade that easel is compared with. It is a careful implementation with standard libraries. It has the
+// features that the rows measure: reads, orders and watches. All calls are traced, measured, validated and logged
+// (peerserve.go). It has no ledger.
 type peer struct {
 	easelv1.UnimplementedGenerationServiceServer
 	polling context.Context // context of all pollers; they stop when it is done
@@ -107,8 +107,8 @@ func heartbeatOf(now pollerState) *easelv1.WatchGenerationResponse {
 	}
 }
 
-// join returns the poller of a generation, and starts it if necessary. The poller stops when its last watcher calls
-// leave.
+// join returns the poller of a generation, and starts it if necessary. Each watcher must call leave at its end. After
+// the last watcher has called it, the poller stops.
 func (f *peer) join(key pollerKey) (p *poller, leave func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -153,7 +153,7 @@ func (p *poller) state() pollerState {
 	return p.now
 }
 
-// poll reads the generation at a fixed interval until note reports that no further poll is needed.
+// poll reads the generation at a fixed interval until the method note returns true.
 func (p *poller) poll(ctx context.Context, every time.Duration, read func() (*easelv1.Generation, error)) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()

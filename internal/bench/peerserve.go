@@ -52,7 +52,7 @@ func runPeer(args []string) error {
 		return err
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 256, 256 // the default keeps only 2 idle connections per host, so concurrent calls would keep opening new ones
+	transport.MaxIdleConns, transport.MaxIdleConnsPerHost = 256, 256 // with the default of 2 idle connections per host, concurrent calls would often open new connections
 	facade := &peer{
 		polling: ctx, pollers: map[pollerKey]*poller{}, every: *every,
 		catalog: &peerCatalog{base: *upstream, client: &http.Client{Transport: otelhttp.NewTransport(transport)}},

@@ -113,7 +113,7 @@ func (p *process) stat() (procfs.ProcStat, error) {
 	return proc.Stat()
 }
 
-// inUse returns the memory of live objects and of stacks after two garbage collections, in bytes. Resident memory would also
+// inUse collects garbage twice, and returns the memory of live objects and of stacks, in bytes. Resident memory would also
 // include the space of collected garbage, whose size depends on when garbage collections run.
 func (p *process) inUse(ctx context.Context) (bytes float64, err error) {
 	if _, err := p.heapFigures(ctx); err != nil {

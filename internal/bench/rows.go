@@ -22,7 +22,7 @@ type row struct {
 
 var rows = []row{
 	{name: "call-cpu", from: calls, title: "CPU of the server for a unary call", unit: "µs", limit: 1.1},
-	// For this call, easel also reads the owner of the generation from its ledger. The peer has no ledger.
+	// The limit allows for a read that only easel makes: the owner of the generation, from its ledger.
 	{name: "call-allocs", from: calls, title: "allocations for a unary call", unit: "allocations", limit: 1.42, counted: true},
 	{name: "call-rate", from: calls, title: "unary calls of 16 callers", unit: "calls/s", limit: 0.95, atLeast: true},
 	{name: "rest-rate", from: restCalls, title: "unary calls of 16 callers by REST", unit: "calls/s", limit: 0.95, atLeast: true},
@@ -32,7 +32,7 @@ var rows = []row{
 	{name: "idle-memory", from: idleServer, title: "resident memory of an idle server, with its ledger", unit: "MB", limit: 1.9, counted: true},
 	{name: "requests", from: polls, title: "requests for 1,000 active generations", unit: "requests/s", limit: 0.005, counted: true},
 
-	// The peer places orders without a ledger.
+	// These limits are not ratios, because the peer places orders without a ledger.
 	{name: "sqlite-order", from: sqliteOrders, title: "an order through SQLite, p50", unit: "ms", limit: 3, excess: true},
 	{name: "sqlite-rate", from: sqliteOrders, title: "orders of 16 callers through SQLite", unit: "orders/s", limit: 300, atLeast: true, absolute: true},
 	{name: "postgres-order", from: postgresOrders, title: "an order through PostgreSQL, p50", unit: "ms", limit: 5, excess: true},
@@ -47,8 +47,8 @@ func rowNames() []string {
 	return names
 }
 
-// choose returns the rows with the given names, or all rows if names is empty. A name can also be the first word of several row
-// names: "call" selects call-cpu, call-allocs and call-rate.
+// choose returns the rows with the given names, or all rows if names is empty. A name also selects all rows whose names begin
+// with it and a hyphen: "call" selects call-cpu, call-allocs and call-rate.
 func choose(names []string) (chosen []row, err error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(rows, func(r row) bool { return r.isCalled(name) }) {

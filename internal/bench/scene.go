@@ -18,7 +18,7 @@ type scene struct {
 	catalog *stub
 	server  *process
 	client  easelv1.GenerationServiceClient
-	undo    []func() // functions that stop the parts, in the order in which the parts were started; called in reverse order
+	undo    []func() // functions that stop the started parts; stop calls the last function first
 }
 
 // start starts all parts of a scene.
@@ -84,7 +84,7 @@ func (s *scene) stop() {
 	}
 }
 
-// growth calls the function between two calls of read, and returns the difference between the two values.
+// growth calls read before and after the other function, and returns the second value minus the first.
 func growth(ctx context.Context, read func(context.Context) (float64, error), meanwhile func() error) (float64, error) {
 	before, err := read(ctx)
 	if err != nil {

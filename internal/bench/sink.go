@@ -8,8 +8,8 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// newSink returns a gRPC server that accepts OpenTelemetry exports and discards them. It does not decode the
-// exports: it receives each export as an empty message, in which all fields are unknown.
+// newSink returns a gRPC server that accepts OpenTelemetry exports and discards them. It decodes each
+// export as an empty message, in which all fields are unknown.
 func newSink() *grpc.Server {
 	return grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		for {

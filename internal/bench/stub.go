@@ -26,7 +26,7 @@ type stub struct {
 	order       []*generation // latest last
 }
 
-// generation is a generation that stays queued.
+// generation is a generation in the stub. It stays queued.
 type generation struct {
 	id       string
 	created  time.Time
@@ -93,7 +93,7 @@ func send(w http.ResponseWriter, body []byte) {
 	_, _ = w.Write(body)
 }
 
-// list returns the list of active generations, latest first.
+// list returns the list of active generations, newest first, or an empty list if unlisted is set.
 func (s *stub) list() []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,8 @@ func (s *stub) list() []byte {
 	return fmt.Appendf(nil, `{"generations":[%s]}`, bytes.Join(records, []byte{','}))
 }
 
-// take accepts an order and returns its generation, which stays active. The IDs are g0, g1 and so on.
+// take accepts an order and returns the record of its generation, which stays active. The IDs of
+// generations are g0, g1 and so on.
 func (s *stub) take() []byte {
 	id := "g" + strconv.FormatInt(s.taken.Add(1)-1, 10)
 	s.add(id)
