@@ -13,7 +13,7 @@
 //	world     start and end of the stack, and restarts of replicas
 //	team      worlds with a ledger: teams behind one API key, and the steps of their orders
 //	database  the ledger's database, which can be slow, unavailable or full, or lose a commit
-//	network   in-memory connections that can be cut, frozen and lost
+//	network   in-memory connections that can be cut, frozen or lost
 //	traffic   the requests to the catalog
 //	plan      everything that a seed determines
 //	trouble   the faults
