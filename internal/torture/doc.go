@@ -1,11 +1,12 @@
 // Package torture kills the real program while it places paid orders.
 //
-// Callers order through real facades. Behind the facades is one real sandbox, which stores its accounts in a file. Each
-// facade and the sandbox run in their own process. Relays pass the bytes between callers, facades and the sandbox. A
-// relay can cut, reset or silence a connection. It can also kill a process at an exact point of an order: before the
-// order is sent, in the middle of its bytes, after the catalog has received it, in the middle of the response, and before
-// or after the caller receives the response. A killed process is restarted, and callers repeat their idempotency keys at
-// any running facade. In runs with a ledger, callers of several teams share one API key, and PostgreSQL is killed too.
+// Callers place orders through real facades. Behind the facades is one real sandbox, which stores its accounts in a
+// file. Each facade and the sandbox run in their own process. Relays pass the bytes between callers, facades and the
+// sandbox. A relay can cut, reset or silence a connection. It can also kill a process at an exact point of an order:
+// before the order is sent, in the middle of its bytes, after the catalog has received it, in the middle of the
+// response, and before or after the caller receives the response. A killed process is restarted, and callers repeat
+// their idempotency keys at any running facade. In runs with a ledger, callers of several teams share one API key, and
+// PostgreSQL is killed too.
 //
 // After a run, the recorded observations of the callers, the catalog's accounts and the ledger are checked against
 // [promises.All].
@@ -16,7 +17,7 @@
 //	relay     the connections from callers to facades, and from facades to the catalog
 //	database  the connection from a facade to PostgreSQL
 //	settled   the wait until all orders are settled, and their final states in the catalog and the ledger
-//	peer      the check whether a facade has opened a connection; all facades connect to the same URL of the catalog
+//	peer      checks which facade opened a connection to the catalog, because all facades connect to the same URL
 //
 // The replica tests inject their own faults. They use a stub catalog, in which a test decides when a generation ends:
 //
