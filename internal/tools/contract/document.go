@@ -17,7 +17,7 @@ type document struct {
 	files []protoreflect.FileDescriptor
 	// anchors contains the names of calls, messages and enums that have a heading.
 	anchors map[string]bool
-	// home is the file name of the page with the headings in anchors. Empty means this page.
+	// home is the file name of the page that contains the headings in anchors, for links. Empty means this page.
 	home string
 	// inCalls contains the request and response messages, which are described in the sections of their calls.
 	inCalls map[protoreflect.FullName]bool
@@ -44,7 +44,7 @@ func newDocument(files []protoreflect.FileDescriptor) *document {
 
 func (d *document) printf(format string, values ...any) { fmt.Fprintf(&d.out, format, values...) }
 
-// services writes the table of calls, and then a section for each call with its request and its response.
+// services writes a table of all calls, and then a section for each call with its request and its response.
 func (d *document) services() {
 	d.printf("# The contract\n\nThe calls and messages of `easel.v1`. `make generate` writes this page from the comments of\n" +
 		"[`proto/easel/v1`](../proto/easel/v1), which are the contract.\n\n| call | REST | |\n|---|---|---|\n")
@@ -125,8 +125,8 @@ func (d *document) enums() {
 	}
 }
 
-// typeOf returns the type of a field as in the .proto file: with repeated or optional, or with the name of the oneof
-// that contains the field.
+// typeOf returns the type of a field, preceded by "repeated" or "optional" as in the .proto file. For a field in a
+// oneof, it adds the name of the oneof.
 func (d *document) typeOf(f protoreflect.FieldDescriptor) string {
 	name := f.Kind().String()
 	var named protoreflect.Descriptor

@@ -15,8 +15,8 @@ import (
 // reasons is the name of the enum that has a separate page.
 const reasons = protoreflect.Name("ErrorReason")
 
-// The comment of a reason begins with its gRPC code, and with its HTTP status if that is not the code's usual status. Then it
-// describes the meaning of the reason. At its end, it states whether a retry may succeed.
+// Patterns for the comments of reasons. A comment begins with the reason's gRPC code. The HTTP status follows if it is not
+// the usual status for that code. The comment then describes the reason, and at its end states whether a retry may succeed.
 var (
 	firstSentence = regexp.MustCompile(`^([A-Z_]+)(?: \(((?:only over REST)?[^.;)]*)\))?(; [^.]+)?\.\s+`)
 	retryable     = regexp.MustCompile(`(?:^|\s)(Not retryable|Possibly retryable|Retryable)[:.]\s*([^\0]*)$`)
