@@ -1,6 +1,6 @@
-// Kubecheck decodes Kubernetes manifests from standard input, each as the API type of its kind, and rejects misspelled
-// fields and wrong types. It needs no cluster and no network. Kinds that Kubernetes operators define are counted but not
-// checked.
+// Kubecheck checks Kubernetes manifests from standard input. It decodes each manifest to the API type for its kind, and
+// rejects misspelled fields and wrong types. It needs no cluster and no network. Kinds that Kubernetes operators define
+// are counted but not checked.
 package main
 
 import (

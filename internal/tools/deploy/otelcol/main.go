@@ -29,7 +29,7 @@ func main() {
 			ProviderFactories: []confmap.ProviderFactory{envprovider.NewFactory(), fileprovider.NewFactory()},
 		}},
 	})
-	if command.Execute() != nil { // Execute has printed the error
+	if command.Execute() != nil { // Execute has already printed the error
 		os.Exit(1)
 	}
 }
