@@ -1,10 +1,10 @@
-// Kubeissuer creates service account tokens with the Kubernetes API server's own code for signing, claims and key sets. It
-// reads lines of the form
+// Kubeissuer creates service account tokens with the Kubernetes API server's own code for signing, claims and key sets.
+// Its argument is the name of the issuer. It reads lines from standard input, and responds to each with one line:
 //
-//	keys N                             the key set with all key pairs from the Nth to the latest, on one line
+//	keys N                                 the key set with all key pairs from the Nth to the latest, on one line
 //	token N NAMESPACE NAME AUDIENCE TIME   a token, signed with the Nth key pair, with the lifetime TIME
 //
-// and responds to each line with one line. It creates a key pair at its first use: RSA if N is odd, otherwise ECDSA.
+// It creates the Nth key pair when a line first uses it: an RSA key pair if N is odd, and an ECDSA key pair otherwise.
 package main
 
 import (
@@ -66,7 +66,7 @@ func (i *issuer) answer(ctx context.Context, line string) (string, error) {
 	return "", fmt.Errorf("unknown line %q", line)
 }
 
-// key returns the key pair with the given number, and creates it on the first call.
+// key returns the key pair with the given number. It creates the key pair if it does not exist.
 func (i *issuer) key(number int) (crypto.Signer, error) {
 	if i.keys[number] != nil {
 		return i.keys[number], nil
