@@ -29,7 +29,7 @@ func addPage(found texts) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	wanted := map[string]string{} // keys are aliases, because there may be several versions of a package
+	wanted := map[string]string{} // packages by alias, because npm can install several versions of a package only under different names
 	for i, name := range names {
 		wanted[fmt.Sprint("p", i)] = "npm:" + name
 	}

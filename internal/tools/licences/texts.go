@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// texts maps the words of each licence to the licence. Licences that differ only in copyright lines, a title line and line
-// breaks have the same key.
+// texts contains licences, keyed by the words of their texts. A key omits copyright lines, the title line and line breaks,
+// so licences that differ only in these have the same key.
 type texts map[string]*licence
 
 // licence is the text of a licence without copyright lines, and the names of the modules or packages that have this licence.
