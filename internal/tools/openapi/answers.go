@@ -15,7 +15,7 @@ import (
 // statusSchema refers to the schema of every error.
 const statusSchema = "#/components/schemas/Status"
 
-// answer is an HTTP status of error responses, and its description.
+// answer describes an HTTP status that an error response can have.
 type answer struct {
 	status int
 	text   string
@@ -23,7 +23,8 @@ type answer struct {
 	allows func(method protoreflect.MethodDescriptor, verb string) bool
 }
 
-// answers is a table of error statuses. A test compares the OpenAPI document with the server's responses.
+// answers is a table of the HTTP statuses of errors. The system tests compare the OpenAPI document with the
+// server's responses.
 type answers []answer
 
 // particular lists each method's error statuses, except those that every method can return.
@@ -148,8 +149,8 @@ func events(operation *openapi3.Operation, method protoreflect.MethodDescriptor)
 	}
 }
 
-// bytes sets the content of a download. The catalog determines its media type. Code generators use the first media
-// type, application/octet-stream. Validators need the wildcard.
+// bytes sets the content of the responses to a download. The catalog determines the media type, so the document
+// lists two types: code generators use application/octet-stream, and validators need the wildcard.
 func bytes(operation *openapi3.Operation) {
 	binary := openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema().WithFormat("binary"))
 	content := openapi3.Content{"application/octet-stream": binary, "*/*": binary}

@@ -36,7 +36,7 @@ func complete(doc *openapi3.T, c contract) error {
 	for _, path := range doc.Paths.InMatchingOrder() {
 		item := doc.Paths.Value(path)
 		for verb, operation := range item.Operations() {
-			name, further := strings.CutSuffix(operation.OperationID, "2") // the generator adds 2 to the ID if a method has a second HTTP binding
+			name, further := strings.CutSuffix(operation.OperationID, "2") // the generator appends "2" to the ID for a method's second HTTP binding
 			method, ok := c.methods[name]
 			if !ok {
 				return fmt.Errorf("no method has the operation ID %s", operation.OperationID)
@@ -161,9 +161,9 @@ func openStruct(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
 	}
 }
 
-// alwaysThere reports whether a response always contains the field. The server always writes a field that does not track
-// presence, even if it is 0 or empty. Of the fields that track presence, it always sets the record in a response or an update,
-// and emit_time in each message of a stream.
+// alwaysThere reports whether a response always contains the field. This is true for each field that does not track presence,
+// which the server writes even if it is 0 or empty. It is also true for two kinds of fields that track presence: the record in
+// a response or an update, and emit_time in a stream's messages.
 func alwaysThere(field protoreflect.FieldDescriptor) bool {
 	if !field.HasPresence() {
 		return true
@@ -174,8 +174,8 @@ func alwaysThere(field protoreflect.FieldDescriptor) bool {
 		(field.Name() == "emit_time" || record && (strings.HasSuffix(holder, "Response") || strings.HasSuffix(holder, "Update")))
 }
 
-// choose adds the required members of a request to its schema. It also adds the members in its oneof rules, of which a request
-// must contain exactly one.
+// choose adds the members that a request must contain to its schema: modelId, if the request has this member, and exactly one
+// of the members in a oneof rule.
 func choose(schema *openapi3.Schema, message protoreflect.MessageDescriptor) {
 	rules, _ := proto.GetExtension(message.Options(), validate.E_Message).(*validate.MessageRules)
 	for _, rule := range rules.GetOneof() {

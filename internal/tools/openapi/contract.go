@@ -83,7 +83,7 @@ func readRules(rules *validate.FieldRules) (l limits) {
 			l.pattern = strings.ReplaceAll(m[1], `\\`, `\`)
 		}
 		if m := atMost.FindStringSubmatch(rule.GetExpression()); m != nil {
-			_, _ = fmt.Sscan(m[1], &l.maxLength) // cannot fail for digits
+			_, _ = fmt.Sscan(m[1], &l.maxLength) // cannot fail, because the text consists of digits
 		}
 	}
 	if text := rules.GetString(); text != nil {

@@ -59,7 +59,7 @@ func convert(name string) (*openapi3.T, error) {
 	return openapi2conv.ToV3(&doc)
 }
 
-// check validates the text of a document: it resolves references, and checks examples against their schemas.
+// check validates an OpenAPI document, including its references, and its examples against their schemas.
 func check(text []byte) error {
 	doc, err := openapi3.NewLoader().LoadFromData(text)
 	if err != nil {
