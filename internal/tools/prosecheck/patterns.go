@@ -2,8 +2,8 @@ package main
 
 import "regexp"
 
-// pattern is a phrase that readers stumble over, and advice on how to replace it. Text that matches find is not reported if it
-// also matches unless.
+// pattern describes phrases that readers stumble over, and how to replace them. The regular expression find matches the
+// phrases. A phrase is not reported if the regular expression unless also matches it.
 type pattern struct {
 	find, unless *regexp.Regexp
 	instead      string
