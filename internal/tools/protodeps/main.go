@@ -1,8 +1,8 @@
 // Command protodeps writes the third-party .proto files that Easel's contract imports or that callers need. Its argument is
 // the directory in which buf looks for these files.
 //
-// It generates the files from descriptors in the Go modules that go.mod requires. Therefore, go.sum pins their versions,
-// the repository contains no copies, and no registry other than the module proxy is used.
+// It generates the files from descriptors in Go modules that go.mod requires. As a result, go.sum pins the versions of the
+// files, the repository contains no copies of them, and only the module proxy is used to download them.
 package main
 
 import (
