@@ -1,4 +1,4 @@
-// Command stubs is a buf plugin that completes the output of the generators for other languages.
+// Command stubs is a buf plugin that writes the files for other languages that the generators do not write.
 //
 // It writes the contract as a descriptor image and as plain .proto files, from which stubs for further languages can be
 // generated. For Python and TypeScript, it writes the file from which users import the contract. For each language, it writes

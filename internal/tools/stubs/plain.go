@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// printedFrom is the first line of each google.rpc file, which make generate prints from a descriptor. The file has no
-// other comments, because the descriptor contains none.
+// printedFrom is the first line of each google.rpc file. It is the only comment in the file, because make generate
+// prints the file from a descriptor, which contains no comments.
 const printedFrom = "Printed by make generate from the descriptors in google.golang.org/genproto (Apache License 2.0). DO NOT EDIT.\n"
 
 // plainTree returns the text of the .proto files in a descriptor set, by path. It omits google/protobuf, which every

@@ -78,7 +78,7 @@ func javaReasons(t reasonTable, directory string) map[string]string {
 	for _, row := range regexp.MustCompile(`"(\w+)": "([^"]*)"`).FindAllSubmatch(t.Classes, -1) {
 		name, about := string(row[1]), string(row[2])
 		if !strings.Contains(string(t.Reasons), `"class": "`+name+`"`) {
-			continue // no reason has this class; the client itself contains the exception
+			continue // no reason has this class, so its exception is not generated, but part of the client's own source
 		}
 		texts[filepath.Join(directory, name+"Exception.java")] = fmt.Sprintf(heading+`/** %s */
 public final class %[2]sException extends EaselException {
@@ -106,7 +106,7 @@ final class Classes {
 	return texts
 }
 
-// removeReasons removes the Java files that javaReasons created earlier, because an error class may have been renamed since then.
+// removeReasons removes the Java files of earlier runs. Otherwise, the file of an error class that was renamed would remain.
 func removeReasons(directory string) error {
 	paths, err := filepath.Glob(filepath.Join(directory, "*.java"))
 	for _, path := range paths {
