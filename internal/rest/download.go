@@ -268,11 +268,11 @@ type byteRange struct {
 	suffix bool
 }
 
-// unbounded is an unknown length, or the position of the last byte if the range extends to the end of the file.
+// unbounded means that a length is unknown, or that a range extends to the end of the file.
 const unbounded = -1
 
 // parseRange parses a Range header. Only one range of bytes is supported. For a header with several ranges, another unit or
-// invalid syntax, ok is false: the header must be ignored, as RFC 9110 allows, and the complete file sent.
+// invalid syntax, ok is false. The header must then be ignored, and the complete file must be sent, as RFC 9110 allows.
 func parseRange(header string) (r byteRange, ok bool) {
 	spec, ok := cutPrefixFold(header, "bytes=")
 	if !ok || strings.Contains(spec, ",") {
@@ -309,8 +309,8 @@ func position(digits string) (int64, bool) {
 	return int64(n), err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// within returns the part of a file of size bytes that the range selects, with the positions of its first and last byte. It
-// returns false if the range selects no byte.
+// within returns the part that the range selects in a file of the given size, with the positions of the part's first and last
+// byte. It returns false if the range selects no byte.
 func (r byteRange) within(size int64) (byteRange, bool) {
 	if r.suffix {
 		r = byteRange{first: max(0, size-r.first), last: unbounded}
