@@ -1,5 +1,5 @@
-// Package image reads the declarations and comments of the contract from an image, which is a file with
-// descriptors that buf writes.
+// Package image reads the declarations and comments of the contract from an image, which is a file of
+// descriptors that buf has written.
 package image
 
 import (
