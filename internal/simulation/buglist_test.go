@@ -2,7 +2,7 @@ package simulation
 
 import "slices"
 
-// Directories of the packages that the seeded bugs change.
+// Directories of the packages into which bugs are seeded.
 const (
 	catalogDir   = "internal/catalog"
 	eventsDir    = "internal/events"
@@ -17,7 +17,7 @@ const (
 	watchDir     = "internal/watch"
 )
 
-// bugs contains the bugs that the simulation must detect. Some are bugs that similar programs really had. The others
+// bugs contains the bugs that the simulation must detect. Some are modeled on real bugs in similar programs. The others
 // are mistakes that a hasty change could introduce.
 var bugs = slices.Concat(stackBugs, orderBugs)
 

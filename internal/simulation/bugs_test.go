@@ -21,12 +21,12 @@ var (
 	oneBug  = flag.String("bug", "", "Apply only the bugs whose names contain this string.")
 )
 
-// bug is a plausible mistake, with the promises that it breaks. An overlay compiles the mistake into a test binary,
-// without changing the source.
+// bug is a plausible mistake, with the promises that it breaks. It is compiled into a test binary through an overlay,
+// so the source itself does not change.
 type bug struct {
 	name   string
 	edits  []edit
-	jobs   []job    // jobs that can detect the bug; they run in this order until one of them detects it
+	jobs   []job    // jobs that can detect the bug; they run in this order until one of them does
 	breaks []string // the bug is detected if a job reports at least one of these promises as broken
 }
 
@@ -38,8 +38,8 @@ func seeds(kind string, seeds ...uint64) (jobs []job) {
 	return jobs
 }
 
-// TestTheSimulationCatchesSeededBugs checks that the simulation detects each seeded bug. It implements 'make
-// simulate-bugs'.
+// TestTheSimulationCatchesSeededBugs checks that the simulation detects each seeded bug. It requires the flag -bugs,
+// which 'make simulate-bugs' sets.
 func TestTheSimulationCatchesSeededBugs(t *testing.T) {
 	if !*allBugs {
 		t.Skip("no -bugs")
@@ -69,8 +69,8 @@ func TestTheSimulationCatchesSeededBugs(t *testing.T) {
 	all.Wait()
 }
 
-// TestTheSeedsOfTheBugsAreQuietWithoutThem checks that the jobs of the bugs break no promise if the source is
-// unchanged.
+// TestTheSeedsOfTheBugsAreQuietWithoutThem runs the jobs that detect the bugs on the unchanged source, and checks that
+// they break no promise.
 func TestTheSeedsOfTheBugsAreQuietWithoutThem(t *testing.T) {
 	if !*allBugs {
 		t.Skip("no -bugs")
@@ -134,7 +134,7 @@ func TestEverySeededBugCompiles(t *testing.T) {
 	}
 }
 
-// apply applies the edits of the bug to the source tree at root. It returns the new source of each changed file, by
+// apply applies the bug's edits to the source tree at root. It returns the new source of each changed file, keyed by
 // path.
 func (b bug) apply(root string) (map[string]string, error) {
 	changed := map[string]string{}
@@ -170,7 +170,8 @@ func (b bug) overlay(root, dir string) (string, error) {
 	return file, os.WriteFile(file, data, 0o600)
 }
 
-// try builds the bug and runs its jobs until one of them breaks a promise.
+// try compiles the bug and runs its jobs until one of them breaks one of the promises in b.breaks. caught describes
+// this job and the broken promise.
 func (b bug) try(ctx context.Context, root, dir string) (caught string, err error) {
 	overlay, err := b.overlay(root, dir)
 	if err != nil {

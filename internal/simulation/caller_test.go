@@ -56,8 +56,8 @@ func (c *caller) start(f func(c *caller)) {
 	})
 }
 
-// countHelper adds by to the number of running callers with the given name. The report of the run lists the callers
-// that never finish.
+// countHelper changes the number of running callers with the given name by the given amount, which may be negative. The
+// run's report lists the callers that never finish.
 func (w *world) countHelper(name string, by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,7 +66,7 @@ func (w *world) countHelper(name string, by int) {
 	}
 }
 
-// helper returns another caller of the same tenant. It is connected to the same replica, and has its own random source.
+// helper returns a new caller for the same tenant. It is connected to the same replica, and has its own random source.
 func (c *caller) helper(name string) *caller {
 	h := c.world.caller(c.tenant, c.name+"/"+name)
 	h.name, h.at = c.name+"/"+name, c.at
@@ -166,7 +166,7 @@ type order struct {
 	inputs string
 	key    string
 	limit  *int64
-	leave  time.Duration // time after which the caller cancels its first attempt; zero means at the attempt's deadline
+	leave  time.Duration // time after which the caller cancels its first attempt; if zero, the first attempt ends at its deadline
 
 	elsewhere bool // whether each attempt goes to a different replica
 	forgotten bool // whether the caller abandons the order instead of repeating it
@@ -197,8 +197,9 @@ func (c *caller) picture() order {
 
 func (c *caller) key() string { return fmt.Sprintf("%s-%x", c.name, c.random.Uint64()) }
 
-// buy places an order as a correct client does. After each error that allows a retry, it resends the order with the
-// same key. first is the timeout of the first attempt.
+// buy places an order as a correct client does: after each error that allows a retry, it resends the order with the
+// same key. first is the timeout of the first attempt. buy returns the generation's ID. ok is false if the order was
+// rejected or abandoned.
 func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 	patience, maybe, began := first, false, c.world.history.Since()
 	for attempt := 1; !c.over(); attempt++ {
@@ -275,7 +276,8 @@ func refuses(code codes.Code, reason string) bool {
 	return false
 }
 
-// moment converts a time on the world's clock to an offset in the history. For a zero time, it returns -1.
+// moment converts a time on the world's clock to the time since the start of the history. It returns -1 for a zero
+// time.
 func (w *world) moment(t time.Time) time.Duration {
 	if t.IsZero() || t.Unix() == 0 {
 		return -1
@@ -292,7 +294,7 @@ type viewing struct {
 	rest  bool
 }
 
-// messages is the type of a function that returns the next message of a single generation's stream.
+// messages is a function that returns the next message of a watch of a single generation.
 type messages = func() (*easelv1.WatchGenerationResponse, error)
 
 // follow watches a generation until a stream ends with OK. It reconnects after errors, silence and shutdowns. It
@@ -321,7 +323,7 @@ func (c *caller) follow(v viewing) bool {
 	return false
 }
 
-// heartbeat returns the given interval, or the default, plus a random part of a millisecond. The random part keeps
+// heartbeat returns the interval every (15 s if it is zero) plus a random part of a millisecond. The random part keeps
 // heartbeats from coinciding with timeouts, many of which are multiples of 15 s too.
 func (c *caller) heartbeat(every time.Duration) time.Duration {
 	return cmp.Or(every, 15*time.Second) + time.Duration(c.random.Int64N(1e6))
@@ -336,7 +338,8 @@ const (
 	endUnknown               // the generation was not found
 )
 
-// watchOnce reads a single stream to its end.
+// watchOnce opens one stream and reads it to its end. known is the etag of the last state that the caller knows, or
+// empty. etag and state describe the last state that the stream delivered; they are zero if it delivered none.
 func (c *caller) watchOnce(v viewing, known string) (end ending, etag string, state easelv1.State) {
 	c.stream++
 	d := c.endpoint()
@@ -387,7 +390,7 @@ var (
 	errEnough  = errors.New("enough")
 )
 
-// patience returns the time without messages after which a caller cancels a stream.
+// patience returns the time without messages after which a caller cancels a stream whose heartbeat interval is every.
 func (c *caller) patience(every time.Duration) time.Duration {
 	return 3*every + time.Duration(c.random.Int64N(1e6))
 }
@@ -398,8 +401,9 @@ type reading struct {
 	limit          time.Duration // time after which the caller cancels the stream; zero means never
 }
 
-// readStream opens a stream and reads it to its end. It returns the error that ended the stream and, if the caller
-// canceled the stream, the reason.
+// readStream opens a stream with the function open, passes each message to the function take, and reads until the
+// stream ends. It returns the error that ended the stream. If the caller canceled the stream, it also returns the
+// reason as cause.
 func readStream[M any](c *caller, r reading, open func(ctx context.Context) (func() (M, error), error), take func(M)) (err, cause error) {
 	ctx, cancel := context.WithCancelCause(c.world.ctx)
 	defer cancel(nil)
@@ -452,7 +456,8 @@ func (w *world) checkOwner(c *caller, g *easelv1.Generation) {
 	}
 }
 
-// watch opens a stream of a single generation.
+// watch opens a stream that watches a single generation. known is the etag of the state that the caller already has, or
+// empty.
 func (d *endpoint) watch(ctx context.Context, v viewing, known string) (messages, error) {
 	request := &easelv1.WatchGenerationRequest{GenerationId: v.id, Until: v.until, KnownEtag: known, HeartbeatInterval: durationpb.New(v.every)}
 	if v.rest {

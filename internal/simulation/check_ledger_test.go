@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// readJournal reads the changes of orders and budgets from the journal tables of the database.
+// readJournal reads the changes to orders and budgets from the journal tables of the database.
 func (w *world) readJournal(o *outcome) {
 	o.homeKey = fmt.Sprintf("%x", sha256.Sum256([]byte(w.account.key)))
 	w.rows(`SELECT * FROM simulated_orders ORDER BY rowid`, func(row []driver.Value) {
@@ -57,12 +57,13 @@ func (w *world) rows(query string, each func([]driver.Value)) {
 	}
 }
 
-// ledgerTime converts a time on the database's clock to an offset in the history.
+// ledgerTime converts a time on the database's clock to the time since the start of the history.
 func (w *world) ledgerTime(micros int64) time.Duration {
 	return time.UnixMicro(micros).Add(-w.plan.Skew).Sub(w.history.Begin)
 }
 
-// heldAt returns the version of an order that was in the ledger at the given time. key is the order's upstream key.
+// heldAt returns the version of an order that the ledger had at the given time. key is the order's upstream key. ok is
+// false if the ledger did not have the order yet.
 func (o *outcome) heldAt(key string, at time.Duration) (held promises.Version, ok bool) {
 	for _, c := range o.journeys[key] {
 		if c.At <= at {
@@ -72,9 +73,9 @@ func (o *outcome) heldAt(key string, at time.Duration) (held promises.Version, o
 	return held, ok
 }
 
-// placedRequests calls each for every request to place an order. It passes the version of the order that was in the
-// ledger when the request was sent. It skips requests from frozen processes, because other processes may have handled
-// their orders.
+// placedRequests calls the function each for every request to place an order. held is the version of the order that the
+// ledger had when the request was sent, and written reports whether the ledger had the order at all. Requests from dead
+// or frozen processes are skipped, because other processes may have handled their orders.
 func (o *outcome) placedRequests(each func(at promises.Event, r request, held promises.Version, written bool)) {
 	for _, r := range o.sent() {
 		if !o.plan.Ledger || r.op != routePlace || r.undialed || o.excused(r.at, r.end, r.process, "", reachReplica) {
@@ -164,7 +165,7 @@ func knownInAMinute(o *outcome, say promises.Say) {
 }
 
 // settledInTheEnd checks that an order is settled if its generation ended more than a minute before the last watch
-// ended.
+// ended. Generations that the settlement job skips at the end of the run are exempt.
 func settledInTheEnd(o *outcome, say promises.Say) {
 	for _, c := range o.Orders() {
 		one := o.Truth[c.Generation]

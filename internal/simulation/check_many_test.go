@@ -58,7 +58,7 @@ func (s *manyStream) applyUpdate(e promises.Event, say promises.Say) {
 }
 
 // caughtUp compares the caller's states with the number of generations that the server announced, and with the true
-// states in the sandbox.
+// states in the sandbox. crowd is the number of unfinished generations, on which the delay of a state depends.
 func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say promises.Say) {
 	s.up = true
 	want := len(s.has)
@@ -81,7 +81,7 @@ func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say p
 	}
 }
 
-// done checks that a watch of named generations did not end before all these generations had ended.
+// done checks that a watch of named generations did not end with OK before all these generations had ended.
 func (s *manyStream) done(e promises.Event, say promises.Say) {
 	for _, id := range s.open.Named {
 		if !promises.IsEnd(s.has[id].State) {

@@ -8,8 +8,8 @@ import (
 	"github.com/easel-grpc/easel/internal/promises"
 )
 
-// onlyWhatIsKnown checks that the order outcomes in errors agree with the requests that the processes sent to the
-// catalog.
+// onlyWhatIsKnown checks that the outcomes that errors report for orders are consistent with the requests that the
+// processes sent to the catalog.
 func onlyWhatIsKnown(o *outcome, say promises.Say) {
 	posts := map[string][]request{}
 	for _, r := range o.requests {
@@ -35,7 +35,7 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 			if e.Outcome == promises.NotPlacedByThisCall && r.at >= e.Since && o.isOwn(e, r) && !slices.Contains(definite, r.status) {
 				say(e, "the error reports the order as not placed by this call, but it was sent at %v", r.at)
 			}
-			if !o.plan.Held && e.Outcome == promises.NotPlacedByThisCall { // this outcome need not cover earlier calls of the process, because forwarded API keys are not verified
+			if !o.plan.Held && e.Outcome == promises.NotPlacedByThisCall { // forwarded API keys are not verified, so this outcome does not cover the process's earlier calls
 				continue
 			}
 			if reason != "SUBMISSION_OUTCOME_UNKNOWN" && reason != "SUBMISSION_IN_PROGRESS" && reason != "LEDGER_UNAVAILABLE" && code != "DeadlineExceeded" && reason != "" &&
@@ -49,7 +49,7 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 // definite contains the HTTP statuses that prove that the catalog has rejected the order.
 var definite = []int{400, 401, 402, 403, 404, 409, 413, 422}
 
-// knower returns the name of the component that remembers the requests of a process: "ledger" if there is a ledger,
+// knower returns the name of the component that remembers a process's requests: "ledger" if there is a ledger,
 // otherwise the name of the process itself.
 func (o *outcome) knower(process string) string {
 	if o.plan.Ledger {
@@ -58,8 +58,9 @@ func (o *outcome) knower(process string) string {
 	return process
 }
 
-// isOwn reports whether a request was sent for the given call. If there is a ledger, it returns false for requests from
-// other processes and for requests under a second or later lease.
+// isOwn reports whether a request may have been sent for the call of the event e. With a ledger, it returns true only
+// if the event's process sent the request, and not under a second or later lease. Without a ledger, it always returns
+// true.
 func (o *outcome) isOwn(e promises.Event, r request) bool {
 	held, _ := o.heldAt(r.key, r.at)
 	return !o.plan.Ledger || r.process == e.Process && held.Leases <= 1

@@ -16,7 +16,8 @@ func (o *outcome) sent() []request {
 	return list
 }
 
-// account is a process and the API key of its requests.
+// account identifies a process together with an API key that it uses. The API key is identified by its tenant or by its
+// SHA-256.
 type account struct{ process, tenant string }
 
 func (o *outcome) polls() map[account][]request {
@@ -29,7 +30,7 @@ func (o *outcome) polls() map[account][]request {
 	return polls
 }
 
-// bucket is a token bucket for polls, which holds at most the tokens for one second.
+// bucket is a token bucket for polls. Its capacity is the number of polls that are allowed in one second.
 type bucket struct {
 	at     time.Duration
 	tokens float64
@@ -40,12 +41,12 @@ func (b *bucket) fill(at time.Duration) {
 	b.at = at
 }
 
-// renewal is the maximum time after which every replica knows how many replicas share the poll rate.
+// renewal is the maximum time until every replica knows how many replicas share the poll rate.
 const renewal = 12 * time.Second
 
-// pollsKeepToRate compares the polls of each process under each API key with a token bucket. If there is a ledger, it
-// also does this for the polls of all processes together. It then allows for the time until the processes know about
-// each other.
+// pollsKeepToRate compares the polls of each process under each API key with a token bucket. With a ledger, it also
+// compares the polls of all processes together. This comparison allows extra polls for the time until the processes
+// know about each other.
 func pollsKeepToRate(o *outcome, say promises.Say) {
 	const rounding = 1e-6
 	together := map[string]*bucket{}
@@ -79,16 +80,17 @@ func pollsKeepToRate(o *outcome, say promises.Say) {
 	}
 }
 
-// oncePolled checks that polls of a generation do not overlap, and that four polls of it take at least 1.6 minimum
-// intervals. It does not check single intervals, because a read that confirms a list may follow a poll at once.
+// oncePolled checks that polls of a generation do not overlap, and that the first and the last of four consecutive
+// polls are at least 1.6 minimum intervals apart. It does not check single intervals, because a read that confirms a
+// list may follow a poll at once.
 func oncePolled(o *outcome, say promises.Say) {
 	for who, list := range o.polls() {
 		o.onceIn(list, who, say)
 	}
 }
 
-// onceIn performs the check of oncePolled for one process, because two replicas may poll the same generation at the
-// same time.
+// onceIn performs the check of oncePolled for the polls of a single process. Two replicas may poll the same generation
+// at the same time, so their polls are checked separately.
 func (o *outcome) onceIn(list []request, who account, say promises.Say) {
 	last := map[string][]request{} // the latest reads of each path, at most three
 	for _, r := range list {
@@ -110,8 +112,8 @@ func (o *outcome) onceIn(list []request, who account, say promises.Say) {
 	}
 }
 
-// outageIsProbed checks that few polls are sent after the first minute of an outage. The interval between polls then
-// grows to at least 27 s, even if many generations are watched.
+// outageIsProbed checks that few polls are sent after the first minute of an outage. By then, the interval between
+// polls has grown to at least 27 s, even if many generations are watched.
 func outageIsProbed(o *outcome, say promises.Say) {
 	for _, f := range o.faults {
 		if f.reach != reachOutage || f.to-f.from < 3*time.Minute || o.mixed(f) {
@@ -138,7 +140,7 @@ func nobodyPolls(o *outcome, say promises.Say) {
 	if o.plan.Events { // the generations of teams that receive events are polled as if they were watched
 		return
 	}
-	if o.plan.Held { // Easel polls until the costs of all orders are final
+	if o.plan.Held { // under a shared API key, Easel polls until the costs of all orders are final
 		settlingIsCheap(o, say)
 		return
 	}
@@ -150,9 +152,9 @@ func nobodyPolls(o *outcome, say promises.Say) {
 	}
 }
 
-// These are the maximum numbers of requests per minute when there are no watches. The generation of an unsettled order
-// is polled at most every 10 s, and the settlement job reads it twice. The limits apply from a minute after the last
-// watch has ended.
+// Maximum numbers of requests per minute when there are no watches. The generation of an unsettled order is polled at
+// most every 10 s, and the settlement job reads it twice. The limits apply from a minute after the end of the last
+// watch.
 const (
 	maxAloneReads = 12 // for one generation
 	maxAloneLists = 24

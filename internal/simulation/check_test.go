@@ -61,9 +61,9 @@ func nothingEscapes(o *outcome, say promises.Say) {
 	}
 }
 
-// excused reports whether a fault was active in the given period and could explain a broken promise. The reach of the
-// fault must be one of reaches. The fault must affect the given replica and the given tenant. replica can also be the
-// name of a process. An empty name matches all names.
+// excused reports whether a fault that was active in the given period could explain a broken promise. A fault counts
+// only if its reach is in reaches and if it affects both the given replica and the given tenant. replica can also be
+// the name of a process. An empty name matches all names.
 func (o *outcome) excused(from, to time.Duration, replica, tenant string, reaches ...reach) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool {
 		return slices.Contains(reaches, f.reach) && f.from <= to && from <= f.to &&
@@ -72,9 +72,9 @@ func (o *outcome) excused(from, to time.Duration, replica, tenant string, reache
 	})
 }
 
-// keptFromOrders reports whether the trouble T11 was active for the whole duration of the fault f. T11 leaves orders
-// unresolved, so f could not fire. T11 ends only when its orders are abandoned, which may be after the end of the next
-// fault.
+// keptFromOrders reports whether the trouble T11 was active for the whole duration of the fault f. T11 keeps all orders
+// unresolved, so a fault that waits for an order cannot fire. T11 ends only when its orders are abandoned, which may be
+// after the end of the next fault.
 func (o *outcome) keptFromOrders(f span) bool {
 	return slices.ContainsFunc(o.faults, func(other span) bool {
 		return other.id == "T11" && other.from <= f.from && f.to <= other.to

@@ -13,8 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// troubled reports whether a trouble was active at a given time. A trouble also counts if it ended at most the given
-// duration earlier.
+// troubled reports whether a trouble was active at the time at, or had ended no more than the duration after before
+// that time.
 func (o *outcome) troubled(id string, at, after time.Duration) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool { return f.id == id && f.from <= at && at <= f.to+after })
 }
@@ -45,8 +45,8 @@ func onlyTrueStates(o *outcome, say promises.Say) {
 	}
 }
 
-// noLongSilence checks the time between two messages in each stream, except while a fault affects the network, the
-// process or the reader.
+// noLongSilence checks the time between consecutive messages in each stream. It skips streams with slow readers, and
+// times at which a fault affects the ledger, the replica, or the network between the caller and the replica.
 func noLongSilence(o *outcome, say promises.Say) {
 	type stream struct {
 		actor string
@@ -139,7 +139,7 @@ func seenInTime(o *outcome, say promises.Say) {
 		}
 		from := max(began, one.Ended)
 		// Polling all unfinished generations once takes crowd/pollRate seconds. The limit allows twice this time,
-		// because calls have priority over polls. A quarter of the rate is reserved for polls.
+		// because calls have priority over polls, for which only a quarter of the rate is reserved.
 		limit := maxInterval*12/10 + 3*time.Second + time.Duration(crowd(e.At)/pollRate*2)*time.Second
 		if late := e.At - from; late > limit && !o.excused(from-5*time.Minute, e.At, "", "",
 			reachCatalog, reachReads, reachOutage, reachReplica, reachCallers, reachRejected) {
@@ -148,8 +148,8 @@ func seenInTime(o *outcome, say promises.Say) {
 	}
 }
 
-// openGenerations returns a function that returns the maximum number of unfinished generations at the given time and
-// shortly before. Each generation counts until 30 s after its end.
+// openGenerations returns a function that returns the maximum number of unfinished generations at a time and shortly
+// before it. A generation counts until 30 s after its end.
 func (o *outcome) openGenerations() func(at time.Duration) float64 {
 	var changes []time.Duration
 	type change struct {
@@ -183,7 +183,7 @@ func (o *outcome) openGenerations() func(at time.Duration) float64 {
 	}
 }
 
-// watchesAreKept checks that no stream ended with an error without a legitimate reason.
+// watchesAreKept checks that every error or silence that ended a stream had a legitimate reason.
 func watchesAreKept(o *outcome, say promises.Say) {
 	closing := map[string]bool{}
 	for _, e := range o.Events {
@@ -203,7 +203,7 @@ func watchesAreKept(o *outcome, say promises.Say) {
 			continue // a fault of the ledger may prevent a watch from starting, but must not end a watch that has started
 		}
 		if strings.HasSuffix(e.Text, "UPSTREAM_UNAVAILABLE") && !o.plan.Held && !o.wasOpen(e, e.At) && !o.hadAccepted(e) {
-			continue // an outage may end a new watch if the catalog has not accepted the process's requests with this API key yet
+			continue // an outage may end a new watch if the catalog has not accepted any request from this process under this API key recently
 		}
 		if strings.HasPrefix(e.Text, "NotFound") && o.Truth[e.Generation].Deleted {
 			continue

@@ -65,7 +65,7 @@ func (c *ledgerConn) Rollback() error { return c.end("ROLLBACK") }
 func (c *ledgerConn) Commit() error {
 	ctx, g := c.ctx, c.gateway
 	before, after := c.steps()
-	if g.met(before) { // the process has crashed or was frozen, so the database rolls the transaction back
+	if g.met(before) { // the process has crashed or been frozen, so the database rolls the transaction back
 		_ = c.Rollback()
 		_ = g.alive()
 		return errCommitLost
@@ -87,8 +87,8 @@ func (c *ledgerConn) Commit() error {
 	return g.way(ctx)
 }
 
-// steps returns the steps of an order that the process reaches immediately before and after the commit. If the
-// transaction neither writes an order nor records an outcome, both are noStep.
+// steps returns the steps of an order that the process reaches immediately before and after the commit. Both are noStep
+// if the transaction neither writes an order nor records an outcome, or if no trap was set when it began.
 func (c *ledgerConn) steps() (before, after step) {
 	if c.begun < 0 {
 		return noStep, noStep
@@ -122,7 +122,8 @@ func (c *ledgerConn) QueryContext(ctx context.Context, statement string, args []
 	return rows, err
 }
 
-// ask executes a statement in the current transaction. If there is no transaction, the statement commits by itself.
+// ask calls the function question, which executes the statement, in the current transaction. If there is no
+// transaction, the statement commits by itself.
 func (c *ledgerConn) ask(ctx context.Context, statement string, question func() error) error {
 	verb, _, _ := strings.Cut(strings.TrimSpace(statement), " ")
 	writes := verb == "INSERT" || verb == "UPDATE"

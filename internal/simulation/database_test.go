@@ -62,7 +62,7 @@ var noted = []string{
 }
 
 // journal contains statements that create tables and triggers in addition to the ledger's own tables. The triggers
-// record each change of orders and budgets.
+// record each change to orders and budgets.
 var journal = []string{
 	`CREATE TABLE simulated_orders (at, ` + strings.Join(noted, ", ") + `)`,
 	`CREATE TABLE simulated_budgets (at, owner, period, start_time, spent_cents, reserved_cents)`,
@@ -104,8 +104,8 @@ func (d *database) watch() error {
 	return nil
 }
 
-// statement returns a prepared statement. It caches statements with parameters, because there are only a few of them,
-// and because preparing one takes longer than executing most of them.
+// statement returns a prepared statement. Statements with parameters are cached: there are only a few of them, and
+// preparing one takes longer than executing most of them.
 func (d *database) statement(text string, values int) (statement driver.Stmt, done func() error, err error) {
 	if kept := d.kept[text]; kept != nil {
 		return kept, nothing, nil
@@ -171,7 +171,7 @@ func (d *database) words(statement string) string {
 	return strings.NewReplacer("easel_now()", d.clock, "{now}", d.clock).Replace(statement)
 }
 
-// begin starts a fault. fired returns the number of operations that it has affected.
+// begin starts a fault. end ends it, and fired returns the number of operations that it has affected.
 func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -300,7 +300,7 @@ func (g *gateway) reach(ctx context.Context) error {
 	return g.way(ctx)
 }
 
-// way waits for the simulated network delay of a query or its response.
+// way sleeps for the simulated network delay of a query or its response.
 func (g *gateway) way(ctx context.Context) error {
 	random, slow := g.database.troubles(g, slowLedger)
 	most := 2 * time.Millisecond

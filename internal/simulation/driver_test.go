@@ -70,11 +70,12 @@ func (j job) run(ctx context.Context, binary string) (r report) {
 	return r
 }
 
-// Seeds that are divisible by repeated run twice, and both runs must be identical to the nanosecond. Otherwise, the run
-// of a failing seed could not be repeated for an analysis.
+// If a seed is divisible by this number, it runs twice, and both runs must be identical to the nanosecond. Otherwise,
+// the run of a failing seed could not be repeated for an analysis.
 const repeated = 20
 
-// TestSimulate runs consecutive seeds until their plans cover the hours in -hours. It implements 'make simulate'.
+// TestSimulate runs consecutive seeds until their plans add up to the number of hours in -hours. It is run by 'make
+// simulate'.
 func TestSimulate(t *testing.T) {
 	if *hours == 0 {
 		t.Skip("no -hours")

@@ -20,7 +20,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// In a world with events, each team has a receiver. A receiver is sometimes down or slow, returns 500, or accepts an
+// In a world with events, each team has a receiver. At times, a receiver is down or slow, returns 500, or accepts an
 // event without responding. After the planned length of the run, all receivers work.
 
 // eventSecret is the secret for the signatures of all teams' events.
@@ -98,7 +98,7 @@ func (w *world) writeSecret(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "secret"), []byte(eventSecret+"\n"), 0o600)
 }
 
-// wayToReceivers is the HTTP transport of a process to the receivers of events.
+// wayToReceivers is a process's HTTP transport to the receivers of events.
 type wayToReceivers struct {
 	*receivers
 	process *process

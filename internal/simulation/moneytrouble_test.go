@@ -41,8 +41,8 @@ func slowQuotes(s *runningFault) (end func(), fired func() int) {
 }
 
 // buyTwice sends the same order from two callers concurrently. The first caller has a limit below the price, and its
-// quote is slow. The second caller has no limit. apart is the difference between the indexes of their replicas; zero
-// means that both use the same replica.
+// quote is slow. The second caller has no limit. apart is the distance between their replicas' indexes; if it is zero,
+// both use the same replica.
 func (s *runningFault) buyTwice(apart int) {
 	limited, free := s.c.helper(s.next("limited")), s.c.helper(s.next("free"))
 	limited.at, free.at = s.Replica, (s.Replica+apart)%len(s.world.replicas)

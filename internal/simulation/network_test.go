@@ -34,7 +34,7 @@ type link struct {
 	mu    sync.Mutex
 	state condition
 	wires []*wire       // open connections, in the order of their creation
-	hits  int           // number of dials and connections that were affected by the condition
+	hits  int           // number of dials and connections that the condition or a cut has affected
 	queue int           // number of dials that wait for the condition to change
 	over  chan struct{} // closed when the condition changes
 }
@@ -82,7 +82,7 @@ func (l *link) cut() int {
 	return n
 }
 
-// fired returns the number of dials and connections that the link's condition has affected.
+// fired returns the number of dials and connections that the link's condition or a cut has affected.
 func (l *link) fired() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -175,7 +175,8 @@ func (w *wire) reset() {
 	w.back.reset()
 }
 
-// abandon resets the connection after the time forsaken, as TCP does when the other end no longer responds.
+// abandon schedules a reset of the connection after the duration forsaken, as TCP does if the other end no longer
+// responds.
 func (w *wire) abandon() {
 	if w.lost {
 		return
@@ -318,13 +319,13 @@ func (d *direction) reset() {
 	})
 }
 
-// finish closes the writer's end and reports whether the reader's end is closed already.
+// finish closes the writer's end and reports whether the reader's end is already closed.
 func (d *direction) finish() (last bool) {
 	d.change(func() { d.finished, last = true, d.deserted; d.quiet() })
 	return last
 }
 
-// abandon closes the reader's end and reports whether the writer's end is closed already.
+// abandon closes the reader's end and reports whether the writer's end is already closed.
 func (d *direction) abandon() (last bool) {
 	d.change(func() { d.deserted, last = true, d.finished; d.quiet() })
 	return last

@@ -59,7 +59,7 @@ func (p plan) String() string {
 	return string(text)
 }
 
-// IDs of troubles, grouped by the part that they affect.
+// IDs of troubles, grouped by the part of the system that they affect.
 var (
 	ofReads    = []string{"U1", "U2", "U3", "U4", "U5", "U6", "U11", "U13", "U17", "U18", "U22", "N1"}
 	ofOrders   = []string{"U2p", "U4p", "U5p", "U8", "U9", "U12", "U14", "U15", "U20", "K7", "K8", "A10"}
@@ -69,7 +69,7 @@ var (
 	ofCallers  = []string{"L2", "L4", "L7", "S3"}
 )
 
-// kind is a kind of run.
+// kind describes a class of runs, and how their plans are drawn.
 type kind struct {
 	name     string
 	weight   int     // percentage of the seeds that select this kind
@@ -208,7 +208,7 @@ var bases = map[string]string{
 	"only-": "short", "ledger-": "teams-short", "events-only-": "teams-short", "polls-only-": "polls-short",
 }
 
-// planOf returns the plan of a seed. If name is empty, the seed also selects the kind. A name such as "only-U14" means
+// planOf returns the plan for a seed. If name is empty, the seed also selects the kind. A name such as "only-U14" means
 // a short run with a single trouble.
 func planOf(seed uint64, name string) plan {
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -224,8 +224,8 @@ func planOf(seed uint64, name string) plan {
 	return kindOf(name, r.IntN(100)).plan(seed, r)
 }
 
-// kindOf returns the kind with the given name. If name is empty, drawn selects the kind. drawn is a random number below
-// 100.
+// kindOf returns the kind with the given name. If name is empty, the random number drawn, which is below 100, selects
+// the kind.
 func kindOf(name string, drawn int) kind {
 	for _, k := range kinds {
 		if drawn -= k.weight; name == k.name || name == "" && drawn < 0 {
@@ -235,8 +235,8 @@ func kindOf(name string, drawn int) kind {
 	panic("simulation: unknown kind " + name)
 }
 
-// only returns a kind that is like k, but has the given name and a single trouble. The plans of this kind meet the
-// conditions of the trouble.
+// only returns a copy of k that has the given name and a single trouble, and whose plans meet the conditions of this
+// trouble.
 func (k kind) only(name, id string) kind {
 	more := k.more
 	k.name, k.troubles = name, []string{id}
@@ -250,7 +250,7 @@ func (k kind) only(name, id string) kind {
 		case "T11", "M8", "M12":
 			p.forget()
 			p.Length = 8 * time.Minute
-			if id == "M12" { // the replica is frozen for 3.5 minutes, which is almost half of 8 minutes
+			if id == "M12" { // the replica is frozen for 3.5 minutes, which is almost half of the 8 minutes set above
 				p.Length *= 2
 			}
 		case "P5":
@@ -341,8 +341,8 @@ func (p *plan) share(r *rand.Rand) {
 	}
 }
 
-// watchEverywhere adds a ledger to the plan and makes callers watch the same generations through all replicas. In some
-// plans, there is only one replica.
+// watchEverywhere adds a ledger to the plan and makes callers watch the same generations through all replicas. One plan
+// in six has a single replica.
 func (p *plan) watchEverywhere(r *rand.Rand) {
 	p.share(r)
 	p.Everywhere = true

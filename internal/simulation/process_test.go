@@ -169,7 +169,7 @@ func (r *replica) drain() {
 	r.world.ending.Go(func() { p.end() })
 }
 
-// kill ends the process abruptly, as SIGKILL does. Requests that the process sends afterwards are lost.
+// kill ends the process abruptly, as SIGKILL does. Requests that the process sends afterwards do not reach the catalog.
 func (r *replica) kill() {
 	p := r.current()
 	if p.gateway != nil {
@@ -192,7 +192,7 @@ func (p *process) end() {
 	p.services.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	_ = p.orders.Close(ctx) // orders that are still in flight after 3 s end when their connections are cut below
+	_ = p.orders.Close(ctx) // orders that are still in flight after 3 s are ended by cutting their connections below
 	p.uplink.become(refused)
 	p.uplink.cut()
 	_ = p.orders.Close(context.Background())

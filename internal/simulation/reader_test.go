@@ -74,7 +74,7 @@ func (c *caller) got(id string, g *easelv1.Generation, err error) bool {
 	return false
 }
 
-// list requests the latest generations of the caller's owner.
+// list requests the latest generations of the caller's tenant.
 func (c *caller) list() {
 	ctx, cancel := context.WithTimeout(c.world.ctx, 30*time.Second)
 	defer cancel()
@@ -120,8 +120,8 @@ func (c *caller) followAll(ids []string) {
 	}
 }
 
-// everything watches all of the tenant's generations, or those with one model, for the given time. It uses several
-// streams in succession.
+// everything watches all of the tenant's generations, or those with one randomly selected model, for the given time. It
+// uses several streams in succession.
 func (c *caller) everything(length time.Duration) {
 	m, until := memory{}, time.Now().Add(length)
 	model := []string{"", "studio/haiku"}[c.random.IntN(2)]
@@ -141,7 +141,7 @@ func (c *caller) everything(length time.Duration) {
 // manyViewing describes a watch of many generations.
 type manyViewing struct {
 	ids   []string // IDs of the watched generations; empty means all
-	model string   // filter; empty means all models
+	model string   // if not empty, only generations with this model are watched
 	limit time.Duration
 }
 

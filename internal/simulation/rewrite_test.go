@@ -20,7 +20,8 @@ type edit struct {
 // addition returns an edit that adds a file to a package. Other edits of the same bug can use the declarations in the file.
 func addition(pkg, source string) edit { return edit{pkg: pkg, new: source} }
 
-// apply applies the edit to the source tree at root. changed contains the source of all files that were changed so far.
+// apply applies the edit to the source tree at root. changed contains the source of all files that were changed so far,
+// by path. apply adds the changed file to it.
 func (e edit) apply(root string, changed map[string]string) error {
 	dir := filepath.Join(root, e.pkg)
 	if e.function == "" {

@@ -30,7 +30,7 @@ type outcome struct {
 	problems []string
 	faults   []span
 	posts    int           // number of orders that reached the catalog
-	settled  time.Duration // time at which the last caller finished
+	settled  time.Duration // time at which the last caller finished, or at which run stopped waiting for it
 	late     []string      // callers that did not finish in time after the last fault had ended
 	alone    time.Duration // time at which the last watch ended
 	digest   string
@@ -65,8 +65,8 @@ func simulate(t *testing.T, p plan) (o *outcome) {
 	return o
 }
 
-// run runs the world for the time in the plan. Then it ends all faults and waits until all callers have
-// finished.
+// run runs the world for the time in the plan. Then it waits, up to a limit, until all faults have ended and all
+// callers have finished.
 func (w *world) run() *outcome {
 	o := &outcome{plan: w.plan, Run: w.newRun()}
 	w.start()
@@ -286,8 +286,8 @@ func (w *world) newRun() promises.Run {
 	}
 }
 
-// withFaults returns the run, after it has set the functions that report for which times and generations the catalog's
-// responses may be wrong.
+// withFaults sets the functions that report at which times the catalog's responses may be wrong, and which generations'
+// refunds may be missing. Then it returns the run.
 func (o *outcome) withFaults() *promises.Run {
 	o.MayLie = func(at time.Duration) bool {
 		return o.troubled("U13", at, time.Minute)

@@ -16,9 +16,9 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// TestTheStackKeepsItsPromises runs short jobs for each kind of world and trouble. With -short, it runs only the first
-// third of each row of jobs. This is enough for the race detector, because all jobs in a row start the same goroutines.
-// With the race detector, a job takes ten times as long.
+// TestTheStackKeepsItsPromises runs short jobs for each kind of world and trouble. Each row in the table contains jobs
+// that start the same goroutines. With -short, only the first third of each row runs, which is enough for the race
+// detector. With the race detector, a job takes ten times as long.
 func TestTheStackKeepsItsPromises(t *testing.T) {
 	for _, row := range [][]job{
 		seeds("short", 1, 2, 3, 4, 5, 6, 7, 8),
@@ -40,7 +40,7 @@ func TestTheStackKeepsItsPromises(t *testing.T) {
 	}
 }
 
-// oneOfEach returns one job for each trouble. kind is the prefix of the job's kind.
+// oneOfEach returns one job for each trouble. kind is the prefix of the jobs' kinds.
 func oneOfEach(kind string, troubles ...string) (jobs []job) {
 	for _, id := range troubles {
 		jobs = append(jobs, seeds(kind+id, 1)...)

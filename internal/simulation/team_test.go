@@ -152,7 +152,7 @@ func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder
 	p.followers.Go(func() { jobs.New(p.ledger, w.logger(), kinds...).Run(ctx) })
 }
 
-// count records a problem if the process has found faults in its ledger.
+// count records a problem if the process has found contradictions between the catalog and its ledger.
 func (w *world) count(p *process) {
 	if n := p.ledger.Counts.Faults.Load(); n > 0 {
 		w.problem("%s found %d faults of the ledger", p.name, n)
@@ -218,8 +218,8 @@ func (w *world) setTrap(r *replica, at step, spring func(*replica)) *trap {
 	return t
 }
 
-// met removes the trap for the given process and step and calls its spring function. It reports whether there was such
-// a trap.
+// met removes the trap for the given process and step, if there is one, and calls its function spring. It reports
+// whether there was such a trap.
 func (w *world) met(process string, at step) bool {
 	if at == noStep {
 		return false

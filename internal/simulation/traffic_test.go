@@ -119,8 +119,8 @@ func (t *tap) send(r *http.Request, tenant string) (*http.Response, error) {
 	return resp, err
 }
 
-// pass sends a request. If it is an order, the process may crash or freeze before the request is sent or after the
-// response has arrived. A frozen process sends the order when it continues.
+// pass sends a request. If the request is an order, a trap can crash or freeze the process before the request is sent
+// or after the response has arrived. A frozen process sends the order when it continues.
 func (t *tap) pass(r *http.Request) (*http.Response, error) {
 	orders := t.owner.gateway != nil && r.Pattern == routePlace
 	if orders && t.world.met(t.process, stepBeforePost) {

@@ -36,9 +36,9 @@ func (s *runningFault) next(name string) string {
 	return fmt.Sprint(name, s.names)
 }
 
-// apiKey returns the API key to which the faults of the trouble are limited: the shared API key in a world with a
-// ledger, otherwise the tenant's own. If API keys are rotated, it returns "", because all API keys belong to one
-// account then.
+// apiKey returns the API key whose requests are affected by the faults that the trouble injects: the shared API key in
+// a world with a ledger, otherwise the tenant's own. If API keys are rotated, it returns "" (any API key), because all
+// API keys belong to one account then.
 func (s *runningFault) apiKey() string {
 	switch {
 	case s.world.plan.Rotates:
@@ -56,8 +56,8 @@ func (s *runningFault) done(ok bool) {
 	}
 }
 
-// faultAction describes the effect of a trouble. begin starts the trouble. It returns a function that ends the trouble,
-// and a function that returns the number of hits. victim creates the load that the trouble affects; it may be nil.
+// faultAction describes the effect of a trouble. The function begin starts the trouble; end ends it, and fired returns
+// the number of hits. The function victim creates the load that the trouble affects. Both functions may be nil.
 type faultAction struct {
 	reach  reach
 	begin  func(s *runningFault) (end func(), fired func() int)
@@ -118,8 +118,7 @@ func (s *runningFault) run(a faultAction) {
 	w.faults = append(w.faults, note)
 }
 
-// meet creates load for a trouble. It repeats this until the trouble has affected something, at most six times in
-// total.
+// meet creates load for a trouble until the trouble has affected something, at most six times.
 func (s *runningFault) meet(a faultAction, fired func() int) {
 	for try := 0; a.victim != nil && try < 6 && (try == 0 || fired() == 0); try++ {
 		s.c.pause(500 * time.Millisecond)
@@ -146,7 +145,7 @@ func inject(s *runningFault, f sandbox.Fault, routes ...string) (end func(), fir
 		}
 }
 
-// broken returns an action that injects one of several faults of the catalog. The variant of the trouble selects the
+// broken returns an action that injects one of several faults into the catalog. The trouble's variant selects the
 // fault.
 func broken(r reach, victim func(*runningFault), routes []string, variants ...sandbox.Fault) faultAction {
 	return faultAction{reach: r, victim: victim, begin: func(s *runningFault) (func(), func() int) {
@@ -210,9 +209,9 @@ func waitFor(after string) map[string]string { return map[string]string{"Retry-A
 
 const tooMany = `{"code":"RATE_LIMITED","message":"Too many requests."}`
 
-// acts contains the troubles by their IDs. Faults of sockets, disks and signals are not among them: the packages that
-// use sockets, disks and signals test these faults. Downloads, the limits of callers and changes of the callers file do
-// not depend on random faults, so their own packages test them too.
+// acts contains the troubles by their IDs. It does not contain faults of sockets, disks and signals, which are tested
+// in the packages that use them. Downloads, the limits on callers and changes to the callers file do not depend on
+// random faults, so they are tested in their own packages too.
 var acts = map[string]faultAction{
 	"U1": uplinks(reachCatalog, refused, false),
 	"U2": broken(reachCatalog, watchOne, reads, sandbox.Fault{Hang: true}),
@@ -342,9 +341,9 @@ var acts = map[string]faultAction{
 	}},
 }
 
-// refuseRepeats simulates a catalog that loses the response to an order and then rejects all repeats. The catalog does
-// so because it checks the balance, the cap, the model or the inputs before the idempotency key. The first attempt
-// itself may have used up the balance or the cap.
+// refuseRepeats simulates a catalog that loses the response to an order and then rejects all repeats. This happens if
+// the catalog checks the balance, the cap, the model or the inputs before the idempotency key. The first attempt itself
+// may have used up the balance or the cap.
 func (s *runningFault) refuseRepeats() (end func(), fired func() int) {
 	refusals := []sandbox.Fault{
 		{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`},

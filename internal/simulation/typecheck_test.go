@@ -60,8 +60,7 @@ func (c *typeChecker) check(dir string, texts map[string]string) error {
 	return err
 }
 
-// compiles type-checks each package that the bug changes. For the imports of these packages, it uses the unchanged
-// source.
+// compiles type-checks each package that the bug changes. Imported packages are checked against their unchanged source.
 func (b bug) compiles(c *typeChecker, root string) error {
 	changed, err := b.apply(root)
 	if err != nil {

@@ -22,7 +22,7 @@ func (c *caller) orderAndFollow(o order, v viewing) bool {
 	return c.follow(v)
 }
 
-// watchOne orders a generation that takes longer than the trouble, and watches it to its end.
+// watchOne orders a generation that lasts longer than the trouble, and watches it to its end.
 func watchOne(s *runningFault) {
 	s.concurrently(s.next("one"), func(h *caller) {
 		h.at = s.Replica
@@ -155,7 +155,7 @@ func readForeign(s *runningFault) {
 			case codes.NotFound:
 				s.count.Add(1)
 			case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Internal:
-			default: // any other error would reveal that the generation exists
+			default: // any other result would reveal that the generation exists
 				thief.note(promises.Event{Kind: promises.Leaked, Generation: id, Text: fmt.Sprintf("%s of another tenant's generation: %v", what, err)})
 			}
 			thief.searchError(err)

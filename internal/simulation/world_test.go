@@ -24,7 +24,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// Settings of the hub, which are the defaults in 'easel serve'.
+// Settings of the processes. Except for drainTimeout, they have the default values of 'easel serve'.
 const (
 	minInterval  = time.Second
 	maxInterval  = 10 * time.Second
@@ -47,7 +47,7 @@ type world struct {
 	posts     atomic.Int64  // number of orders that reached the catalog
 	replicas  []*replica
 	tenants   []*tenant
-	keys      map[string]string      // name of the tenant by API key
+	keys      map[string]string      // name of the tenant by API key or service token
 	sharedKey atomic.Pointer[string] // current shared API key; nil before the first rotation
 	rotated   atomic.Int64           // number of rotations
 
@@ -246,7 +246,7 @@ func (w *world) openAccount(name string) (*tenant, error) {
 	return t, err
 }
 
-// rotations is the number of additional API keys that each account has if API keys are rotated.
+// rotations is the number of additional API keys for each account in a plan with rotated API keys.
 const rotations = 200
 
 func (w *world) addKeys(t *tenant) error {
@@ -284,8 +284,8 @@ func (w *world) door(r *replica, key string) (*endpoint, error) {
 		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 20 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithIdleTimeout(2*time.Minute),
-		// The flow-control windows have a fixed size. Otherwise, a window could grow to megabytes, and the server could
-		// send this much to a caller that reads nothing before a write blocks.
+		// The flow-control windows have a fixed size. Otherwise, a window could grow to megabytes. The server could
+		// then send megabytes to a caller that reads nothing before a write would block.
 		grpc.WithStaticStreamWindowSize(64<<10), grpc.WithStaticConnWindowSize(1<<20),
 		grpc.WithDisableRetry(),
 	)
@@ -336,7 +336,7 @@ func (w *world) leaked(text string) {
 	w.traffic.leaks = append(w.traffic.leaks, text)
 }
 
-// logger returns a logger that searches each record for API keys.
+// logger returns a logger that searches each record for API keys and service tokens.
 func (w *world) logger() *slog.Logger { return slog.New(secretSearch{w}) }
 
 type secretSearch struct{ world *world }
@@ -355,9 +355,9 @@ func (s secretSearch) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// holdsKey reports whether a text contains one of the simulated API keys.
+// holdsKey reports whether a text contains one of the simulated API keys or service tokens.
 func (w *world) holdsKey(text string) bool {
-	if !strings.Contains(text, "simulated_") { // all API keys contain this text
+	if !strings.Contains(text, "simulated_") { // all API keys and tokens contain this text
 		return false
 	}
 	for key := range w.keys {
