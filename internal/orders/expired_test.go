@@ -67,8 +67,8 @@ func TestAttemptsEndWithTheExpireTime(t *testing.T) { // fault M16
 	}
 }
 
-// The catalog has requested a pause. The first request after the pause gets no response, so the order waits for this
-// request and expires.
+// The catalog has requested a pause. The first request after the pause gets no response. The order has to wait for this
+// response, and expires.
 func TestAnOrderExpiresWhileItWaitsForAPermit(t *testing.T) { // fault M16
 	synctest.Test(t, func(t *testing.T) {
 		c, q, resume := openQueue(t)
@@ -82,7 +82,7 @@ func TestAnOrderExpiresWhileItWaitsForAPermit(t *testing.T) { // fault M16
 		if took := time.Since(began); took != left || q.posts.Load() != 0 {
 			t.Errorf("after %v, %d orders were sent", took, q.posts.Load())
 		}
-		_, err = c.Place(ctx, testCredential, request) // the same order returns the same error again
+		_, err = c.Place(ctx, testCredential, request) // a repeat of the order returns the same error
 		wantExpired(t, err, orders.NotPlacedByThisCall)
 		resume()
 		if err := c.Close(t.Context()); err != nil {

@@ -145,7 +145,7 @@ func TestAReplicaWithoutAnAPIKeySettlesForNobody(t *testing.T) { // fault M6
 		}
 		ctx, cancel := context.WithTimeout(s.Context(), 15*time.Minute)
 		defer cancel()
-		go revoked.settle(ctx) // leases the settlement job before the other replica does
+		go revoked.settle(ctx) // leases the settlement job before the other replica can
 		time.Sleep(time.Second)
 		settles(14*time.Minute, good)
 		<-ctx.Done()
@@ -217,8 +217,8 @@ func TestOperatorsSeeWhatRefusesARepeat(t *testing.T) {
 	})
 }
 
-// A response in another form than the catalog's errors may come from a proxy. It does not prove that the order was not
-// placed.
+// A response that does not have the form of the catalog's errors may come from a proxy. It does not prove that the
+// order was not placed.
 func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
 	for name, fault := range map[string]sandbox.Fault{
 		"a page":              {Status: http.StatusBadRequest, Body: "<html><h1>400 Bad Request</h1></html>", Header: map[string]string{"Content-Type": "text/html"}},
@@ -251,8 +251,8 @@ func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
 	}
 }
 
-// An operator can correct an earlier decision about an order. Then the generation that was assigned to the order by
-// mistake has no owner.
+// An operator can correct an earlier decision about an order. The generation that was assigned to the order by mistake
+// then has no owner.
 func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r, ctx, owner := s.replica(), s.Context(), "studio"
@@ -283,9 +283,9 @@ func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 	})
 }
 
-// A process is stopped for a while between its lease of an order and the POST. If the process continues after the
-// resend window, it must not send the order. In the meantime, a decision about the order may have been made, which a
-// charge could contradict.
+// A process is frozen for a while between its lease of an order and the POST. If it continues only after the resend
+// window, it must not send the order: in the meantime, an operator may have recorded a decision about the order that a
+// charge would contradict.
 func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 	for name, stopped := range map[string]time.Duration{"after its lease": ledger.OrderLease + time.Second, "after the window": window + time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -311,8 +311,8 @@ func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 	}
 }
 
-// The ledger does not contain the body of an order under a forwarded API key. A repeat is sent only if its body is
-// identical to the body of the first attempt.
+// If an order was placed under a forwarded API key, the ledger does not contain its body. A repeat is sent only if its
+// body is identical to the body of the first attempt.
 func TestARepeatWithOtherBytesIsNotSent(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		cred := catalog.Forwarded(catalog.NewSecret(s.key))

@@ -33,7 +33,7 @@ func TestARepeatIsAnsweredOnEveryReplica(t *testing.T) {
 	})
 }
 
-// If a process dies before or after it sends the POST, the ledger has an order without an outcome.
+// If a process dies just before or just after it sends the POST, the ledger has an order without an outcome.
 func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) { // fault T3
 	for name, post := range map[string]bool{"before the POST": false, "after the POST": true} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +112,8 @@ func TestARefusedOrderFreesItsKey(t *testing.T) {
 }
 
 // afterWaiting places the same order through two replicas. The second replica waits until the first replica's attempt
-// is rejected. afterWaiting returns the second replica's error.
+// is rejected. limit is the daily budget, in cents, that applies to the second order. afterWaiting returns the second
+// replica's error.
 func (s *stack) afterWaiting(limit int64) (err error) {
 	first, second := s.replica(), s.replica()
 	first.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
@@ -229,7 +230,7 @@ func TestNothingIsSentUnderAnotherAPIKey(t *testing.T) { // fault T10
 	})
 }
 
-// price returns an order's price.
+// price returns the quoted price of a haiku.
 func (s *stack) price() int64 {
 	r := s.replica()
 	quote, err := r.client.Quote(s.Context(), r.held("studio"), "studio/haiku", []byte(`{"prompt":"a harbour"}`))

@@ -12,8 +12,9 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// ways contains each combination of an API key and a ledger. knowsAll means that the ledger contains every order that
-// was ever placed under the idempotency key.
+// ways contains each combination of an API key (shared if held is true, otherwise forwarded) and a ledger (in memory
+// unless durable is true). knowsAll means that the ledger contains every order that was ever placed under the
+// idempotency key.
 var ways = map[string]struct{ held, durable, knowsAll bool }{
 	"shared key, durable":     {true, true, true},
 	"shared key, in memory":   {true, false, false},
@@ -33,7 +34,7 @@ func TestOutcomeOfAFailedOrder(t *testing.T) { // faults A10, U8, U9
 		steps []step
 		kind  catalog.Kind   // zero means any
 		want  orders.Outcome // expected outcome if knowsAll is false
-		open  bool           // whether the outcome is unknown with every API key and ledger
+		open  bool           // whether the outcome is unknown in all four ways
 	}{
 		"a cap in the catalog's form":      {steps: []step{{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}}, want: definite},
 		"no connection":                    {steps: []step{noDial}, want: nothingLeft, kind: catalog.KindUnavailable},

@@ -11,7 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// broken returns a function that makes the requests for an owner's orders fail, as if the connection were lost.
+// broken returns a function that returns an error for each request that places an order for the owner, as if the
+// connection were lost.
 func broken(owner string) func(*http.Request) error {
 	return func(req *http.Request) error {
 		if isOrder(req) && strings.HasPrefix(req.Header.Get("Idempotency-Key"), owner+".") {

@@ -124,7 +124,7 @@ type replica struct {
 
 	mu     sync.Mutex
 	answer func(*http.Request, *http.Response) (*http.Response, error) // replaces responses to POST /generations; may be nil
-	before func(*http.Request) error                                   // called before each request is sent; if it returns an error, the request fails with this error
+	before func(*http.Request) error                                   // called before each request is sent; if it returns an error, the request fails with this error and is not sent
 	key    string
 }
 
@@ -147,7 +147,7 @@ func (s *stack) replicaWith(cfg orders.Config) *replica {
 	return r
 }
 
-// sees records states of a generation as if they had been read from the catalog with the credential.
+// sees records states of a generation as if they had been read from the catalog with the given credential.
 func (r *replica) sees(cred catalog.Credential, states ...catalog.Version) {
 	r.Helper()
 	for _, v := range states {
@@ -157,8 +157,8 @@ func (r *replica) sees(cred catalog.Credential, states ...catalog.Version) {
 	}
 }
 
-// watches starts to watch a generation. The returned function stops the watch and returns the states that it
-// has received.
+// watches starts to watch a generation. The returned function stops the watch and returns the states that the watch has
+// delivered.
 func (r *replica) watches(id string) (told func() []catalog.State) {
 	var states []catalog.State
 	var watching sync.WaitGroup
@@ -206,7 +206,7 @@ func (r *replica) RoundTrip(req *http.Request) (*http.Response, error) {
 	return recorder.Result(), nil
 }
 
-// answers sets the function that changes the responses to orders.
+// answers sets the function that replaces the responses to orders.
 func (r *replica) answers(f func(*http.Request, *http.Response) (*http.Response, error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -250,7 +250,8 @@ func (r *replica) request(owner, key, prompt string, more ...func(*orders.Reques
 	return request
 }
 
-// within returns a function that sets the daily budget of the order's owner, in cents.
+// within returns a function that sets the daily budget of the order's owner to limit cents. The budget is read from
+// limit when the order is placed.
 func within(limit *int64) func(*orders.Request) {
 	return func(r *orders.Request) {
 		r.Terms = func() (orders.Terms, error) { return orders.Terms{Limits: ledger.Limits{DailyCents: limit}}, nil }

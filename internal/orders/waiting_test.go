@@ -31,7 +31,8 @@ func (s *stack) tellsEvents(owners ...string) {
 	})
 }
 
-// writtenEvents returns the events that the ledger has written, in the order in which they are delivered.
+// writtenEvents numbers the events that the ledger has written. It returns the first 100 events in the order in which
+// they are delivered.
 func (s *stack) writtenEvents() []ledger.FeedEvent {
 	s.Helper()
 	_, err := s.ledger.NumberEvents(s.Context())
@@ -45,7 +46,8 @@ func (s *stack) writtenEvents() []ledger.FeedEvent {
 	return all
 }
 
-// rejects creates a trigger that makes updates of orders fail if they match the SQL condition. end drops the trigger.
+// rejects creates a trigger that makes updates of orders fail if the orders match the SQL condition. end drops the
+// trigger.
 func (s *stack) rejects(condition string) (end func()) {
 	s.Helper()
 	run := func(statement string) { proctest.Exec(s, "sqlite:"+s.path, statement) }

@@ -22,7 +22,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// queue is a catalog that responds to the first request with 429 and to no later request.
+// queue is a catalog that responds to the first request with 429 and never responds to the requests after it.
 type queue struct {
 	asked atomic.Int64
 	posts atomic.Int64  // number of requests that place an order
@@ -106,7 +106,8 @@ func withdraw(t *testing.T, url string, away bool) {
 	t.Helper()
 	c, _, resume := openQueue(t, func(cfg *ledger.Config) { cfg.URL = url })
 	unlock := func() {}
-	// place places an order. It returns the outcome in the error that the caller receives just before its deadline.
+	// place places an order and waits for the error that the caller receives just before its deadline. It returns the
+	// outcome in this error.
 	place := func(key string) (outcome orders.Outcome) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
