@@ -10,16 +10,16 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// secondJobs contains, for each language, a command that adds a job to a service's journal. The command runs in the
-// directory of the service.
+// secondJobs maps each language to a command that adds a job to the journal of a service. The command runs in the
+// service's directory.
 var secondJobs = map[string][]string{
 	"python":     {root + "/.build/clients/python/bin/python", "-c", `import sqlite3; sqlite3.connect("jobs.db", isolation_level=None).execute("INSERT INTO jobs (key, prompt) VALUES ('sea', 'a calm sea')")`},
 	"typescript": {"node", "-e", `const fs = require("fs"); fs.writeFileSync("jobs.json", JSON.stringify({ sea: { prompt: "a calm sea" }, ...JSON.parse(fs.readFileSync("jobs.json", "utf8")) }))`},
 	"java":       {"sh", "-c", `echo "sea.prompt=a calm sea" >> jobs.properties`},
 }
 
-// TestServicesFetchPaidRendersAtASpentBudget runs the service on each client library's page with two jobs in its
-// journal: a paid render, and a job that exceeds the team's budget.
+// TestServicesFetchPaidRendersAtASpentBudget runs the service from each client library's page. The service's journal
+// contains two jobs: a paid render, and a job that exceeds the team's budget.
 func TestServicesFetchPaidRendersAtASpentBudget(t *testing.T) {
 	t.Parallel() // runs in parallel, because the test mostly waits
 	for language, add := range secondJobs {

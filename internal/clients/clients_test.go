@@ -21,7 +21,8 @@ var languages = flag.String("languages", "go", "the examples to run, of go, pyth
 // patience is the maximum duration of each step on a busy machine.
 const patience = 2 * time.Minute
 
-// commands contains, for each language, the command that runs its example in the root of the repository.
+// commands maps each language to the command that runs the example in this language. Paths are relative to the root of
+// the repository.
 var commands = map[string][]string{
 	"python":     {".build/clients/python/bin/python", "clients/python/example/render.py"},
 	"asyncio":    {".build/clients/python/bin/python", "clients/python/example/render_asyncio.py"},
@@ -136,7 +137,7 @@ func (c *client) watching() error {
 	return err
 }
 
-// together calls do concurrently for all clients, and waits until all calls have returned.
+// together calls the function do concurrently for all clients, and waits until all calls have returned.
 func together(t *testing.T, clients []*client, do func(*client) error) {
 	t.Helper()
 	var group sync.WaitGroup

@@ -13,8 +13,9 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// built describes the packages that `make` creates below .build, by language. holds maps a pattern for the path of a
-// required file to a pattern for the file's content.
+// built describes the packages that 'make packages' creates in .build/packages, by language. files is a pattern for the
+// package's file name. The keys of holds are patterns for the paths of required files, and its values are patterns for
+// their content.
 var built = map[string]struct {
 	files string
 	holds map[string]string
@@ -62,7 +63,7 @@ func TestEachPackageHasItsLicenceItsNoticeAndItsTypes(t *testing.T) {
 	}
 }
 
-// onlyOne returns the only package that matches a pattern. It ignores the jars of sources and Javadoc.
+// onlyOne returns the path of the only package that matches a pattern. It ignores jars with sources or Javadoc.
 func onlyOne(t *testing.T, pattern string) (path string) {
 	t.Helper()
 	found, err := filepath.Glob(proctest.FromRoot(t, ".build", "packages", pattern))

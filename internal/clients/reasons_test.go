@@ -15,7 +15,7 @@ import (
 // remedies maps the name of a reason or code to its remedy, as in clients/reasons.json.
 type remedies map[string]remedy
 
-// remedy is the class of an error. Again states whether a retry helps.
+// remedy describes how to handle an error: the class of the error, and whether a retry helps.
 type remedy struct{ Class, Again string }
 
 // errorTable is the content of clients/reasons.json.
@@ -25,7 +25,7 @@ type errorTable struct {
 	WatchEnds      []string `json:"watch_ends"`
 }
 
-// These reasons are retryable only after the caller or an operator has fixed the cause.
+// Reasons for which a retry helps only after the caller or an operator has fixed the cause.
 var mended = []string{"INSUFFICIENT_BALANCE", "PRICE_ABOVE_LIMIT", "BUDGET_EXCEEDED", "API_KEY_DAILY_CAP", "GENERATION_ACTIVE", "ORDER_EXPIRED", "CONTENT_CHANGED", "RESUME_TOKEN_EXPIRED"}
 
 func readTable(t *testing.T) (table errorTable) {

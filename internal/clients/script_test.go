@@ -23,16 +23,16 @@ import (
 type script struct {
 	Name     string
 	Call     []string          // arguments of the program; FILE is replaced by the path of a file
-	Files    map[string]string // kinds of the files to create before the call, by name; FILE is replaced by the name of the file
+	Files    map[string]string // kinds of the files to create before the call, by name; FILE is replaced by the base name of the file
 	Timeout  int               // timeout in seconds; zero means the default
 	Answers  []answer          // answers to consecutive calls; the last answer repeats
 	Requests []map[string]any  // fields that each call's message must have; null means that a field must not be set
-	Most     int               // maximum number of calls, if it is not len(Requests)
-	Prints   []string          // expected lines of the output; repeated lines are compared only once
+	Most     int               // maximum number of calls, if it is larger than len(Requests)
+	Prints   []string          // expected lines of the output, in which consecutive equal lines count as one; a line that starts with ? is optional
 	Attempts int               // maximum number of attempts for the call; zero means the default
 	TLS      bool              // whether the server uses TLS, with its own certificate
 	Dead     bool              // whether no server listens at the address
-	AtMost   string            // maximum time from the first attempt's failure to the end of the program
+	AtMost   string            // maximum time from the first failed attempt to the end of the program
 	AtLeast  string            // minimum duration of the program
 	Logs     []string          // expected parts of the output, which includes the log
 }
@@ -43,7 +43,7 @@ type answer struct {
 	Messages []json.RawMessage
 	Fails    *failure
 	Then     string // "silence", or "freeze" (the current connections no longer carry data)
-	Lasts    string // how long the answer is repeated, from the first call with this answer on; empty means a single call
+	Lasts    string // time for which the answer is repeated, from the first call that gets it; empty means that it is not repeated
 }
 
 // failure is an error status with its details.
@@ -54,7 +54,7 @@ type failure struct {
 
 const playSource = root + "/internal/clients/testdata/play"
 
-// players contains, for each language, the commands that build and start the program that plays a script.
+// players maps each language to the commands that build and start the program that plays a script.
 var players = map[string]struct{ build, start []string }{
 	"go": {
 		[]string{"go", "build", "-C", root, "-o", "DIR/play", "./internal/clients/testdata/play"},

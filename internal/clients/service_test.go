@@ -34,7 +34,9 @@ const compile = "ln -s " + root + "/.build/clients/typescript/node_modules && no
 // root is a placeholder in commands. It is replaced by the root of the repository.
 const root = "ROOT"
 
-// TestTheServicesOfThePagesGoOnThroughKillsAndSilence runs each service unchanged, outside the repository.
+// TestTheServicesOfThePagesGoOnThroughKillsAndSilence runs each service from the documentation unchanged, outside the
+// repository. The service must finish its job although it is killed, the server is stopped and killed, and the
+// connection falls silent.
 func TestTheServicesOfThePagesGoOnThroughKillsAndSilence(t *testing.T) {
 	t.Parallel() // runs in parallel, because the test mostly waits
 	for language := range services {
@@ -48,7 +50,7 @@ func TestTheServicesOfThePagesGoOnThroughKillsAndSilence(t *testing.T) {
 	}
 }
 
-// installed builds the service from the page of a language in a new directory. It returns this directory.
+// installed builds the service from a language's page in a new directory and returns this directory.
 func installed(t *testing.T, language string) (dir string) {
 	t.Helper()
 	blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(proctest.Read(t, pageOf(language)), -1)
@@ -103,8 +105,8 @@ func placed(t *testing.T, dir string, words []string) (found []string) {
 	return found
 }
 
-// restartUnder kills and restarts a service. Then it stops and kills the server while the service is watching, and
-// freezes the connection. The service must still finish its job.
+// restartUnder kills and restarts a service. While the service is watching, it then stops and restarts the server,
+// kills and restarts the server, and freezes the connection. The service must still finish its job.
 func restartUnder(t *testing.T, dir, language string) {
 	t.Helper()
 	s, key := startStack(t, proctest.Settings{"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")}), "sandbox_live_of_a_service"
