@@ -11,7 +11,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// shaky starts a scripted server whose first reads fail with the given errors.
+// shaky starts a scripted server. Its first responses to requests for a model or a quote are the given errors. It adds
+// each order to o.got.
 func shaky(t *testing.T, o *orders, errors ...error) dialer {
 	next := func() error {
 		if len(errors) == 0 {
