@@ -50,7 +50,7 @@ func (o *office) exec(statement string) {
 	proctest.Exec(o, o.url, statement)
 }
 
-// add writes jobs for an owner. All of them belong to the same line.
+// add writes jobs for an owner. If line is not empty, the jobs belong to this line, so they run one at a time.
 func (o *office) add(owner, line string, refs ...string) {
 	o.Helper()
 	for _, ref := range refs {
