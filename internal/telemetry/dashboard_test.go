@@ -19,7 +19,7 @@ type panel struct {
 	bad         float64 // value at which a stat turns red; zero means never
 }
 
-// query is a query of a panel. Its expression is usually generated from the table of metrics.
+// query is a query in a panel. Its expression is usually generated from the table of metrics.
 type query struct{ metric, expr, legend string }
 
 // row is a heading with the panels below it.
@@ -28,7 +28,7 @@ type row struct {
 	panels []panel
 }
 
-// where is a label selector for the replicas that are selected on the dashboard.
+// where is the label selector that restricts a query to the replicas selected on the dashboard.
 const where = `job=~"$job",instance=~"$instance"`
 
 // named returns the metric with the given name, and panics if the table does not contain it.
