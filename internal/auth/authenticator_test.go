@@ -18,7 +18,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// callersText returns a callers file without teams. Each argument is the name and the token of a caller.
+// callersText returns a callers file without teams. Each argument is a caller's name and token. The caller also has the
+// certificate with the DNS name NAME.internal.
 func callersText(callers ...[2]string) string {
 	lines := []string{"callers:"}
 	for _, c := range callers {
