@@ -68,7 +68,7 @@ func TestErrorNamesAnAddressThatFailsOrIsSilent(t *testing.T) {
 		t.Cleanup(func() { _ = listener.Close() })
 		return listener
 	}
-	silent, closed := open().Addr().String(), open() // at the address silent, the kernel accepts connections, but no program reads from them
+	silent, closed := open().Addr().String(), open() // silent is an address at which the kernel accepts connections, but no program reads from them
 	if err := closed.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// send sends the messages in order. It stops at the first message that fails, and returns the error.
+// send sends the messages in order. It stops at the first error and returns it.
 func send[M any](stream grpc.ServerStreamingServer[M], messages ...*M) error {
 	for _, one := range messages {
 		if err := stream.Send(one); err != nil {
