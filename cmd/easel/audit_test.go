@@ -123,8 +123,7 @@ func (c *changing) lines() (count int) {
 	return count
 }
 
-// ways returns a function for each change that needs a token. The key is the action that the audit trail records for
-// the change.
+// ways returns a function for each change that needs a token, keyed by the action that the audit trail records.
 func (c *changing) ways() map[string]func(token string) {
 	command := func(args ...string) func(string) { return func(token string) { c.run(token, args...) } }
 	return map[string]func(string){

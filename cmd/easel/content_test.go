@@ -80,7 +80,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 		want string
 		args []string
 	}{
-		{exitRetry, id(made.stdout) + " is not copied: ", []string{"fetch", id(made.stdout)}}, // the catalog is not running
+		{exitRetry, id(made.stdout) + " is not copied: ", []string{"fetch", id(made.stdout)}}, // fails, because the catalog is not running
 		{exitUsage, "the ledger has no render gen_nowhere", []string{"fetch", "gen_nowhere"}},
 		{exitUsage, "the ledger was not copied or restored", []string{"adopt"}},
 	} {

@@ -16,7 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/rest/page"
 )
 
-// headings returns, for each name in the contract, the heading or table cell that precedes the name's explanation.
+// headings returns the text that precedes the explanation of each name in the contract: a heading, or the first cell of
+// a table row.
 func headings(file protoreflect.FileDescriptor) (all []string) {
 	for n := range file.Services().Len() {
 		service := file.Services().Get(n)

@@ -13,8 +13,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// asProgram is an environment variable. If it is set, the test binary runs as easel, so that tests need no other
-// binary.
+// asProgram is an environment entry. If it is set, the test binary runs as easel, so that tests need no other binary.
 const asProgram = "RUN_AS_PROGRAM=1"
 
 func TestMain(m *testing.M) {

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// fault is an entry in the list of faults. Each test of a fault has the fault's ID in the comment above the test or on the
-// test's first line.
+// fault is an entry in the list of faults. A test that covers a fault has the fault's ID in the comment above the test or
+// on the test's first line.
 type fault struct {
 	id, what, proof string
 }

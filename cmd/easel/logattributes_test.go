@@ -51,8 +51,8 @@ var (
 	attributeName = regexp.MustCompile(`^[a-z][a-z_]*$`)
 )
 
-// collectAttributes collects the attribute names in calls to loggers and slog constructors, and in the functions
-// about and attrs.
+// collectAttributes collects the attribute names in calls to loggers and slog constructors. It also collects them in
+// functions with the name about or attrs, and in assignments to a variable with the name about.
 func collectAttributes(file *ast.File, used map[string]bool) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		switch n := node.(type) {

@@ -25,8 +25,8 @@ const (
 
 // TestOneOrderRunsThroughLittle counts Easel's files and functions that run for every CreateGeneration, because a
 // reader has to know them to understand an order. It compares the coverage of a process that received one order with
-// the coverage of a process that received 101 orders. In the second process, code that runs for every order is
-// executed at least 100 times more.
+// the coverage of a process that received 101 orders. Code that runs for every order has at least 100 more executions
+// in the second process.
 func TestOneOrderRunsThroughLittle(t *testing.T) {
 	if !*oneOrder {
 		t.Skip("make one-order builds the program and runs this test")

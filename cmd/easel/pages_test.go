@@ -38,8 +38,8 @@ func pages(t *testing.T) map[string]string {
 // link matches a Markdown link. Its groups are the text, the path and the fragment.
 var link = regexp.MustCompile(`\[([^\[\]]+)\]\(([^()#\s]*)(?:#([^()\s]*))?\)`)
 
-// TestEveryLinkOfThePagesLeadsSomewhere checks the links between files. If the text of a link is a Go identifier, the
-// target must be the file that declares it.
+// TestEveryLinkOfThePagesLeadsSomewhere checks that each link between files leads to an existing file and heading. The
+// text of a link to a Go file must be the name of the file, or a name that the file declares.
 func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
 	files, names := 0, 0
 	for path, text := range pages(t) {
@@ -156,7 +156,7 @@ func receiver(f *ast.FuncDecl) string {
 	return name + "."
 }
 
-// TestThePagesNameOnlyFilesThatThereAre checks the paths in inline code and in pictures.
+// TestThePagesNameOnlyFilesThatThereAre checks the paths in inline code and in the src attributes of pictures.
 func TestThePagesNameOnlyFilesThatThereAre(t *testing.T) {
 	for path, text := range pages(t) {
 		for _, found := range regexp.MustCompile("(?:`|src=\")((?:clients|cmd|deploy|docs|gen|internal|proto)/[^`\"\\s*]+)[`\"]").FindAllStringSubmatch(text, -1) {

@@ -131,7 +131,7 @@ func TestTheRecipeOfTLSWorks(t *testing.T) {
 	}
 }
 
-// programs returns a directory with the programs that the blocks need. With -short, it contains no grpcurl.
+// programs returns a directory with the programs that the code blocks need. With -short, it contains no grpcurl.
 func programs(t *testing.T) (bin string) {
 	t.Helper()
 	bin = t.TempDir()
@@ -164,8 +164,7 @@ func linkProgram(t *testing.T, path string) {
 	}
 }
 
-// runBlocks runs the code blocks in a text whose language is sh. They run in the directory work, with the programs in
-// bin.
+// runBlocks runs the shell code blocks in a Markdown text. They run in the directory work, with the programs in bin.
 func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
 	t.Helper()
 	for _, block := range shellBlocks(t, text) {
@@ -239,8 +238,8 @@ func tagsOf(command reflect.Type) string {
 	return tags.String()
 }
 
-// pageLine finds a line that starts with prefix on any page, and returns its words. It omits the first word, which is
-// the name of the program.
+// pageLine finds a line that starts with prefix on any page. It returns the words that follow the name of the program in
+// this line.
 func pageLine(t *testing.T, prefix string) []string {
 	t.Helper()
 	for _, text := range pages(t) {

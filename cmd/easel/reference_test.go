@@ -21,7 +21,7 @@ var updatePages = flag.Bool("update", false, "write the generated parts of docs/
 // TestThePageOfSettingsIsThatOfServe compares the names, defaults and descriptions in docs/settings.md with the settings of
 // 'easel serve'.
 func TestThePageOfSettingsIsThatOfServe(t *testing.T) {
-	settings := map[string]string{} // lines of the page, by the key of the help group of the settings
+	settings := map[string]string{} // lines of the page, keyed by help group
 	count := 0
 	for _, command := range grammarParser(t).Model.Children {
 		if command.Name != "serve" {
@@ -97,7 +97,8 @@ func grammarParser(t *testing.T) *kong.Kong {
 	return parser
 }
 
-// wantGenerated compares the part of a page that follows the marker with want. With -update, it writes this part instead.
+// wantGenerated compares the generated part of a page, which follows the marker, with want. With -update, it replaces this
+// part with want instead.
 func wantGenerated(t *testing.T, name, want string) {
 	t.Helper()
 	const marker = "<!-- The rest is made by go test -run PageOf -update ./cmd/easel -->\n"
