@@ -10,7 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// every is the op of a row that applies to all routes without a row of their own for the same status and body.
+// every is the op of a row that applies to all routes. A row for a single route with the same status and body takes
+// precedence.
 const every = ""
 
 type statusRow struct {

@@ -128,7 +128,7 @@ func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 				}
 			})
 			if n < 2 {
-				synctest.Wait() // the second caller's request waits for a permit, and will serve all later callers
+				synctest.Wait() // the second caller's list request waits for a permit; all later callers share its response
 			}
 		}
 		callers.Wait()
@@ -136,8 +136,8 @@ func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 }
 
 // slowCatalog returns a client of a catalog. The catalog returns a record of about size bytes, but sends the end of
-// each response body a second later. most receives the maximum number of responses that waited for their end at the
-// same time.
+// each response body a second later. It sets *most to the maximum number of responses that were incomplete at the same
+// time.
 func slowCatalog(t *testing.T, size int, most *int) *Client {
 	record, reading := `{"id":"g1","status":"queued","inputs":{"prompt":"`+strings.Repeat("x", size)+`"}}`, 0
 	w := &wire{}
@@ -202,6 +202,6 @@ func TestAReadThatWaitsTooLongForOtherLargeResponsesIsBusy(t *testing.T) {
 		if busy == 0 {
 			t.Error("no read was rejected")
 		}
-		time.Sleep(time.Second) // until the catalog has sent the ends of all responses
+		time.Sleep(time.Second) // waits until the catalog has sent the ends of all responses
 	})
 }

@@ -18,7 +18,7 @@ func (l *lists) size() int {
 	return len(l.all)
 }
 
-// slowLister returns a client and its number of requests. The catalog takes half a second for each response.
+// slowLister returns a client and a counter of its requests. The catalog takes half a second for each response.
 func slowLister(t *testing.T, answer func(n int64, r *http.Request) (int, string)) (*Client, *atomic.Int64) {
 	asked := new(atomic.Int64)
 	return newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -43,7 +43,7 @@ func TestOneListServesAllWhoAskWithinItsSecond(t *testing.T) { // fault D5
 		began, served := time.Now(), new(atomic.Int64)
 		for i := range 150 {
 			go func() {
-				time.Sleep(time.Duration(i) * time.Second / 150) // the last call starts less than a second after the first call
+				time.Sleep(time.Duration(i) * time.Second / 150) // all calls start within a second of the first one
 				list, err := c.List(t.Context(), testCredential, time.Time{})
 				if _, ok := list.Find("g1"); err != nil || !ok {
 					t.Errorf("after %v: %+v, %v", time.Since(began), list, err)

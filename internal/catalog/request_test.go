@@ -264,7 +264,7 @@ func TestADrippingBodyIsGivenUp(t *testing.T) { // fault U3
 		if KindOf(err) != KindUnavailable || time.Since(start) != 15*time.Second {
 			t.Errorf("got %v after %v", err, time.Since(start))
 		}
-		time.Sleep(time.Second) // until the catalog's goroutine notices that the connection is closed
+		time.Sleep(time.Second) // waits until the catalog's goroutine notices that the connection is closed
 	})
 }
 
