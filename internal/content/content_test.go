@@ -97,7 +97,7 @@ func TestFailingStoreDelaysNoReader(t *testing.T) {
 					s.Errorf("the catalog was read %d times", reads)
 				}
 				s.store.set(func() { s.store.refuse, s.store.full, s.store.stall = nil, false, false })
-				time.Sleep(time.Hour) // the attempt that got no response times out, and a later attempt succeeds
+				time.Sleep(time.Hour) // an attempt that still waits for the store times out, and a later attempt succeeds
 				s.wantBytes("g1", file, content.FromCopy)
 			})
 		})
@@ -294,7 +294,7 @@ func TestWhatHasNoResultIsTriedNoMore(t *testing.T) {
 		s.upstream.set(func() { delete(s.upstream.files, "g1") })
 		stop := s.run(s.results)
 		time.Sleep(30 * time.Minute)
-		stop() // stopped now, because the attempts would continue for a week
+		stop() // otherwise, the attempts would continue for a week
 		if row := s.row("g1"); row.State != ledger.ContentWaiting || row.Problem == "" {
 			s.Errorf("after half an hour: %+v", row)
 		}

@@ -294,7 +294,7 @@ func (s *studio) restart(contents bool) {
 func (s *studio) replica() *content.Results {
 	suggested := "here"
 	if s.ledger.IsCopy() {
-		suggested = "there" // in a clone of a ledger, the copies need another name in the store; a real process suggests a random name
+		suggested = "there" // a clone of a ledger needs another name for its copies in the store; a real process suggests a random one
 	}
 	name, err := s.ledger.StoreName(s.Context(), suggested)
 	if err != nil {
