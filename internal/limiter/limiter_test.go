@@ -143,7 +143,7 @@ func TestRequestsAreRejectedWhenAPauseExceedsTheirDeadline(t *testing.T) {
 		synctest.Wait()
 		began := time.Now()
 		late.Release(limiter.Result{Outcome: limiter.Throttled, RetryAfter: 40 * time.Second})
-		for n := range 2 { // the request with n = 0 is already waiting
+		for n := range 2 { // request 0 is already waiting
 			if n == 1 {
 				go func() { _, err := tryFor(t, 20*time.Second, l, limiter.Request{}); rejected <- err }()
 			}

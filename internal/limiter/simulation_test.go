@@ -110,8 +110,8 @@ func teams() []*team {
 	return teams
 }
 
-// jain returns Jain's fairness index for the teams' accepted requests, divided by the teams' weights. The index is 1 if
-// all shares match the weights.
+// jain returns Jain's fairness index of the teams' numbers of accepted requests, each divided by the team's weight. The
+// index is 1 if all shares match the weights.
 func (c *catalog) jain(teams []*team) float64 {
 	var sum, squares float64
 	for _, o := range teams {
