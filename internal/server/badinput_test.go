@@ -147,7 +147,7 @@ func TestIdsNeverLeaveTheirPlaceInTheUpstreamPath(t *testing.T) { // fault I3
 			wantStatus(t, err, codes.NotFound, "GENERATION_NOT_FOUND", 404)
 		}
 		for route, n := range s.sandbox.Requests() {
-			if n > 0 && route != "GET /generations/{id}" && route != "GET /me" { // GET /me is allowed, because Easel verifies the API key with it
+			if n > 0 && route != "GET /generations/{id}" && route != "GET /me" { // only reads of a generation and the verification of the API key are allowed
 				t.Errorf("%d requests were sent to %s", n, route)
 			}
 		}

@@ -136,7 +136,7 @@ func TestUndecodableRequestIsAFaultOfItsCaller(t *testing.T) {
 	notUTF8 := []byte{1<<3 | 2, 2, 0xff, 0xfe} // field 1, a string, with two bytes that are not UTF-8
 	err := s.GRPC.Invoke(servertest.WithKey(t.Context()), easelv1.GenerationService_GetGeneration_FullMethodName, notUTF8,
 		&easelv1.GetGenerationResponse{}, grpc.ForceCodec(rawCodec{}))
-	wantUnmarshal := func(err error) { // the gRPC library, not Easel, creates this error
+	wantUnmarshal := func(err error) { // expects the decoding error that the gRPC library, not Easel, returns
 		t.Helper()
 		if status.Code(err) != codes.Internal || !strings.Contains(err.Error(), "unmarshal") {
 			t.Errorf("the call returned %v", err)
@@ -159,7 +159,7 @@ func TestUndecodableRequestIsAFaultOfItsCaller(t *testing.T) {
 			t.Errorf("logged %v", line)
 		}
 	}
-	for _, span := range spans.GetSpans() { // the metrics that the alerts use have the same attribute
+	for _, span := range spans.GetSpans() { // the alerts use metrics that also have the attribute checked here
 		if !slices.Contains(span.Attributes, attribute.String("rpc.response.status_code", "INVALID_ARGUMENT")) {
 			t.Errorf("%s has %v", span.Name, span.Attributes)
 		}

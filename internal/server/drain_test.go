@@ -26,7 +26,7 @@ func TestAStopCutsOffWhatDoesNotEnd(t *testing.T) {
 		studio := servertest.NewStudio()
 		studio.Watch = func(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
 			_ = stream.Send(servertest.UpdateEvent("g", "e1"))
-			<-stream.Context().Done() // the watch does not end by itself during the drain
+			<-stream.Context().Done() // keeps the watch open during the drain, until the server cancels it
 			return stream.Context().Err()
 		}
 		s := serve(t, studio, func(c *Config) { c.DrainTimeout = 3 * time.Second })
@@ -129,7 +129,7 @@ func TestHealthTellsServingAndDraining(t *testing.T) {
 		for {
 			answer, err := watch.Recv()
 			if err != nil {
-				break // a health watch does not delay the shutdown
+				break // the server has ended the health watch, which does not delay the shutdown
 			}
 			last = answer.GetStatus()
 		}

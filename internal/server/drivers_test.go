@@ -24,11 +24,11 @@ import (
 type caller interface {
 	// call sends a unary call. method is a name such as "GenerationService/GetGeneration".
 	call(ctx context.Context, method string, req, resp proto.Message) error
-	// watch passes every message to the callback each until the watch ends.
+	// watch calls the function each with every message until the watch ends.
 	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
-	// watchMany passes every message to the callback each until the watch ends or each returns false.
+	// watchMany calls the function each with every message until the watch ends or the function returns false.
 	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) (more bool)) error
-	// events passes every message to the callback each until the stream ends or each returns false.
+	// events calls the function each with every message until the stream ends or the function returns false.
 	events(ctx context.Context, req *easelv1.WatchEventsRequest, each func(*easelv1.WatchEventsResponse) (more bool)) error
 	// download writes the received bytes to the given writer, even if the download fails.
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest, into io.Writer) error
@@ -57,7 +57,7 @@ func overBoth(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 // operator is the name of the operator in [overTeams].
 const operator = "ops"
 
-// overEveryStack runs a scenario with [overBoth]. Then it runs the scenario with [overTeams], as the caller poster.
+// overEveryStack runs a scenario with [overBoth], and then with [overTeams], where the scenario's caller is poster.
 func overEveryStack(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	overBoth(t, scenario, change...)
 	usually := func(o *options) { o.sandbox.Speed = usualSpeed }
@@ -91,7 +91,7 @@ func (s *stack) another(c caller) caller {
 	return withKeyOf(c, key)
 }
 
-// sentAs returns the idempotency key that the catalog receives when the scenario's caller sends the given key.
+// sentAs returns the idempotency key that Easel sends to the catalog if the scenario's caller uses the given key.
 func (s *stack) sentAs(key string) string {
 	if !s.shared() {
 		return key
@@ -139,8 +139,8 @@ func (c grpcCaller) watch(ctx context.Context, req *easelv1.WatchGenerationReque
 	return received(stream, err, func(m *easelv1.WatchGenerationResponse) bool { each(m); return true })
 }
 
-// received passes every message of a stream to the callback each until the stream ends or each returns false. opened is
-// the error from opening the stream, or nil.
+// received calls the function each with every message of a stream until the stream ends or the function returns false.
+// opened is the error from opening the stream, or nil.
 func received[M any](stream grpc.ServerStreamingClient[M], opened error, each func(*M) bool) error {
 	err := opened
 	for err == nil {

@@ -21,7 +21,7 @@ func seldom(o *options) {
 	o.sandbox.Speed = 0.001
 }
 
-// reads returns the number of requests for a single generation that the catalog has received.
+// reads returns the number of requests to the catalog that read a single generation.
 func (s *stack) reads() int { return s.sandbox.Requests()["GET /generations/{id}"] }
 
 // underWatch orders a generation and watches it until the test ends.

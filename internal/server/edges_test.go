@@ -64,7 +64,7 @@ func probeMessage(t *testing.T, s *site, limit int) {
 		_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: strings.Repeat("g", n)}, options...)
 		return err
 	}
-	const around = 4 // size of the message without the ID itself, in bytes: the field's tag and the length of the ID
+	const around = 4 // bytes of the encoded message in addition to the ID: the field's tag and the encoded length
 	servertest.WantError(t, send(limit-around), codes.InvalidArgument, "INVALID_REQUEST")
 	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} {
 		if err := send(limit-around+1, options...); status.Code(err) != codes.ResourceExhausted {
@@ -185,7 +185,7 @@ func TestAConnectionOfAgeIsReplacedAndItsStreamsGoOn(t *testing.T) {
 			}
 		}
 		age := Limits{}.connAge()
-		time.Sleep(age * 85 / 100) // less than the maximum age, although the gRPC library varies it by up to 10 percent
+		time.Sleep(age * 85 / 100) // below the maximum age, which the gRPC library varies by up to 10 percent
 		call()
 		if accepted != 1 {
 			t.Errorf("a young connection was replaced: %d", accepted)

@@ -31,7 +31,7 @@ type row struct {
 	fields []string // expected field names in the BadRequest detail
 	detail proto.Message
 
-	outcome  string // expected order_outcome of a create; empty means unknown
+	outcome  string // expected order_outcome of a create; empty means "unknown"
 	upstream string // the catalog's error code in the metadata
 }
 
@@ -82,8 +82,9 @@ func answer(status int, body string) sandbox.Fault { return sandbox.Fault{Status
 
 var throttled = sandbox.Fault{Status: 429, Body: `{}`, Header: map[string]string{"Retry-After": "7"}}
 
-// errorCalls describes each call in the table: its method, the catalog's route that fails, and its request. The route
-// is empty if the call sends no request to the catalog. If the request is nil, the function make creates it.
+// errorCalls describes each call in the table: its method, the catalog route at which the fault happens, and its
+// request. The route is empty if the call sends no request to the catalog. If the request is nil, [row.make] creates
+// it.
 var errorCalls = map[string]struct {
 	method, route string
 	request       proto.Message
@@ -95,7 +96,7 @@ var errorCalls = map[string]struct {
 	"quote":      {"GenerationService/QuoteGeneration", "POST /quote", &easelv1.QuoteGenerationRequest{ModelId: text, InputsJson: `{"prompt":"a lake"}`}},
 	"create":     {"GenerationService/CreateGeneration", "POST /generations", nil},
 	"read":       {"GenerationService/GetGeneration", "GET /generations/{id}", &easelv1.GetGenerationRequest{GenerationId: elsewhere}},
-	"list":       {"GenerationService/ListGenerations", "GET /generations", &easelv1.ListGenerationsRequest{Filter: &easelv1.GenerationFilter{ModelId: "nothing/ordered"}}}, // makes the server request the list from the catalog
+	"list":       {"GenerationService/ListGenerations", "GET /generations", &easelv1.ListGenerationsRequest{Filter: &easelv1.GenerationFilter{ModelId: "nothing/ordered"}}}, // with this filter, the server requests the list from the catalog
 	"wait":       {"GenerationService/WaitGeneration", "GET /generations/{id}", &easelv1.WaitGenerationRequest{GenerationId: elsewhere}},
 	"watch":      {"GenerationService/WatchGeneration", "GET /generations/{id}", &easelv1.WatchGenerationRequest{GenerationId: elsewhere}},
 	"watch many": {"GenerationService/WatchGenerations", "GET /generations", &easelv1.WatchGenerationsRequest{}},
@@ -132,7 +133,7 @@ func (r row) meet(t *testing.T, s *stack, c caller) {
 }
 
 // make sends a row's call. A create whose error has RetryInfo gets a short deadline, because the server resends the
-// order until its deadline.
+// order until the deadline of the call.
 func (r row) make(t *testing.T, c caller, id string) error {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()

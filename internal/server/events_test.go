@@ -292,7 +292,7 @@ func TestAStreamOfEventsSaysWhyItEnds(t *testing.T) {
 
 func TestAConsumerThatIsKilledSeesEachEventInOrder(t *testing.T) {
 	t.Parallel()
-	const orders = 334 // each order causes three events
+	const orders = 334 // each order causes three events, so there are more than 1,000
 	s := ledgerStack(t, sqliteLedger(t), []string{"shop"}, withEvents, func(o *options) { o.sandbox.Speed = 0.01 })
 	c := grpcCaller{s, "shop"}
 	var writer sync.WaitGroup

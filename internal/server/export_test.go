@@ -31,7 +31,7 @@ func FullMethods() map[string]bool {
 	return names
 }
 
-// LongLived reports whether a call counts as a stream.
+// LongLived reports whether calls of a method may stay open for a long time. These calls count as streams.
 func LongLived(method string) bool { return longLived[method] }
 
 // Certified returns the TLS files of a server that requires client certificates, and the TLS configuration of a client

@@ -26,7 +26,7 @@ type first struct {
 	count   int32 // number of generations in the caught_up message
 }
 
-// etags returns the etags of the generations that the stream delivered. It omits deleted generations.
+// etags returns the etag of each generation that the stream delivered, by generation ID. It omits deleted generations.
 func (f first) etags() map[string]string {
 	etags := map[string]string{}
 	for id, g := range f.updates {
@@ -62,7 +62,8 @@ func catchUp(t *testing.T, c caller, req *easelv1.WatchGenerationsRequest) (rece
 	return received
 }
 
-// want checks the states that the stream delivered, and the count in its caught_up message.
+// want checks the states that the stream delivered, and the count in its caught_up message. The parameter what describes
+// the stream in the failure message.
 func (f first) want(t *testing.T, what string, count int, states map[string]easelv1.State) {
 	t.Helper()
 	got := map[string]easelv1.State{}

@@ -21,7 +21,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// overTeams runs a scenario with a shared API key over gRPC and over REST, each with each kind of ledger. The callers
+// overTeams runs a scenario with a shared API key, once for each combination of protocol and kind of ledger. The callers
 // poster and banner belong to the team studio, which has a budget. The caller shop has no team, and ops is an operator.
 func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, as func(name string) caller), change ...func(*options)) {
 	for name, database := range databases() {

@@ -81,7 +81,8 @@ func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // faults I2
 			}
 			wantStatus(t, call(row.past), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
 		}
-		// At the limit, an unknown token is rejected too, but with another message.
+		// A token at the limit is rejected too, because it is unknown. The message for a longer token must be different and
+		// contain the limit.
 		refusal := func(n int) string {
 			err := c.call(t.Context(), "ModelService/ListModels", &easelv1.ListModelsRequest{PageToken: strings.Repeat("t", n)}, &easelv1.ListModelsResponse{})
 			return wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest).Message()
@@ -93,7 +94,7 @@ func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // faults I2
 }
 
 func TestInputsHaveTheLimitOfTheSetting(t *testing.T) {
-	for _, limit := range []int{inputsLimit, 5 * inputsLimit} { // the second limit is larger than the maximum size of a response
+	for _, limit := range []int{inputsLimit, 5 * inputsLimit} { // inputs of the second size do not fit in a response, but the order must succeed
 		t.Run(inBytes(limit), func(t *testing.T) {
 			overBoth(t, func(t *testing.T, _ *stack, c caller) { probeInputs(t, c, limit) }, func(o *options) {
 				o.service.MaxInputs, o.server.Limits.MaxInputs = limit, limit

@@ -155,7 +155,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 		create(t, one, order(t, picture, string(rune('a'+i)), "a lake")) // a repeated order is not charged
 	}
 	<-beat
-	// After the catalog has returned 429, the next call has to wait.
+	// The catalog rejects one GET /me with 429, so that the next call has to wait.
 	slow := create(t, c, order(t, picture, "slow", "a lake"))
 	s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 429, Header: map[string]string{"Retry-After": "1"}, Count: 1})
 	_ = c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})
@@ -184,7 +184,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	}
 	for _, row := range telemetry.Table {
 		if row.From == telemetry.Ledger || row.From == telemetry.Settings || row.From == telemetry.Contents || row.Name == "easel.events" {
-			continue // other tests check these metrics: those of owners, settings, content stores and receivers
+			continue // other tests check the metrics of owners, settings, content stores and receivers
 		}
 		fed := slices.ContainsFunc(seen, func(families map[string]*dto.MetricFamily) bool { return total(families, row.Prometheus()) != 0 })
 		if !fed {
@@ -205,7 +205,7 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	}
 }
 
-// muddle reports states to the hub faster than a watcher reads them. The last one is outdated.
+// muddle reports states to the hub faster than a watcher reads them. The last reported state is outdated.
 func muddle(t *testing.T, s *stack) {
 	t.Helper()
 	cred := catalog.Forwarded(catalog.NewSecret(s.key))

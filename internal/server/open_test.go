@@ -31,7 +31,8 @@ var openCalls = []string{
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 }
 
-// A service that the program contains but does not serve returns UNIMPLEMENTED.
+// The test calls every method of every service in the program without a credential. A service that the server does not
+// serve returns UNIMPLEMENTED.
 func TestNoCallIsOpenByAccident(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	var open []string

@@ -92,8 +92,8 @@ func sharedStack(t *testing.T, names []string, change ...func(*options)) *stack 
 	return sharedStackFrom(t, file, change...)
 }
 
-// writeCallers writes a callers file with the given teams. Each element of callers is a name, optionally followed by other
-// fields. The token of each caller is its name.
+// writeCallers writes a callers file with the given teams. Each element of callers is a name, optionally followed by a
+// comma and other YAML fields. The token of each caller is its name.
 func writeCallers(t *testing.T, file, teams string, callers ...string) {
 	t.Helper()
 	lines := "teams: {" + teams + "}\ncallers:\n"
@@ -170,7 +170,7 @@ func TestAnOrderExpires(t *testing.T) { // fault M16
 			req.ExpireTime = timestamppb.New(time.Now().Add(left))
 			return as("poster").call(t.Context(), "GenerationService/CreateGeneration", req, &easelv1.CreateGenerationResponse{})
 		}
-		for _, left := range []time.Duration{-time.Second, -100 * 365 * 24 * time.Hour} { // the second time is before 1970
+		for _, left := range []time.Duration{-time.Second, -100 * 365 * 24 * time.Hour} { // the second expire time is before 1970
 			st := wantStatus(t, place("past", left), codes.FailedPrecondition, "ORDER_EXPIRED", http.StatusBadRequest)
 			if !strings.HasPrefix(outcomeOf(t, st), "not_placed") || !strings.Contains(st.Message(), "ordered nothing") && !strings.Contains(st.Message(), "nothing was ordered") {
 				t.Errorf("the outcome is %q, and the message %q", outcomeOf(t, st), st.Message())

@@ -50,8 +50,8 @@ func (c *busyCatalog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, record)
 }
 
-// busy returns an option that connects a stack to the catalog, which it polls every second. The stack runs in virtual
-// time.
+// busy returns an option that connects a stack to the catalog and makes it poll every second. The option also selects
+// in-memory connections, so that the stack can run in virtual time.
 func busy(c *busyCatalog) func(*options) {
 	return func(o *options) {
 		o.memory, o.dialOptions = true, windows
@@ -129,8 +129,8 @@ func TestAReaderStuckInLargeMessagesHoldsAtMost256KiB(t *testing.T) { // fault L
 	if raceDetector {
 		t.Skip("memory is not meaningful under the race detector")
 	}
-	// Of each reader's maximum, 256 KiB are for the server, and 64 KiB for the client's buffer, because the clients are
-	// in the same process.
+	// The maximum memory per reader is 256 KiB for the server plus 64 KiB for the client's receive buffer, because the
+	// clients run in the same process.
 	const readers, each = 100, 256<<10 + 64<<10
 	catalog := &busyCatalog{size: 60 << 10}
 	s := newStack(t, func(o *options) {
@@ -267,8 +267,8 @@ func descriptors() int {
 	return len(open)
 }
 
-// soak returns how often a test repeats its steps: asked if EASEL_SOAK is set, and usually otherwise. With the number
-// in asked, a test takes minutes.
+// soak returns the number of times that a test repeats its steps. If EASEL_SOAK is set, this is the parameter asked,
+// with which the test takes minutes. Otherwise, it is the parameter usually.
 func soak(usually, asked int) int {
 	if os.Getenv("EASEL_SOAK") != "" {
 		return asked

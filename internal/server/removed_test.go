@@ -154,7 +154,7 @@ func TestAStreamEndsWithTheCertificateOfItsCaller(t *testing.T) { // fault A9
 							wantRemoved(t, err)
 							return
 						}
-						if name == "a wait" { // a WaitGeneration call that must end early returns the latest state
+						if name == "a wait" { // a WaitGeneration call that must end early returns the latest state instead of an error
 							if err != nil {
 								t.Errorf("the stream ended with %v", err)
 							}
@@ -253,7 +253,7 @@ func TestAStreamEndsWithTheTokenOfItsCaller(t *testing.T) {
 					if late := time.Since(expiry); late < 0 || late > leeway+time.Second {
 						t.Errorf("the stream ended %v after the token", late)
 					}
-					if name == "a wait" { // a WaitGeneration call that must end early returns the latest state
+					if name == "a wait" { // a WaitGeneration call that must end early returns the latest state instead of an error
 						if err != nil {
 							t.Errorf("the stream ended with %v", err)
 						}

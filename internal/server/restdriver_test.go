@@ -93,8 +93,8 @@ func (c restCaller) events(ctx context.Context, req *easelv1.WatchEventsRequest,
 	return messages(c, c.request(ctx, "GenerationService/WatchEvents", req), &easelv1.WatchEventsResponse{}, each)
 }
 
-// messages decodes each line of a stream into a message of type M. It passes every message to the callback each until
-// each returns false.
+// messages decodes each line of a stream into a message of type M. It calls the function each with every message until
+// the stream ends or the function returns false.
 func messages[M proto.Message](c restCaller, r *http.Request, empty M, each func(M) bool) error {
 	err := c.lines(r, func(line []byte) error {
 		m, _ := empty.ProtoReflect().New().Interface().(M)
@@ -112,7 +112,7 @@ func messages[M proto.Message](c restCaller, r *http.Request, empty M, each func
 	return err
 }
 
-// lines passes every line of a stream to the callback each until the stream ends or each returns an error.
+// lines calls the function each with every line of a stream until the stream ends or the function returns an error.
 func (c restCaller) lines(r *http.Request, each func(line []byte) error) error {
 	r.Header.Set("Accept", "application/x-ndjson")
 	answer, err := c.http.Do(r)

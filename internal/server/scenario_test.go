@@ -67,7 +67,7 @@ func get(t *testing.T, c caller, id string) (*easelv1.Generation, error) {
 	return getWithin(t, c, id, durationpb.New(0))
 }
 
-// wait waits until a generation is in a terminal state or, depending on until, is settled.
+// wait waits until a generation is terminal or settled, as the parameter until specifies, but at most 30 s.
 func wait(t *testing.T, c caller, id string, until easelv1.WatchUntil) *easelv1.Generation {
 	t.Helper()
 	resp := &easelv1.WaitGenerationResponse{}

@@ -183,8 +183,8 @@ func (s *stack) audit() sandbox.Audit {
 	return audit
 }
 
-// eventually waits until a condition is true, but at most 20 s. The argument what describes the condition in the
-// failure message.
+// eventually waits up to 20 s for a condition to become true. The argument what describes the condition in the failure
+// message.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !holds(); {
@@ -195,7 +195,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// upstream starts the sandbox's server and sets its URL. It returns a transport to the sandbox, and a function that stops both.
+// upstream starts the sandbox's server and stores its URL in s.catalog. It returns a transport to the sandbox, and a
+// function that stops both.
 func (s *stack) upstream(memory bool) (transport *catalog.TransportPools, stop func()) {
 	listening, base := httptest.NewUnstartedServer(s.sandbox), catalog.NewTransport()
 	s.catalog = "http://" + listening.Listener.Addr().String()

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// detailOf returns the detail of type T in a status. A status must have at most one.
+// detailOf returns the detail of type T in a status, if there is one. The test fails if there are several.
 func detailOf[T any](t *testing.T, st *status.Status) (found T, ok bool) {
 	t.Helper()
 	for _, d := range st.Details() {

@@ -45,8 +45,8 @@ func ledgerStack(t *testing.T, url string, names []string, change ...func(*optio
 	return sharedStack(t, names, append(change, func(o *options) { o.ledger = url })...)
 }
 
-// aboutOne returns a request to a method for the given generation. If the method's request has no generation ID,
-// aboutOne returns nil.
+// aboutOne returns a method's request with the given generation ID and, if the request has a timeout, a timeout of one
+// second. It returns nil if the request has no generation ID.
 func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 	field := m.Input().Fields().ByName("generation_id")
 	if field == nil {
@@ -159,7 +159,8 @@ func newMessage(m protoreflect.MessageDescriptor) proto.Message {
 	return kind.New().Interface()
 }
 
-// orderFor places an order with the label project. If project is "none", the order has another label instead.
+// orderFor places an order whose label project has the given value. If the value is "none", the order does not have this
+// label. Each order also has the label campaign.
 func orderFor(t *testing.T, c caller, model, key, project string) error {
 	t.Helper()
 	labels := map[string]string{"campaign": "spring"}

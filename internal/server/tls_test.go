@@ -116,7 +116,8 @@ func (f tlsFiles) rename(t *testing.T, name string) {
 	writeFile(t, f.KeyFile, key)
 }
 
-// clientConfig returns a TLS configuration that trusts the server. If template is not nil, the client has a certificate.
+// clientConfig returns a TLS configuration that trusts the server. If template is not nil, the client has a certificate
+// that is issued from it.
 func (f tlsFiles) clientConfig(t *testing.T, template *x509.Certificate) *tls.Config {
 	t.Helper()
 	config := &tls.Config{RootCAs: f.authority.pool(), ServerName: "easel.test"}
@@ -285,7 +286,7 @@ func TestACertificateCountsAsLongAsAChainOfAnAuthorityInForce(t *testing.T) { //
 	}
 	state := &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{signed(files.authority, short), signed(other, long)}}
 	for name, test := range map[string]struct {
-		left []byte // the new contents of the CA file
+		left []byte // contents of the client CA file after the change
 		life time.Duration
 	}{
 		"both": {both, long}, "the short one's": {files.authority.pem(), short}, "the long one's": {other.pem(), long},

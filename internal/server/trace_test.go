@@ -28,8 +28,9 @@ func TestEveryCallIsOneTraceFromTheCallerToTheCatalog(t *testing.T) {
 			spans := servertest.RecordSpans(t)
 			s := newStack(t)
 			s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 503, Count: 1})
+			// This call verifies the API key, so that later calls do not have to.
 			if err := (grpcCaller{s, s.key}).call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}); err != nil {
-				t.Fatal(err) // the call verifies the API key, so that later calls do not have to
+				t.Fatal(err)
 			}
 			attempts := spansNamed(spans, "GET /me")
 			if len(attempts) != 2 {
