@@ -15,7 +15,7 @@ import (
 )
 
 // farewells returns two durations for each of ten streams: the time until the stream reaches its maximum age, and the
-// delay after which its caller is asked to reconnect.
+// time that the caller should then wait before it reconnects.
 func farewells(t *testing.T, seed uint64) (times []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Config{Catalog: new(catalog.Client), Hub: new(watch.Hub), Orders: noOrders(), Feed: new(events.Feed), Seed: seed, MaxStreamAge: time.Hour})

@@ -132,7 +132,7 @@ func TestTheOldestCopiesMakeRoom(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.wantRequests(1) // the first copy is no longer cached and causes a request; the last copy is still cached
+		s.wantRequests(1) // the first model is requested again, because its copy was removed; the last model's copy is still cached
 	})
 }
 
