@@ -54,8 +54,8 @@ func (w *world) connect(callers int) {
 		team := teams[n%len(w.tokens)]
 		c := &caller{world: w, team: team, name: fmt.Sprintf("%s.%d", team, n), overREST: n/len(w.tokens)%4 == 3}
 		address := w.relay(w.t, net.ListenConfig{}, c.toFacade)
-		// On an idle connection that breaks, the transport would resend an order with an Idempotency-Key header. The caller would
-		// then record two calls as one.
+		// If an idle connection broke, the transport would resend an order with an Idempotency-Key header. The caller would then
+		// record two calls as one.
 		transport := &http.Transport{DisableKeepAlives: true}
 		c.rest = promises.REST{Client: &http.Client{Transport: transport}, Address: address, Token: w.tokens[team]}
 		conn, err := grpc.NewClient(address,
@@ -93,11 +93,12 @@ func orderOf(n int) *easelv1.CreateGenerationRequest {
 	return r
 }
 
-// work places orders until enough orders have been placed and enough faults have happened.
+// work places orders until enough orders have been placed and enough faults have happened. Sometimes the given colleague
+// sends the same order concurrently, often through another facade.
 func (c *caller) work(ctx context.Context, colleague *caller) error {
 	for c.world.calmIfDone(); !c.world.isCalm() && ctx.Err() == nil; c.world.calmIfDone() {
 		request := c.next()
-		if rand.IntN(20) == 0 { // a colleague sends the same order concurrently, often through another facade
+		if rand.IntN(20) == 0 {
 			var twin sync.WaitGroup
 			twin.Go(func() { _, _ = colleague.ask(ctx, request) })
 			err := c.try(ctx, request)

@@ -25,8 +25,8 @@ const (
 	sending                   // like requesting, but the request is an order
 	sendingLarge              // like sending, but the kernel cannot accept the order in one piece
 	answering                 // like responding, but the response is to an order
-	returning                 // the relay to a caller has received the successful response to an order
-	returned                  // the caller has received the response
+	returning                 // the relay between a caller and a facade has received the successful response to an order
+	returned                  // the caller has received this response
 	committing                // a relay has received a facade's commit
 	committed                 // the relay has received PostgreSQL's response to the commit
 	posting                   // the receiver of a team has received an event
@@ -103,7 +103,7 @@ var faults = []fault{
 	{name: "a receiver that takes an event and cuts it off", group: receiverFaults, at: posting, part: everything, act: closeConnection},
 }
 
-// exchange describes a message to which a fault may happen, and the state that the faults need. Only the fields that a
+// exchange describes a message that a fault may affect, and the state that the faults need. Only the fields that a
 // particular fault needs are set.
 type exchange struct {
 	world    *world

@@ -143,7 +143,7 @@ func (g *gallery) count(query string) (n int) {
 }
 
 // awaitCopies waits until the ledger contains the wanted number of copies. If no copy is added for five seconds, it
-// reads the unfinished generations, because their callers could do so too.
+// reads the unfinished generations, as their callers could.
 func (g *gallery) awaitCopies(want int, within time.Duration) {
 	g.Helper()
 	end, last, grown := time.Now().Add(within), 0, time.Now()
@@ -262,7 +262,8 @@ func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
 	return copies
 }
 
-// orderAll places count orders and waits until they have succeeded. It returns the generation IDs.
+// orderAll places count orders, numbered consecutively from the given number, and waits until they have succeeded. It
+// returns the generation IDs.
 func (g *gallery) orderAll(from, count int) []string {
 	g.Helper()
 	ids, ordering := make([]string, count), errgroup.Group{}

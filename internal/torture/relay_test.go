@@ -88,7 +88,8 @@ func ownerOf(near net.Conn, facades []*supervisor) *proctest.Process {
 	return nil
 }
 
-// pass forwards a request and its response, unless a fault happens. It reports whether the connection stays open.
+// pass forwards a request and its response, or only a part of them if a fault closes the connection. It reports whether
+// the connection stays open.
 func (x *exchange) pass(up net.Conn, answers *bufio.Reader) bool {
 	request, err := readHead(x.unread)
 	if err != nil {
@@ -173,8 +174,8 @@ const (
 	endOfStream  = 1
 )
 
-// readPart reads the next part of a facade's response. placed reports whether the part starts a successful response,
-// because the facade then knows the order's generation.
+// readPart reads the next part of a facade's response. placed reports whether the part starts a successful response. A
+// successful response to an order shows that the facade knows the order's generation.
 func readPart(answers *bufio.Reader, overREST bool) (text []byte, placed bool, err error) {
 	if overREST {
 		m, body, err := readMessage(answers)

@@ -78,8 +78,8 @@ func TestReplicasKeepAllWatches(t *testing.T) {
 	}
 }
 
-// divide waits until each replica has its share of the poll rate. Then it checks the number of requests during a
-// period.
+// divide waits long enough for each replica to get its share of the poll rate. Then it checks the number of requests during
+// the measured period.
 func (f *fleet) divide() {
 	f.t.Helper()
 	pauseFor(f.t.Context(), renewal)

@@ -31,8 +31,8 @@ import (
 
 // Time limits after the last fault. knownWithin is the limit for every order to have an outcome. settledWithin is the
 // limit for every order to be settled once its generation has been read. deliveredWithin is the limit for the orders'
-// events to be delivered. The promises allow about a minute for an event. The limits are long, because thousands of
-// orders may wait on a busy machine.
+// events to be delivered. It is longer than the minute or so that the promises allow for an event. All limits are long,
+// because thousands of orders may wait on a busy machine.
 const (
 	knownWithin     = 3 * time.Minute
 	settledWithin   = time.Minute
@@ -102,7 +102,7 @@ func readAccount(ctx context.Context, address string) (account sandbox.Audit, er
 }
 
 // none waits until no order meets an SQL condition, and returns the time that this took. It returns an error if this
-// takes longer than within.
+// takes longer than within. The parameter what describes the remaining orders in the error.
 func (w *world) none(what, condition string, within time.Duration) (took time.Duration, err error) {
 	for began := time.Now(); ; pauseFor(w.ctx, 100*time.Millisecond) {
 		left := 0
@@ -198,7 +198,7 @@ func (w *world) readLedger(run *promises.Run) error {
 const eventSecret = "whsec_dG9ydHVyZSBzaWducyBldmVyeSBldmVudCB3aXRoIHRoaXM="
 
 // receiver receives the events of all teams. In a short run, most events are due after the other faults have ended.
-// Faults at the receiver may therefore happen later, but only to its first troubledPosts requests.
+// Faults at the receiver may therefore continue after that, but only for its first troubledPosts requests.
 type receiver struct {
 	world *world
 	url   string
@@ -246,7 +246,8 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// take records an event. It ignores correct budget events, because the ledger contains only the final amounts.
+// take records an event. It skips correct budget events, because they cannot be compared with the ledger, which contains
+// only the final amounts.
 func (r *receiver) take(a promises.Arrival) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
