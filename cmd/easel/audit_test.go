@@ -95,7 +95,7 @@ func (c *changing) list(more string) {
 	}
 }
 
-// run runs a command with a token.
+// run runs an easel command against the server with the given token.
 func (c *changing) run(token string, args ...string) printed {
 	return easelEnv(c.Context(), nil, map[string]string{"EASEL_ADMIN_ADDR": c.served.addr("admin"), "EASEL_ADDR": c.served.addr("grpc"), "EASEL_API_KEY": token}, args...)
 }

@@ -74,8 +74,8 @@ func spans(text string) (all []string) {
 	return all
 }
 
-// TestEveryCommandThatTheDocsNameExists also checks the commands that no test runs because they take too long or do not
-// exit.
+// TestEveryCommandThatTheDocsNameExists checks the make targets, the easel commands and the names of tests in the docs.
+// It includes the commands that no test runs because they take too long or do not exit.
 func TestEveryCommandThatTheDocsNameExists(t *testing.T) {
 	var named []string
 	for path, text := range pages(t) {

@@ -98,7 +98,7 @@ func readBlocks(t *testing.T, path string) map[string]int {
 	return blocks
 }
 
-// functionsOf returns Easel's files and functions in a coverage profile, without generated code.
+// functionsOf returns Easel's files and functions that are covered in a profile, without generated code.
 func functionsOf(t *testing.T, profile string) (files, functions []string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "tool", "cover", "-func", profile).Output()

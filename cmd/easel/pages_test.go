@@ -72,7 +72,8 @@ func TestEveryLinkOfThePagesLeadsSomewhere(t *testing.T) {
 	}
 }
 
-// TestEachChangeOfThePageOfContributorsLeadsToItsCode checks the table below "Where to change what".
+// TestEachChangeOfThePageOfContributorsLeadsToItsCode checks that each row of the table below "Where to change what" has
+// a link to a source file.
 func TestEachChangeOfThePageOfContributorsLeadsToItsCode(t *testing.T) {
 	_, section, _ := strings.Cut(proctest.Read(t, "docs", "contributors.md"), "\n## Where to change what\n")
 	section, _, _ = strings.Cut(section, "\n## ")
