@@ -98,7 +98,7 @@ func rangeStart(r *http.Request) (int, bool) {
 	return from, ok && err == nil
 }
 
-// read opens the content of a generation and reads it to the end, in chunks of odd sizes.
+// read opens the content of a generation and reads it to the end, in chunks of an unusual size.
 func read(ctx context.Context, c *Client, offset int64, etag string) (*Content, []byte, error) {
 	content, err := c.Content(ctx, testCredential, "g1", offset, etag)
 	if err != nil {
