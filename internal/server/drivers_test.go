@@ -54,7 +54,7 @@ func overBoth(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 	}
 }
 
-// operator is the name of the operator in [overTeams].
+// operator is the name of the caller in [overTeams] that is an operator.
 const operator = "ops"
 
 // overEveryStack runs a scenario with [overBoth], and then with [overTeams], where the scenario's caller is poster.
@@ -70,7 +70,7 @@ func overEveryStack(t *testing.T, scenario func(t *testing.T, s *stack, c caller
 // shared reports whether the scenario's caller shares an API key with other callers.
 func (s *stack) shared() bool { return s.caller != "" }
 
-// wantOwned checks a generation's owner and caller. With a forwarded API key, both must be empty.
+// wantOwned checks that a generation has the scenario's owner and caller. With a forwarded API key, both are empty.
 func (s *stack) wantOwned(g *easelv1.Generation) {
 	s.Helper()
 	if g.GetOwner() != s.owner || g.GetCaller() != s.caller {

@@ -368,7 +368,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 				if took := time.Since(stuck); took != service.DefaultDownloadTimeout {
 					t.Errorf("a stuck download was freed after %v", took)
 				}
-				time.Sleep(5 * time.Second) // closing a TLS connection can take up to 5 s, because it tries to send a close message
+				time.Sleep(5 * time.Second) // closing a TLS connection can take up to 5 s, because the server first tries to send a close message
 				synctest.Wait()
 				if lines := s.Lines(t, "call"); len(lines) != 1 || lines[0]["reason"] != "READER_TOO_SLOW" {
 					t.Errorf("the call is logged as %v", lines)

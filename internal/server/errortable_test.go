@@ -32,7 +32,7 @@ type row struct {
 	detail proto.Message
 
 	outcome  string // expected order_outcome of a create; empty means "unknown"
-	upstream string // the catalog's error code in the metadata
+	upstream string // expected error code of the catalog in the metadata
 }
 
 var errorTable = []row{

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// The contract's limits on requests. The table in docs/limits.md and the tests of the limits use them.
+// The contract's limits on requests and responses. The table in docs/limits.md and the tests of the limits use them.
 const (
 	inputsLimit  = service.DefaultMaxInputs
 	depthLimit   = 64

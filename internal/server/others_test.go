@@ -43,7 +43,7 @@ func settledElsewhere(s *stack, o ledger.Order, id string) {
 	}
 }
 
-// moreThanAPage is a number of orders that does not fit in one page of the query for the latest orders.
+// moreThanAPage is more orders than the query for the latest orders returns in one page.
 const moreThanAPage = 110
 
 func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {

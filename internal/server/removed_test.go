@@ -194,7 +194,7 @@ func TestADownloadGoesOnBehindTheCertificateOfItsCaller(t *testing.T) {
 	})
 }
 
-// issuing contains the key of a token issuer and the path of the callers file that lists this issuer.
+// issuing contains the signing key of a token issuer and the path of the callers file that lists this issuer.
 type issuing struct {
 	*testing.T
 	file string
