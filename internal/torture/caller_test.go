@@ -170,8 +170,8 @@ func (c *caller) note(e promises.Event) {
 	c.world.record.Add(e)
 }
 
-// ask sends an order, records the response and returns the outcome. It returns an error if the response is not allowed
-// for any order.
+// ask sends an order, records the response and returns the outcome. It returns an error if the call fails in a way that
+// must not occur for any order.
 func (c *caller) ask(ctx context.Context, request *easelv1.CreateGenerationRequest) (outcome, error) {
 	order, since := request.GetIdempotencyKey(), c.world.record.Since()
 	c.note(promises.Event{Kind: promises.Ordered, Text: order})

@@ -136,10 +136,10 @@ func killWriter(x *exchange) bool {
 }
 
 // killCatalogSoon kills the catalog at a random time within the next few milliseconds. Processing an order takes about
-// as long.
+// as long, so the catalog is killed at any point of the order.
 func killCatalogSoon(x *exchange) bool {
 	x.world.work.Go(func() {
-		time.Sleep(rand.N(4 * time.Millisecond)) // a random delay, so that the catalog is killed at any point of the order
+		time.Sleep(rand.N(4 * time.Millisecond))
 		x.catalog.Kill()
 	})
 	return true
@@ -159,7 +159,8 @@ func blackHole(x *exchange) bool {
 // stallTime is longer than the time for which a transaction may block others.
 const stallTime = 12 * time.Second
 
-// silenceCommit drops all bytes in both directions until PostgreSQL aborts the transaction.
+// silenceCommit waits until PostgreSQL closes the connection, but at most for [stallTime]. Until then, no bytes are
+// forwarded in either direction.
 func silenceCommit(x *exchange) bool {
 	select {
 	case <-x.over:
@@ -176,7 +177,7 @@ func stopFacade(x *exchange) bool {
 func killDatabase(x *exchange) bool { return x.world.restartDatabase(x.world.postgres.Kill) }
 
 func killBackend(x *exchange) bool {
-	return x.world.restartDatabase(func() { _ = syscall.Kill(x.backend, syscall.SIGKILL) }) // fails if the backend has exited
+	return x.world.restartDatabase(func() { _ = syscall.Kill(x.backend, syscall.SIGKILL) }) // has no effect if the backend has exited
 }
 
 func answer500(x *exchange) bool {
