@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// An event that a receiver never accepts delays only later events of the same generation, for at most a day.
+// If a receiver never accepts an event, only later events about the same generation are delayed, for at most a day.
 func TestWhatIsGivenUpReleasesTheNext(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.answer = func(_ string, p post) (int, error) {
