@@ -32,7 +32,7 @@ func auditOf(t *testing.T, l *ledger.Ledger) (lines []string) {
 	return lines
 }
 
-// stale changes a ledger's orders: they become older than the resend window, and their leases expire.
+// stale moves a ledger's orders back in time by the length of the resend window, and ends their leases.
 func stale(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	l.Exec(t, "UPDATE orders SET leased_until = 0, order_time = order_time - 43200000000")

@@ -37,7 +37,7 @@ func copyLedger(ctx context.Context, from, to string, done func(string, int64)) 
 
 func ignore(string, int64) {}
 
-// mustCopy copies a ledger. The copy must have no differences.
+// mustCopy copies a ledger. The verification of the copy must find no difference.
 func mustCopy(t *testing.T, from, to string) ledger.Copied {
 	t.Helper()
 	copied, differences, err := copyLedger(t.Context(), from, to, ignore)
@@ -92,12 +92,12 @@ func TestCopiedLedgerDeliversPendingEventsInOrder(t *testing.T) {
 	})
 }
 
-// After an interruption, the copy can be started again with the same arguments.
+// An interrupted copy leaves nothing in the new ledger, so the copy can be started again with the same arguments.
 func TestAnInterruptedCopyLeavesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, to string) {
 		from := "sqlite:" + filepath.Join(t.TempDir(), "from.db")
 		lived(t, from, 40)
-		for _, at := range []string{"movements", "audit"} { // table at which the copy is interrupted: while it is copied, or after the last table
+		for _, at := range []string{"movements", "audit"} { // interrupts Copy while it copies the table movements, or after the last table, audit
 			interrupted, cancel := context.WithCancel(t.Context())
 			if _, _, err := copyLedger(interrupted, from, to, func(table string, rows int64) {
 				if table == at && (rows > 0 || at == "audit") {

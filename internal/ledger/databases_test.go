@@ -16,7 +16,7 @@ var onEach = proctest.OnEach
 // change executes a statement directly in the ledger's database, for example to change times.
 var change = proctest.Exec
 
-// changed returns a modified URL of a database, for example with another user.
+// changed applies a change to a database's URL, for example of the user, and returns the new URL.
 func changed(t *testing.T, address string, change func(*url.URL)) string {
 	t.Helper()
 	u, err := url.Parse(address)

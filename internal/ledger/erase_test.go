@@ -17,7 +17,8 @@ import (
 
 const prompt = "a harbour that nobody else is to know of"
 
-// prompted writes an order. All its texts contain the prompt, and they are so large that SQLite needs overflow pages.
+// prompted writes an order whose inputs, label and record contain [prompt]. The inputs are so large that SQLite needs
+// overflow pages.
 func prompted(t *testing.T, l *ledger.Ledger, key, generation string) ledger.Order {
 	t.Helper()
 	r := request(key)
@@ -33,7 +34,7 @@ func prompted(t *testing.T, l *ledger.Ledger, key, generation string) ledger.Ord
 }
 
 // saying returns an event configuration. The data of each event contains the order's label and record, both of which
-// may contain the prompt.
+// may contain [prompt].
 func saying(retention time.Duration) *ledger.EventConfig {
 	return &ledger.EventConfig{
 		Teams: func() map[string]ledger.Team {
@@ -46,7 +47,7 @@ func saying(retention time.Duration) *ledger.EventConfig {
 	}
 }
 
-// holds reports whether a closed ledger contains the prompt anywhere.
+// holds reports whether a closed ledger contains [prompt] anywhere.
 func holds(t *testing.T, url string) bool {
 	t.Helper()
 	file, isFile := strings.CutPrefix(url, "sqlite:")

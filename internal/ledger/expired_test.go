@@ -11,8 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// expiring returns the request with an expire time that is the given duration from now, by the ledger's
-// clock.
+// expiring returns a copy of a request that expires after the given duration, measured by the ledger's clock.
 func expiring(t *testing.T, l *ledger.Ledger, r ledger.Request, left time.Duration) ledger.Request {
 	t.Helper()
 	now, err := l.Now(t.Context())

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// times contains, for each table, the time columns that decide when background work is due.
+// times maps the name of a table to its time columns that decide when background work is due.
 var times = map[string][]string{
 	"orders":   {"leased_until", "retry_time", "placed_time", "observed_time", "ended_time"},
 	"events":   {"event_time"},

@@ -319,7 +319,7 @@ func TestALedgerBelongsToOneCatalog(t *testing.T) { // fault T10
 	})
 }
 
-// Conclude does not read the order's row again if the row has not changed since the caller wrote it.
+// If an order's row has not changed since the caller wrote it, Conclude records the outcome without reading the row.
 func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

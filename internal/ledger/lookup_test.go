@@ -36,7 +36,7 @@ func TestAnOrderIsFoundByEachOfItsNames(t *testing.T) {
 func TestOrdersWithMoneyReservedAreListed(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
-		conclude(t, l, write(t, l, request("placed")), lifecycle.Named, "g1") // charged 9 cents of the 11 reserved cents
+		conclude(t, l, write(t, l, request("placed")), lifecycle.Named, "g1") // this order is charged 9 of its 11 reserved cents
 		unknown := write(t, l, request("unknown"))
 		conclude(t, l, write(t, l, request("refused")), lifecycle.TurnedAway, "")
 		ended := write(t, l, request("ended"))

@@ -96,7 +96,7 @@ func TestWhatIsNoLongerSoIsNotWritten(t *testing.T) { // fault M1
 }
 
 // The API keys of one account can access the same generations. If a caller repeats an order with a new forwarded API
-// key, the orders under both keys name the same generation.
+// key, both orders name the same generation.
 func TestTwoForwardedKeysOfOneAccountMayNameAGeneration(t *testing.T) { // fault M10
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

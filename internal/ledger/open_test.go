@@ -88,7 +88,7 @@ func openOrders(t *testing.T, l *ledger.Ledger, count int) {
 		SELECT id || i, namespace, owner, caller, idempotency_key || i, upstream_key, api_key, model_id, digest, state, leases, leased_until, order_time, retry_time, 0 FROM orders, n`)
 }
 
-// SQLite's -wal file grows while a connection reads the ledger. It is truncated after the read.
+// SQLite's -wal file grows while a connection reads the ledger. The ledger must truncate it after the read.
 func TestTheLogOfAFileIsTruncatedAfterReaders(t *testing.T) {
 	const limit = 64 << 20
 	file := filepath.Join(t.TempDir(), "ledger.db")

@@ -73,7 +73,7 @@ func TestBackgroundWorkSeeksInIndexes(t *testing.T) {
 func TestEachPageSeeksInAnIndex(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		l := opened(t, url)
-		if strings.HasPrefix(url, "postgres:") { // otherwise, PostgreSQL would scan such a small table completely
+		if strings.HasPrefix(url, "postgres:") { // makes PostgreSQL use indexes even though the table is small
 			for _, setting := range []string{"enable_seqscan", "enable_bitmapscan", "enable_sort"} {
 				l.Exec(t, "ALTER DATABASE "+l.Ask(t, "SELECT current_database()")+" SET "+setting+" = off")
 			}
@@ -151,7 +151,8 @@ func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
 	}
 }
 
-// Without rollups, a report on a year would read all orders of that year.
+// A report reads daily rollups instead of orders that have an outcome. Without rollups, a report on a
+// year would read all orders of that year.
 func TestAReportReadsNoOrderThatHasAnOutcome(t *testing.T) {
 	l := opened(t, InMemory)
 	year := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

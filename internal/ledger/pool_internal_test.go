@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// An in-memory ledger has only one connection. A statement must not be prepared while a transaction uses this
-// connection.
+// Each statement is prepared only once. An in-memory ledger has only one connection, so it must not prepare a statement
+// while a transaction uses this connection.
 func TestStatementsOfSQLiteArePreparedOnce(t *testing.T) {
 	const change, read = `UPDATE facts SET value = $1 WHERE name = 'unknown'`, `SELECT {now}`
 	for name, url := range map[string]string{"in memory": InMemory, "in a file": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")} {

@@ -17,7 +17,7 @@ func TestTheBudgetOfAllTogetherIsNeverPassed(t *testing.T) { // fault T5
 		l := open(t, url)
 		before := request("before there was a limit")
 		before.Owner, before.Namespace = "shop", "shop"
-		conclude(t, l, write(t, l, before), lifecycle.Named, "g-before") // charged 9 cents; 2 cents are still reserved
+		conclude(t, l, write(t, l, before), lifecycle.Named, "g-before") // this order is charged 9 cents, and 2 cents are still reserved
 		placed, rejected := race(t, l, url, 60, func(n int) ledger.Request {
 			r := request(fmt.Sprint("k", n))
 			r.Owner = []string{"studio", "shop", "press", "blog"}[n%4]

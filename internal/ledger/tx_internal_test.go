@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The in-memory database is always available, so only the query itself can take too long.
+// The in-memory database is always available, so a timeout can only come from the query itself.
 func TestAQuestionThatTakesTooLongHasNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := opened(t, InMemory)
