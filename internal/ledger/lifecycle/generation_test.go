@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// looks contains the possible observations of a generation, which are 20 s apart. The catalog may report the charge
-// early, late or never. If a read does not find the generation, there may be a witness: another read to which the
-// catalog responded. A call through Easel may delete the generation.
+// looks contains the possible observations of a generation. Successive observations are 20 s apart. The catalog may
+// report the charge early, late or never. A read that does not find the generation may have a witness: another read to
+// which the catalog responded. A call through Easel may delete the generation.
 var looks = map[string]Observation{
 	"queued":               {Status: Queued},
 	"queued, free":         {Status: Queued, CostCents: new(int64(0))},
@@ -84,8 +84,7 @@ func (s seen) next(look Observation) seen {
 	return s
 }
 
-// broken describes the promise that an observation breaks. It returns an empty string if the observation breaks
-// none.
+// broken returns a description of the promise that an observation breaks, or an empty string if it breaks none.
 func (s seen) broken(before seen, look Observation) string {
 	m := s.Money()
 	counted := m.SpentCents() + m.ReservedCents

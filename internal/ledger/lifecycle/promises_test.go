@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// broken describes the promise that the world breaks. It returns an empty string if the world breaks none.
+// broken returns a description of the promise that the world breaks, or an empty string if it breaks none.
 func (w *world) broken() string {
 	charges, live := int(w.lost), 0
 	for row, order := range w.rows {
@@ -44,8 +44,8 @@ func (w *world) broken() string {
 	return ""
 }
 
-// follows describes the promise that a step breaks by reverting an order. It returns an empty string if the step
-// breaks none. before is the world before the step.
+// follows compares the world before a step with the world after it. If the step overwrote a generation or forgot an
+// order, follows returns a description of this. Otherwise, it returns an empty string. A restore breaks no promise.
 func (w *world) follows(before world) string {
 	if w.restored != before.restored {
 		return ""
@@ -150,7 +150,7 @@ func TestWhatAnOperatorHasSaidCanBeCorrected(t *testing.T) {
 }
 
 // A server that kept running while its ledger was restored records an outcome for an order from the backup. A later
-// attempt, under a lease that the backup lacks, may have placed the order.
+// attempt, under a lease that the backup lacks, may have placed the order, so the order must stay held.
 func TestAHeldOrderIsNotFreedByALateConclusion(t *testing.T) {
 	held := Order{State: Open, Leases: 1, Leased: true, Held: true}
 	if step := held.Concluded(1, TurnedAway, ""); step.Order.State != Open || !step.Order.Held || step.Answer != Unknown {

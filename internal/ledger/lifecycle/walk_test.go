@@ -92,7 +92,7 @@ const (
 	resolved
 )
 
-// row returns the latest order of a team under the idempotency key, and the index of its row.
+// row returns a team's latest order under the idempotency key and the index of its row, or zeros if there is no order.
 func (w *world) row(of team) (order Order, at uint8) {
 	for row := range w.written {
 		if w.teams[row] == of {
@@ -122,8 +122,8 @@ func (w *world) exists(of team) bool {
 	return w.lost > 0
 }
 
-// take processes a row's request in the catalog. The request creates nothing if the catalog knows its idempotency key under
-// the same API key.
+// take processes a row's request in the catalog. If the catalog knows the row's idempotency key under the same API key, it
+// creates no generation.
 func (w *world) take(row uint8, rotated bool) {
 	if !w.exists(w.teams[row]) || w.forgot || rotated {
 		w.charges[row]++
@@ -143,7 +143,8 @@ func (w *world) say(r *replica, answer Answer) {
 	*r = replica{}
 }
 
-// next calls visit with every world that can directly follow this world.
+// next calls visit with every world that can directly follow this world. The methods that next calls add such a world by
+// passing a change of this world to the function also.
 func (w world) next(visit func(*world)) {
 	var changed world
 	also := func(change func(*world)) {
@@ -423,7 +424,7 @@ func (w world) restore(also func(func(*world))) {
 		return
 	}
 	also(func(w *world) {
-		expired := false // an expired window stays expired, and the windows of earlier orders expire first
+		expired := false // a restore does not reopen an expired window, and the windows of earlier orders expire first
 		for row := mostRows - 1; row >= 0; row-- {
 			expired = expired || w.rows[row].Expired
 			w.gaveUp[row] = w.toldNot[row] && row < int(w.backup.written)
