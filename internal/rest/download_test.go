@@ -269,8 +269,8 @@ func (c *slowClient) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// The time limit applies to a single chunk, not to the complete download. If the client disconnects before the limit,
-// the error's reason is not READER_TOO_SLOW.
+// The time limit applies to each chunk, not to the complete download. If the client disconnects before the limit, the
+// error's reason is not READER_TOO_SLOW.
 func TestAClientIsTooSlowForOneChunkAlone(t *testing.T) {
 	const most = service.DefaultDownloadTimeout
 	for takes, tooSlow := range map[time.Duration]bool{most * 3 / 4: false, most: true} {

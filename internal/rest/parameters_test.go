@@ -123,7 +123,7 @@ func TestEveryRouteKnowsItsQueryParameters(t *testing.T) {
 	}
 }
 
-// unknownQuery returns a query with as many unknown parameters as just fit into the headers.
+// unknownQuery returns a query with many unknown parameters. It is almost as large as the limit for headers allows.
 func unknownQuery() string {
 	var query strings.Builder
 	for n := 0; query.Len() < 30_000; n++ {
