@@ -68,7 +68,7 @@ func TestNoFileRefersToAnotherHost(t *testing.T) {
 	}
 }
 
-// maxLines is the maximum number of lines of the console. An engineer must be able to read it in an hour.
+// maxLines is the maximum number of lines of the console's code. An engineer must be able to read the code in an hour.
 const maxLines = 1200
 
 func TestTheConsoleStaysSmall(t *testing.T) {
