@@ -86,7 +86,7 @@ func TestABrowserThatHasThePageIsNotSentItAgain(t *testing.T) {
 	}
 }
 
-// The notice contains the licenses for exactly one version of the script.
+// The notice contains the licenses for exactly one version of the script. It must be the version that is served.
 func TestTheNoticeIsOfTheVersionThatIsServed(t *testing.T) {
 	manifest, err := os.ReadFile("../../tools/page/package.json")
 	if err != nil {
