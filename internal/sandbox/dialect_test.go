@@ -121,8 +121,8 @@ func plain(word string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(word))
 }
 
-// readingRules returns the words in each table in internal/catalog/rules.go. If a table maps words to values,
-// readingRules returns a separate row for the words of each value.
+// readingRules returns the words in each table in internal/catalog/rules.go. If a table maps words to values, the words
+// for each value are in a separate row.
 func readingRules(t *testing.T) map[string][]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../catalog/rules.go", nil, 0)
