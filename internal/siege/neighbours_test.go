@@ -30,8 +30,8 @@ func always(method string, body []byte) func(*siege, *grpc.ClientConn) call {
 	return func(*siege, *grpc.ClientConn) call { return call{method, body} }
 }
 
-// readLarge orders a render with the prompt "large" and returns a call that reads it. recordsWith makes the
-// render's record larger.
+// readLarge orders a render with the prompt "large" and returns a call that reads it. If the catalog is wrapped with
+// [recordsWith], the render's record has additional members.
 func readLarge(s *siege, conn *grpc.ClientConn) call {
 	id, err := s.order(proctest.Bearing(s.t.Context(), s.attacker), conn, "k", "large")
 	if err != nil {

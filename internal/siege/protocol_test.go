@@ -160,7 +160,7 @@ func crowd(e enemy, first net.Conn, begin string) int {
 }
 
 // attacks contains the attacks on each kind of address. Package server tests cheaper attacks. least is the minimum number
-// of frames and connections that the server must accept; with fewer, the test would prove nothing.
+// of frames or connections that the server must accept; with fewer, the test would prove nothing.
 var attacks = map[string][]struct {
 	name  string
 	run   func(enemy, net.Conn) int
@@ -186,7 +186,7 @@ func TestAttacksOnTheProtocolCostLittleMemoryAndOthersAreServed(t *testing.T) { 
 		for _, attack := range attacks[on.kind] {
 			name := fmt.Sprintf("%s on %s%s", attack.name, on.address, map[bool]string{true: " over TLS"}[on.encrypted])
 			t.Run(name, func(t *testing.T) {
-				s := newSiege(t, siegeConfig{encrypted: on.encrypted, before: accountsAtOnce, settings: proctest.Settings{"GOGC": "100"}}) // attackRise is the memory limit for this value of GOGC
+				s := newSiege(t, siegeConfig{encrypted: on.encrypted, before: accountsAtOnce, settings: proctest.Settings{"GOGC": "100"}}) // attackRise is chosen for this value of GOGC
 				s.readsAccount()
 				e, started, done := s.enemy(on.address, on.kind), atomic.Int64{}, atomic.Int64{}
 				s.alongside(assault{workers: attackers, least: attackers, memory: attackRise, one: func(ctx context.Context, _ int) error {

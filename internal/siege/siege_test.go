@@ -208,12 +208,12 @@ func (s *siege) cpu() time.Duration {
 
 // assault is an attack and its limits.
 type assault struct {
-	// workers is the number of goroutines. Each goroutine calls the function one in a loop, with its own number as the
-	// argument worker.
+	// workers is the number of goroutines that run the attack. Each of them calls the function one in a loop and passes its
+	// own number as worker.
 	workers int
 	one     func(ctx context.Context, worker int) error
-	// hold starts an attack that lasts until ctx is done. It is called before the neighbor's calls are measured, and returns
-	// the number of successes.
+	// hold starts an attack that lasts until ctx is done, and returns the number of successes. It is called once, before
+	// the neighbor's calls during the attack are measured. If hold is nil, only the goroutines attack.
 	hold func(ctx context.Context) int64
 	// least is the minimum number of successes. With fewer, the test would prove nothing.
 	least int64

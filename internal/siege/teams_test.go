@@ -37,7 +37,7 @@ func spliced(catalog http.Handler, path, more string) http.Handler {
 	})
 }
 
-// changed wraps a catalog and modifies its responses to GET requests for some paths.
+// changed wraps a catalog and applies the function change to its responses to GET requests for the selected paths.
 func changed(catalog http.Handler, paths func(path string) bool, change func(body []byte) []byte) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || !paths(strings.TrimPrefix(r.URL.Path, sandbox.BasePath)) {
@@ -251,8 +251,8 @@ func TestAttackByWatchesOfEverythingOfATeamWithoutOrders(t *testing.T) { // faul
 	s.alongside(assault{least: 10, memory: 200 << 20, hold: s.watches(conn, requests)})
 }
 
-// watches returns a function that opens watches for the attacker and returns the number of open watches. They end when
-// ctx is done.
+// watches returns a function that opens a watch for the attacker with each request, and returns the number of open
+// watches. The watches end when ctx is done.
 func (s *siege) watches(conn *grpc.ClientConn, requests [][]byte) func(ctx context.Context) int64 {
 	return func(ctx context.Context) (open int64) {
 		for _, request := range requests {
@@ -270,7 +270,8 @@ func (s *siege) watches(conn *grpc.ClientConn, requests [][]byte) func(ctx conte
 	}
 }
 
-// heartbeats keeps a watch of everything open for the neighbor. It checks that heartbeats arrive in time.
+// heartbeats keeps a watch of everything open for the neighbor until stop is called. It checks that heartbeats arrive in
+// time.
 func (s *siege) heartbeats() (stop func()) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(proctest.Bearing(s.t.Context(), s.neighbour))
