@@ -19,7 +19,7 @@ import (
 func TestThePlainTreeIsTheDescriptorSet(t *testing.T) {
 	t.Parallel()
 	protoc := tool(t, "protoc")
-	headers(t, "protobuf") // Debian's package with protobuf's headers also contains google/protobuf/*.proto
+	headers(t, "protobuf") // Debian packages these headers together with google/protobuf/*.proto, which protoc needs
 	tree := filepath.Join(proctest.Root, "gen", "proto")
 	files, err := filepath.Glob(filepath.Join(tree, "*", "*", "*.proto"))
 	if err != nil || len(files) < 10 {
@@ -39,8 +39,8 @@ func TestThePlainTreeIsTheDescriptorSet(t *testing.T) {
 	}
 }
 
-// theirs parses a descriptor set and returns its files by name. It omits source positions and the files that every
-// compiler includes.
+// theirs returns the files in the descriptor set at path, by name and without source positions. It omits the files in
+// google/protobuf, which come with every compiler.
 func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorProto {
 	t.Helper()
 	var set descriptorpb.FileDescriptorSet
@@ -61,8 +61,8 @@ func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorPr
 	return files
 }
 
-// TestAnyOtherLanguageReadsTheDescriptors builds a C++ client with the commands in docs/callers.md. It runs this
-// client, and the JavaScript program in docs/callers.md, against a server.
+// TestAnyOtherLanguageReadsTheDescriptors builds a C++ client with the commands in docs/callers.md, and runs it against
+// a server. It also runs the JavaScript program in docs/callers.md.
 func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
 	t.Parallel()
 	dev := proctest.StartDev(t)
@@ -91,7 +91,7 @@ func TestAnyOtherLanguageReadsTheDescriptors(t *testing.T) {
 	})
 }
 
-// headers skips the test if pkg-config does not find all of the given C++ libraries.
+// headers skips the test unless pkg-config finds all of the given C++ libraries.
 func headers(t *testing.T, libraries ...string) {
 	t.Helper()
 	for _, library := range libraries {
@@ -101,8 +101,8 @@ func headers(t *testing.T, libraries ...string) {
 	}
 }
 
-// workplace returns a temporary directory with a link to gen, in which commands run as in the root of the
-// repository.
+// workplace returns a temporary directory that contains a link to gen, so that commands for the root of the repository
+// also work there.
 func workplace(t *testing.T) string {
 	t.Helper()
 	work := t.TempDir()

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The test runs the backend from docs/callers.md, which forwards a watch to a browser.
+// The test runs the backend from docs/callers.md, and reads the event stream that this backend sends to browsers.
 func TestABackendStreamsAWatchOnToABrowser(t *testing.T) {
 	t.Parallel()
 	node, dev := tool(t, "node"), proctest.StartDev(t)
@@ -59,6 +59,6 @@ func TestABackendStreamsAWatchOnToABrowser(t *testing.T) {
 				t.Errorf("the stream, which ended with %v, is\n%s", err, text)
 			}
 		}
-		_ = answer.Body.Close() // the test ignores the rest of the body
+		_ = answer.Body.Close() // disconnects the first client, which has read nothing
 	}
 }

@@ -116,7 +116,7 @@ func (b *browser) open(scheme string) {
 	b.call(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 1360, "height": 900, "deviceScaleFactor": 1, "mobile": false})
 }
 
-// read reads the browser's messages until the pipe is closed.
+// read reads the browser's messages from a pipe until the pipe is closed.
 func (b *browser) read(from *os.File) {
 	documents := bufio.NewScanner(from)
 	documents.Buffer(nil, 64<<20) // large enough for a screenshot, which is a single document
@@ -129,7 +129,7 @@ func (b *browser) read(from *os.File) {
 	for documents.Scan() {
 		var m browserMessage
 		if err := json.Unmarshal(documents.Bytes(), &m); err != nil {
-			continue // the call that waits for this message will time out
+			continue // skips an invalid message; the call that waits for it will time out
 		}
 		b.note(m)
 	}
@@ -148,7 +148,7 @@ func (b *browser) note(m browserMessage) {
 		Type    string
 		Entry   struct{ Level, Text, URL string }
 	}
-	_ = json.Unmarshal(m.Params, &event) // ignores errors, because other events have other members
+	_ = json.Unmarshal(m.Params, &event) // ignores errors, because in other events, these members may have other types
 	switch {
 	case m.Method == "Network.requestWillBeSent":
 		b.asked = append(b.asked, event.Request.URL)
@@ -171,11 +171,11 @@ func (b *browser) send(session, method string, params any) (<-chan browserMessag
 	}
 	answer := make(chan browserMessage, 1)
 	b.waiting[b.last] = answer
-	_, err = b.to.Write(append(text, 0)) //nolint:gosec // does not block, because a command fits into the pipe's buffer
+	_, err = b.to.Write(append(text, 0)) //nolint:gosec // this write does not block, because a command fits into the pipe's buffer
 	return answer, err
 }
 
-// call calls a method of the browser and decodes the result into result.
+// call calls a method of Chromium's protocol and decodes the response into result, which may be nil.
 func (b *browser) call(result any, method string, params map[string]any) {
 	b.t.Helper()
 	if params == nil {
@@ -200,7 +200,7 @@ func (b *browser) call(result any, method string, params map[string]any) {
 	}
 }
 
-// value returns the value of a JavaScript expression.
+// value evaluates a JavaScript expression in the page and returns its value. If this is a promise, value awaits it.
 func (b *browser) value(expression string) any {
 	b.t.Helper()
 	var answer struct {
@@ -214,8 +214,8 @@ func (b *browser) value(expression string) any {
 	return answer.Result.Value
 }
 
-// until waits until a JavaScript expression is true. The argument what describes the awaited condition in the failure
-// message.
+// until waits up to a minute for a JavaScript expression to become true. If it stays false, the failure message
+// contains the string what.
 func (b *browser) until(what, expression string) {
 	b.t.Helper()
 	for deadline := time.Now().Add(time.Minute); b.value("!!("+expression+")") != true; time.Sleep(50 * time.Millisecond) {
@@ -259,7 +259,8 @@ func (b *browser) foreignRequests(host string) (others []string) {
 	return others
 }
 
-// picture saves a screenshot in the directory that EASEL_PICTURES names. If this variable is not set, it does nothing.
+// picture saves a screenshot in the directory that EASEL_PICTURES names. If the variable is not set, picture does
+// nothing.
 func (b *browser) picture(name string) {
 	b.t.Helper()
 	directory := os.Getenv("EASEL_PICTURES")

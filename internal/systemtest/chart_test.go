@@ -65,8 +65,8 @@ type pod struct {
 	} `yaml:"securityContext"`
 }
 
-// rendered renders the chart with [template]. It returns the manifests, their kinds in order, and the pod of the only
-// Deployment.
+// rendered renders the chart with [template]. It returns the manifests, the kind of each manifest, and the pod of the
+// only Deployment.
 func rendered(t *testing.T, values string, more ...string) (text string, kinds []string, made pod) {
 	t.Helper()
 	text, err := template(t, values, more...)
@@ -182,8 +182,8 @@ func TestSecretsReachAPodOfTheChartAsFilesOnly(t *testing.T) {
 	}
 }
 
-// TestAPodOfTheChartNeedsOneStaticSecret checks that the secret with a shared API key is the only secret that a pod
-// needs if callers have tokens from issuers and the database has no password.
+// TestAPodOfTheChartNeedsOneStaticSecret covers pods whose callers have tokens from issuers and whose database has no
+// password. Such a pod needs only the secret with the shared API key, or no secret if there is no shared API key.
 func TestAPodOfTheChartNeedsOneStaticSecret(t *testing.T) {
 	const held = "upstream.keySecret.name=catalog,callers.configMap.name=callers,ledger.url=postgres://easel@db:5432/easel,settings.EASEL_ALLOW_PLAINTEXT=true"
 	for set, want := range map[string][]string{"image.tag=v1": nil, held: {"catalog"}} {
@@ -203,8 +203,8 @@ func TestAPodOfTheChartNeedsOneStaticSecret(t *testing.T) {
 	}
 }
 
-// TestAPodOfTheChartReachesItsCopies stores copies in three places: in a bucket with access keys, in a bucket with
-// the pod's role, and in a volume.
+// TestAPodOfTheChartReachesItsCopies checks the pod's settings and volumes for copies in three places: a bucket with
+// access keys, a bucket with the pod's role, and a volume.
 func TestAPodOfTheChartReachesItsCopies(t *testing.T) {
 	const keys, egress = "/etc/easel/content/credentials", "cidr: 198.51.100.0/24"
 	for set, want := range map[string]struct{ url, keys, directory string }{

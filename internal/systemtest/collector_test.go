@@ -27,8 +27,8 @@ type collector struct {
 	metrics map[string]bool // names of the received metrics
 }
 
-// startCollector starts a collector, which runs until the end of the test. The collector waits for the
-// duration lags before it accepts an export.
+// startCollector starts a collector, which runs until the end of the test. Before it accepts an export, the collector
+// waits for the given duration.
 func startCollector(t *testing.T, lags time.Duration) *collector {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")

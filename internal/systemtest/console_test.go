@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	_ "modernc.org/sqlite" // used to read and change the ledger of the screenshots
+	_ "modernc.org/sqlite" // driver for spreadOrders, which changes a ledger directly
 
 	"github.com/easel-grpc/easel/internal/auth"
 	"github.com/easel-grpc/easel/internal/proctest"
@@ -68,7 +68,7 @@ func (s *studio) start() {
 	s.rest = s.process.HTTP
 }
 
-// order places an order over REST. If the server is overloaded, order retries after a second.
+// order places an order over REST. While the server is overloaded, order retries every second.
 func (s *studio) order(caller, model string, inputs map[string]any, labels map[string]string) {
 	s.t.Helper()
 	body, err := json.Marshal(map[string]any{"modelId": model, "inputs": inputs, "labels": labels, "idempotencyKey": auth.Hash(fmt.Sprint(caller, model, inputs))})
@@ -216,8 +216,9 @@ func TestTheConsoleOrdersARenderAgain(t *testing.T) {
 	s.calm(b, "status of 400")
 }
 
-// sameOrder checks the commands that the console shows for a render. It runs the curl command. It also runs the grpcurl
-// command, but with a shell function that replaces grpcurl. It only parses the Python program.
+// sameOrder checks the commands that the console shows for a render's order. It runs the curl command against the server.
+// It runs the grpcurl command with a shell function in place of grpcurl, and checks the request in the arguments. It only
+// parses the Python program.
 func (s *studio) sameOrder(b *browser) {
 	s.t.Helper()
 	const code = `document.querySelector('pre').textContent`
@@ -296,8 +297,8 @@ func (b *browser) key(name string) {
 	b.call(nil, "Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": name, "code": name, "windowsVirtualKeyCode": code})
 }
 
-// tab presses Tab until an element has the focus. It checks that the focus is visible on each element that receives it
-// before.
+// tab presses Tab until the element that a JavaScript expression returns has the focus. It checks that the focus is visible
+// on every element on the way.
 func (b *browser) tab(what, element string) {
 	b.t.Helper()
 	for range 30 {
@@ -417,7 +418,7 @@ func TestTheConsoleSavesUsageAsCSV(t *testing.T) {
 // downloadedCSV waits until the browser has downloaded a CSV file to a directory, and returns the file's records.
 func downloadedCSV(t *testing.T, directory string) [][]string {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) { // the browser renames the file when it is complete
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) { // the browser uses another name until the file is complete
 		files, err := filepath.Glob(filepath.Join(directory, "easel-usage-*.csv"))
 		if err != nil || len(files) == 0 {
 			continue
@@ -654,8 +655,8 @@ func paletted(picture image.Image) *image.Paletted {
 	return out
 }
 
-// colorBox is a group of colors. channel is the color channel in which the colors differ most, and weight is a measure of
-// this difference.
+// colorBox is a group of colors. channel is the color channel with the widest range of values. weight is this range,
+// multiplied by the square root of the number of pixels.
 type colorBox struct {
 	colors  []colorCount
 	channel int
@@ -677,7 +678,7 @@ func newColorBox(colors []colorCount) colorBox {
 	return box
 }
 
-// boxes divides colors into a limited number of boxes. In each step, it halves the box with the largest weight.
+// boxes divides colors into up to the given number of boxes. In each step, it halves the box with the largest weight.
 func boxes(all []colorCount, most int) (divided [][]colorCount) {
 	if len(all) == 0 {
 		return nil

@@ -24,7 +24,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// rpc is a method of the contract. Methods are read from the descriptors, so the tests also cover new methods.
+// rpc is a method of the gRPC contract. The tests read the methods from the descriptors, so they also cover new
+// methods.
 type rpc struct {
 	name   string // "/easel.v1.GenerationService/GetGeneration"
 	input  protoreflect.MessageType
@@ -74,8 +75,8 @@ func rpcOf(t *testing.T, method protoreflect.MethodDescriptor) rpc {
 	return one
 }
 
-// request returns a valid request for a method. It contains the given generation ID. If the method places an order,
-// the request also contains the given idempotency key.
+// request returns a valid request for a method. Fields for generation IDs and idempotency keys contain the given
+// values.
 func (r rpc) request(id, key string) proto.Message {
 	m := r.input.New()
 	fields := m.Descriptor().Fields()
@@ -157,7 +158,7 @@ func (r rpc) overREST(ctx context.Context, client *http.Client, base, id, key, t
 	return fmt.Sprintf("%s\n%v\n%s\n%v", answer.Status, answer.Header, all, answer.Trailer), answer.StatusCode, nil
 }
 
-// bearing returns a context whose calls have a deadline and, unless token is empty, a token.
+// bearing returns a context for calls with a time limit and, unless token is empty, with this token.
 func bearing(t *testing.T, token string, limit time.Duration) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

@@ -72,7 +72,7 @@ func port(t *testing.T, setting string) string {
 
 func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
 	grpc, rest, admin := port(t, "EASEL_GRPC_ADDR"), port(t, "EASEL_HTTP_ADDR"), port(t, "EASEL_ADMIN_ADDR")
-	const metrics = "9465" // EASEL_METRICS_ADDR has no default
+	const metrics = "9465" // not read from the code, because EASEL_METRICS_ADDR has no default
 	files := deployed(t)
 	for path, parts := range map[string][]string{
 		"Dockerfile":              {"EXPOSE " + grpc + " " + rest + " " + admin + "\n"},
@@ -90,7 +90,7 @@ func TestThePortsBelowDeployAreThoseOfTheCode(t *testing.T) {
 }
 
 // TestTheProxiesBelowDeployWaitLongerThanACallIsSilent checks that the proxies' timeouts exceed the longest time
-// without a message. This time is 60 s in a watch, because of heartbeats, and 10 minutes in a call with wait_timeout.
+// for which a call sends no message. This time is 60 s in a watch, because of heartbeats, and 10 minutes in a call with wait_timeout.
 func TestTheProxiesBelowDeployWaitLongerThanACallIsSilent(t *testing.T) {
 	limits := proctest.Read(t, "docs", "contract.md")
 	for _, row := range []string{"before a heartbeat is sent, 1 to 60 s. If unset", "| `wait_timeout` | Duration | Maximum time to wait for an unfinished render, up to 10 minutes."} {
@@ -225,8 +225,8 @@ func TestWhatTheCompositionMountsAndNamesIsThere(t *testing.T) {
 	}
 }
 
-// TestTheCommandsOfTheCompositionWork runs the commands of all services together. Each command has the environment of
-// its service, with local addresses.
+// TestTheCommandsOfTheCompositionWork runs the commands of the catalog, the bucket, the server and the client together.
+// Each command has the environment of its service, with local addresses.
 func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	t.Parallel()
 	c := readComposition(t)
@@ -255,7 +255,7 @@ func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	}
 }
 
-// copies returns the settings of a server that another command needs to access the server's copies of results.
+// copies returns the part of a server's settings that another command needs to access the server's copies of results.
 func copies(server map[string]string) map[string]string {
 	named := maps.Clone(server)
 	maps.DeleteFunc(named, func(name, _ string) bool {

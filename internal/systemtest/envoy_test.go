@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// proxies contains, for each proxy in deploy/, the function that starts the proxy in front of a server.
+// proxies maps the name of each proxy in deploy/ to a function that starts the proxy in front of a server.
 var proxies = map[string]func(t *testing.T, server *proctest.Process, swaps ...[2]string) proxied{"nginx": nginxBefore, "Envoy": envoyBefore}
 
 // envoyBefore starts Envoy with deploy/envoy/envoy.yaml in front of a server. Envoy listens on a random
@@ -50,7 +50,7 @@ func envoyBefore(t *testing.T, server *proctest.Process, swaps ...[2]string) pro
 	return proxied{easelv1.NewGenerationServiceClient(conn), &http.Client{Transport: transport}, server.Key}
 }
 
-// socketOf returns Envoy's configuration for a local address with the port of the given address.
+// socketOf returns the address 127.0.0.1 with the port of the given address, in the format of Envoy's configuration.
 func socketOf(t *testing.T, address string) string {
 	t.Helper()
 	_, port, err := net.SplitHostPort(address)
@@ -73,7 +73,7 @@ func (p proxied) open(ctx context.Context, t *testing.T) int {
 func TestProxiesLimitOneAddress(t *testing.T) {
 	for name, row := range map[string]struct {
 		proxy string
-		swaps [][2]string // replacements in the proxy's configuration that set the limit to 3
+		swaps [][2]string // replacements in the proxy's configuration that reduce its limit to three calls
 		past  int         // status of the fourth call, or zero if its connection is closed
 		frees bool        // whether another call is accepted after a watch has ended
 	}{

@@ -131,7 +131,7 @@ func (f facility) awaitAnswer(what, token string) {
 	waitFor(f.T, "response for "+what, func() bool { return f.overGRPC(token).exit == exitOK && f.overREST(token) == "ok" }, f.Server.Output.String)
 }
 
-// Code from the Kubernetes API server creates the tokens and the key set.
+// The test creates the tokens and the key set with code from the Kubernetes API server.
 func TestServiceAccountsOfKubernetesProveCallers(t *testing.T) {
 	t.Parallel()
 	const name = "https://kubernetes.default.svc.cluster.local"
@@ -163,7 +163,7 @@ func TestServiceAccountsOfKubernetesProveCallers(t *testing.T) {
 	f.wantAnswer("one by the old key", before, "ok")
 }
 
-// The OpenID server is oidc-provider, which is certified by the OpenID Foundation.
+// The test's OpenID server is oidc-provider, which is certified by the OpenID Foundation.
 func TestAnOpenIDServerProvesAnOperator(t *testing.T) {
 	t.Parallel()
 	server := startAsked(t, tool(t, "node"), issuerTool(t, "provider.js"))

@@ -27,7 +27,7 @@ func largeInputs(bytes int) string {
 	return head + strings.Repeat("A", bytes-len(head)-len(tail)) + tail
 }
 
-// With -photos 50, TestPhotosAreOrderedConcurrently measures the memory that docs/operators.md states.
+// docs/operators.md states the memory that TestPhotosAreOrderedConcurrently measures with -photos 50.
 func TestPhotosAreOrderedConcurrently(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test sends large orders")

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// secretLedger returns the URL of a database whose password is the canary. lockOut prevents the database user from
+// secretLedger returns the URL of a database whose password is [canary]. lockOut prevents the database user from
 // logging in.
 func secretLedger(t *testing.T) (ledger string, lockOut func()) {
 	t.Helper()

@@ -18,8 +18,8 @@ const module = "github.com/easel-grpc/easel"
 // published lists the directories of the published modules.
 var published = []string{".", "clients/go", "gen/go"}
 
-// goCommand runs the go command as an external user would, and returns its output. Easel's modules come from the
-// directory proxy, and other modules from the usual sources.
+// goCommand runs the go command as an external user would, and returns its output. proxy is the directory with Easel's
+// modules. Other modules come from the usual sources.
 func goCommand(t *testing.T, dir, proxy string, arguments ...string) string {
 	t.Helper()
 	fetched, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOPROXY").Output()
@@ -61,8 +61,8 @@ func readModule(t *testing.T, dir string) (found goModule) {
 	return found
 }
 
-// publish writes the modules in the working tree to a directory in the format of a module proxy. It returns the
-// directory.
+// publish creates a directory with the modules in the working tree, in the format of a module proxy. It returns the
+// directory's path.
 func publish(t *testing.T, version string) (proxy string) {
 	t.Helper()
 	proxy = t.TempDir()

@@ -25,13 +25,13 @@ import (
 )
 
 // readTimeout is the read timeout of nginx in these tests. In the shipped file, it is 75 s. A watch stays open for
-// longer than this only because of its heartbeats.
+// longer than the timeout only because of its heartbeats.
 const readTimeout = 2 * time.Second
 
 // proxied is a server behind a proxy. The tests run both as separate programs.
 type proxied struct {
 	generations easelv1.GenerationServiceClient // client that connects through the proxy
-	rest        *http.Client                    // client that connects to the proxy, regardless of the host in the URL
+	rest        *http.Client                    // client that connects only to the proxy, regardless of the host in the URL
 	key         string
 }
 
@@ -115,7 +115,7 @@ func runNginx(t *testing.T, binary, dir string) {
 	}, p.Output.String)
 }
 
-// as returns a context whose calls have the API key and a deadline.
+// as returns a context for calls with the API key and a time limit of a minute.
 func (p proxied) as(t *testing.T) context.Context {
 	t.Helper()
 	return bearing(t, p.key, time.Minute)

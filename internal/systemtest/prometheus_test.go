@@ -21,8 +21,8 @@ type prometheus struct {
 	address string
 }
 
-// startPrometheus starts Prometheus with the rules in deploy/, and stops it at the end of the test. Prometheus
-// scrapes f and the other servers.
+// startPrometheus starts Prometheus with the rules in deploy/, and stops it at the end of the test. Prometheus scrapes
+// the server of f and the servers at the other addresses.
 func startPrometheus(t *testing.T, f facility, others ...string) *prometheus {
 	t.Helper()
 	program := tool(t, "prometheus")
@@ -101,8 +101,9 @@ func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 	}
 }
 
-// mostPanelsAreAnswered runs the queries of all panels on the dashboard, which must be valid. It reports whether at
-// least two thirds of the queries return data. The other queries are about events that do not occur in the test.
+// mostPanelsAreAnswered runs the queries of all panels on the dashboard. Every query must be valid. The result reports
+// whether at least two thirds of the queries return data. The other queries are about events that do not occur in the
+// test.
 func (p *prometheus) mostPanelsAreAnswered() bool {
 	p.Helper()
 	var board struct {

@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// commands lists all programs in the PATH of .ci/publish. They include no compiler, so the script cannot build
+// commands lists all programs in the PATH of .ci/publish. None of them is a compiler, so the script cannot build
 // anything. The script downloads only from the test's servers.
 var commands = strings.Fields("bash env curl jq gpg gpgconf zip unzip node tar gzip openssl base64 sha512sum sha256sum sha1sum md5sum " +
 	"sed awk grep cut cat cp tee mkdir mktemp rm seq sleep dirname")
@@ -79,7 +79,7 @@ func write(t *testing.T, path, content string) {
 	}
 }
 
-// packages returns minimal versions of the packages that `make` builds.
+// packages returns minimal versions of the packages that `make` builds, by file name.
 func packages(t *testing.T) map[string]string {
 	t.Helper()
 	wheel := zipped(t, map[string]string{"easel_grpc-1.2.3rc1.dist-info/METADATA": "Metadata-Version: 2.4\nName: easel-grpc\nVersion: 1.2.3rc1\n" +

@@ -27,7 +27,8 @@ service:
   pipelines: {metrics: {receivers: [otlp], processors: [memory_limiter, batch], exporters: [otlp_grpc]}}
 `
 
-// startRealCollector starts the Collector with the shipped configuration. It exports to sink.
+// startRealCollector starts the Collector with the shipped configuration, adapted so that it exports to sink. It
+// returns the process and the address at which the Collector receives telemetry.
 func startRealCollector(t *testing.T, program string, sink *collector) (*proctest.Process, string) {
 	t.Helper()
 	r := proctest.Start(t, os.Environ(), program, "--config="+shippedCollector, "--config="+proctest.File(t, fmt.Sprintf(forThisMachine, sink.addr)))

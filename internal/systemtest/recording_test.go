@@ -47,10 +47,10 @@ func TestRecordingOfTheCommandLine(t *testing.T) {
 	proctest.Write(t, filepath.Join(directory, "terminal.svg"), terminalSVG(lines))
 }
 
-// shown returns the lines that remain visible on a terminal. It omits live lines, which the program erases.
+// shown returns the lines that remain visible on a terminal. It omits progress lines, which the program erases.
 func shown(output string) (lines []string) {
 	for line := range strings.SplitSeq(strings.TrimRight(strings.ReplaceAll(output, "\r\n", "\n"), "\n"), "\n") {
-		parts := strings.Split(line, "\x1b[J") // this code erases the live line
+		parts := strings.Split(line, "\x1b[J") // this code erases a progress line
 		lines = append(lines, parts[len(parts)-1])
 	}
 	return lines
@@ -63,7 +63,7 @@ var terminalColors = map[string]string{
 
 var colored = regexp.MustCompile(`\x1b\[(\d+)m([^\x1b]*)\x1b\[0m|[^\x1b]+`)
 
-// terminalSVG draws lines in the colors of a terminal.
+// terminalSVG returns an SVG picture of a terminal with the given lines.
 func terminalSVG(lines []string) string {
 	const character, line, margin = 8.43, 20, 24 // width of a character in a font of 14 pixels, height of a line, and margin
 	width, height := recordedColumns*character+2*margin, len(lines)*line+2*margin-line

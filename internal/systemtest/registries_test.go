@@ -141,8 +141,8 @@ func (r *registries) refuse(w http.ResponseWriter, q *http.Request, status int) 
 	w.WriteHeader(status)
 }
 
-// identityFor returns an identity token with readable claims. They declare the repository private, because a public
-// repository would need a provenance statement, which only GitHub can sign.
+// identityFor returns an identity token whose claims can be decoded. The claims declare the repository private, because
+// a public repository would need a provenance statement, which only GitHub can sign.
 func identityFor(audience string) string {
 	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"aud": "` + audience + `", "repository_visibility": "private"}`))
 	return "e30." + claims + ".secret-signature"
@@ -224,7 +224,7 @@ func (r *registries) takeNPM(w http.ResponseWriter, q *http.Request) {
 	answers(http.StatusOK, `{"ok": true}`)(w, q)
 }
 
-// portal returns a publisher's credential for Maven Central.
+// portal returns the publisher's user name and password for Maven Central, encoded as Base64.
 func portal() string {
 	return base64.StdEncoding.EncodeToString([]byte("portal:" + portalPassword))
 }

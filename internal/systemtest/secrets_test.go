@@ -140,8 +140,8 @@ func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(&s.text, "%s %v %s\n", r.URL, r.Header, body)
 }
 
-// search fails the test if the text contains the canary in any form. The argument where describes the source of the
-// text.
+// search fails the test if the text contains the canary in any form. The failure message starts with the string where,
+// which names the source of the text.
 func search(t *testing.T, where, text string) {
 	t.Helper()
 	for _, leak := range leaks(canary, text) {
@@ -205,7 +205,7 @@ func callEverything(t *testing.T, bird *parrot, served *proctest.Process, token 
 		}
 		var calls sync.WaitGroup
 		for m, one := range everyRPC(t) {
-			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // no order creates a generation with this ID
+			key, id := fmt.Sprint("k", n), fmt.Sprint("g", n, "-", m) // no generation has this ID
 			calls.Go(func() {
 				seen, messages, err := one.overGRPC(bearing(t, token, limit), conn, one.request(id, key))
 				isFeed := strings.HasSuffix(one.name, "/WatchEvents") // excluded, because a feed does not end on its own, and callers with forwarded API keys have no feed

@@ -60,8 +60,8 @@ func tool(t *testing.T, names ...string) string {
 	return ""
 }
 
-// waitFor waits up to 30 s for a condition to become true. If it does not become true, the test fails with a message
-// that contains the description what and the result of said.
+// waitFor waits up to 30 s for the function there to return true. Otherwise, the test fails. The failure message
+// contains the string what and the result of the function said.
 func waitFor(t testing.TB, what string, there func() bool, said func() string) {
 	t.Helper()
 	proctest.Eventually(t, 30*time.Second, what, there, said)

@@ -10,7 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// deadCollector starts a proxy whose clients can connect to a collector, but never get a response.
+// deadCollector starts a collector behind a proxy, and returns the proxy. Clients can connect, but never get a
+// response.
 func deadCollector(t *testing.T) *proctest.Wire {
 	t.Helper()
 	wire := proctest.NewWire(t, startCollector(t, 0).addr)

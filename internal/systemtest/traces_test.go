@@ -101,7 +101,7 @@ func (c *collector) holdJob(t *testing.T, key, id string) {
 	}
 }
 
-// caller returns a function that sends a call and returns its duration.
+// caller returns a function that reads the account over gRPC and returns the duration of this call.
 func (s traced) caller(t *testing.T) func() time.Duration {
 	t.Helper()
 	conn := proctest.Dial(t, s.Server.GRPC)
@@ -126,8 +126,8 @@ func TestACollectorThatNeverAnswersDelaysNoCall(t *testing.T) { // fault N5
 			calls[i]()
 		}
 	}
-	// These calls fill the queue of spans. The two servers are called alternately, so that other load on the machine
-	// affects both equally.
+	// The following calls fill the queue of spans. They alternate between the two servers, so that other load on the
+	// machine affects both equally.
 	var ratios []float64
 	for n := range 40 {
 		var took [2][]time.Duration
