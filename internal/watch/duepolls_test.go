@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// read, swept, first and hinted return candidates for the planner.
+// read returns a candidate with an urgency. swept, first and hinted return candidates in which the field of the same
+// name is true. first also sets swept.
 func read(id string, urgency float64) candidate {
 	return candidate{e: &generation{id: id}, urgency: urgency}
 }

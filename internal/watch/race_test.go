@@ -30,7 +30,7 @@ type finish struct {
 	state catalog.State
 }
 
-// racing is a catalog whose generations end at given times. Its responses are delayed, and every second response
+// racing is a catalog whose generations end at given times. Its responses are delayed, and every other response
 // contains the state at the start of the request.
 type racing struct {
 	upstream

@@ -13,10 +13,10 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// records is a ledger that may be unavailable.
+// records is an in-memory ledger that a test can make unavailable.
 type records struct {
 	mu     sync.Mutex
-	off    func(context.Context) // called by each attempt to record states while the ledger is unavailable; nil if the ledger is available
+	off    func(context.Context) // nil if the ledger is available; otherwise, each attempt to record states calls it and fails
 	states []string
 	tries  int
 	before func(catalog.Credential, Sighting) // called before each state is recorded, while mu is not locked
@@ -43,8 +43,8 @@ func (r *records) Record(ctx context.Context, cred catalog.Credential, seen []Si
 	return noRecorder{}.Record(ctx, cred, seen)
 }
 
-// become sets off. While off is not nil, the ledger is unavailable: each attempt to record states calls off and
-// then fails.
+// become sets the function off. If this function is nil, the ledger is available. Otherwise, each attempt to record
+// states calls the function and then fails.
 func (r *records) become(off func(context.Context)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +65,7 @@ func (r *records) attempts() int {
 	return r.tries
 }
 
-// inRecords runs a test in simulated time with a hub that uses a [records] as its ledger.
+// inRecords runs a test in simulated time with a hub whose ledger is a [records].
 func inRecords(t *testing.T, states map[string]catalog.State, test func(*testing.T, *Hub, *upstream, *records)) {
 	synctest.Test(t, func(t *testing.T) {
 		up, ledger := newUpstream(states), &records{}

@@ -12,7 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// notebook is a tracer that records its calls. Its trace references are the names in contexts.
+// notebook is a tracer that records its calls. A trace reference is the name in a call's context, or the string "poll
+// N" for the Nth poll.
 type notebook struct {
 	mu        sync.Mutex
 	polls     []Poll
@@ -96,7 +97,7 @@ func TestAPollCarriesTheOrderAndTheWatchesThatItServesUpToSixteen(t *testing.T) 
 func TestASweepNamesAWatchOfManyOnce(t *testing.T) {
 	states, ids := generations(8)
 	heard := observed(t, states, func(_ *Hub, _ *upstream, watch func(string, ...string)) {
-		watch("of one", ids[3]) // a single generation is polled without a list
+		watch("of one", ids[3]) // a watch of a single generation needs no list poll
 		synctest.Wait()
 		watch("of many", ids...)
 		time.Sleep(10 * time.Second)
