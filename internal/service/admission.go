@@ -4,7 +4,8 @@ import "context"
 
 type orderIDKey struct{}
 
-// WithOrderID returns a context for a call that places an order. The handler stores the order's ledger ID in *id.
+// WithOrderID returns a context for a CreateGeneration call. The call stores the ID of its order in *id, if the ledger
+// has the order.
 func WithOrderID(ctx context.Context, id *string) context.Context {
 	return context.WithValue(ctx, orderIDKey{}, id)
 }

@@ -17,7 +17,7 @@ func Services() []protoreflect.ServiceDescriptor {
 	}
 }
 
-// Methods calls visit for every method of the contract.
+// Methods calls the function visit for every method of the contract.
 func Methods(visit func(protoreflect.MethodDescriptor)) {
 	for _, service := range Services() {
 		for n := range service.Methods().Len() {
@@ -26,8 +26,7 @@ func Methods(visit func(protoreflect.MethodDescriptor)) {
 	}
 }
 
-// FullMethod returns the name of a method as gRPC sends it, such as
-// "/easel.v1.AccountService/GetAccount".
+// FullMethod returns the full name of a method in the format of gRPC, such as "/easel.v1.AccountService/GetAccount".
 func FullMethod(m protoreflect.MethodDescriptor) string {
 	return fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name())
 }

@@ -104,7 +104,7 @@ var states = map[catalog.State]easelv1.State{
 
 func generationMessage(g catalog.Generation, etag string) *easelv1.Generation {
 	if g.State.Terminal() && g.TerminalTime.IsZero() {
-		g.TerminalTime = g.ObserveTime // the catalog did not send the time
+		g.TerminalTime = g.ObserveTime // the catalog did not send the terminal time
 	}
 	out := &easelv1.Generation{
 		GenerationId:   g.ID,
@@ -171,8 +171,8 @@ var errorKinds = map[watch.Condition]catalog.Kind{
 	watch.ConditionCredentialRejected: catalog.KindCredentialRejected,
 }
 
-// lastError returns the error of the last poll. If the poll was not for the watched generation and the caller may not
-// see the account, lastError returns only the kind of the error.
+// lastError returns the error of the last poll. If that poll was for another generation and the caller may not see the
+// account, lastError returns only the error's kind, or "" if the kind is unknown.
 func lastError(c *auth.Identity, h watch.Heartbeat) string {
 	kind, failing := errorKinds[h.Condition]
 	if h.LastError == "" || h.Own || c.SeesAccount {

@@ -26,7 +26,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // DownloadGeneration streams the bytes of a result.
 func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-	content, err := s.Content(stream.Context(), req) // a drain does not cancel this context, because a download can continue until the drain timeout
+	content, err := s.Content(stream.Context(), req) // a drain does not cancel the stream's context, because a download can continue until the drain timeout
 	if err != nil {
 		return err
 	}
@@ -36,13 +36,13 @@ func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest,
 	})
 }
 
-// Content is the result of a generation, opened for reading. It can be limited to a part of the result.
+// Content is the result of a generation, opened for reading. Offset and Limit can select a part of the result.
 type Content struct {
 	Info *easelv1.ContentInfo
 	// Body reads the result from Offset. It returns io.EOF only after the last byte. It must be closed after use, but
 	// not while a Read is running.
 	Body          io.ReadCloser
-	Offset, Limit int64 // position of the first byte, and maximum number of bytes; a zero Limit means all bytes
+	Offset, Limit int64 // position of the first byte, and maximum number of bytes; a zero Limit means no maximum
 
 	id    string       // generation ID
 	known func() error // returns an error if the caller is no longer authorized; may be nil
@@ -74,9 +74,9 @@ func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationReque
 	return &Content{Info: contentInfo(id, content), Body: content.Body, Offset: req.GetReadOffset(), Limit: req.GetReadLimit(), id: id, known: s.StillKnown(ctx)}, nil
 }
 
-// Copy passes the bytes to sink in chunks. The data of a chunk is valid only until sink returns. The first chunk also
-// contains Info. If the complete result was read, the last chunk also contains the result's size. If the caller is no
-// longer authorized, Copy stops with an error.
+// Copy passes the bytes in chunks to the function sink. The data of a chunk is valid only until sink returns. The first
+// chunk also contains c.Info. If the complete result was read, the last chunk also contains the result's size. If the
+// caller is no longer authorized, Copy stops with an error.
 func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 	body, buffer := io.Reader(c.Body), make([]byte, chunkSize)
 	if c.Limit > 0 {

@@ -23,8 +23,8 @@ type EventData struct {
 	Texts bool
 }
 
-// Generation returns the event data for an order's generation. The data describes the recorded state. It does not
-// contain the inputs.
+// Generation returns the event data for an order's generation. The data describes the recorded state, without the
+// inputs. text is the result, if the result is a text.
 func (d EventData) Generation(o ledger.Order, text *string) string {
 	version, whose := orders.Published(o, text)
 	hide := d.hider()

@@ -175,8 +175,8 @@ func (s *Service) fallback(ctx context.Context, id string, err error) (watch.Upd
 	return watch.Update{}, aboutGeneration(err, id)
 }
 
-// recorded records that the catalog did not find a generation, and returns the generation's state from the ledger. It
-// returns false if the ledger has no state of the generation, or if the generation now counts as deleted.
+// recorded passes the error err from the catalog to [orders.Orders.NotFound], which returns the generation as recorded
+// in the ledger.
 func (s *Service) recorded(ctx context.Context, id string, err error) (catalog.Version, bool) {
 	return s.cfg.Orders.NotFound(ctx, auth.Of(ctx).APIKey, viewer(ctx), id, err)
 }
@@ -195,8 +195,9 @@ func (s *generations) DeleteGeneration(ctx context.Context, req *easelv1.DeleteG
 	return &easelv1.DeleteGenerationResponse{}, nil
 }
 
-// deleteWithCopy deletes a generation and the copy of its result. It deletes the copy even if the catalog no longer has
-// the generation. It does not check whether the caller may delete the generation.
+// deleteWithCopy deletes a generation and the copy of its result. Unless force is set, it returns an error if the
+// generation is not finished or may still be refunded. It deletes the copy even if the catalog no longer has the
+// generation. It does not check whether the caller may delete the generation.
 func (s *generations) deleteWithCopy(ctx context.Context, id string, force bool) (err error) {
 	if !force {
 		err = s.finished(ctx, id)
@@ -231,9 +232,9 @@ func (s *generations) deleteInCatalog(ctx context.Context, id string) error {
 	return nil
 }
 
-// finished returns an error if a generation is not finished or may still be refunded, because Easel can't see the refund
-// of a deleted generation. The state is read from the catalog and not taken from a watch, because a deletion can't be
-// undone.
+// finished returns an error if a generation is not finished. It also returns an error if the generation may still be
+// refunded, because Easel can't see the refund of a deleted generation. The state is read from the catalog and not
+// taken from a watch, because a deletion can't be undone.
 func (s *generations) finished(ctx context.Context, id string) error {
 	update, err := s.read(ctx, id, order{ordered: true})
 	if err != nil {
@@ -260,7 +261,7 @@ func LimitsOf(b auth.Budget) ledger.Limits {
 	return ledger.Limits{DailyCents: b.DailyCents, MonthlyCents: b.MonthlyCents}
 }
 
-// terms returns a function that looks up, in the callers file, the current limits for an order. The function returns an
+// terms returns a function that looks up an order's current terms in the callers file. The function returns an
 // error if the caller was removed, or if the order lacks a label that the team requires.
 func (s *Service) terms(ctx context.Context, req *easelv1.CreateGenerationRequest) func() (orders.Terms, error) {
 	caller := auth.Of(ctx)

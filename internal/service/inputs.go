@@ -67,8 +67,8 @@ func (s *generations) inputs(req interface {
 	return inputs, err
 }
 
-// inputsBytes returns the inputs of a request as the JSON that is sent to the catalog. Equal inputs always result in
-// equal bytes, so that a repeated order is recognized.
+// inputsBytes returns the inputs of a request as the JSON that is sent to the catalog. If inputs is nil, text contains
+// them as JSON. Equal Structs always result in equal bytes, so that a repeated order is recognized.
 func inputsBytes(inputs *structpb.Struct, text string) (json.RawMessage, error) {
 	if inputs != nil {
 		if valuesIn(inputs) > MaxValues {
@@ -206,7 +206,7 @@ func checkInputsJSON(text string, whole []byte) error {
 	case !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{"):
 		return errors.New("is not a JSON object")
 	}
-	if _, depth := measure(whole); depth > maxDepth { // encoding/json reports very deep nesting as a syntax error
+	if _, depth := measure(whole); depth > maxDepth { // checked before the syntax, because encoding/json reports very deep nesting as a syntax error
 		return errors.New(TooDeep)
 	}
 	if !json.Valid(whole) {
@@ -238,7 +238,8 @@ func hasLoneSurrogate(text []byte) bool {
 	return false
 }
 
-// escaped returns the code unit of an escape such as \ud800 at the start of text, or -1.
+// escaped returns the code unit of an escape such as \ud800 at the start of text, or -1 if text does not start with
+// such an escape.
 func escaped(text []byte) rune {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return -1

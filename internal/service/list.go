@@ -19,12 +19,12 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// resultsTimeout is the maximum time that ListGenerations waits for the catalog's list. Results and inputs are only in
-// that list.
+// resultsTimeout is the maximum time that ListGenerations waits for the catalog's list. Only that list contains results
+// and inputs.
 const resultsTimeout = 5 * time.Second
 
-// ListGenerations lists the generations that have an order in the ledger. If the caller may see every generation,
-// further pages then list the generations in the catalog that have no order.
+// ListGenerations lists the generations that have an order in the ledger. Unless the list is restricted to an owner or
+// to labels, the pages after these contain the generations in the catalog that have no order.
 func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
 	filter, err := ledgerFilter(ctx, req.GetFilter())
 	if err != nil {
@@ -160,8 +160,8 @@ func (s *generations) withResults(ctx context.Context, recorded []orders.Listed,
 	return all
 }
 
-// listed returns the catalog's list. It returns nil if the list can't be read within [resultsTimeout], or if wanted,
-// the number of generations to find in the list, is 0.
+// listed returns the catalog's list, or nil if the list can't be read within [resultsTimeout]. wanted is the number of
+// generations to find in the list. If it is 0, listed returns nil without a request.
 func (s *generations) listed(ctx context.Context, wanted int) *catalog.List {
 	if wanted == 0 {
 		return nil

@@ -48,8 +48,8 @@ func (s *models) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*e
 	return &easelv1.GetModelResponse{Model: one[0].message()}, nil
 }
 
-// Limits for the copies of models, which are cached responses from the catalog. The contract documents copyFresh,
-// copyGood and copyKept.
+// Limits for the cache of models. A copy is a cached response, and a read is a request to the catalog. The contract
+// documents copyFresh, copyGood and copyKept.
 const (
 	copyFresh = time.Minute      // a copy younger than this is returned without a read
 	copyGood  = 10 * time.Minute // a copy younger than this is returned immediately, while a read runs in the background
@@ -61,13 +61,13 @@ const (
 	modelReadLimit = 30 * time.Second // timeout of a read
 )
 
-// modelCache caches the catalog's models for each API key, because models rarely change, but a user interface reads
-// them for each order form.
+// modelCache caches the catalog's models for each API key. Models rarely change, but a user interface may read them for
+// each order form.
 type modelCache struct {
 	catalog  *catalog.Client
 	capacity int // bytes
 	reads    singleflight.Group
-	ctx      context.Context //nolint:containedctx // context of all reads; a read outlives the call that started it
+	ctx      context.Context //nolint:containedctx // close cancels ctx to cancel all reads; a read outlives the call that started it
 	stop     context.CancelFunc
 
 	mu     sync.Mutex
@@ -154,7 +154,7 @@ func (c *modelCache) get(ctx context.Context, cred catalog.Credential, id string
 	return old.models, nil
 }
 
-// pause delays the next read of a copy. c.mu must be held.
+// pause delays the next read of the models in a copy. c.mu must be held.
 func (c *modelCache) pause(k copyKey, pause time.Duration) {
 	if old, known := c.copies[k]; known {
 		old.notBefore = time.Now().Add(pause)
@@ -162,8 +162,8 @@ func (c *modelCache) pause(k copyKey, pause time.Duration) {
 	}
 }
 
-// shortWait returns a context for waiting for the catalog. The context ends early enough to respond with a copy before
-// the caller's deadline.
+// shortWait returns a context with the timeout [copyWait]. The timeout is shorter if the caller's deadline is near, so
+// that there is time to respond with a copy.
 func shortWait(ctx context.Context) (context.Context, context.CancelFunc) {
 	wait := copyWait
 	if deadline, ok := ctx.Deadline(); ok {

@@ -37,11 +37,11 @@ type order struct {
 // exists reports whether the generation has or may have an order, and is not recorded as deleted.
 func (o order) exists() bool { return o.ordered && !o.Deleted }
 
-// lacks reports whether the ledger may not have recorded version v of the generation yet.
+// lacks reports whether version v of the generation may be missing from the ledger.
 func (o order) lacks(v catalog.Version) bool { return o.ordered && o.Recorded != v.Etag }
 
 // see returns the order of a generation. If the ledger must hide other owners' generations from the call, see returns
-// the same error for another owner's generation as for a generation without an order.
+// the same error whether the generation belongs to another owner or has no order.
 func (s *Service) see(ctx context.Context, id string) (order, error) {
 	owner := viewer(ctx)
 	own, err := s.cfg.Orders.Owned(ctx, owner, id)
@@ -89,8 +89,8 @@ func (s *Service) auditDeletion(ctx context.Context, id string) error {
 	return s.cfg.Orders.Ledger.Audit(ctx, act)
 }
 
-// hides reports whether the ledger must hide the generations of other owners from a call. If owner is nil, the call
-// may see the generations of all owners.
+// hides reports whether the ledger must hide the generations of other owners from a call. owner is the owner whose
+// generations the call may see, or nil if it may see those of all owners.
 func hides(ctx context.Context, owner *string) bool { return owner != nil && auth.Of(ctx).IsIsolated() }
 
 // AddressKey is the context key of the caller's network address. The value is a string.

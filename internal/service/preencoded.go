@@ -27,11 +27,11 @@ func encodingsOf(u *watch.Update) *encodings {
 	return u.Memo.Get(func() any { return new(encodings) }).(*encodings)
 }
 
-// attributionTTL is the time for which the watchers of an update share the result of one query for its attribution.
+// attributionTTL is the time for which an attribution from the ledger is reused for other watchers of the same update.
 const attributionTTL = 100 * time.Millisecond
 
-// encodings caches the encodings of one update, one for each attribution. There are few different attributions, such as
-// one with labels and one without.
+// encodings caches the encodings of one update. There is one encoding for each attribution, but attributions rarely
+// differ. For example, an attribution has no labels while the ledger is unavailable.
 type encodings struct {
 	asks singleflight.Group // concurrent watchers share one query for the attribution
 
@@ -41,8 +41,8 @@ type encodings struct {
 	askedAt time.Time          // start of the last successful query
 }
 
-// attribution returns the attribution of the update's generation. It calls ask, which queries the ledger. Each result
-// is reused for attributionTTL.
+// attribution returns the attribution of the update's generation. If the last query is older than attributionTTL, it
+// calls the function ask, which queries the ledger.
 func (e *encodings) attribution(ask func() (ledger.Attribution, error)) (ledger.Attribution, error) {
 	e.mu.Lock()
 	whose, askedAt := e.whose, e.askedAt

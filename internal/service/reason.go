@@ -126,8 +126,8 @@ func withDetails(st *status.Status, details ...protoadapt.MessageV1) *status.Sta
 	return full
 }
 
-// reasoned returns the status with a reason. A status without a reason comes from a library, and its code determines
-// the reason. If the code is unexpected, the status becomes INTERNAL.
+// reasoned adds a reason to a status that has none. Such a status comes from a library, and its code determines the
+// reason. If the code is unexpected, reasoned returns an INTERNAL status instead.
 func reasoned(st *status.Status) *status.Status {
 	if st.Code() == codes.OK || Reason(st) != easelv1.ErrorReason_ERROR_REASON_UNSPECIFIED {
 		return st
@@ -167,7 +167,7 @@ func Reason(st *status.Status) easelv1.ErrorReason {
 	return easelv1.ErrorReason(easelv1.ErrorReason_value[Detail[*errdetails.ErrorInfo](st).GetReason()])
 }
 
-// Detail returns the first detail of a status that has type M, or nil.
+// Detail returns the first detail of type M in st. It returns nil if st has no such detail.
 func Detail[M proto.Message](st *status.Status) (found M) {
 	for _, any := range st.Details() {
 		if m, ok := any.(M); ok {

@@ -37,7 +37,8 @@ func (s *deadlineSender) content(c *Content, message func(*easelv1.ContentChunk)
 	})
 }
 
-// run calls the function do, which sends messages. If a message times out, run returns an error without waiting for do.
+// run calls the function do, which sends its messages by calling send. If a message times out, run returns an error
+// without waiting for do.
 func (s *deadlineSender) run(do func(send func(any) error) error) error {
 	blocked := time.NewTimer(s.timeout)
 	blocked.Stop()

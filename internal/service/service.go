@@ -1,8 +1,8 @@
 // Package service implements the three services of the contract. It converts requests, responses and errors between the
 // contract and the other packages.
 //
-// A handler parses the request, calls another package and converts the result. The hard parts are in other packages:
-// orders and money in orders, polling in watch, and results in content.
+// A handler parses the request, calls another package and converts the result. The main logic is in other packages:
+// orders sends orders and settles their costs, watch polls generations, and content opens results.
 package service
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Default times that the server waits for a caller that does not read, over gRPC and REST.
+// Default timeouts for callers that do not read, over gRPC and REST.
 const (
 	DefaultSendTimeout     = 30 * time.Second
 	DefaultDownloadTimeout = 2 * time.Minute // longer, because callers may pause a download on purpose
@@ -91,7 +91,7 @@ func (c *closing) Error() string {
 	return "the stream has reached its maximum age, or the token or client certificate of its caller has expired"
 }
 
-// below returns a random duration from 0 to limit.
+// below returns a random duration in the half-open interval [0, limit).
 func (s *Service) below(limit time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,9 +152,8 @@ func (s *Service) until(ctx context.Context) (end time.Time) {
 	return end
 }
 
-// closes converts an error with which the hub has ended a watch early to the error for the caller. It returns other
-// errors unchanged. The reconnect delay is random, so that callers whose streams end together do not reconnect
-// together.
+// closes returns the error for the caller if err means that the hub has ended a watch early. It returns other errors
+// unchanged. The reconnect delay is random, so that callers whose streams end together do not reconnect together.
 func (s *Service) closes(err error) error {
 	end := &closing{}
 	switch {

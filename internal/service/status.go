@@ -333,8 +333,8 @@ func remedyOf(violations []Violation) (remedy string) {
 	return remedy
 }
 
-// kindDetails returns the status details for the kind of a catalog error. It adds the metadata for this kind to
-// metadata.
+// kindDetails returns the status details for the kind of a catalog error. It also adds the entries for this kind to the
+// ErrorInfo's metadata.
 func kindDetails(e *catalog.Error, metadata map[string]string) []protoadapt.MessageV1 {
 	switch e.Kind {
 	case catalog.KindInvalidInput, catalog.KindInputsTooLarge:

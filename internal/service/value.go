@@ -122,9 +122,9 @@ func measure(text []byte) (values, depth int) {
 	return values, depth
 }
 
-// exact reports whether f, the double nearest to a JSON number, may replace the number. An integer must not exceed
-// 2^53 in magnitude. If a number with a fraction or an exponent is at least 2^53, f must keep all its digits. A
-// smaller number may be rounded, but not to zero.
+// exact reports whether f, the double nearest to a JSON number, may replace the number. An integer may be replaced if
+// its magnitude is at most 2^53. A number with a fraction or an exponent may be rounded if its magnitude is less than
+// 2^53, but not to zero. If its magnitude is at least 2^53, f must have the same digits.
 func exact(number string, f float64) bool {
 	switch isInteger := !strings.ContainsAny(number, ".eE"); {
 	case f == 0:

@@ -66,7 +66,8 @@ func eventOwner(ctx context.Context, filter *easelv1.EventFilter) (*string, erro
 	return owner, nil
 }
 
-// checkEventTypes returns an error that names each unknown type, because no event would ever match such a type.
+// checkEventTypes returns an error if a type is unknown, because no event would ever match it. The error names all
+// unknown types.
 func checkEventTypes(types []string) error {
 	var unknown []Violation
 	for i, name := range types {
@@ -131,8 +132,8 @@ func (w *watchOfEvents) resume(token string, state ledger.FeedState) error {
 	return nil
 }
 
-// token returns the resume token for a position. The token contains a digest, so that it is valid only for the same
-// owner.
+// token returns the resume token for a position. The token contains a digest of the feed, the position and the owner,
+// so that it is valid only for the same owner.
 func (w *watchOfEvents) token(feed string, position int64) string {
 	owner := "all"
 	if w.owner != nil {
@@ -212,8 +213,8 @@ func (w *watchOfEvents) next(ctx context.Context, reader *events.FeedReader) (se
 // ledgerPause is the time between two attempts to read a ledger that does not respond.
 const ledgerPause = time.Second
 
-// wait waits before the next read of an unavailable ledger, so that the stream can continue. It returns an error if the
-// stream can't continue.
+// wait waits for [ledgerPause] after a failed read, so that the stream outlasts an outage of the ledger. It returns an
+// error if the call has ended, or if a further read would fail too.
 func (w *watchOfEvents) wait(ctx context.Context, failed error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -51,8 +51,8 @@ type watchOfMany struct {
 	covered     map[string]bool               // IDs of generations whose state the caller has; nil after the caller has caught up
 }
 
-// request returns the request for the hub. For each named generation that the caller may not see, it sends
-// STATE_DELETED.
+// request converts req to a request for the hub. For each named generation that the caller may not see, it sends
+// STATE_DELETED to the caller.
 func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerationsRequest) (request watch.Request, err error) {
 	s := w.service
 	filter, err := ledgerFilter(ctx, w.filter)
@@ -87,13 +87,13 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 	return request, err
 }
 
-// choose returns the IDs that the caller may see and the filter does not exclude. For each ID that the caller may not
-// see, it sends STATE_DELETED. It also reads the attributions of the generations whose IDs are in more.
+// choose returns the elements of ids that the caller may see and the filter does not exclude. For each element that the
+// caller may not see, it sends STATE_DELETED. It also reads the attributions of all generations in ids and more.
 func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string]string, more ...[]string) (chosen []string, err error) {
 	all := slices.Concat(append(more, ids)...)
 	w.ordered = make(map[string]bool, len(all))
 	if w.whose, err = w.service.cfg.Orders.Owned(ctx, w.owner, all...); err != nil && w.needsLedger {
-		return nil, err // if the watch does not need the ledger, it continues without attributions
+		return nil, err // a watch that does not need the ledger does not fail here, but continues without attributions
 	}
 	for _, id := range all {
 		whose, ok := w.whose[id]
@@ -188,8 +188,9 @@ func (w *watchOfMany) wants(u *watch.Update) bool {
 	return w.filter.GetModelId() == "" || model == w.filter.GetModelId() || model == "" && u.State == catalog.StateDeleted
 }
 
-// attribution returns the attribution to send with an update. After the initial update, the attribution is empty while
-// the ledger is unavailable, because a watch of many generations does not store attributions.
+// attribution returns the attribution to send with an update. For an initial update, this is the attribution that was
+// read at the start of the watch, if it was found. Later updates need another query, because a watch of many
+// generations does not keep attributions. If the query fails, the attribution is empty.
 func (w *watchOfMany) attribution(u *watch.Update) ledger.Attribution {
 	if whose, ok := w.whose[u.ID]; ok && u.Initial {
 		return whose
