@@ -14,8 +14,8 @@ func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...stri
 	return o.Ledger.Attributions(ctx, owner, generationIDs...)
 }
 
-// maxCovered is the maximum number of generation IDs that [Orders.Existing] and [Orders.Unsettled] return, and so the maximum
-// that a watch of everything covers at its start.
+// maxCovered is the maximum number of generation IDs that [Orders.Existing] and [Orders.Unsettled] return. It limits the
+// generations that a watch of everything covers at its start.
 const maxCovered = 10_000
 
 // Existing returns the IDs of the newest generations that match a filter and are not recorded as deleted.
@@ -38,9 +38,9 @@ func (o *Orders) IsSettled(ctx context.Context, generationID string) (bool, erro
 	return !known || order.Settled, err
 }
 
-// NotFound handles err, the 404 that a call received when it read a generation. A single 404 does not prove that the generation
-// is deleted, so NotFound returns the generation as recorded in the ledger. ok is false if Easel treats the generation as
-// deleted, if the owner has no order for it, or if the ledger fails. A nil owner means any owner.
+// NotFound handles the error err of a read that did not find a generation in the catalog. A single such error does not prove
+// that the generation is deleted, so NotFound returns the generation as recorded in the ledger. ok is false if Easel treats the
+// generation as deleted, if the owner has no order for it, or if the ledger fails. A nil owner means any owner.
 func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *string, generationID string, err error) (recorded catalog.Version, ok bool) {
 	found, failed := o.Ledger.Own(ctx, owner, generationID)
 	order, known := found[generationID]

@@ -27,8 +27,8 @@ var (
 	ErrModelNotAllowed = errors.New("the team may not order from this model")
 	// ErrAccountUnknown means that Easel has not verified yet that the shared API key belongs to the ledger's account.
 	ErrAccountUnknown = errors.New("not verified yet that the API key belongs to the ledger's account")
-	// ErrResendWindow means that an order whose outcome is unknown is too old to be resent. Whether it was placed can only be
-	// seen in the catalog's account.
+	// ErrResendWindow means that an order whose outcome is unknown is too old to be resent. Only the catalog's account shows
+	// whether it was placed.
 	ErrResendWindow = errors.New("resend window of the order has ended: the catalog may have forgotten the idempotency key")
 
 	errRotated = errors.New("order was sent under another API key; use that API key to send it again")
@@ -84,8 +84,8 @@ func isDefinite(err error) bool {
 	return ok && e.Own && !e.AboutKey && (definite[e.Status] || e.Status == http.StatusConflict && e.Kind == catalog.KindDailyCap)
 }
 
-// inDoubt converts a ledger error to an error with an unknown outcome if a commit may or may not have succeeded. It returns any
-// other ledger error unchanged, because then nothing was recorded.
+// inDoubt converts a ledger error to an error with an unknown outcome if it is uncertain whether a commit succeeded. It returns
+// any other ledger error unchanged, because then nothing was recorded.
 func inDoubt(err error) error {
 	if _, doubt := errors.AsType[*ledger.Doubt](err); doubt {
 		return unknown(err)

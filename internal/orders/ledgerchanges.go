@@ -12,7 +12,7 @@ const (
 )
 
 // ReadChanges reads the latest changes from the ledger and passes them to the hub, until ctx is done. The changes are terminal
-// states, deletions and, if a watch needs them, new orders, from this replica and all others.
+// states, deletions and, if a watch needs them, new orders. They include the changes that other replicas made.
 func (o *Orders) ReadChanges(ctx context.Context) {
 	answered := time.Now()
 	for o.awaitPlaced(ctx) {
@@ -23,7 +23,8 @@ func (o *Orders) ReadChanges(ctx context.Context) {
 	}
 }
 
-// readChanges reads the changes of the given maximum age, within, from the ledger and passes them to the hub.
+// readChanges reads recent changes from the ledger and passes them to the hub. The parameter within is the maximum age of the
+// changes.
 func (o *Orders) readChanges(ctx context.Context, within time.Duration) error {
 	ended, err := o.Ledger.RecentlyEnded(ctx, within)
 	if err != nil {

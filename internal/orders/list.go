@@ -48,8 +48,8 @@ func (o *Orders) ListedLater(ctx context.Context, cred catalog.Credential, recor
 }
 
 // isLater reports whether a state from the list is later than the recorded one. The same state is not later, even with
-// different details. isLater also returns false for a terminal state without all details if the settle job will read the
-// generation.
+// different details. A terminal state without all details is not later either if the settle job will read the complete
+// state.
 func (o *Orders) isLater(cred catalog.Credential, recorded Listed, v catalog.Version) bool {
 	later := v.State == catalog.StateRefunded || watch.StatusOf(recorded.State).MayBecome(watch.StatusOf(v.State))
 	if recorded.State == catalog.StateDeleted || v.State == recorded.State || !later {

@@ -16,12 +16,11 @@ type Config struct {
 	*Recorder                 // required; contains the ledger
 	Catalog   *catalog.Client // required
 	Hub       *watch.Hub      // required; uses the same recorder
-	// Ordered is called after each series of attempts to send an order, even if no caller waits for the order any longer. ctx
-	// carries the values of the call that started the series. If err is nil, g is the generation that was paid for. Ordered may
-	// be nil.
+	// Ordered is called when the attempts to send an order have ended, even if no caller waits for the order any longer. ctx has
+	// the values of the call that started the attempts. If err is nil, g is the generation that was paid for. Ordered may be nil.
 	Ordered func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error)
-	// KeyFirst means that the catalog checks the idempotency key before it validates the rest of an order. If such a catalog
-	// rejects the rest of a resent order, no earlier attempt was accepted.
+	// KeyFirst means that the catalog checks the idempotency key before it validates the other parts of an order. If such a catalog
+	// rejects a resent order because of its other parts, no earlier attempt was accepted.
 	KeyFirst bool
 	// Weight returns an owner's weight in the limiter. It is used when an order is resent in the background. If Weight is nil,
 	// every owner has the weight 1.

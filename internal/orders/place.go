@@ -32,7 +32,7 @@ type Request struct {
 	// order is quoted, and again in the transaction that writes the order. It must not block. If Terms is nil, every order is
 	// allowed.
 	Terms func() (Terms, error)
-	// If OrderID is not nil, Place stores the order's ID there, if the ledger has the order.
+	// If OrderID is not nil and the ledger has the order, Place stores the order's ID in *OrderID.
 	OrderID *string
 }
 
@@ -59,7 +59,7 @@ const rowPause = 200 * time.Millisecond
 type Receipt struct {
 	Generation catalog.Generation
 	Placed     time.Time // time when the order was written, by the clock of this process
-	Replayed   bool      // whether this call returned the generation of an order that it did not send
+	Replayed   bool      // whether the order was not sent by this call, which only returned its generation
 	// Attribution is nil if another call wrote the order, because the labels from that call may have been erased.
 	Attribution *ledger.Attribution
 }
@@ -68,9 +68,9 @@ type Receipt struct {
 // that order. An order is recorded in the ledger before it is sent, and its outcome before it is returned. So an idempotency
 // key is charged at most once.
 //
-//   - Place first looks up the idempotency key. If there is no order yet, Place requests its price if a limit requires it. Then
-//     it writes the order, together with the lease to send it. Finally, it waits for the order's result, no matter which
-//     process sends the order.
+//   - Place first looks up the idempotency key. If the key has no order yet, Place requests a quote, but only if a limit
+//     requires it, and then writes the order, together with the lease to send it. Finally, it waits for the order's result, no
+//     matter which process sends the order.
 //   - Every attempt sends the same idempotency key and the same bytes under the same API key. After the expire time, no attempt
 //     is sent. If no attempt can have been accepted, the order is withdrawn. Otherwise, its outcome stays unknown.
 //   - Once an order may have been sent, it is finished even if the caller disconnects. The attempts continue until the
@@ -130,7 +130,7 @@ type placing struct {
 // result. It repeats these steps until it has a result for the call.
 func (p *placing) place(ctx context.Context) (Receipt, error) {
 	for {
-		asked := time.Now() // read before the query, because the lease starts while the query runs
+		asked := time.Now() // the time before the query, because the lease starts while the query runs
 		order, step, err := p.orders.Ledger.Call(ctx, p.request)
 		p.name(order)
 		var s *submission // nil if this process is not sending the order
@@ -156,7 +156,7 @@ func (p *placing) place(ctx context.Context) (Receipt, error) {
 	}
 }
 
-// name stores the order's ID through [Request.OrderID], if both are known.
+// name stores the order's ID in *p.asked.OrderID. It does nothing if the pointer is nil or the order has no ID.
 func (p *placing) name(order ledger.Order) {
 	if p.asked.OrderID != nil && order.ID != "" {
 		*p.asked.OrderID = order.ID
@@ -201,8 +201,9 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 	return receipt, true, nil
 }
 
-// unasked converts a ledger error that occurred before this call sent anything to the catalog. If a commit may or may not have
-// succeeded, the order's outcome is unknown, because another process may find the order in the ledger and send it.
+// unasked returns the [Error] for a ledger error that occurred before this call sent anything to the catalog. If it is
+// uncertain whether a commit succeeded, the order's outcome is unknown, because another process may find the order in the
+// ledger and send it.
 func (p *placing) unasked(err error) error {
 	_, doubt := errors.AsType[*ledger.Doubt](err)
 	switch {
@@ -288,8 +289,8 @@ func (p *placing) price(ctx context.Context) (int64, error) {
 	return quote.PriceCents, err
 }
 
-// quote requests the price from the catalog, and repeats the request after each 429. The limiter delays the repeated request
-// until the end of its pause, or rejects it if the caller's deadline is earlier.
+// quote requests the price from the catalog, and repeats the request after each 429. The limiter pauses after a 429. It delays
+// the repeated request until the pause ends, or rejects the request if the caller's deadline is earlier.
 func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 	for {
 		quote, err = p.orders.Catalog.Quote(ctx, p.cred, p.request.ModelID, p.asked.Inputs)
@@ -315,7 +316,8 @@ func (p *placing) refuse(ctx context.Context, why error) error {
 	return &Error{NotPlacedByThisCall, why}
 }
 
-// begin starts to send an order for which this call has acquired the lease. asked is a time before the lease was requested.
+// begin starts to send an order for which this call has acquired the lease. asked is the start time of the query that acquired
+// the lease.
 func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time) *submission {
 	if order.Inputs == "" {
 		order.Inputs = string(p.asked.Inputs)
@@ -359,7 +361,7 @@ func (o *Orders) ledgerRequest(cred catalog.Credential, r Request, digest [sha25
 }
 
 // newest reads and returns the latest state of a generation that an earlier call ordered. If the read shows that the generation
-// is deleted, newest returns it as deleted. If the read fails for another reason, newest returns the state from the ledger.
+// is deleted, the state is [catalog.StateDeleted]. If the read fails for another reason, newest returns the recorded state.
 func (o *Orders) newest(ctx context.Context, cred catalog.Credential, receipt Receipt) catalog.Generation {
 	recorded := receipt.Generation
 	if recorded.State == catalog.StateDeleted {

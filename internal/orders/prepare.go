@@ -54,7 +54,7 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 			if err := s.renew(ctx); err != nil {
 				return nil, err
 			}
-		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // otherwise, the wait was canceled or a caller with more time has joined, and over decides
+		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // in all other cases, over decides: the wait was canceled, or a caller with more time has joined
 			return nil, err
 		}
 	}
@@ -123,7 +123,7 @@ func (s *submission) begin() {
 // renew extends the lease. It returns an error if another process has acquired the lease, the order has expired, or the ledger
 // fails.
 func (s *submission) renew(ctx context.Context) error {
-	asked := time.Now() // read before the query, because the lease starts while the query runs
+	asked := time.Now() // the time before the query, because the lease starts while the query runs
 	may, left, err := s.orders.Ledger.Renew(ctx, s.order.ID, s.order.Leases, s.order.APIKey)
 	if err != nil {
 		return inDoubt(err)

@@ -17,7 +17,7 @@ import (
 const (
 	mostText       = 64 << 10    // maximum length of a result's text in an event, in bytes
 	recordBatch    = 100         // maximum number of states in each transaction
-	settleFailures = 3           // number of consecutive states that can't be recorded after which a batch or a run of the settle job fails
+	settleFailures = 3           // a batch or a run of the settle job fails after this number of consecutive states that could not be recorded
 	recordTimeout  = time.Second // timeout for a batch; short, because its transactions lock budgets
 )
 
@@ -28,7 +28,7 @@ type Recorder struct {
 }
 
 // observation converts a state to an observation for the ledger. If notFound is true, the state is a deletion that the
-// catalog did not report. Easel infers it because reads have not found the generation for long enough.
+// catalog did not report. Easel has inferred it from repeated reads that did not find the generation.
 func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
 	seen := ledger.Observation{Observation: lifecycle.Observation{Status: watch.StatusOf(v.State), CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted, NotFound: notFound}}
 	seen.Whole = !cred.IsShared()        // under a forwarded API key, the settle job can't read the generation for more details

@@ -22,10 +22,10 @@ const (
 	outagePauseMax = 15 * time.Second // maximum delay before the next resend while the catalog does not respond
 )
 
-// ResendAbandoned resends abandoned orders whose outcome is unknown, until ctx is done. Only one replica at a time sends an
-// order. It sends the stored idempotency key and the same bytes as before, with the API key of the first attempt. Owners take
-// turns. While the catalog does not respond, only one order at a time is sent. No order is sent during a pause of the limiter,
-// or while [jobs.MayAsk] returns false.
+// ResendAbandoned resends abandoned orders whose outcome is unknown, until ctx is done. Each order is sent by at most one
+// replica at a time, with the stored idempotency key, the same bytes as before and the API key of the first attempt. Owners
+// take turns. While the catalog does not respond, a replica sends only one order at a time. No order is sent during a pause of
+// the limiter, or while [jobs.MayAsk] returns false.
 func (o *Orders) ResendAbandoned(ctx context.Context, shared catalog.Credential) {
 	r := &recovery{orders: o, shared: shared, slots: make(chan struct{}, recoverAtMost)}
 	defer r.resends.Wait()
@@ -76,8 +76,8 @@ func (r *recovery) next(ctx context.Context) bool {
 	return true
 }
 
-// meetsOutage reports whether a resend failed because the catalog is down. failed is the error from the resend. Because the
-// catalog may fail only for this order, meetsOutage also reads the account.
+// meetsOutage reports whether a resend failed because the catalog is down. failed is the error from the resend. The resend may
+// have failed only because of its order, so meetsOutage also reads the account.
 func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	if !isOutage(failed) {
 		return false
@@ -88,8 +88,8 @@ func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	return isOutage(err)
 }
 
-// resend sends an order whose lease this process has acquired, and waits for the order's outcome. asked is a time before the
-// lease was requested.
+// resend sends an order whose lease this process has acquired, and waits for the order's outcome. asked is the start time of
+// the query that acquired the lease.
 func (o *Orders) resend(ctx context.Context, shared catalog.Credential, order ledger.Order, asked time.Time) error {
 	shared.Owner = order.Owner
 	if o.Weight != nil {
@@ -110,7 +110,7 @@ type outage struct {
 	failures atomic.Int64 // number of consecutive resends to which the catalog did not respond
 }
 
-// note records the result of a resend. lasts reports whether the catalog did not respond.
+// note records the result of a resend. lasts is true if the catalog did not respond.
 func (o *outage) note(lasts bool) {
 	if !lasts {
 		o.failures.Store(0)
@@ -135,8 +135,8 @@ func isOutage(err error) bool {
 
 func (o *outage) lasts() bool { return o.failures.Load() > 0 }
 
-// pause returns the delay before the next order. The delay is least if there was no failure. It doubles with each consecutive
-// failure, up to outagePauseMax.
+// pause returns the delay before the next order. Without a failure, this is the minimum delay that the caller passes as least.
+// The delay doubles with each consecutive failure, up to outagePauseMax.
 func (o *outage) pause(least time.Duration) time.Duration {
 	return min(least<<min(o.failures.Load(), 10), outagePauseMax)
 }

@@ -61,9 +61,8 @@ type look struct {
 	failures  int  // number of consecutive orders whose state could not be recorded
 }
 
-// list requests the catalog's list once and records the states in it. It returns the generations that need an individual read,
-// because the list lacks the generation or some of its details, or because a list may be outdated after the end of a refund
-// window.
+// list requests the catalog's list once and records the states in it. It returns the generations that need an individual read.
+// The list lacks such a generation or some of its details, or the list may be outdated; see [ledger.Due].
 func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, err error) {
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
@@ -134,7 +133,7 @@ func (l *look) observe(ctx context.Context, id string, seen ledger.Observation) 
 }
 
 // proceed decides whether the run continues after a state was recorded with the result err. A locked order can cause an error,
-// so proceed ignores up to settleFailures - 1 consecutive errors. After more, it returns err, and the run fails.
+// so proceed returns err, and the run fails, only after settleFailures consecutive errors.
 func (l *look) proceed(err error) error {
 	if err == nil {
 		l.failures = 0

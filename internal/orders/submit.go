@@ -76,8 +76,8 @@ func (p progress) after(posted catalog.Posted, err error) progress {
 	return sent
 }
 
-// submission returns a new submission of an order, with one caller that waits until ctx is done. leased is a time before the
-// order's lease was requested.
+// submission returns a new submission of an order, with one caller that waits until ctx is done. leased is the start time of
+// the query that acquired the order's lease.
 func (o *Orders) submission(ctx context.Context, cred catalog.Credential, order ledger.Order, leased time.Time) *submission {
 	s := &submission{
 		orders: o, cred: cred, order: order, placed: leased.Add(-order.Age), leaveBy: leased.Add(o.Ledger.Sendable(order)), mayExist: order.Leases > 1,
@@ -210,8 +210,8 @@ func (s *submission) join(ctx context.Context) {
 	}
 }
 
-// withdrawTime is the time that is left before the latest deadline of all callers when an unsent order is withdrawn. It
-// suffices to record the withdrawal. If a tenth of a caller's remaining time is shorter, withdrawBy uses that instead.
+// withdrawTime is the time between the withdrawal of an unsent order and the latest deadline of all callers. It suffices to
+// record the withdrawal. If a tenth of a caller's remaining time is shorter, withdrawBy uses that instead.
 const withdrawTime = time.Second
 
 func withdrawBy(ctx context.Context) time.Time {
@@ -234,8 +234,8 @@ func (s *submission) wait(ctx context.Context) (ended bool, err error) {
 	}
 }
 
-// leave removes a caller. If no caller is left, the attempts continue for at most submitTime, so that submissions do not
-// accumulate. If, in addition, no attempt can have been accepted, no further attempt starts.
+// leave removes a caller. After the last caller disconnects, a further attempt starts only if an earlier one may have been
+// accepted. Attempts then continue for at most submitTime, so that submissions do not accumulate.
 func (s *submission) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
