@@ -156,9 +156,9 @@ func (a *Authenticator) byToken(token string) (*Identity, error) {
 	return a.listed(func(l *List) *Caller { return l.subjects[subject] }, errSubjectUnknown, until)
 }
 
-// listed returns the identity of the caller that find returns for the current list. If find returns nil, listed returns the
-// error in missing. The identity keeps find, so that it can be renewed when the list changes. until is the time until which the
-// caller's JWT is accepted, or zero if the caller has no JWT.
+// listed returns the identity of the caller that the function find returns for the current list. If find returns nil, listed
+// returns the parameter missing as its error. The identity keeps find, so that it can be renewed when the list changes. until
+// is the time until which the caller's JWT is accepted, or zero if the caller has no JWT.
 func (a *Authenticator) listed(find func(*List) *Caller, missing error, until time.Time) (*Identity, error) {
 	list := a.cfg.Callers.List()
 	c := find(list)

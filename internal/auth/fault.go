@@ -49,7 +49,8 @@ var schema = sync.OnceValue(func() *jsonschema.Schema {
 	return compiler.MustCompile(name)
 })
 
-// memberName matches names that may be misspelled members. It does not match tokens, which are longer or contain other characters.
+// memberName matches text that may be a misspelled member name. It does not match tokens, which are longer or contain other
+// characters.
 var memberName = regexp.MustCompile(`^[a-z_]{1,24}$`)
 
 var (
@@ -89,7 +90,7 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 			}
 			p.fault(strings.TrimPrefix(path+"/"+name, "/"), "unknown member%s; the members here are %s", quoted, members)
 		}
-	case *kind.PropertyNames: // only team names have such rules, and the location that the error contains is unreliable
+	case *kind.PropertyNames: // only the names of teams are restricted in this way; the error's InstanceLocation is unreliable
 		_, rule := described([]string{"teams"})
 		p.fault("teams/"+k.Property, "%s", rule)
 	default:

@@ -87,8 +87,8 @@ type Certificate struct {
 	Names []string
 	// CommonName is the common name of the subject.
 	CommonName string
-	// Until is the expiry time of the certificate's chain, which is the earliest expiry time in the chain. If there are several
-	// chains, it is the latest of their expiry times.
+	// Until is the time until which at least one of the certificate's chains is valid. A chain is valid until the first of its
+	// certificates expires.
 	Until time.Time
 	// Counts reports whether a handshake would still accept the certificate. For example, it returns false after the CA of the
 	// certificate was removed.

@@ -23,7 +23,7 @@ const (
 
 // Issuer is an identity provider whose tokens (JWT) authenticate callers.
 type Issuer struct {
-	// Name is the iss claim of the tokens. Audience must be in their aud claim.
+	// Name must equal the iss claim of a token. Audience must be in its aud claim.
 	Name     string `yaml:"issuer"`
 	Audience string
 	// KeysFile or KeysURL is the location of the public keys, a JSON Web Key Set.
