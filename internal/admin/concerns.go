@@ -105,7 +105,7 @@ func count(keys int) string {
 	return fmt.Sprintf("%d API keys", keys)
 }
 
-// some returns at most five of the names as a text. An ellipsis marks omitted names.
+// some returns at most five of the names, separated by commas. An ellipsis marks omitted names.
 func some(names []string) string {
 	const shown = 5
 	if len(names) > shown {

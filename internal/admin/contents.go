@@ -38,8 +38,8 @@ func (o Orders) fetchContent(ctx context.Context, asked ContentFetch) (FetchedCo
 	return FetchedContent{row.State.String(), row.Size, row.ContentType, row.Problem}, err
 }
 
-// adoptContents serves POST /contents:adopt. In a ledger that was copied or restored, it adopts the copies of results
-// from before that time, so that this ledger may delete them.
+// adoptContents serves POST /contents:adopt. If the ledger was copied or restored, it adopts the copies of results that
+// existed before then, so that this ledger may delete them.
 func (o Orders) adoptContents(ctx context.Context, _ struct{}) (done struct{}, err error) {
 	wasCopied, err := o.Ledger.AdoptContents(ctx, byOf(ctx))
 	if err == nil && !wasCopied {

@@ -58,8 +58,8 @@ func isLocal(r *http.Request) bool {
 	return crossorigin.IsLoopback(r.RemoteAddr) && r.Header.Get("X-Forwarded-For") == "" && r.Header.Get("Forwarded") == ""
 }
 
-// authorization returns the authorization headers of a request. In a browser, an operator enters a token as the password. In
-// this case, authorization returns the token as a bearer token.
+// authorization returns the authorization headers of a request. A browser sends the token that an operator enters as the
+// password of basic authentication. authorization converts it to a bearer token.
 func authorization(r *http.Request) []string {
 	if _, token, ok := r.BasicAuth(); ok {
 		return []string{"Bearer " + token}

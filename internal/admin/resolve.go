@@ -48,7 +48,7 @@ func (o Orders) resolve(ctx context.Context, asked Resolution) (Resolution, erro
 	return asked, err
 }
 
-// only returns the order that has the given name. It returns a problem if there is no such order, or if the name is
+// only searches for the order with the given name. It returns a problem if there is no such order, or if the name is
 // ambiguous.
 func (o Orders) only(ctx context.Context, name string) (order ledger.Order, err error) {
 	found, err := o.Ledger.Find(ctx, name, maxNamed)

@@ -14,7 +14,7 @@ import (
 // Status provides the data of the status page, which shows the server's state and problems to operators. All fields are
 // required.
 type Status struct {
-	Version, Revision string    // version of the program
+	Version, Revision string    // version and source revision of the program
 	Began             time.Time // start time of the program
 	Hub               func() watch.Snapshot
 	Limiters          func() map[string]limiter.State // limiter states by [catalog.Tenant]
