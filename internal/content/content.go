@@ -1,14 +1,14 @@
 // Package content opens the results of generations and keeps copies of them. A copy can still be read after the catalog has
 // deleted the result. The package consists of these files:
 //
-//	content     opens a copy of a result, or the result in the catalog if there is no copy
-//	upstream    opens results in the catalog
-//	copy        runs the jobs that copy results into the store
-//	copysource  opens results for copy jobs, and rejects responses that can't be the result
-//	delete      runs the jobs that delete copies
-//	verify      compares the ledger with the store
-//	store       defines the interface of a store
-//	dir, s3     implement stores in a directory and in S3
+//	content        opens a copy of a result, or the result in the catalog if there is no copy
+//	catalogsource  opens results in the catalog
+//	copy           runs the jobs that copy results into the store
+//	copysource     opens results for copy jobs, and rejects responses that can't be the result
+//	delete         runs the jobs that delete copies
+//	verify         compares the ledger with the store
+//	store          defines the interface of a store
+//	dir, s3        implement stores in a directory and in S3
 package content
 
 import (

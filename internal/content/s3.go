@@ -31,14 +31,14 @@ type s3 struct {
 // more memory, because each copy buffers one part.
 const partSize = 5 << 20
 
-// s3Retries is the maximum number of attempts for a request.
+// s3Retries is the maximum number of attempts for a request, including the first.
 const s3Retries = 3
 
 // s3Form matches an S3 address. Its groups are the bucket, the prefix of the object names, and the query parameters.
 var s3Form = regexp.MustCompile(`^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9._-]+)*)/?(?:\?([^#]*))?$`)
 
-// openS3 opens the store in a bucket. It sends no requests. Requests to Amazon's servers usually contain the bucket in the host
-// name. Requests to most other servers contain it in the path.
+// openS3 opens the store in a bucket. It sends no requests. Requests to Amazon's servers usually name the bucket in the host
+// name, and requests to most other servers name it in the path.
 func openS3(address string, insecure bool) (Store, error) {
 	form := s3Form.FindStringSubmatch(address)
 	if form == nil {
