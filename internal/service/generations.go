@@ -253,7 +253,7 @@ func (s *generations) finished(ctx context.Context, id string) error {
 	return nil
 }
 
-// missing reports whether err means that the catalog has no such record.
+// missing reports whether err means that the catalog does not have the requested record.
 func missing(err error) bool { return catalog.KindOf(err) == catalog.KindNotFound }
 
 // LimitsOf converts a budget from the callers file to the ledger's form.

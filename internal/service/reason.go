@@ -162,7 +162,7 @@ func unforeseen() *status.Status {
 	return NewStatus(easelv1.ErrorReason_INTERNAL, "internal error", nil)
 }
 
-// Reason returns the reason of a status, or ERROR_REASON_UNSPECIFIED.
+// Reason returns the reason of a status. It returns ERROR_REASON_UNSPECIFIED if the status has no reason.
 func Reason(st *status.Status) easelv1.ErrorReason {
 	return easelv1.ErrorReason(easelv1.ErrorReason_value[Detail[*errdetails.ErrorInfo](st).GetReason()])
 }

@@ -20,7 +20,7 @@ type deadlineSender struct {
 	timeout time.Duration
 }
 
-// send sends m. Do not use m afterwards.
+// send sends m. The caller must not use m afterwards.
 func (s *deadlineSender) send(m any) error {
 	return s.run(func(send func(any) error) error { return send(m) })
 }

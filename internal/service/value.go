@@ -139,7 +139,8 @@ func exact(number string, f float64) bool {
 	return true
 }
 
-// decimal returns the digits of a number without leading and trailing zeros, and the exponent of the last digit.
+// decimal returns the canonical form of a number without its sign: the digits without leading and trailing zeros,
+// followed by the exponent of the last digit.
 func decimal(number string) string {
 	mantissa, power, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(number, "-")), "e")
 	whole, fraction, _ := strings.Cut(mantissa, ".")

@@ -117,7 +117,7 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 }
 
 // excludes reports whether a filter excludes a generation because of its model, or because of the labels or the owner
-// in whose. An empty model is unknown, so no filter excludes it.
+// in whose. An empty model is unknown, so the filter's model does not exclude it.
 func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attribution) bool {
 	for name, value := range filter.GetLabels() {
 		if has, ok := whose.Labels[name]; !ok || has != value {
