@@ -53,7 +53,7 @@ func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *s
 	return recordedVersion(order), true
 }
 
-// witnessed records that a call received a 404 when it read a generation, and reports whether Easel now treats the generation
+// witnessed records that a read did not find a generation in the catalog, and reports whether Easel now treats the generation
 // as deleted. It first reads the account to find out whether the catalog responds.
 func (o *Orders) witnessed(ctx context.Context, cred catalog.Credential, generationID string) (deleted bool) {
 	_, err := o.Catalog.Account(ctx, cred)

@@ -43,8 +43,8 @@ var leavesOpen = map[catalog.Kind]bool{
 	catalog.KindOutcomeUnknown: true, catalog.KindInProgress: true, catalog.KindKeyReused: true, catalog.KindOrderExpired: true,
 }
 
-// outcomeUnknown returns an error of the kind [catalog.KindOutcomeUnknown] that wraps err. It has the status, code, message and
-// retry delay of said, the catalog's last error.
+// outcomeUnknown returns an error of the kind [catalog.KindOutcomeUnknown] that wraps err. It copies the status, code, message
+// and retry delay from the parameter said, which is the catalog's last error.
 func outcomeUnknown(said *catalog.Error, err error) *catalog.Error {
 	return &catalog.Error{
 		Kind: catalog.KindOutcomeUnknown, Op: catalog.OpCreate, Status: said.Status, Code: said.Code,

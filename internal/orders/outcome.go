@@ -138,8 +138,8 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 	return step, err
 }
 
-// named returns the order's generation as recorded in the ledger. If the ledger has a different generation than g, or an
-// operator declared the order rejected, named logs the contradiction.
+// named returns g. If the ledger has a different generation for the order, named returns that generation instead, and logs the
+// contradiction. It also logs if an operator declared the order rejected, or if the charge exceeds the quote.
 func (s *submission) named(ctx context.Context, g catalog.Generation, step lifecycle.Step) catalog.Generation {
 	if step.Action == lifecycle.Report {
 		s.fault(ctx, "second generation for an order, or a generation for an order that an operator declared rejected", g.ID)

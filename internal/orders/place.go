@@ -273,7 +273,7 @@ func (p *placing) priceInTime(ctx context.Context) (int64, error) {
 }
 
 // price returns the price to reserve, in cents. It requests a quote only if the request has a maximum cost or a budget applies.
-// Otherwise it returns 0.
+// Otherwise it returns 0. If the price exceeds the maximum cost, price returns an error.
 func (p *placing) price(ctx context.Context) (int64, error) {
 	most := p.asked.MaxCostCents
 	if most == nil && p.request.Limits == (ledger.Limits{}) && p.request.Total == (ledger.Limits{}) && len(p.request.LabelLimits) == 0 {

@@ -32,7 +32,7 @@ type submission struct {
 	leaveBy time.Time          // time by which an attempt must be sent, because the lease expires soon afterwards
 	expires time.Time          // expire time of the order, by the clock of this process; zero means no limit
 
-	mayExist bool // an attempt of this submission or of an earlier one may have been accepted
+	mayExist bool // whether an attempt of this submission or of an earlier one may have been accepted
 	progress progress
 	problem  string    // latest recorded problem
 	arrived  time.Time // start of the first wait for a permit
