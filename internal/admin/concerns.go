@@ -28,7 +28,6 @@ type concern struct {
 	Text  string `json:"text"`
 }
 
-// concerns is the list of warnings.
 type concerns []concern
 
 // add adds a warning if holds is true.

@@ -22,8 +22,8 @@ type Orders struct {
 	Ledger *ledger.Ledger
 	// Catalog reads the generation that an operator records as the outcome of an order. It uses the shared API key.
 	Catalog *catalog.Client
-	// SharedKey is the shared API key, or nil if callers forward their own API keys. It determines whether an order may be
-	// resent; see [ledger.Ledger.ResendUntil].
+	// SharedKey is the shared API key, or nil if callers send their own API keys. It determines whether an order may be resent;
+	// see [ledger.Ledger.ResendUntil].
 	SharedKey *catalog.Credential
 	// Contents stores the copies of results. When an order is erased, the copy of its result is deleted. Nil means that
 	// there are no copies.
