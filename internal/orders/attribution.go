@@ -8,8 +8,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Owned returns the attributions of the given generations. The keys of the map are generation IDs. The map contains no
-// generation that belongs to another owner or has no order. A nil owner means any owner.
+// Owned returns the attributions of the given generations. The keys of the map are generation IDs. The map contains only
+// generations for which the owner has an order. A nil owner means any owner.
 func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...string) (map[string]ledger.Attribution, error) {
 	return o.Ledger.Attributions(ctx, owner, generationIDs...)
 }

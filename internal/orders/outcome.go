@@ -67,8 +67,8 @@ func (s *submission) conclude(ctx context.Context, g catalog.Generation, err err
 	s.orders.ordered(ctx, s, err)
 }
 
-// recordProblem stores the error of a failed attempt for operators. It ignores a ledger error, because if the ledger fails, the
-// next renewal of the lease fails too.
+// recordProblem stores the error of a failed attempt for operators. It ignores a ledger error, because the next renewal of the
+// lease then fails too.
 func (s *submission) recordProblem(ctx context.Context, err error) {
 	if next := problem(err); next != s.problem && s.orders.Ledger.RecordProblem(ctx, s.order.ID, s.order.Leases, next) == nil {
 		s.problem = next
