@@ -16,10 +16,10 @@ import (
 type Resolution struct {
 	// ID is an order ID, a generation ID or an idempotency key. In a response, it is the order ID.
 	ID string `json:"id"`
-	// Placed is the generation that the order placed. If it is empty, Refused must be true.
+	// Placed is the ID of the generation that the order started. If it is empty, Refused must be true.
 	Placed  string `json:"placed,omitempty"`
 	Refused bool   `json:"refused,omitempty"`
-	// Force records the generation without checking that it exists in the catalog.
+	// Force records the generation without checking it in the catalog.
 	Force bool `json:"force,omitempty"`
 }
 
@@ -71,8 +71,8 @@ func (o Orders) only(ctx context.Context, name string) (order ledger.Order, err 
 	return order, conflict("%s identifies several orders; use the ID of one order: %s", name, strings.Join(names, ", "))
 }
 
-// check returns a problem if the catalog shows that the order can't have placed the generation, or if the generation can't
-// be checked in the catalog.
+// check returns a problem if the catalog shows that the generation can't belong to the order, or if the generation can't be
+// checked in the catalog.
 func (o Orders) check(ctx context.Context, order ledger.Order, asked Resolution) error {
 	switch {
 	case !catalog.CanBeNamed(asked.Placed):
