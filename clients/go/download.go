@@ -46,7 +46,7 @@ func (c *Client) Download(ctx context.Context, generationID string, w io.Writer,
 	return err
 }
 
-// download is the state of a download, which continues over several streams.
+// download is the state of a download, which can span several streams.
 type download struct {
 	FetchOptions
 	open    func(fileName string) (io.Writer, error)

@@ -26,7 +26,7 @@ type errorTable struct {
 }
 
 // Reasons for which a retry helps only after the caller or an operator has fixed the cause.
-var mended = []string{"INSUFFICIENT_BALANCE", "PRICE_ABOVE_LIMIT", "BUDGET_EXCEEDED", "API_KEY_DAILY_CAP", "GENERATION_ACTIVE", "ORDER_EXPIRED", "CONTENT_CHANGED", "RESUME_TOKEN_EXPIRED"}
+var mended = []string{"INSUFFICIENT_BALANCE", "PRICE_ABOVE_LIMIT", "BUDGET_EXCEEDED", "API_KEY_DAILY_CAP", "GENERATION_ACTIVE", "CONTENT_CHANGED", "RESUME_TOKEN_EXPIRED"}
 
 func readTable(t *testing.T) (table errorTable) {
 	t.Helper()

@@ -67,13 +67,20 @@ func (l *Ledger) Close() (err error) {
 		}
 	}
 	if l.lock != nil {
-		// Close does not release the lock while a child process that has not called exec yet shares the descriptor.
-		_ = syscall.Flock(int(l.lock.Fd()), syscall.LOCK_UN)
+		unlock(l.lock)
 		if closed := l.lock.Close(); !errors.Is(closed, os.ErrClosed) { // Close may be called twice
 			err = errors.Join(err, closed)
 		}
 	}
 	return err
+}
+
+// unlock releases the lock of a file. Closing the file does not release it while a child process that has not called exec yet
+// shares the descriptor.
+func unlock(file *os.File) {
+	if conn, err := file.SyscallConn(); err == nil {
+		_ = conn.Control(func(fd uintptr) { _ = syscall.Flock(int(fd), syscall.LOCK_UN) }) // fails if the file is already closed
+	}
 }
 
 // teams returns the teams in this process's configuration, keyed by owner.

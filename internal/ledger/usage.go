@@ -45,7 +45,7 @@ type Usage struct {
 type UsageQuery struct {
 	// Owner is the owner of the orders. Nil means all owners.
 	Owner *string
-	// Start and End limit the times of the orders. Start is inclusive, and End is exclusive.
+	// Start and End limit the times at which the orders were placed. Start is inclusive, and End is exclusive.
 	Start, End time.Time
 	// By contains the dimensions. LabelName is the name of the label for [ByLabel].
 	By        []Dimension

@@ -16,7 +16,7 @@ type Difference struct {
 	// Period and Start identify the period of a budget or report. Period is empty for an order.
 	Period string
 	Start  time.Time
-	// Amount is the name of the amount. Recorded is its value in the ledger, and Journal is the sum that it should equal.
+	// Amount names the amount that differs. Recorded is its value in the ledger, and Journal is the sum of its journal entries.
 	Amount            string
 	Recorded, Journal int64
 }

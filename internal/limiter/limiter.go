@@ -41,7 +41,7 @@ const (
 	firstInFlight = 16   // initial number of requests that may be in flight
 	minInFlight   = 4    // minimum number of requests that may be in flight, so that one slow request does not block all others
 	decrease      = 0.75 // a 429 reduces the allowed number of requests in flight to this part of the current number
-	increase      = 0.25 // increase of the allowed number N of requests in flight after N successes
+	increase      = 0.25 // growth of the limit on requests in flight after as many successes as the limit
 	reservedPart  = 16   // one of every 16 slots is reserved for owners with fewer than fewInFlight requests in flight
 	fewInFlight   = 2    // see reservedPart
 	noPollRate    = 1e6  // initial poll rate in polls per second; in effect, no limit

@@ -45,7 +45,7 @@ type Run struct {
 type Truth struct {
 	Owner     string
 	State     catalog.State
-	Ended     time.Duration // time when the render ended; negative if it is unknown
+	Ended     time.Duration // time from the start of the run to the end of the render; negative if unknown
 	Refunded  time.Duration // time of the refund; negative if there was no refund
 	HasFailed bool
 	Deleted   bool

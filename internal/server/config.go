@@ -67,8 +67,8 @@ type Limits struct {
 	// CallerCalls and Calls are the maximum numbers of other concurrent calls for one caller and for all callers together. Zero
 	// means 320 and 480.
 	CallerCalls, Calls int
-	// Conns is the maximum number of connections to the gRPC listener, and also the maximum for the HTTP listener. Further
-	// connections wait. Zero means 10,000.
+	// Conns is the maximum number of connections to each of the two listeners, gRPC and HTTP. Further connections wait. Zero
+	// means 10,000.
 	Conns int
 	// MaxInputs is the maximum size of a request's inputs, in bytes. Zero means [service.DefaultMaxInputs].
 	MaxInputs int

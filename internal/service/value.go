@@ -139,7 +139,7 @@ func exact(number string, f float64) bool {
 	return true
 }
 
-// decimal returns the canonical form of a number without its sign: the digits without leading and trailing zeros,
+// decimal returns the canonical form of an unsigned number: the digits without leading and trailing zeros,
 // followed by the exponent of the last digit.
 func decimal(number string) string {
 	mantissa, power, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(number, "-")), "e")

@@ -25,7 +25,7 @@ Target = str | os.PathLike[str] | BinaryIO
 class Download:
     """The state of a download to a path or to the caller's open file.
 
-    The download continues over several streams. A file appears at the path only when it is complete.
+    The download can span several streams. A file appears at the path only when it is complete.
     """
 
     def __init__(self, generation_id: str, to: Target) -> None:

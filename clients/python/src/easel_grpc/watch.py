@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Progress(Generic[T]):
-    """The progress of a watch, which continues over several streams."""
+    """The progress of a watch, which can span several streams."""
 
     has_goal = True  # whether the watch is complete when the server ends a stream with OK
 

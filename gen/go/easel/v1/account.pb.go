@@ -360,11 +360,11 @@ type UsageRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Day in UTC, such as 2026-11-22. Empty if the rows are not grouped by day.
 	Day string `protobuf:"bytes,1,opt,name=day,proto3" json:"day,omitempty"`
-	// Owner of the orders. Empty if the rows are not grouped by owner, or if callers forward their
-	// own API keys.
+	// Owner of the orders. Empty if the rows are not grouped by owner, or if the server forwards its
+	// callers' API keys.
 	Owner string `protobuf:"bytes,2,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Caller that placed the orders. Empty if the rows are not grouped by caller, or if callers
-	// forward their own API keys.
+	// Caller that placed the orders. Empty if the rows are not grouped by caller, or if the server
+	// forwards its callers' API keys.
 	Caller string `protobuf:"bytes,3,opt,name=caller,proto3" json:"caller,omitempty"`
 	// ID of the model, or empty if the rows are not grouped by model.
 	ModelId string `protobuf:"bytes,4,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`

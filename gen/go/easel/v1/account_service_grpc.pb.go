@@ -40,8 +40,8 @@ type AccountServiceClient interface {
 	//   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
 	GetAccount(ctx context.Context, in *GetAccountRequest, opts ...grpc.CallOption) (*GetAccountResponse, error)
 	// ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
-	// orders of its owner, and an operator sees the orders of all owners. A caller that forwards an
-	// API key sees the orders that were placed through Easel with this API key. Rows are sorted by
+	// orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
+	// forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
 	// their dimensions, in the order of group_by. A combination of values has no row if no orders
 	// have these values.
 	//
@@ -101,8 +101,8 @@ type AccountServiceServer interface {
 	//   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
 	GetAccount(context.Context, *GetAccountRequest) (*GetAccountResponse, error)
 	// ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
-	// orders of its owner, and an operator sees the orders of all owners. A caller that forwards an
-	// API key sees the orders that were placed through Easel with this API key. Rows are sorted by
+	// orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
+	// forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
 	// their dimensions, in the order of group_by. A combination of values has no row if no orders
 	// have these values.
 	//

@@ -28,6 +28,7 @@ const (
 // listed here, the server is newer than this contract. Handle such an error according to its gRPC
 // code.
 //
+// "Retryable" means that a retry may succeed, if need be after the step that follows the word.
 // Before a retry, wait for the delay in RetryInfo. If the error has no RetryInfo, use exponential
 // backoff.
 //
@@ -127,8 +128,8 @@ const (
 	// the render is terminal, or set force.
 	ErrorReason_GENERATION_ACTIVE ErrorReason = 37
 	// FAILED_PRECONDITION. The expire_time of the order has passed, so the order is no longer sent.
-	// If order_outcome is "unknown", an operator has to check the account. Retryable. If the order
-	// was not placed, send it as a new order.
+	// Not retryable. If order_outcome is "unknown", an operator has to check the account. Otherwise,
+	// place a new order with a later expire_time.
 	ErrorReason_ORDER_EXPIRED ErrorReason = 38
 	// FAILED_PRECONDITION. The result does not exist yet. Retryable. Wait for the delay in RetryInfo.
 	// To avoid this error, wait for the render first, or set wait_timeout.

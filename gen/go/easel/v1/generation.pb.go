@@ -150,11 +150,11 @@ type Generation struct {
 	// JSON members of the catalog's record that have no field in this contract, unchanged. They never
 	// include an API key or the catalog's content URL.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,15,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
-	// Team of the caller that ordered the render, or the caller if it has no team. Empty if callers
-	// forward their own API keys. Not part of the etag.
+	// Team of the caller that ordered the render, or the caller if it has no team. Empty if the
+	// server forwards its callers' API keys. Not part of the etag.
 	Owner string `protobuf:"bytes,16,opt,name=owner,proto3" json:"owner,omitempty"`
-	// Name of the caller that ordered the render. Empty if callers forward their own API keys. Not
-	// part of the etag.
+	// Name of the caller that ordered the render. Empty if the server forwards its callers' API keys.
+	// Not part of the etag.
 	Caller string `protobuf:"bytes,17,opt,name=caller,proto3" json:"caller,omitempty"`
 	// Labels of the order. See CreateGenerationRequest.labels. Not part of the etag.
 	Labels map[string]string `protobuf:"bytes,18,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`

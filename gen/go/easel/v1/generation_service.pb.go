@@ -400,14 +400,14 @@ type CreateGenerationRequest struct {
 	// there is no such time.
 	//
 	// The ledger's clock decides. If the time passes and no attempt can have reached the catalog, the
-	// order is withdrawn: its reserved price is released, and its idempotency_key can be used again.
-	// If an attempt may have reached the catalog, the outcome of the order stays unknown, and an
-	// operator has to check the account. In both cases, a call with this idempotency_key and
-	// expire_time fails with ORDER_EXPIRED. A new order whose expire_time is already in the past also
-	// fails with this error.
+	// order is withdrawn: its reserved price is released, and a new order with a later expire_time
+	// can use its idempotency_key. If an attempt may have reached the catalog, the outcome of the
+	// order stays unknown, and an operator has to check the account. In both cases, a repeat of the
+	// same request fails with ORDER_EXPIRED. A new order whose expire_time is already in the past
+	// also fails with this error.
 	//
-	// expire_time does not identify the order. A repeated request may have another expire_time, but
-	// the expire_time of the first request applies.
+	// A repeated request may have a different expire_time, but that of the first request applies
+	// until the order is withdrawn.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1419,12 +1419,12 @@ type WatchGenerationsRequest struct {
 	// Over REST, add knownEtags[id]=etag to the query for each render, or send many etags in the body
 	// of a POST.
 	KnownEtags map[string]string `protobuf:"bytes,4,rep,name=known_etags,json=knownEtags,proto3" json:"known_etags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Filter for the renders. If unset, all renders are sent. Its states must be empty, because
-	// states change. See ListGenerationsRequest.filter.
+	// Filter for the renders of the stream. If unset, no render is filtered out. filter.states must
+	// be empty, because states change. See ListGenerationsRequest.filter.
 	//
 	// Renders that do not match the filter are neither sent nor counted, and the stream does not wait
-	// for them. A named render that does not exist is reported with STATE_DELETED even if a filter is
-	// set.
+	// for them. A render that the request names but that does not exist is reported with
+	// STATE_DELETED even if a filter is set.
 	Filter        *GenerationFilter `protobuf:"bytes,5,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1931,7 +1931,8 @@ type WatchEventsResponse_Event struct {
 }
 
 type WatchEventsResponse_Heartbeat struct {
-	// Sent if no other message was sent during the heartbeat_interval. Its fields are unset.
+	// Sent if no other message was sent during the heartbeat_interval. This stream leaves all
+	// fields of the heartbeat unset.
 	Heartbeat *Heartbeat `protobuf:"bytes,2,opt,name=heartbeat,proto3,oneof"`
 }
 

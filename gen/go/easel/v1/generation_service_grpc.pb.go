@@ -122,9 +122,9 @@ type GenerationServiceClient interface {
 	//     order_outcome is "unknown", an operator has to check the account before you place a new
 	//     order.
 	//   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. If
-	//     callers forward their own API keys, every attempt to place the order must send exactly the
-	//     same bytes as inputs. While the outcome of the order is unknown, an attempt with different
-	//     bytes also fails with this error.
+	//     the server forwards its callers' API keys, every attempt to place the order must send
+	//     exactly the same bytes as inputs. While the outcome of the order is unknown, an attempt
+	//     with different bytes also fails with this error.
 	//   - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
 	//     idempotency_key.
 	//   - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent no
@@ -145,7 +145,7 @@ type GenerationServiceClient interface {
 	GetGeneration(ctx context.Context, in *GetGenerationRequest, opts ...grpc.CallOption) (*GetGenerationResponse, error)
 	// ListGenerations returns the renders that were ordered through Easel, sorted by the time of the
 	// order, newest first. A caller sees the renders of its owner, and an operator sees the renders
-	// of all owners. A caller that forwards an API key sees the renders that were ordered with this
+	// of all owners. A caller whose API key is forwarded sees the renders that were ordered with this
 	// API key.
 	//
 	// Each render has the state that the ledger has recorded. The result and the inputs come from the
@@ -153,7 +153,7 @@ type GenerationServiceClient interface {
 	// have the render, or if the catalog does not respond. Deleted renders are listed only if
 	// filter.states contains STATE_DELETED.
 	//
-	// Some callers can see every render of an API key: operators, callers that forward the API key,
+	// Some callers can see every render of an API key: operators, callers whose API key is forwarded,
 	// and all callers of a server that identifies callers neither by a callers file nor by
 	// certificates. If their filter has no labels and no owner, the list ends with the renders that
 	// are in the catalog's list but not in the ledger. These renders have no owner and are sorted as
@@ -226,8 +226,8 @@ type GenerationServiceClient interface {
 	//
 	// Errors:
 	//   - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token is invalid or belongs to another owner,
-	//     or a caller that is not an operator has set filter.owner. A caller that forwards its own
-	//     API key also gets this error, because the ledger stores events only for orders that were
+	//     or a caller that is not an operator has set filter.owner. A caller whose API key is
+	//     forwarded also gets this error, because the ledger stores events only for orders that were
 	//     placed with the server's API key. Use WatchGenerations instead.
 	//   - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
 	//   - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
@@ -504,9 +504,9 @@ type GenerationServiceServer interface {
 	//     order_outcome is "unknown", an operator has to check the account before you place a new
 	//     order.
 	//   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. If
-	//     callers forward their own API keys, every attempt to place the order must send exactly the
-	//     same bytes as inputs. While the outcome of the order is unknown, an attempt with different
-	//     bytes also fails with this error.
+	//     the server forwards its callers' API keys, every attempt to place the order must send
+	//     exactly the same bytes as inputs. While the outcome of the order is unknown, an attempt
+	//     with different bytes also fails with this error.
 	//   - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
 	//     idempotency_key.
 	//   - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent no
@@ -527,7 +527,7 @@ type GenerationServiceServer interface {
 	GetGeneration(context.Context, *GetGenerationRequest) (*GetGenerationResponse, error)
 	// ListGenerations returns the renders that were ordered through Easel, sorted by the time of the
 	// order, newest first. A caller sees the renders of its owner, and an operator sees the renders
-	// of all owners. A caller that forwards an API key sees the renders that were ordered with this
+	// of all owners. A caller whose API key is forwarded sees the renders that were ordered with this
 	// API key.
 	//
 	// Each render has the state that the ledger has recorded. The result and the inputs come from the
@@ -535,7 +535,7 @@ type GenerationServiceServer interface {
 	// have the render, or if the catalog does not respond. Deleted renders are listed only if
 	// filter.states contains STATE_DELETED.
 	//
-	// Some callers can see every render of an API key: operators, callers that forward the API key,
+	// Some callers can see every render of an API key: operators, callers whose API key is forwarded,
 	// and all callers of a server that identifies callers neither by a callers file nor by
 	// certificates. If their filter has no labels and no owner, the list ends with the renders that
 	// are in the catalog's list but not in the ledger. These renders have no owner and are sorted as
@@ -608,8 +608,8 @@ type GenerationServiceServer interface {
 	//
 	// Errors:
 	//   - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token is invalid or belongs to another owner,
-	//     or a caller that is not an operator has set filter.owner. A caller that forwards its own
-	//     API key also gets this error, because the ledger stores events only for orders that were
+	//     or a caller that is not an operator has set filter.owner. A caller whose API key is
+	//     forwarded also gets this error, because the ledger stores events only for orders that were
 	//     placed with the server's API key. Use WatchGenerations instead.
 	//   - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
 	//   - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:

@@ -237,12 +237,12 @@ class UsageRow(_message.Message):
     day: _builtins.str
     """Day in UTC, such as 2026-11-22. Empty if the rows are not grouped by day."""
     owner: _builtins.str
-    """Owner of the orders. Empty if the rows are not grouped by owner, or if callers forward their
-    own API keys.
+    """Owner of the orders. Empty if the rows are not grouped by owner, or if the server forwards its
+    callers' API keys.
     """
     caller: _builtins.str
-    """Caller that placed the orders. Empty if the rows are not grouped by caller, or if callers
-    forward their own API keys.
+    """Caller that placed the orders. Empty if the rows are not grouped by caller, or if the server
+    forwards its callers' API keys.
     """
     model_id: _builtins.str
     """ID of the model, or empty if the rows are not grouped by model."""

@@ -47,8 +47,8 @@ class AccountServiceStub:
     """
     ListUsage: _grpc.UnaryUnaryMultiCallable[_account_service_pb2.ListUsageRequest, _account_service_pb2.ListUsageResponse]
     """ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
-    orders of its owner, and an operator sees the orders of all owners. A caller that forwards an
-    API key sees the orders that were placed through Easel with this API key. Rows are sorted by
+    orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
+    forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
     their dimensions, in the order of group_by. A combination of values has no row if no orders
     have these values.
 
@@ -81,8 +81,8 @@ class AccountServiceAsyncStub(AccountServiceStub):
     """
     ListUsage: _aio.UnaryUnaryMultiCallable[_account_service_pb2.ListUsageRequest, _account_service_pb2.ListUsageResponse]  # type: ignore[assignment]
     """ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
-    orders of its owner, and an operator sees the orders of all owners. A caller that forwards an
-    API key sees the orders that were placed through Easel with this API key. Rows are sorted by
+    orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
+    forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
     their dimensions, in the order of group_by. A combination of values has no row if no orders
     have these values.
 
@@ -124,8 +124,8 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_account_service_pb2.ListUsageResponse, _abc.Awaitable[_account_service_pb2.ListUsageResponse]]:
         """ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
-        orders of its owner, and an operator sees the orders of all owners. A caller that forwards an
-        API key sees the orders that were placed through Easel with this API key. Rows are sorted by
+        orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
+        forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
         their dimensions, in the order of group_by. A combination of values has no row if no orders
         have these values.
 

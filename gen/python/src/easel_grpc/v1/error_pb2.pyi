@@ -122,8 +122,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     ORDER_EXPIRED: _ErrorReason.ValueType  # 38
     """FAILED_PRECONDITION. The expire_time of the order has passed, so the order is no longer sent.
-    If order_outcome is "unknown", an operator has to check the account. Retryable. If the order
-    was not placed, send it as a new order.
+    Not retryable. If order_outcome is "unknown", an operator has to check the account. Otherwise,
+    place a new order with a later expire_time.
     """
     CONTENT_NOT_READY: _ErrorReason.ValueType  # 40
     """FAILED_PRECONDITION. The result does not exist yet. Retryable. Wait for the delay in RetryInfo.
@@ -246,6 +246,7 @@ class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     listed here, the server is newer than this contract. Handle such an error according to its gRPC
     code.
 
+    "Retryable" means that a retry may succeed, if need be after the step that follows the word.
     Before a retry, wait for the delay in RetryInfo. If the error has no RetryInfo, use exponential
     backoff.
 
@@ -366,8 +367,8 @@ the render is terminal, or set force.
 """
 ORDER_EXPIRED: ErrorReason.ValueType  # 38
 """FAILED_PRECONDITION. The expire_time of the order has passed, so the order is no longer sent.
-If order_outcome is "unknown", an operator has to check the account. Retryable. If the order
-was not placed, send it as a new order.
+Not retryable. If order_outcome is "unknown", an operator has to check the account. Otherwise,
+place a new order with a later expire_time.
 """
 CONTENT_NOT_READY: ErrorReason.ValueType  # 40
 """FAILED_PRECONDITION. The result does not exist yet. Retryable. Wait for the delay in RetryInfo.

@@ -153,12 +153,12 @@ class Generation(_message.Message):
     replica. Send it to WatchGeneration as known_etag.
     """
     owner: _builtins.str
-    """Team of the caller that ordered the render, or the caller if it has no team. Empty if callers
-    forward their own API keys. Not part of the etag.
+    """Team of the caller that ordered the render, or the caller if it has no team. Empty if the
+    server forwards its callers' API keys. Not part of the etag.
     """
     caller: _builtins.str
-    """Name of the caller that ordered the render. Empty if callers forward their own API keys. Not
-    part of the etag.
+    """Name of the caller that ordered the render. Empty if the server forwards its callers' API keys.
+    Not part of the etag.
     """
     currency_code: _builtins.str
     """ISO 4217 code of cost_cents, which currently is always "EUR". Empty if cost_cents is unset. Not

@@ -121,9 +121,9 @@ class GenerationServiceStub:
         order_outcome is "unknown", an operator has to check the account before you place a new
         order.
       - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. If
-        callers forward their own API keys, every attempt to place the order must send exactly the
-        same bytes as inputs. While the outcome of the order is unknown, an attempt with different
-        bytes also fails with this error.
+        the server forwards its callers' API keys, every attempt to place the order must send
+        exactly the same bytes as inputs. While the outcome of the order is unknown, an attempt
+        with different bytes also fails with this error.
       - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
         idempotency_key.
       - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent no
@@ -146,7 +146,7 @@ class GenerationServiceStub:
     ListGenerations: _grpc.UnaryUnaryMultiCallable[_generation_service_pb2.ListGenerationsRequest, _generation_service_pb2.ListGenerationsResponse]
     """ListGenerations returns the renders that were ordered through Easel, sorted by the time of the
     order, newest first. A caller sees the renders of its owner, and an operator sees the renders
-    of all owners. A caller that forwards an API key sees the renders that were ordered with this
+    of all owners. A caller whose API key is forwarded sees the renders that were ordered with this
     API key.
 
     Each render has the state that the ledger has recorded. The result and the inputs come from the
@@ -154,7 +154,7 @@ class GenerationServiceStub:
     have the render, or if the catalog does not respond. Deleted renders are listed only if
     filter.states contains STATE_DELETED.
 
-    Some callers can see every render of an API key: operators, callers that forward the API key,
+    Some callers can see every render of an API key: operators, callers whose API key is forwarded,
     and all callers of a server that identifies callers neither by a callers file nor by
     certificates. If their filter has no labels and no owner, the list ends with the renders that
     are in the catalog's list but not in the ledger. These renders have no owner and are sorted as
@@ -231,8 +231,8 @@ class GenerationServiceStub:
 
     Errors:
       - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token is invalid or belongs to another owner,
-        or a caller that is not an operator has set filter.owner. A caller that forwards its own
-        API key also gets this error, because the ledger stores events only for orders that were
+        or a caller that is not an operator has set filter.owner. A caller whose API key is
+        forwarded also gets this error, because the ledger stores events only for orders that were
         placed with the server's API key. Use WatchGenerations instead.
       - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
       - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
@@ -368,9 +368,9 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
         order_outcome is "unknown", an operator has to check the account before you place a new
         order.
       - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. If
-        callers forward their own API keys, every attempt to place the order must send exactly the
-        same bytes as inputs. While the outcome of the order is unknown, an attempt with different
-        bytes also fails with this error.
+        the server forwards its callers' API keys, every attempt to place the order must send
+        exactly the same bytes as inputs. While the outcome of the order is unknown, an attempt
+        with different bytes also fails with this error.
       - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
         idempotency_key.
       - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent no
@@ -393,7 +393,7 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     ListGenerations: _aio.UnaryUnaryMultiCallable[_generation_service_pb2.ListGenerationsRequest, _generation_service_pb2.ListGenerationsResponse]  # type: ignore[assignment]
     """ListGenerations returns the renders that were ordered through Easel, sorted by the time of the
     order, newest first. A caller sees the renders of its owner, and an operator sees the renders
-    of all owners. A caller that forwards an API key sees the renders that were ordered with this
+    of all owners. A caller whose API key is forwarded sees the renders that were ordered with this
     API key.
 
     Each render has the state that the ledger has recorded. The result and the inputs come from the
@@ -401,7 +401,7 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     have the render, or if the catalog does not respond. Deleted renders are listed only if
     filter.states contains STATE_DELETED.
 
-    Some callers can see every render of an API key: operators, callers that forward the API key,
+    Some callers can see every render of an API key: operators, callers whose API key is forwarded,
     and all callers of a server that identifies callers neither by a callers file nor by
     certificates. If their filter has no labels and no owner, the list ends with the renders that
     are in the catalog's list but not in the ledger. These renders have no owner and are sorted as
@@ -478,8 +478,8 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
 
     Errors:
       - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token is invalid or belongs to another owner,
-        or a caller that is not an operator has set filter.owner. A caller that forwards its own
-        API key also gets this error, because the ledger stores events only for orders that were
+        or a caller that is not an operator has set filter.owner. A caller whose API key is
+        forwarded also gets this error, because the ledger stores events only for orders that were
         placed with the server's API key. Use WatchGenerations instead.
       - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
       - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:
@@ -624,9 +624,9 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
             order_outcome is "unknown", an operator has to check the account before you place a new
             order.
           - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. If
-            callers forward their own API keys, every attempt to place the order must send exactly the
-            same bytes as inputs. While the outcome of the order is unknown, an attempt with different
-            bytes also fails with this error.
+            the server forwards its callers' API keys, every attempt to place the order must send
+            exactly the same bytes as inputs. While the outcome of the order is unknown, an attempt
+            with different bytes also fails with this error.
           - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
             idempotency_key.
           - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent no
@@ -661,7 +661,7 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_generation_service_pb2.ListGenerationsResponse, _abc.Awaitable[_generation_service_pb2.ListGenerationsResponse]]:
         """ListGenerations returns the renders that were ordered through Easel, sorted by the time of the
         order, newest first. A caller sees the renders of its owner, and an operator sees the renders
-        of all owners. A caller that forwards an API key sees the renders that were ordered with this
+        of all owners. A caller whose API key is forwarded sees the renders that were ordered with this
         API key.
 
         Each render has the state that the ledger has recorded. The result and the inputs come from the
@@ -669,7 +669,7 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         have the render, or if the catalog does not respond. Deleted renders are listed only if
         filter.states contains STATE_DELETED.
 
-        Some callers can see every render of an API key: operators, callers that forward the API key,
+        Some callers can see every render of an API key: operators, callers whose API key is forwarded,
         and all callers of a server that identifies callers neither by a callers file nor by
         certificates. If their filter has no labels and no owner, the list ends with the renders that
         are in the catalog's list but not in the ledger. These renders have no owner and are sorted as
@@ -770,8 +770,8 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
           - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token is invalid or belongs to another owner,
-            or a caller that is not an operator has set filter.owner. A caller that forwards its own
-            API key also gets this error, because the ledger stores events only for orders that were
+            or a caller that is not an operator has set filter.owner. A caller whose API key is
+            forwarded also gets this error, because the ledger stores events only for orders that were
             placed with the server's API key. Use WatchGenerations instead.
           - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
           - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:

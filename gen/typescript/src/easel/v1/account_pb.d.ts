@@ -164,16 +164,16 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   day: string;
 
   /**
-   * Owner of the orders. Empty if the rows are not grouped by owner, or if callers forward their
-   * own API keys.
+   * Owner of the orders. Empty if the rows are not grouped by owner, or if the server forwards its
+   * callers' API keys.
    *
    * @generated from field: string owner = 2;
    */
   owner: string;
 
   /**
-   * Caller that placed the orders. Empty if the rows are not grouped by caller, or if callers
-   * forward their own API keys.
+   * Caller that placed the orders. Empty if the rows are not grouped by caller, or if the server
+   * forwards its callers' API keys.
    *
    * @generated from field: string caller = 3;
    */

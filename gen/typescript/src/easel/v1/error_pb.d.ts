@@ -17,6 +17,7 @@ export declare const file_easel_v1_error: GenFile;
  * listed here, the server is newer than this contract. Handle such an error according to its gRPC
  * code.
  *
+ * "Retryable" means that a retry may succeed, if need be after the step that follows the word.
  * Before a retry, wait for the delay in RetryInfo. If the error has no RetryInfo, use exponential
  * backoff.
  *
@@ -233,8 +234,8 @@ export enum ErrorReason {
 
   /**
    * FAILED_PRECONDITION. The expire_time of the order has passed, so the order is no longer sent.
-   * If order_outcome is "unknown", an operator has to check the account. Retryable. If the order
-   * was not placed, send it as a new order.
+   * Not retryable. If order_outcome is "unknown", an operator has to check the account. Otherwise,
+   * place a new order with a later expire_time.
    *
    * @generated from enum value: ORDER_EXPIRED = 38;
    */

@@ -24,6 +24,7 @@ export const ErrorReasonSchema = /*@__PURE__*/
  * listed here, the server is newer than this contract. Handle such an error according to its gRPC
  * code.
  *
+ * "Retryable" means that a retry may succeed, if need be after the step that follows the word.
  * Before a retry, wait for the delay in RetryInfo. If the error has no RetryInfo, use exponential
  * backoff.
  *

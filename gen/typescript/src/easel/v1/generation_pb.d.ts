@@ -142,16 +142,16 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   upstreamFields?: JsonObject | undefined;
 
   /**
-   * Team of the caller that ordered the render, or the caller if it has no team. Empty if callers
-   * forward their own API keys. Not part of the etag.
+   * Team of the caller that ordered the render, or the caller if it has no team. Empty if the
+   * server forwards its callers' API keys. Not part of the etag.
    *
    * @generated from field: string owner = 16;
    */
   owner: string;
 
   /**
-   * Name of the caller that ordered the render. Empty if callers forward their own API keys. Not
-   * part of the etag.
+   * Name of the caller that ordered the render. Empty if the server forwards its callers' API keys.
+   * Not part of the etag.
    *
    * @generated from field: string caller = 17;
    */

@@ -142,14 +142,14 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
    * there is no such time.
    *
    * The ledger's clock decides. If the time passes and no attempt can have reached the catalog, the
-   * order is withdrawn: its reserved price is released, and its idempotency_key can be used again.
-   * If an attempt may have reached the catalog, the outcome of the order stays unknown, and an
-   * operator has to check the account. In both cases, a call with this idempotency_key and
-   * expire_time fails with ORDER_EXPIRED. A new order whose expire_time is already in the past also
-   * fails with this error.
+   * order is withdrawn: its reserved price is released, and a new order with a later expire_time
+   * can use its idempotency_key. If an attempt may have reached the catalog, the outcome of the
+   * order stays unknown, and an operator has to check the account. In both cases, a repeat of the
+   * same request fails with ORDER_EXPIRED. A new order whose expire_time is already in the past
+   * also fails with this error.
    *
-   * expire_time does not identify the order. A repeated request may have another expire_time, but
-   * the expire_time of the first request applies.
+   * A repeated request may have a different expire_time, but that of the first request applies
+   * until the order is withdrawn.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 7;
    */
@@ -688,12 +688,12 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
   knownEtags: { [key: string]: string };
 
   /**
-   * Filter for the renders. If unset, all renders are sent. Its states must be empty, because
-   * states change. See ListGenerationsRequest.filter.
+   * Filter for the renders of the stream. If unset, no render is filtered out. filter.states must
+   * be empty, because states change. See ListGenerationsRequest.filter.
    *
    * Renders that do not match the filter are neither sent nor counted, and the stream does not wait
-   * for them. A named render that does not exist is reported with STATE_DELETED even if a filter is
-   * set.
+   * for them. A render that the request names but that does not exist is reported with
+   * STATE_DELETED even if a filter is set.
    *
    * @generated from field: easel.v1.GenerationFilter filter = 5;
    */
@@ -886,7 +886,8 @@ export declare type WatchEventsResponse = Message<"easel.v1.WatchEventsResponse"
     case: "event";
   } | {
     /**
-     * Sent if no other message was sent during the heartbeat_interval. Its fields are unset.
+     * Sent if no other message was sent during the heartbeat_interval. This stream leaves all
+     * fields of the heartbeat unset.
      *
      * @generated from field: easel.v1.Heartbeat heartbeat = 2;
      */
@@ -1490,9 +1491,9 @@ export declare const GenerationService: GenService<{
    *     order_outcome is "unknown", an operator has to check the account before you place a new
    *     order.
    *   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. If
-   *     callers forward their own API keys, every attempt to place the order must send exactly the
-   *     same bytes as inputs. While the outcome of the order is unknown, an attempt with different
-   *     bytes also fails with this error.
+   *     the server forwards its callers' API keys, every attempt to place the order must send
+   *     exactly the same bytes as inputs. While the outcome of the order is unknown, an attempt
+   *     with different bytes also fails with this error.
    *   - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
    *     idempotency_key.
    *   - UNAVAILABLE, LEDGER_UNAVAILABLE: the ledger did not respond, and this call has sent no
@@ -1529,7 +1530,7 @@ export declare const GenerationService: GenService<{
   /**
    * ListGenerations returns the renders that were ordered through Easel, sorted by the time of the
    * order, newest first. A caller sees the renders of its owner, and an operator sees the renders
-   * of all owners. A caller that forwards an API key sees the renders that were ordered with this
+   * of all owners. A caller whose API key is forwarded sees the renders that were ordered with this
    * API key.
    *
    * Each render has the state that the ledger has recorded. The result and the inputs come from the
@@ -1537,7 +1538,7 @@ export declare const GenerationService: GenService<{
    * have the render, or if the catalog does not respond. Deleted renders are listed only if
    * filter.states contains STATE_DELETED.
    *
-   * Some callers can see every render of an API key: operators, callers that forward the API key,
+   * Some callers can see every render of an API key: operators, callers whose API key is forwarded,
    * and all callers of a server that identifies callers neither by a callers file nor by
    * certificates. If their filter has no labels and no owner, the list ends with the renders that
    * are in the catalog's list but not in the ledger. These renders have no owner and are sorted as
@@ -1642,8 +1643,8 @@ export declare const GenerationService: GenService<{
    *
    * Errors:
    *   - INVALID_ARGUMENT, INVALID_REQUEST: the resume_token is invalid or belongs to another owner,
-   *     or a caller that is not an operator has set filter.owner. A caller that forwards its own
-   *     API key also gets this error, because the ledger stores events only for orders that were
+   *     or a caller that is not an operator has set filter.owner. A caller whose API key is
+   *     forwarded also gets this error, because the ledger stores events only for orders that were
    *     placed with the server's API key. Use WatchGenerations instead.
    *   - OUT_OF_RANGE, RESUME_TOKEN_EXPIRED: events after the resume_token may have been deleted.
    *   - UNAVAILABLE, SERVER_DRAINING or STREAM_MAX_AGE, with RetryInfo and after a closing message:

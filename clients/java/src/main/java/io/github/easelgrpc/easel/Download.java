@@ -20,7 +20,7 @@ import java.time.Instant;
 import java.util.regex.Pattern;
 import java.util.zip.CRC32C;
 
-/** The state of a download, which continues over several streams. */
+/** The state of a download, which can span several streams. */
 final class Download {
   private static final Duration STALE_AGE = Duration.ofDays(1); // time since the last write after which a part file is regarded as abandoned
 

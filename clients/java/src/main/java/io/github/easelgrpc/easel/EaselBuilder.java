@@ -128,7 +128,7 @@ public final class EaselBuilder {
   }
 
   /**
-   * Creates the client, which connects at the first call. It throws an IllegalArgumentException if a setting, such as the
+   * Creates the client, which connects on its first call. It throws an IllegalArgumentException if a setting, such as the
    * address or the API key, is invalid.
    */
   public Easel build() {
