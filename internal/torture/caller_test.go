@@ -4,6 +4,7 @@ package torture
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -180,7 +181,7 @@ func (c *caller) ask(ctx context.Context, request *easelv1.CreateGenerationReque
 		c.note(promises.Event{Kind: promises.Placed, Text: order, Generation: g.GetGenerationId()})
 		c.world.mu.Lock()
 		defer c.world.mu.Unlock()
-		c.world.placed[c.team+" "+order] = g.GetGenerationId()
+		c.world.placed[c.team+" "+order], c.world.shown[c.team] = g.GetGenerationId(), g.GetGenerationId()
 		return placed, nil
 	}
 	why := service.Detail[*errdetails.ErrorInfo](status.Convert(err))
@@ -232,6 +233,78 @@ func (c *caller) comeBack(ctx context.Context) error {
 				return fmt.Errorf("order %s has no outcome", request.GetIdempotencyKey())
 			}
 		}
+	}
+	return nil
+}
+
+// look checks, while faults happen, that a team receives only its own generations: in its list, in a watch of
+// everything, and in reads of another team's generations.
+func (c *caller) look(ctx context.Context) error {
+	ctx = proctest.Bearing(ctx, c.world.tokens[c.team])
+	c.world.work.Go(func() {
+		for ; ctx.Err() == nil; pauseFor(ctx, 20*time.Millisecond) {
+			c.watchEverything(ctx) // called in a loop, because it may fail and ends after ten seconds
+		}
+	})
+	for ; !c.world.isCalm() && ctx.Err() == nil; pauseFor(ctx, 50*time.Millisecond) {
+		if err := errors.Join(c.list(ctx), c.peek(ctx)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// see records that the caller has received a generation.
+func (c *caller) see(g *easelv1.Generation) {
+	c.note(promises.Event{Kind: promises.Listed, Generation: g.GetGenerationId()})
+	if g.GetOwner() != c.team && g.GetOwner() != "" { // a watch of everything omits the owner while the database is unavailable
+		c.note(promises.Event{Kind: promises.Leaked, Generation: g.GetGenerationId(), Text: "it is shown as a generation of " + g.GetOwner()})
+	}
+}
+
+func (c *caller) watchEverything(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	stream, err := c.client.WatchGenerations(ctx, &easelv1.WatchGenerationsRequest{})
+	for err == nil {
+		var m *easelv1.WatchGenerationsResponse
+		if m, err = stream.Recv(); m.GetUpdate() != nil {
+			c.see(m.GetUpdate().GetGeneration())
+		}
+	}
+}
+
+func (c *caller) list(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	answer, err := c.client.ListGenerations(ctx, &easelv1.ListGenerationsRequest{PageSize: 50})
+	if err != nil && !retryable(err) {
+		return fmt.Errorf("list of team %s: %w", c.team, err)
+	}
+	for _, g := range answer.GetGenerations() {
+		c.see(g)
+	}
+	return nil
+}
+
+// peek tries to read another team's generation, which must fail.
+func (c *caller) peek(ctx context.Context) error {
+	c.world.mu.Lock()
+	id := ""
+	for team, one := range c.world.shown {
+		if team != c.team {
+			id = one
+		}
+	}
+	c.world.mu.Unlock()
+	if id == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_, err := c.client.GetGeneration(ctx, &easelv1.GetGenerationRequest{GenerationId: id})
+	if status.Code(err) != codes.NotFound && !retryable(err) {
+		c.note(promises.Event{Kind: promises.Leaked, Generation: id, Text: fmt.Sprintf("another team reads it: %v", err)})
 	}
 	return nil
 }

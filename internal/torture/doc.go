@@ -13,7 +13,7 @@
 //
 //	faults    the table of all faults, and the points at which they happen
 //	world     the processes of a run, and the run itself
-//	caller    orders and repeated orders; one in four callers uses REST
+//	caller    orders, repeated orders, and watches and reads of the team's generations; one in four callers uses REST
 //	relay     the connections from callers to facades, and from facades to the catalog
 //	database  the connection from a facade to PostgreSQL
 //	settled   the wait until all orders are settled, and their final states in the catalog and the ledger

@@ -77,6 +77,7 @@ type world struct {
 	tally  map[string]int    // number of faults that have happened, by name
 	last   map[string]int    // number of the latest order, by team
 	placed map[string]string // generation ID by team and idempotency key
+	shown  map[string]string // ID of a generation that a team has received, by team
 	gaveUp int               // number of orders that were abandoned
 	failed []error
 }
@@ -149,7 +150,7 @@ func newWorld(ctx context.Context, t *testing.T, facades, wanted int, goal map[g
 	proctest.Easel(t)
 	w := &world{
 		t: t, ctx: ctx, orders: float64(wanted), goal: goal, record: &promises.Record{Begin: time.Now()},
-		tokens: map[string]string{}, tally: map[string]int{}, last: map[string]int{}, placed: map[string]string{},
+		tokens: map[string]string{}, tally: map[string]int{}, last: map[string]int{}, placed: map[string]string{}, shown: map[string]string{},
 	}
 	w.storm, w.calm = context.WithCancel(ctx)
 	goal[callerCuts] = 1
@@ -203,13 +204,19 @@ func (w *world) run(callers int, settle func() (promises.Run, error)) {
 
 // drive runs the callers and returns the record of the run.
 func (w *world) drive(ctx context.Context, settle func() (promises.Run, error)) (run promises.Run, err error) {
-	var ordering, asking errgroup.Group
+	var ordering, looking errgroup.Group
 	for i, c := range w.callers {
 		ordering.Go(func() error { return c.work(ctx, w.callers[(i+len(w.tokens))%len(w.callers)]) })
 	}
-	if err := errors.Join(ordering.Wait(), ctx.Err()); err != nil {
+	for n := range w.tokens {
+		if len(w.tokens) > 1 {
+			looking.Go(func() error { return w.callers[slices.Index(teams, n)].look(ctx) })
+		}
+	}
+	if err := errors.Join(ordering.Wait(), looking.Wait(), ctx.Err()); err != nil {
 		return run, err
 	}
+	var asking errgroup.Group
 	if w.postgres != nil {
 		took, err := w.none("unknown", "state = 1", knownWithin)
 		w.t.Logf("every order has an outcome %v after the last fault", took.Round(100*time.Millisecond))
