@@ -454,6 +454,9 @@ func (w *world) checkOwner(c *caller, g *easelv1.Generation) {
 	if prompt != "" && (!w.plan.Held || w.plan.Ledger) && prompt[:min(len(c.tenant.name)+1, len(prompt))] != c.tenant.name+"." {
 		c.note(promises.Event{Kind: promises.Leaked, Generation: g.GetGenerationId(), Text: "the generation of another tenant: " + prompt})
 	}
+	if owner := g.GetOwner(); owner != "" && owner != c.tenant.name {
+		c.note(promises.Event{Kind: promises.Leaked, Generation: g.GetGenerationId(), Text: "another owner is shown: " + owner})
+	}
 }
 
 // watch opens a stream that watches a single generation. known is the etag of the state that the caller already has, or

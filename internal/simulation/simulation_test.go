@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 func TestTheStackKeepsItsPromises(t *testing.T) {
 	for _, row := range [][]job{
 		seeds("short", 1, 2, 3, 4, 5, 6, 7, 8),
-		append(seeds("teams-short", 1, 3), oneOfEach("ledger-", "T3", "T9", "T4c", "T10", "M2", "M4")...),
+		append(seeds("teams-short", 1, 3), oneOfEach("ledger-", "T2", "T3", "T9", "T4c", "T10", "M2", "M4")...),
 		oneOfEach("ledger-", "G3"),
 		append(seeds("polls-short", 4), oneOfEach("polls-only-", "P5", "T4a", "U5")...),
 		seeds("events-short", 1, 2, 3),
@@ -37,6 +37,19 @@ func TestTheStackKeepsItsPromises(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestASeedIsOneHistory runs a seed twice and compares the runs. A failure can be analyzed only if it can be repeated.
+// The world has no ledger, because two goroutines may compete for the only database connection, and the seed does not
+// determine which of them gets it first.
+func TestASeedIsOneHistory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compared only without -short")
+	}
+	p := planOf(1, "short")
+	if first, again := simulate(t, p), simulate(t, p); first.digest != again.digest {
+		t.Errorf("%s returned %d events, and then %d other events", p.Kind, len(first.Events), len(again.Events))
 	}
 }
 
