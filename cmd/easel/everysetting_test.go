@@ -118,17 +118,22 @@ func TestACatalogMayLimitTheRateOfAnAPIKey(t *testing.T) {
 
 func TestARefusalAfterALostAnswerIsCertainWhereTheCatalogLooksAtTheKeyFirst(t *testing.T) {
 	t.Parallel()
-	box := startSandbox(t, "--admin")
-	for _, fault := range []string{
-		`{"route":"POST /generations","status":500,"count":1}`,
-		`{"route":"POST /generations","status":402,"body":"{\"code\":\"INSUFFICIENT_BALANCE\",\"message\":\"no money\"}"}`,
+	for _, test := range []struct{ keyFirst, timeout, reason string }{
+		{"true", "1m", "INSUFFICIENT_BALANCE"},
+		{"false", "15s", "SUBMISSION_OUTCOME_UNKNOWN"}, // the server resends the order until the timeout expires
 	} {
-		proctest.Fetch(t, http.MethodPost, box.host()+"/_sandbox/faults", fault)
-	}
-	addr := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": box.catalog(), "EASEL_UPSTREAM_KEY_FIRST": "true"}).addr("grpc")
-	env := map[string]string{"EASEL_ADDR": addr, "EASEL_API_KEY": box.key()}
-	got := easelEnv(t.Context(), nil, env, "generate", "studio/haiku", "prompt=rain", "-o", "json", "--timeout", "1m")
-	if !strings.Contains(got.stderr, `"reason":"INSUFFICIENT_BALANCE"`) {
-		t.Errorf("exit %d\n%s", got.exit, got.stderr)
+		box := startSandbox(t, "--admin")
+		for _, fault := range []string{
+			`{"route":"POST /generations","status":500,"count":1}`,
+			`{"route":"POST /generations","status":402,"body":"{\"code\":\"INSUFFICIENT_BALANCE\",\"message\":\"no money\"}"}`,
+		} {
+			proctest.Fetch(t, http.MethodPost, box.host()+"/_sandbox/faults", fault)
+		}
+		addr := startServe(t, map[string]string{"EASEL_UPSTREAM_URL": box.catalog(), "EASEL_UPSTREAM_KEY_FIRST": test.keyFirst}).addr("grpc")
+		env := map[string]string{"EASEL_ADDR": addr, "EASEL_API_KEY": box.key()}
+		got := easelEnv(t.Context(), nil, env, "generate", "studio/haiku", "prompt=rain", "-o", "json", "--timeout", test.timeout)
+		if !strings.Contains(got.stderr, `"reason":"`+test.reason+`"`) {
+			t.Errorf("key first %s: exit %d\n%s", test.keyFirst, got.exit, got.stderr)
+		}
 	}
 }
