@@ -16,13 +16,13 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-func TestOrderSendsItsExpireTimeWithEveryAttempt(t *testing.T) {
+func TestOrderSendsItsKeyAndExpireTimeWithEveryAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		expire, attempts := time.Now().Add(time.Hour), 0
 		answers := func(err error) func(*easelv1.CreateGenerationRequest) error {
 			return func(request *easelv1.CreateGenerationRequest) error {
-				if attempts++; !request.GetExpireTime().AsTime().Equal(expire) {
-					t.Errorf("attempt %d has the expire time %v, want the time in the order", attempts, request.GetExpireTime())
+				if attempts++; request.GetIdempotencyKey() != "k" || !request.GetExpireTime().AsTime().Equal(expire) {
+					t.Errorf("attempt %d is %v, want the key and the expire time of the order", attempts, request)
 				}
 				return err
 			}
