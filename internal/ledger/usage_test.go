@@ -24,7 +24,8 @@ type reported struct {
 	counts               ledger.Usage
 }
 
-// placeAtRandom writes random orders from about three months directly into the database.
+// placeAtRandom writes random orders from about three months directly into the database. Each of their amounts has a different
+// total, so that a report with two swapped columns is wrong.
 func placeAtRandom(t *testing.T, url string, many int, random *rand.Rand) (all []reported) {
 	t.Helper()
 	var rows []string
@@ -33,22 +34,24 @@ func placeAtRandom(t *testing.T, url string, many int, random *rand.Rand) (all [
 			at:    time.Date(2026, 1, 28, 0, 0, 0, 0, time.UTC).Add(time.Duration(random.Int64N(int64(100 * 24 * time.Hour)))).Truncate(time.Microsecond),
 			owner: fmt.Sprint("owner", random.IntN(3)), caller: fmt.Sprint("Caller-", random.IntN(2)), model: []string{"a/b", "A b", "é"}[random.IntN(3)],
 		}
-		id, cost, status, end := fmt.Sprint("order", n), random.Int64N(50), 3+random.IntN(3), ""
+		o.counts.ReservedCents, o.counts.UnconfirmedCents = random.Int64N(20), random.Int64N(30)
+		id, state, generation, cost, status := fmt.Sprint("order", n), 1, "NULL", "NULL", 0
 		if random.IntN(8) == 0 { // this order has no outcome
-			o.counts = ledger.Usage{Unknown: 1, ReservedCents: 7}
-			end = "1, NULL, 7, NULL, 0"
+			o.counts.Unknown = 1
 		} else {
-			o.counts = ledger.Usage{Orders: 1, CostCents: cost}
+			o.counts.Orders, o.counts.CostCents = 1, random.Int64N(50)
+			o.counts.RefundedCents = random.Int64N(o.counts.CostCents + 1)
+			state, generation, cost, status = 2, "'"+id+"'", fmt.Sprint(o.counts.CostCents), 3+random.IntN(3)
 			if status != int(lifecycle.Succeeded) {
 				o.counts.Failed = 1
 			}
-			end = fmt.Sprintf("2, '%s', 0, %d, %d", id, cost, status)
 		}
-		rows = append(rows, fmt.Sprintf("('%s', '%s', '%s', '%s', '%s', 'u', 'a', '%s', 'd', 1, 0, 0, %d, %s)", id, o.owner, o.owner, o.caller, id, o.model, o.at.UnixMicro(), end))
+		rows = append(rows, fmt.Sprintf("('%s', '%s', '%s', '%s', '%s', 'u', 'a', '%s', 'd', 1, 0, 0, %d, %d, %s, %d, %d, %s, %d, %d)", id, o.owner, o.owner, o.caller, id, o.model, o.at.UnixMicro(),
+			state, generation, o.counts.ReservedCents, o.counts.UnconfirmedCents, cost, o.counts.RefundedCents, status))
 		all = append(all, o)
 	}
 	change(t, url, `INSERT INTO orders (id, namespace, owner, caller, idempotency_key, upstream_key, api_key, model_id, digest, leases, leased_until, retry_time, order_time,
-		state, generation_id, reserved_cents, cost_cents, status) VALUES `+strings.Join(rows, ", "))
+		state, generation_id, reserved_cents, unconfirmed_cents, cost_cents, refunded_cents, status) VALUES `+strings.Join(rows, ", "))
 	return all
 }
 
@@ -67,7 +70,8 @@ func usageOf(all []reported, q ledger.UsageQuery) []ledger.Usage {
 		u := found[strings.Join(by, "\x00")]
 		u.Dimensions = by
 		u.Orders, u.Failed, u.Unknown = u.Orders+o.counts.Orders, u.Failed+o.counts.Failed, u.Unknown+o.counts.Unknown
-		u.CostCents, u.ReservedCents = u.CostCents+o.counts.CostCents, u.ReservedCents+o.counts.ReservedCents
+		u.CostCents, u.RefundedCents = u.CostCents+o.counts.CostCents, u.RefundedCents+o.counts.RefundedCents
+		u.ReservedCents, u.UnconfirmedCents = u.ReservedCents+o.counts.ReservedCents, u.UnconfirmedCents+o.counts.UnconfirmedCents
 		found[strings.Join(by, "\x00")] = u
 	}
 	rows := slices.Collect(maps.Values(found))
