@@ -228,5 +228,15 @@ func wantLabelBudgets(t *testing.T, s *stack, c caller, limit func(cents int)) {
 	if account := accountOf(t, c); len(account.GetBudgets()) != 0 {
 		t.Errorf("the team has the budgets %v", account.GetBudgets())
 	}
+	limit(1)
+	eventually(t, "a new project exceeds the smaller budget", func() bool { err = spend(fmt.Sprint("project", n)); return err != nil })
+	st = wantStatus(t, err, codes.ResourceExhausted, "BUDGET_EXCEEDED", 402)
+	if m := metadataOf(t, st); m["remaining_cents"] != "1" {
+		t.Errorf("the metadata of a new project is %v", m)
+	}
+	st = wantStatus(t, spend("apollo"), codes.ResourceExhausted, "BUDGET_EXCEEDED", 402)
+	if m := metadataOf(t, st); m["label_value"] != "apollo" || m["remaining_cents"] != "0" {
+		t.Errorf("the metadata of a project that spent more than the smaller budget is %v", m)
+	}
 	s.audit()
 }
