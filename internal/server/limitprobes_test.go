@@ -31,7 +31,9 @@ func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // faults I2
 		for n := len(all); n < many; n++ {
 			all[fmt.Sprint("c", n)] = "v"
 		}
-		return orderWith(func(r *easelv1.CreateGenerationRequest) { r.Labels = all })
+		return orderWith(func(r *easelv1.CreateGenerationRequest) {
+			r.Labels, r.IdempotencyKey = all, fmt.Sprintf("labels-%d-%d-%d", many, name, value)
+		})
 	}
 	keyed := func(n int) proto.Message {
 		return orderWith(func(r *easelv1.CreateGenerationRequest) { r.IdempotencyKey = strings.Repeat("k", n) })
@@ -52,7 +54,8 @@ func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // faults I2
 	beating := func(d time.Duration) proto.Message {
 		return &easelv1.WatchGenerationRequest{GenerationId: "unknown", HeartbeatInterval: durationpb.New(d)}
 	}
-	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		sent := map[string]int{} // number of requests at the limit, by method
 		for _, row := range []struct {
 			method   string
 			at, past proto.Message
@@ -74,12 +77,21 @@ func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // faults I2
 			call := func(req proto.Message) error {
 				return callAny(t.Context(), c, row.method, req, &easelv1.GetAccountResponse{})
 			}
+			sent[row.method]++
 			switch err := call(row.at); {
+			case err != nil && row.method == "GenerationService/WatchGenerations":
+				t.Errorf("a watch of %d IDs: %v", idsLimit, err)
 			case err == nil, strings.Contains(err.Error(), "unknown field"): // a call that passed validation may return any response
 			case strings.Contains(fmt.Sprint(statusOf(t, err).Details()), "INVALID_REQUEST"):
 				t.Errorf("%s at the limit: %v", row.method, err)
 			}
 			wantStatus(t, call(row.past), codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest)
+		}
+		got := s.sandbox.Requests()
+		for route, method := range map[string]string{"POST /quote": "GenerationService/QuoteGeneration", "POST /generations": "GenerationService/CreateGeneration"} {
+			if got[route] != sent[method] {
+				t.Errorf("%d requests %s reached the catalog, want %d", got[route], route, sent[method])
+			}
 		}
 		// A token at the limit is rejected too, because it is unknown. The message for a longer token must be different and
 		// contain the limit.
