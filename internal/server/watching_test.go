@@ -74,6 +74,20 @@ func TestADrainEndsAWaitAndAWatchAndSaysWhenToComeBack(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 0.1 })
 }
 
+func TestAWatchAtItsMaximumAgeSaysSo(t *testing.T) {
+	t.Parallel()
+	overBoth(t, func(t *testing.T, _ *stack, c caller) {
+		id := create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()
+		var last *easelv1.WatchGenerationResponse
+		err := c.watch(t.Context(), &easelv1.WatchGenerationRequest{GenerationId: id}, func(m *easelv1.WatchGenerationResponse) { last = m })
+		st := wantStatus(t, err, codes.Unavailable, "STREAM_MAX_AGE", 200)
+		closing := last.GetClosing()
+		if closing.GetReason() != easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE || closing.GetRetryDelay().AsDuration() <= 0 || retryDelay(st) <= 0 {
+			t.Errorf("the last message is %v, and the error %v", last, st.Proto())
+		}
+	}, func(o *options) { o.sandbox.Speed, o.service.MaxStreamAge = 0.1, 300*time.Millisecond })
+}
+
 // finished orders a picture, waits until it is finished, and returns its ID.
 func finished(t *testing.T, c caller, size string) string {
 	t.Helper()
