@@ -84,6 +84,22 @@ func TestAnOrderThatIsRejectedBeforeItIsSentIsNotPlaced(t *testing.T) { // fault
 	}
 }
 
+// The call has no deadline, so Easel itself must stop resending the order.
+func TestAnOrderThatTheCatalogThrottlesMayExist(t *testing.T) { // fault A10
+	t.Parallel()
+	overBoth(t, func(t *testing.T, s *stack, c caller) {
+		s.sandbox.Inject(sandbox.Fault{Route: "POST /generations", Status: http.StatusTooManyRequests, Body: `{}`})
+		err := c.call(t.Context(), "GenerationService/CreateGeneration", order(t, text, "k", "a lake"), &easelv1.CreateGenerationResponse{})
+		st := wantStatus(t, err, codes.ResourceExhausted, "UPSTREAM_RATE_LIMITED", http.StatusTooManyRequests)
+		if outcomeOf(t, st) != mayExist {
+			t.Errorf("the outcome is %q, want %q", outcomeOf(t, st), mayExist)
+		}
+		if posts := s.sandbox.Requests()["POST /generations"]; posts < 2 || posts > 6 {
+			t.Errorf("the order was sent %d times, want 2 to 6", posts)
+		}
+	})
+}
+
 // sharedStack returns a stack with a shared API key and the named callers. The token of each caller is its name.
 func sharedStack(t *testing.T, names []string, change ...func(*options)) *stack {
 	t.Helper()
