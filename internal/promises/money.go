@@ -64,6 +64,7 @@ func everyCentHasAnOwner(r *Run, say Say) {
 func (r *Run) compareOrder(g sandbox.AuditedGeneration, v Version, known, owned bool, refund int64, say Say) {
 	at := Event{Actor: v.Owner, Generation: g.ID}
 	switch {
+	case IsPast(g.IdempotencyKey):
 	case !owned:
 		say(at, "no owner has ordered this generation, which cost %d cents", g.CostCents)
 	case !known:

@@ -34,6 +34,7 @@ func chargedOnce(r *Run, say Say) {
 		for _, g := range account.Generations {
 			id, placed := ids[g.IdempotencyKey]
 			switch other, twice := charged[g.IdempotencyKey]; {
+			case IsPast(g.IdempotencyKey):
 			case !ordered[g.IdempotencyKey]:
 				say(Event{Generation: g.ID}, "no order has the generation's key %q", g.IdempotencyKey)
 			case twice:

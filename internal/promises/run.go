@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/easel-grpc/easel/internal/catalog"
@@ -120,6 +121,12 @@ func (r *Run) limit(owner, period string) (cents int64, limited bool) {
 	}
 	return *limit, true
 }
+
+// Past is the prefix of the idempotency keys of orders that are sent directly to the catalog, without Easel.
+const Past = "past-easel-"
+
+// IsPast reports whether the key belongs to an order that was sent directly to the catalog.
+func IsPast(key string) bool { return strings.HasPrefix(key, Past) }
 
 // UpstreamKey returns the idempotency key that the catalog receives if the actor of an event uses the given key. If the API key
 // is shared, Easel derives the catalog's key from the owner and the given key. Without a ledger, the owner is empty.

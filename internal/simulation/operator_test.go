@@ -2,7 +2,10 @@ package simulation
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"time"
 
@@ -12,7 +15,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
+	"github.com/easel-grpc/easel/internal/catalog"
 	"github.com/easel-grpc/easel/internal/ledger"
+	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
 // allTenants returns all tenants that use the replicas, including the operator.
@@ -23,11 +28,12 @@ func (w *world) allTenants() []*tenant {
 	return append(slices.Clone(w.tenants), w.operator)
 }
 
-// operate simulates the operator, who calls oversee periodically. In some rounds, the operator also orders and removes
-// a generation, or watches all generations.
+// operate simulates the operator, who periodically calls orderPast and oversee. In some rounds, the operator also orders
+// and removes a generation, or watches all generations.
 func (c *caller) operate() {
 	for round := 0; !c.over() && c.world.history.Since() < c.world.plan.Length; round++ {
 		c.sleep(c.about(c.world.plan.Length / 6))
+		c.world.orderPast(round)
 		c.oversee()
 		switch round % 3 {
 		case 0:
@@ -36,6 +42,34 @@ func (c *caller) operate() {
 			c.everything(30 * time.Second)
 		}
 	}
+}
+
+// orderPast sends an order directly to the catalog, with the shared API key and without Easel. The generation has no
+// owner, so no team may see it. Its prompt starts with the name of the account, which checkOwner takes for another
+// tenant.
+func (w *world) orderPast(n int) {
+	client, err := catalog.New(catalog.Config{BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Transport: cutTransport{handlerTransport{w.box}}})
+	if err != nil {
+		w.problem("no client for orders past Easel: %v", err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, _, _ = client.Polls().Post(ctx, catalog.Forwarded(catalog.NewSecret(w.account.key)), catalog.Order{ // may fail because of a fault
+		ModelID: "studio/haiku", Inputs: json.RawMessage(fmt.Sprintf(`{"prompt":"held. %d"}`, n)), IdempotencyKey: fmt.Sprint(promises.Past, n),
+	})
+}
+
+// cutTransport is a transport to a handler. It returns an error if the handler aborts the connection.
+type cutTransport struct{ http.RoundTripper }
+
+func (c cutTransport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
+	defer func() {
+		if recover() != nil {
+			err = errors.New("the connection was cut")
+		}
+	}()
+	return c.RoundTripper.RoundTrip(r)
 }
 
 // oversee lists the latest generations of all owners and deletes a random one, unless the operator owns it.
