@@ -98,6 +98,12 @@ func uniqueSuffix() string { return time.Now().Format(".150405.000000000") }
 		breaks: []string{"no request is sent in a pause of the catalog"},
 	},
 	{
+		name:   "a body that was cut is a whole file",
+		edits:  []edit{{catalogDir, "contentBody.ended", "b.size >= 0 && b.at == b.size && s.at == b.at", "true"}},
+		jobs:   seeds("only-U16", 1, 2, 3, 4),
+		breaks: []string{"files arrive complete"},
+	},
+	{
 		name: "the transport may repeat an order by itself",
 		edits: []edit{
 			{catalogDir, "requester.newRequest", "req.Body = io.NopCloser(bytes.NewReader(r.body))", "req.Body, req.GetBody = io.NopCloser(bytes.NewReader(r.body)), bodyAgain(r.body)"},

@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -229,4 +230,43 @@ func (c *caller) tryEveryCall(id string) map[string]error {
 		_, tried["download"] = stream.Recv()
 	}
 	return tried
+}
+
+// download downloads a file. After each error, it resumes the download, from another replica if the replica is
+// unavailable.
+func (c *caller) download(id string) {
+	var data []byte
+	etag := ""
+	for tries := 0; !c.over() && tries < 200; tries++ {
+		err := c.fetch(id, &data, &etag)
+		if errors.Is(err, io.EOF) {
+			c.note(promises.Event{Kind: promises.Downloaded, Generation: id, Text: fmt.Sprintf("%x", sha256.Sum256(data))})
+			return
+		}
+		switch code, reason := c.failed(promises.Event{Generation: id, Process: c.endpoint().replica.current().name}, err); {
+		case code == codes.DataLoss: // the file has changed
+			data, etag = nil, ""
+		case code == codes.Unavailable && reason == "":
+			c.switchEndpoint()
+		}
+		c.pause(max(retryDelay(err), 500*time.Millisecond))
+	}
+}
+
+// fetch appends the rest of a file to data, which contains the start of the file. It returns io.EOF at the end.
+func (c *caller) fetch(id string, data *[]byte, etag *string) error {
+	ctx, cancel := context.WithTimeout(c.world.ctx, 2*time.Minute)
+	defer cancel()
+	stream, err := c.endpoint().grpc.DownloadGeneration(c.endpoint().signed(ctx), &easelv1.DownloadGenerationRequest{
+		GenerationId: id, ReadOffset: int64(len(*data)), Etag: *etag,
+	})
+	for err == nil {
+		var m *easelv1.DownloadGenerationResponse
+		m, err = stream.Recv()
+		if info := m.GetChunk().GetInfo(); info != nil {
+			*etag = info.GetEtag()
+		}
+		*data = append(*data, m.GetChunk().GetData()...)
+	}
+	return err
 }

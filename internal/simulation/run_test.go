@@ -2,7 +2,9 @@ package simulation
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -190,7 +192,11 @@ func (c *caller) oneGeneration() {
 	case n < 90:
 		c.together()
 	case n < 94:
-		c.orderAndFollow(c.picture(), viewing{})
+		c.then(c.picture(), func(id string) {
+			if c.follow(viewing{id: id}) {
+				c.download(id)
+			}
+		})
 	case n < 97:
 		c.then(c.essay(false), c.remove)
 	default:
@@ -323,13 +329,25 @@ func (w *world) learn(o *outcome) {
 }
 
 func (w *world) readTruth(client *catalog.Client, t *tenant, id string, one *promises.Truth) {
-	g, err := client.Generation(context.Background(), catalog.Forwarded(catalog.NewSecret(t.key)), id)
+	cred := catalog.Forwarded(catalog.NewSecret(t.key))
+	g, err := client.Generation(context.Background(), cred, id)
 	if err != nil {
 		w.problem("no truth of %s: %v", id, err)
 		return
 	}
 	one.State, one.Ended = g.State, w.moment(g.TerminalTime)
 	one.HasFailed = one.HasFailed || g.State == catalog.StateFailed
+	if g.File == nil {
+		return
+	}
+	content, err := client.Content(context.Background(), cred, id, 0, "")
+	if err != nil {
+		w.problem("no file of %s: %v", id, err)
+		return
+	}
+	defer content.Body.Close()
+	data, _ := io.ReadAll(content.Body)
+	one.Digest = fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
 // handlerTransport is a transport that passes requests to a handler without a network.

@@ -17,6 +17,7 @@ const (
 	routeQuote = "POST /quote"
 	routeRead  = "GET /generations/{id}"
 	routeList  = "GET /generations"
+	routeFile  = "GET /generations/{id}/content"
 )
 
 const page = "<html><body><h1>Bad Gateway</h1></body></html>"
@@ -210,8 +211,8 @@ func waitFor(after string) map[string]string { return map[string]string{"Retry-A
 const tooMany = `{"code":"RATE_LIMITED","message":"Too many requests."}`
 
 // acts contains the troubles by their IDs. It does not contain faults of sockets, disks and signals, which are tested
-// in the packages that use them. Downloads, the limits on callers and changes to the callers file do not depend on
-// random faults, so they are tested in their own packages too.
+// in the packages that use them. The limits on callers and changes to the callers file do not depend on random faults,
+// so they are tested in their own packages too.
 var acts = map[string]faultAction{
 	"U1": uplinks(reachCatalog, refused, false),
 	"U2": broken(reachCatalog, watchOne, reads, sandbox.Fault{Hang: true}),
@@ -234,6 +235,8 @@ var acts = map[string]faultAction{
 		sandbox.Fault{Set: map[string]any{"createdAt": map[string]any{"day": 1}, "inputs": 7}}, sandbox.Fault{Set: map[string]any{"status": 12}},
 		sandbox.Fault{Set: map[string]any{"finishedAt": nil, "createdAt": nil, "modelId": nil}}),
 	"U13": broken(reachCatalog, seeEndGoBack, reads, sandbox.Fault{Set: map[string]any{"status": "queued"}, Probability: 0.5}),
+	"U16": broken(reachNobody, fetchOne, []string{routeFile},
+		sandbox.Fault{Cut: true, CutAfter: 700, Count: 3}, sandbox.Fault{ContentLengthDelta: 100, Count: 2}, sandbox.Fault{Cut: true, Count: 2}),
 	"U17": broken(reachCatalog, watchOne, reads,
 		sandbox.Fault{Redirect: "http://elsewhere/"}, sandbox.Fault{Redirect: "http://catalog:81/", Status: 307},
 		sandbox.Fault{Redirect: "https://catalog/", Status: 308}, sandbox.Fault{Status: 304}),

@@ -64,6 +64,14 @@ func orderIntoAPause(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
+// fetchOne orders a picture and downloads the file.
+func fetchOne(s *runningFault) {
+	h := s.c.helper(s.next("file"))
+	if id, ok := h.buy(h.picture(), 30*time.Second); ok && h.follow(viewing{id: id}) {
+		h.download(id)
+	}
+}
+
 // watched starts watches through the trouble's replica and waits 1.5 s, so that they open.
 func watched(s *runningFault) {
 	for i := range 2 {
