@@ -210,7 +210,7 @@ func (t *transaction) tellLater(before, after Order, text *string) error {
 	{
 		name:   "a dead receiver is left alone for long",
 		edits:  []edit{{eventsDir, "receiver.done", "r.rest = now.Add(min(minRest<<min(r.failures, maxDoubles), maxRest))", "r.rest = now.Add(5 * time.Minute)"}},
-		jobs:   seeds("events-short", 1, 2, 3),
+		jobs:   seeds("events-short", 4, 5, 8),
 		breaks: []string{"every recorded event arrives, and no other"},
 	},
 	{
