@@ -28,8 +28,8 @@ import (
 
 var whole = bytes.Repeat([]byte("easel"), 1000)
 
-// pieces returns a handler that sends whole[n:to] in chunks, where n is the requested offset, and then returns the error
-// in end. The function spoil can change each chunk before it is sent.
+// pieces returns a handler that sends whole[n:to] in chunks, where n is the requested offset, and then returns end. The
+// handler passes each chunk to spoil, which may change it, before it sends the chunk.
 func pieces(to int, end error, spoil func(*easelv1.ContentChunk)) func(*easelv1.DownloadGenerationRequest, downloadStream) error {
 	return func(request *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 		if request.GetReadOffset() > 0 && request.GetEtag() != "bytes-1" {
@@ -72,7 +72,7 @@ func TestDownloadKeepsEarlierContent(t *testing.T) {
 	}{
 		"appended":        {os.O_APPEND, 0, before + string(whole)},
 		"after a header":  {0, int64(len(before)), before + string(whole)},
-		"before a footer": {0, 0, ""}, // must fail, because the client could restart the download only by deleting the rest of the file
+		"before a footer": {0, 0, ""}, // the download must fail, because a restart would have to delete the existing part of the file
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

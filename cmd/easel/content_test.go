@@ -113,7 +113,8 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 	}
 }
 
-// holdContents checks that the metrics count two copies, and that the status page reports copies.
+// holdContents checks the metrics and the status page at the address admin. The metrics must count two copies and no
+// failed ones, and the status page must report that results are copied.
 func holdContents(t *testing.T, admin string) {
 	t.Helper()
 	_, metrics := proctest.Request(t, http.MethodGet, "http://"+admin+"/metrics", "")

@@ -74,8 +74,8 @@ func spans(text string) (all []string) {
 	return all
 }
 
-// TestEveryCommandThatTheDocsNameExists checks the make targets, the easel commands and the names of tests in the docs.
-// It includes the commands that no test runs because they take too long or do not exit.
+// TestEveryCommandThatTheDocsNameExists checks that the make targets, easel commands and test names in the docs exist.
+// It also checks commands that no other test runs, because they take too long or do not exit.
 func TestEveryCommandThatTheDocsNameExists(t *testing.T) {
 	var named []string
 	for path, text := range pages(t) {

@@ -38,13 +38,13 @@ type facade struct {
 	notifier  *notifier
 	ledger    *ledger.Ledger
 	upstream  *catalog.Client
-	client    *catalog.Client // like upstream, but also reports each attempt to the hub and to telemetry
+	client    *catalog.Client // like upstream, but also reports each request attempt to the hub and to telemetry
 	recorder  *orders.Recorder
 	hub       *watch.Hub
 	files     settingFiles
 	sharedKey *catalog.Credential         // nil if callers use their own API keys
 	account   func(context.Context) error // checks the account of the shared API key in the background; nil if the account is known
-	known     *auth.Callers               // nil without a callers file
+	known     *auth.Callers               // callers in the callers file; nil if there is no such file
 	meter     *ledger.Meter
 	placing   *orders.Orders
 	contents  *content.Results
@@ -256,10 +256,11 @@ func (f *tuningFlags) level() (level slog.Level) {
 // wrong converts an error in the command line, a setting or a file to a problem with the exit code ExitUsage.
 func wrong(err error) error { return &cli.Problem{Exit: cli.ExitUsage, Text: err.Error(), Err: err} }
 
-// wrongSetting is like wrong, but adds the name of the setting that has the error.
+// wrongSetting is like wrong, but prefixes the error with the name of the setting.
 func wrongSetting(name string, err error) error { return wrong(fmt.Errorf("%s: %w", name, err)) }
 
-// wrongAddress returns the problem for an address that can't be bound, with a remedy if the address is in use.
+// wrongAddress returns the problem for an address that can't be bound. If the address is in use, the problem's text suggests
+// how to select another one.
 func wrongAddress(err error) error {
 	refused := (*server.ListenError)(nil)
 	if !errors.As(err, &refused) {

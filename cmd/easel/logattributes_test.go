@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// ofCalls contains the packages whose log lines are about calls. Operators search these log lines by attribute.
+// ofCalls names the packages whose log lines are about calls. Operators search these log lines by attribute.
 var ofCalls = []string{"server", "orders", "watch", "events", "telemetry", "ledger"}
 
 // The table in deploy/telemetry.md must contain exactly the attributes of the log lines in the packages in ofCalls.
@@ -51,8 +51,8 @@ var (
 	attributeName = regexp.MustCompile(`^[a-z][a-z_]*$`)
 )
 
-// collectAttributes collects the attribute names in calls to loggers and slog constructors. It also collects them in
-// functions with the name about or attrs, and in assignments to a variable with the name about.
+// collectAttributes collects the attribute names in calls to loggers and slog constructors. It also collects the names
+// in functions named about or attrs, and in assignments to variables named about.
 func collectAttributes(file *ast.File, used map[string]bool) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		switch n := node.(type) {
@@ -81,7 +81,8 @@ func collectAttributes(file *ast.File, used map[string]bool) {
 	})
 }
 
-// collectArguments collects the attribute names in the arguments of a call. If message is set, it skips the log message.
+// collectArguments collects the attribute names in the arguments of a call. If message is true, the first literal
+// argument is the log message and is skipped.
 func collectArguments(call *ast.CallExpr, message bool, used map[string]bool) {
 	for _, arg := range call.Args {
 		switch a := arg.(type) {

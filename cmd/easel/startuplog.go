@@ -12,7 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/telemetry"
 )
 
-// logInForce logs the configuration in one line, without secrets. It also logs warnings about unsafe settings. known may be nil.
+// logInForce logs the configuration in one line, without secrets. It also logs warnings about unsafe settings. known contains
+// the callers in the callers file, or is nil if there is no such file.
 func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 	upstream, _ := url.Parse(c.UpstreamURL) // the URL was validated; only its host is logged, because the URL may contain a password
 	logger.Info("server configured",

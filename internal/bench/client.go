@@ -85,7 +85,8 @@ func (c *watchClient) note(at time.Time) {
 // arrived returns the number of received messages.
 func (c *watchClient) arrived() int { return len(c.since(0)) }
 
-// since skips the given number of messages, and returns the arrival times of all later messages.
+// since returns the arrival times of all messages except the oldest. The argument first is the number of messages
+// to skip.
 func (c *watchClient) since(first int) []time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,8 +17,8 @@ import (
 
 const orderCount = 1000 // sequential orders
 
-// Orders are measured once for each kind of ledger database. The peer has no ledger: it only requests a quote and places the
-// order.
+// Orders are measured once for each kind of ledger database. The peer, which is the program that Easel is compared with, has
+// no ledger: it only requests a quote and places the order.
 var (
 	sqliteOrders   = &measurement{sides: sides{thePeer, inSQLite}, measure: measureOrders("sqlite")}
 	postgresOrders = &measurement{sides: sides{thePeer, inPostgres}, measure: measureOrders("postgres")}
@@ -50,7 +50,7 @@ func measureOrders(ledger string) func(context.Context, *scene) (figures, error)
 
 var ordered atomic.Int64
 
-// order places a new order with a price limit, so that both facades request a quote.
+// order places a new order with a price limit, so that both Easel and the peer request a quote.
 func (s *scene) order(ctx context.Context) error {
 	_, err := s.client.CreateGeneration(ctx, &easelv1.CreateGenerationRequest{
 		ModelId: "studio/landscape", IdempotencyKey: "order-" + strconv.FormatInt(ordered.Add(1), 10), MaxCostCents: new(int64(1000)),
@@ -64,8 +64,8 @@ const callersText = `teams: {bench: {budget: {daily_cents: 1000000000000, monthl
 callers: [{name: bench, team: bench, tokens: ["sha256:%s"]}]
 `
 
-// ledger returns the flags for a shared API key, a callers file and the ledger database of f. For theEasel, it returns no
-// flags.
+// ledger returns the flags with which a measured Easel uses a shared API key, a callers file and a ledger. The facade f
+// determines the ledger's database. theEasel runs without a ledger, so for it ledger returns no flags.
 func (s *scene) ledger(f facade) (flags []string, err error) {
 	dir, err := os.MkdirTemp(s.dir, "ledger-")
 	if err != nil || f == theEasel {

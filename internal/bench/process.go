@@ -113,8 +113,8 @@ func (p *process) stat() (procfs.ProcStat, error) {
 	return proc.Stat()
 }
 
-// inUse collects garbage twice, and returns the memory of live objects and of stacks, in bytes. Resident memory would also
-// include the space of collected garbage, whose size depends on when garbage collections run.
+// inUse runs the garbage collector twice, and returns the memory of live objects and of stacks, in bytes. Resident memory would
+// also include the space of collected garbage, whose size depends on when garbage collections run.
 func (p *process) inUse(ctx context.Context) (bytes float64, err error) {
 	if _, err := p.heapFigures(ctx); err != nil {
 		return 0, err
@@ -123,13 +123,14 @@ func (p *process) inUse(ctx context.Context) (bytes float64, err error) {
 	return figures["HeapAlloc"] + figures["Stack"], err
 }
 
-// allocations collects garbage, and returns the number of objects that the process has allocated.
+// allocations runs the garbage collector, and returns the number of objects that the process has allocated since its start.
 func (p *process) allocations(ctx context.Context) (float64, error) {
 	figures, err := p.heapFigures(ctx)
 	return figures["Mallocs"], err
 }
 
-// heapFigures collects garbage, and returns the runtime's statistics: the lines "# Name = number" at the end of a heap profile.
+// heapFigures runs the garbage collector, and returns the runtime's statistics: the lines "# Name = number" at the end of a
+// heap profile.
 func (p *process) heapFigures(ctx context.Context) (figures, error) {
 	body := &strings.Builder{}
 	if err := get(ctx, http.DefaultClient, "http://"+p.addrs["admin"]+"/debug/pprof/heap?gc=1&debug=1", body); err != nil {

@@ -84,7 +84,7 @@ func (s *scene) stop() {
 	}
 }
 
-// growth calls read before and after the other function, and returns the second value minus the first.
+// growth returns the difference between the values that read returns after and before the call of the other function.
 func growth(ctx context.Context, read func(context.Context) (float64, error), meanwhile func() error) (float64, error) {
 	before, err := read(ctx)
 	if err != nil {

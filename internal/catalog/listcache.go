@@ -17,7 +17,7 @@ type lists struct {
 	reads singleflight.Group
 
 	mu  sync.Mutex
-	all map[Tenant]listRead // latest lists, each removed after a second
+	all map[Tenant]listRead // latest list of each tenant; removed one second after it was requested
 }
 
 // listRead is the result of reading the list: a list or an error.
@@ -27,15 +27,15 @@ type listRead struct {
 	err   error
 }
 
-// serves reports whether this result can be returned to a caller that needs a list requested at or after the time since. If the
-// caller that started a read canceled it, the result can't serve other callers.
+// serves reports whether r can be returned to a caller that needs a list requested no earlier than since. The result of a
+// canceled read can't be returned to other callers.
 func (r listRead) serves(since time.Time) bool {
 	_, responded := errors.AsType[*Error](r.err)
 	return !r.start.IsZero() && !r.start.Before(since) && (r.list != nil || responded)
 }
 
-// get returns a list that was requested at most one second ago, and not before the time since. If the caller that started a
-// read is canceled, the read is canceled too, and another waiting caller starts a new read.
+// get returns a list that was requested at most one second ago, and no earlier than since. If the caller that started a read is
+// canceled, the read is canceled too, and another waiting caller starts a new read.
 func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.Time) (*List, error) {
 	now := time.Now()
 	if oldest := now.Add(-listAge); since.Before(oldest) {
@@ -62,8 +62,8 @@ func (l *lists) get(ctx context.Context, c *Client, cred Credential, since time.
 	}
 }
 
-// read returns the stored list if it was not requested before the time since. Otherwise it requests the list again and stores
-// it.
+// read returns the stored list if it was requested no earlier than since. Otherwise it requests the list again, and stores it
+// if the request succeeds.
 func (l *lists) read(ctx context.Context, c *Client, cred Credential, since time.Time) listRead {
 	l.mu.Lock()
 	latest := l.all[cred.Tenant]

@@ -27,7 +27,8 @@ func linesOf(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// easelRun runs a command with an empty environment. dial connects to the server.
+// easelRun runs the command in args with an empty environment. The command connects to the server
+// through dial.
 func easelRun(ctx context.Context, dial dialer, args ...string) printed {
 	return easelEnv(ctx, dial, nil, args...)
 }

@@ -28,7 +28,7 @@ func (r *Results) fromCatalog(ctx context.Context, cred catalog.Credential, row 
 	return &Content{*c, FromCatalog}, nil
 }
 
-// textAt opens a text at an offset.
+// textAt returns the part of a text that starts at offset. It fails if servable rejects the offset or the caller's etag.
 func textAt(text string, offset int64, etag string) (*catalog.Content, error) {
 	sum, size := sha256.Sum256([]byte(text)), int64(len(text))
 	own := ownEtag(hex.EncodeToString(sum[:]))
@@ -38,8 +38,9 @@ func textAt(text string, offset int64, etag string) (*catalog.Content, error) {
 	return &catalog.Content{Body: io.NopCloser(strings.NewReader(text[offset:])), ContentType: textType, Offset: offset, Size: &size, Etag: own}, nil
 }
 
-// servable returns an error if the etag of a request is not empty and differs from the etag of the result, or if the offset is
-// past the end. The catalog would reject such a request too.
+// servable returns an error if a request can't be served from a result with the given size and the etag has. This is the case
+// if the requested offset is past the end, or if the request has a different etag that is not empty. The catalog would reject
+// such a request too.
 func servable(size int64, has string, offset int64, etag string) error {
 	switch {
 	case etag != "" && etag != has:

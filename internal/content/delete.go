@@ -6,8 +6,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// delete runs a job that deletes a generation's copies, and the remains of aborted writes. If the ledger was copied or
-// restored, it keeps the copies from before that time, unless an operator has adopted them.
+// delete runs a job that deletes the copies of a generation's results, and the remains of aborted writes. After a ledger
+// was copied or restored, it keeps the results that were stored before that time, unless an operator has adopted them.
 func (r *Results) delete(ctx context.Context, job ledger.Job) (ledger.Outcome, error) {
 	may, err := r.Ledger.MayDelete(ctx, job.Ref)
 	if err != nil || !may {
@@ -24,7 +24,7 @@ func (r *Results) delete(ctx context.Context, job ledger.Job) (ledger.Outcome, e
 	return ledger.Outcome{Change: ledger.CopiesDeleted(job.Ref)}, nil
 }
 
-// deleteAll deletes every object of a generation that this ledger may delete.
+// deleteAll deletes all of the generation's objects that this ledger may delete.
 func (r *Results) deleteAll(ctx context.Context, generation string) error {
 	stores, err := r.Ledger.Stores(ctx)
 	if err != nil {
@@ -43,9 +43,9 @@ func (r *Results) deleteAll(ctx context.Context, generation string) error {
 	return nil
 }
 
-// Forget waits until this ledger has deleted its copies that are marked for deletion, or until ctx is done. It returns the
-// number of copies that are still marked. If the ledger was copied or restored, Forget does not wait for copies from before
-// that time, unless an operator has adopted them.
+// Forget waits until this ledger has deleted all copies of results that it has marked for deletion, or until ctx is done.
+// It returns the number of copies that are still marked. After a ledger was copied or restored, Forget does not wait for
+// results that were stored before that time, unless an operator has adopted them.
 func (r *Results) Forget(ctx context.Context) (left int64, err error) {
 	for {
 		left, own, err := r.Ledger.DoomedCount(context.WithoutCancel(ctx))

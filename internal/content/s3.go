@@ -31,14 +31,15 @@ type s3 struct {
 // more memory, because each copy buffers one part.
 const partSize = 5 << 20
 
-// s3Retries is the maximum number of attempts for a request, including the first.
+// s3Retries is the maximum number of attempts for a request. Despite its name, it includes the first attempt.
 const s3Retries = 3
 
 // s3Form matches an S3 address. Its groups are the bucket, the prefix of the object names, and the query parameters.
 var s3Form = regexp.MustCompile(`^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9._-]+)*)/?(?:\?([^#]*))?$`)
 
-// openS3 opens the store in a bucket. It sends no requests. Requests to Amazon's servers usually name the bucket in the host
-// name, and requests to most other servers name it in the path.
+// openS3 opens the store in the bucket that the address names. It sends no requests. If insecure is true, the endpoint may use
+// http. Requests to Amazon's servers usually name the bucket in the host name, and requests to most other servers name it in
+// the path.
 func openS3(address string, insecure bool) (Store, error) {
 	form := s3Form.FindStringSubmatch(address)
 	if form == nil {
@@ -58,7 +59,8 @@ func openS3(address string, insecure bool) (Store, error) {
 	return s3{core: minio.Core{Client: client}, bucket: form[1], prefix: strings.TrimPrefix(form[2]+"/", "/")}, nil
 }
 
-// parametersOf parses the query parameters of an address.
+// parametersOf parses the query parameters of an S3 address. The endpoint must use https, unless its host is loopback or
+// insecure is true.
 func parametersOf(text string, insecure bool) (endpoint *url.URL, region string, err error) {
 	query, err := url.ParseQuery(text)
 	if err != nil {

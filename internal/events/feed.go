@@ -104,7 +104,7 @@ type FeedReader struct {
 	Ready chan struct{}
 
 	waiting []ledger.FeedEvent
-	behind  bool // whether the reader must query the ledger, because some of the next events are not in waiting
+	behind  bool // whether the reader must query the ledger, because waiting lacks some of the next events
 }
 
 // Reader returns a reader of an owner's events, or of all events if owner is nil. The caller must close it.
@@ -125,7 +125,7 @@ func (r *FeedReader) Close() {
 }
 
 // Next returns events after the given position, in order. It does not wait for new events. The first call may use any
-// position. Each later call must use the position of the last event that Next returned. isCurrent is false if the
+// position. Each later call must use the position of the last event that Next returned. If isCurrent is false, the
 // ledger may have more events after the returned ones.
 func (r *FeedReader) Next(ctx context.Context, position int64) (next []ledger.FeedEvent, isCurrent bool, err error) {
 	r.feed.mu.Lock()
