@@ -2,7 +2,7 @@ package ledger
 
 import "time"
 
-// Action names an operation that is recorded in the audit log, such as a change to the ledger or a server by an operator.
+// Action names an operation that is recorded in the audit log, such as an operator's change to the ledger or to a server.
 // Callers' orders are not audited.
 type Action string
 

@@ -13,7 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// eventRow returns a statement that writes an event about a subject at a position in the feed.
+// eventRow returns an SQL statement that inserts an event with the given owner, subject, position
+// in the feed and age.
 func eventRow(owner, subject string, position int, age time.Duration) string {
 	return fmt.Sprintf(`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time) VALUES ('%s-%d', '%s', 'easel.generation.failed', '%s', %d, 0, '{}', 3, %d)`,
 		subject, position, owner, subject, position, time.Now().Add(-age).UnixMicro())

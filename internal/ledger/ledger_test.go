@@ -46,7 +46,7 @@ func request(key string) ledger.Request {
 	}
 }
 
-// write writes an order under an unused idempotency key.
+// write writes the order that r describes. Its idempotency key must be unused.
 func write(t *testing.T, l *ledger.Ledger, r ledger.Request) ledger.Order {
 	t.Helper()
 	if _, step, err := l.Call(t.Context(), r); err != nil || step.Action != lifecycle.Write {
@@ -68,7 +68,8 @@ func call(t *testing.T, l *ledger.Ledger, r ledger.Request) (ledger.Order, lifec
 	return o, step
 }
 
-// wantAction passes a request to Ledger.Call, and checks the action of the returned step.
+// wantAction passes r to Ledger.Call, and checks that the returned step has the action want. The argument what
+// describes the case in failure messages.
 func wantAction(t *testing.T, l *ledger.Ledger, r ledger.Request, want lifecycle.Action, what string) {
 	t.Helper()
 	if _, step := call(t, l, r); step.Action != want {
@@ -76,7 +77,8 @@ func wantAction(t *testing.T, l *ledger.Ledger, r ledger.Request, want lifecycle
 	}
 }
 
-// wantAnswer passes a request to Ledger.Call, and checks the answer of the returned step.
+// wantAnswer passes r to Ledger.Call, and checks that the returned step has the answer want. The argument what
+// describes the case in failure messages.
 func wantAnswer(t *testing.T, l *ledger.Ledger, r ledger.Request, want lifecycle.Answer, what string) {
 	t.Helper()
 	if _, step := call(t, l, r); step.Answer != want {
@@ -84,7 +86,7 @@ func wantAnswer(t *testing.T, l *ledger.Ledger, r ledger.Request, want lifecycle
 	}
 }
 
-// wantNoResume checks that the recovery resends no order.
+// wantNoResume checks that the recovery finds no order to resend. The argument problem is the failure message.
 func wantNoResume(t *testing.T, l *ledger.Ledger, problem string) {
 	t.Helper()
 	if o, found, err := l.Resume(t.Context(), theAPIKey, ""); found || err != nil {
@@ -92,7 +94,8 @@ func wantNoResume(t *testing.T, l *ledger.Ledger, problem string) {
 	}
 }
 
-// resolve records an operator's decision. It fails the test if the order does not permit this decision.
+// resolve records the decision said, which an operator made about an order. The test fails if the order can't be
+// resolved.
 func resolve(t *testing.T, l *ledger.Ledger, o ledger.Order, apiKey string, said ledger.Resolution) {
 	t.Helper()
 	if _, possible, err := l.Resolve(t.Context(), o.ID, apiKey, said); !possible || err != nil {
@@ -257,8 +260,9 @@ func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // fault T11
 	})
 }
 
-// race writes and places orders concurrently. With PostgreSQL, it uses three replicas. It returns the number of placed
-// orders, and the errors for orders that exceed a budget.
+// race writes and places orders concurrently; their number is many, and request returns the nth of them. With
+// PostgreSQL, it uses three replicas. It returns the number of placed orders, and the errors for orders that exceed a
+// budget.
 func race(t *testing.T, l *ledger.Ledger, url string, many int, request func(n int) ledger.Request) (placed int, rejected []*ledger.BudgetError) {
 	t.Helper()
 	replicas := []*ledger.Ledger{l}
@@ -355,7 +359,7 @@ func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
 	})
 }
 
-// own returns the order that created a generation.
+// own returns the order whose generation has the given ID.
 func own(t *testing.T, l *ledger.Ledger, generation string) ledger.Order {
 	t.Helper()
 	found, err := l.Own(t.Context(), nil, generation)

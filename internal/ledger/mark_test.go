@@ -26,8 +26,8 @@ func backedUp(t *testing.T, url string) (restored string) {
 	return "sqlite:" + file
 }
 
-// dumped dumps a PostgreSQL database into a file, restores the file into another database, and returns that
-// database's URL.
+// dumped dumps the PostgreSQL database at the URL in from, restores the dump into the database at the URL in
+// to, and returns the second URL. The flags are passed to pg_restore.
 func dumped(t *testing.T, from, to string, flags ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ledger.dump")
@@ -62,7 +62,8 @@ func TestBackupHoldsOrdersInFlight(t *testing.T) {
 	})
 }
 
-// wantHeld checks that a ledger has one held order, which the recovery does not resend.
+// wantHeld ends all leases, and then checks that the order with the given ID is the ledger's only held order
+// and is not resent.
 func wantHeld(t *testing.T, l *ledger.Ledger, url, id string) {
 	t.Helper()
 	change(t, url, "UPDATE orders SET leased_until = 0, retry_time = 0")

@@ -24,9 +24,9 @@ type pause struct {
 // left returns the remaining time of the pause.
 func (p *pause) left(now time.Time) time.Duration { return max(0, p.until.Sub(now)) }
 
-// begin starts or extends a pause after a request with the result r. isLate reports whether that request was sent
-// before the latest pause began. A late result does not count as another pause. It extends the pause only if the
-// catalog requests a later end.
+// begin starts or extends a pause after a request with the result r. If isLate is true, the request was sent before
+// the latest pause began. Such a late result does not count as another pause, and extends the current one only if
+// the catalog requests a later end.
 func (p *pause) begin(r Result, isLate bool, now time.Time) {
 	length := min(r.RetryAfter, askedPause)
 	if length <= 0 && !isLate {

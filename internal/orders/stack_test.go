@@ -103,7 +103,8 @@ func (s *stack) audit() int {
 	return len(charges(s, s.box, s.key))
 }
 
-// charges checks that the accounts in a sandbox add up. It returns the number of charges by idempotency key.
+// charges checks that the account of the API key adds up in a sandbox. It returns the number of charges by idempotency
+// key.
 func charges(t testing.TB, box *sandbox.Sandbox, key string) map[string]int {
 	t.Helper()
 	audit, err := box.Audit(context.Background(), key)
@@ -157,7 +158,7 @@ func (r *replica) sees(cred catalog.Credential, states ...catalog.Version) {
 	}
 }
 
-// watches starts to watch a generation. The returned function stops the watch and returns the states that the watch has
+// watches starts watching a generation. The returned function stops the watch and returns the states that the watch has
 // delivered.
 func (r *replica) watches(id string) (told func() []catalog.State) {
 	var states []catalog.State
@@ -217,7 +218,7 @@ func lost(*http.Request, *http.Response) (*http.Response, error) {
 	return nil, errors.New("the connection is gone")
 }
 
-// loses places an order to which all responses are lost, so that its outcome is unknown.
+// loses places an order and loses every response to it, so that the order's outcome is unknown.
 func (r *replica) loses(owner, key string) {
 	r.Helper()
 	r.answers(lost)

@@ -100,8 +100,8 @@ func (a *fileAnswer) close() {
 	a.content = nil
 }
 
-// plan opens the requested part, and sets the status code and the length of the response. It usually opens the result once, but
-// for some Range headers again.
+// plan opens the requested part, and sets the status code and the length of the response. For some Range headers, it must open
+// the result twice.
 func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRequest) error {
 	window := req.GetReadOffset() != 0 || req.GetReadLimit() != 0
 	if want, ranged := parseRange(a.request.Header.Get("Range")); ranged && !window && a.request.Method != http.MethodHead {
@@ -158,7 +158,7 @@ func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerat
 	return true, nil
 }
 
-// fit returns the result of within. If the range selects no byte, it returns an error that contains the file's size.
+// fit is like within, but returns an error with the file's size if the range selects no byte.
 func (r byteRange) fit(size int64) (byteRange, error) {
 	part, ok := r.within(size)
 	if ok {
@@ -303,14 +303,15 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// position parses a byte position. If the number is too large for an int64, it returns the maximum int64.
+// position parses a byte position, and reports whether it is a number. If the number is too large for an int64, it returns the
+// maximum int64.
 func position(digits string) (int64, bool) {
 	n, err := strconv.ParseUint(digits, 10, 63)
 	return int64(n), err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// within returns the part that the range selects in a file of the given size, with the positions of the part's first and last
-// byte. It returns false if the range selects no byte.
+// within returns the range of bytes that r selects in a file of the given size, as the positions of its first and last byte. It
+// returns false if r selects no byte.
 func (r byteRange) within(size int64) (byteRange, bool) {
 	if r.suffix {
 		r = byteRange{first: max(0, size-r.first), last: unbounded}

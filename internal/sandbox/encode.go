@@ -131,13 +131,13 @@ func (d Dialect) generations(list []generation, base string) []byte {
 	return d.wrapList("generations", items)
 }
 
-// members returns a generation as a JSON object whose members have their default names. base is the catalog's base
-// URL, for contentUrl.
+// members returns a generation as a JSON object whose members have their default names. contentUrl starts with
+// base, the catalog's base URL.
 func (d Dialect) members(g generation, base string) record {
 	out := record{
 		"modelId": g.model, "inputs": json.RawMessage(g.inputs), "costCents": g.cost, "id": g.publicID, "status": d.status(g),
 	}
-	if d.NumericIDs && strings.Trim(g.publicID, "0123456789") == "" { // false for the ID of a generation from another dialect
+	if d.NumericIDs && strings.Trim(g.publicID, "0123456789") == "" { // IDs that another dialect created may not be numeric
 		out["id"] = json.Number(g.publicID)
 	}
 	if d.Times != TimeAbsent {
@@ -183,7 +183,8 @@ func (d Dialect) time(nanos int64) any {
 	return at.Format(time.RFC3339Nano)
 }
 
-// wrap encodes a record in the dialect's shape for records. name is the default name of the record in ShapeNamed.
+// wrap encodes a record in the dialect's shape for records. In ShapeNamed, the record is the value of a member with
+// the given default name.
 func (d Dialect) wrap(name string, one record) []byte {
 	switch d.Record {
 	case ShapeNamed:

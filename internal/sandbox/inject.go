@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// applyFault serves a request that the fault f affects. serve is the handler that would serve the request without the fault.
+// applyFault serves a request to which the fault f applies. Without the fault, serve would serve the request.
 func (s *Sandbox) applyFault(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 	bufferBody(r)
 	if f.Delay > 0 {

@@ -59,7 +59,8 @@ func (r *randomSource) number() string {
 func (r *randomSource) chance(share float64) bool { return rand.New(r).Float64() < share }
 
 // durations describes the random render times of a model. They have a log-normal distribution with the given median and sigma.
-// For the share slowShare of the renders, from 0 to 1, the median is slow instead, as if a machine had to start first.
+// A fraction of the renders, slowShare, has the median slow instead, as if a machine had to start first. slowShare is between
+// 0 and 1.
 type durations struct {
 	median    time.Duration
 	sigma     float64

@@ -46,7 +46,7 @@ type chain struct {
 	rules                   rules
 	tracing                 *tracing
 	certificates            *reload.Value[*tls.Config] // current certificates; nil without TLS
-	calls, streams, watched *counts                    // limits for short calls, for streams and waits, and for renders that open watches name
+	calls, streams, watched *counts                    // limits on short calls, on streams and waits, and on the renders that are named by open watches
 	probes                  *counts                    // limits the health and reflection streams of each connection
 	maxMessage              int                        // maximum size of a request in bytes
 	methods                 map[string]grpc.MethodInfo // methods of the gRPC servers, by full name
@@ -153,7 +153,8 @@ func (c *call) count() (release func(), err error) {
 	return c.calls.acquire(auth.Of(c.ctx).Subject(), 1)
 }
 
-// check validates a request against the rules of the contract, and records the IDs and names in the request.
+// check validates a request against the rules of the contract. It also stores the IDs and names in the request for the log line
+// and the span.
 func (c *call) check(req any) error {
 	err := c.rules.check(c.origin.idempotencyKeys, req)
 	if c.names = namesOf(req); err != nil {

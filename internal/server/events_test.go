@@ -173,8 +173,8 @@ func TestEventsBelongToOneOwner(t *testing.T) {
 	}, withEvents)
 }
 
-// overVirtualTeams runs a scenario over gRPC and over REST in virtual time. The API key is shared, and the caller is
-// shop.
+// overVirtualTeams runs a scenario over gRPC and over REST in virtual time, in a stack with the options that change
+// sets. The API key is shared, and the caller is named shop.
 func overVirtualTeams(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {

@@ -80,8 +80,8 @@ func (c *chain) originOfRequest(ctx context.Context) origin {
 	return from
 }
 
-// verified returns the TLS state of a REST client, whose certificate chain the HTTP listener verified in the handshake. If the
-// chain is no longer valid, the returned state contains it unverified, so that stillVerified rejects the state.
+// verified returns the TLS state of a REST client. The HTTP listener has verified the client's certificate chain, raw, in the
+// handshake. If the chain is no longer valid, the state contains the invalid chain, so that stillVerified rejects the state.
 func (c *chain) verified(raw []string) *tls.ConnectionState {
 	state := &tls.ConnectionState{}
 	intermediates := x509.NewCertPool()

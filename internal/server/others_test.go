@@ -43,7 +43,7 @@ func settledElsewhere(s *stack, o ledger.Order, id string) {
 	}
 }
 
-// moreThanAPage is more orders than the query for the latest orders returns in one page.
+// moreThanAPage is a number of orders that the query for the latest orders can't return in one page.
 const moreThanAPage = 110
 
 func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {

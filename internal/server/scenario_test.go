@@ -67,7 +67,7 @@ func get(t *testing.T, c caller, id string) (*easelv1.Generation, error) {
 	return getWithin(t, c, id, durationpb.New(0))
 }
 
-// wait waits until a generation is terminal or settled, as the parameter until specifies, but at most 30 s.
+// wait waits up to 30 s until a generation is terminal or settled, depending on the argument until.
 func wait(t *testing.T, c caller, id string, until easelv1.WatchUntil) *easelv1.Generation {
 	t.Helper()
 	resp := &easelv1.WaitGenerationResponse{}
@@ -126,7 +126,8 @@ func balance(t *testing.T, s *stack, c caller) int64 {
 	return account.GetBalanceCents()
 }
 
-// quote returns the quote for an order. If the caller may not see the balance in it, an operator requests the quote.
+// quote returns the quote for an order. If the caller may not see the balance in the quote, an operator requests the quote
+// instead.
 func quote(t *testing.T, s *stack, c caller, req *easelv1.CreateGenerationRequest) *easelv1.Quote {
 	t.Helper()
 	ask := func(c caller) *easelv1.Quote {

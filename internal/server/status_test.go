@@ -15,7 +15,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// detailOf returns the detail of type T in a status, if there is one. The test fails if there are several.
+// detailOf returns the detail of type T in st. If st has no such detail, ok is false. If st has several, the test
+// fails.
 func detailOf[T any](t *testing.T, st *status.Status) (found T, ok bool) {
 	t.Helper()
 	for _, d := range st.Details() {
@@ -38,7 +39,8 @@ func statusOf(t *testing.T, err error) *status.Status {
 	return st
 }
 
-// wantStatus checks an error's code, reason and domain. Over REST it also checks the HTTP status.
+// wantStatus checks the code, reason and domain of err, and for a REST error also the HTTP status. It returns the
+// status.
 func wantStatus(t *testing.T, err error, code codes.Code, reason string, http int) *status.Status {
 	t.Helper()
 	st := statusOf(t, err)

@@ -297,8 +297,8 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	return newStatus(code, r.reason, text+remedyOf(e.Violations), metadata, details...)
 }
 
-// expired returns the last part of the message about an expired order. It states whether the order was placed and may
-// be charged.
+// expired returns the end of the message for an order whose deadline has passed. The text states whether the order was
+// placed and may be charged.
 func expired(err error) string {
 	order, _ := errors.AsType[*orders.Error](err)
 	switch {

@@ -18,8 +18,8 @@ func noRequestInAPause(o *outcome, say promises.Say) {
 	}
 }
 
-// oneGoesFirst checks that after a pause, a process first sends a single request under the API key. Until its response
-// arrives, the process must send no other request under this API key.
+// oneGoesFirst checks that each process sends only a single request under an API key after a pause, and no other
+// request under this API key until the response arrives.
 func oneGoesFirst(o *outcome, say promises.Say) {
 	asked, first := map[account]request{}, map[account]request{}
 	for _, r := range o.sent() {

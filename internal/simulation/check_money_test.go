@@ -58,9 +58,9 @@ func (o *outcome) knower(process string) string {
 	return process
 }
 
-// isOwn reports whether a request may have been sent for the call of the event e. With a ledger, it returns true only
-// if the event's process sent the request, and not under a second or later lease. Without a ledger, it always returns
-// true.
+// isOwn reports whether a request may have been sent for the call of the event e. Without a ledger, it always returns
+// true. With a ledger, the event's process must have sent the request, and the order must not have had a second lease
+// by then.
 func (o *outcome) isOwn(e promises.Event, r request) bool {
 	held, _ := o.heldAt(r.key, r.at)
 	return !o.plan.Ledger || r.process == e.Process && held.Leases <= 1

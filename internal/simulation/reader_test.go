@@ -155,8 +155,8 @@ func (v manyViewing) request(every time.Duration, m memory) *easelv1.WatchGenera
 	return req
 }
 
-// watchMany reads a stream of many generations to its end and stores the delivered states in m. It returns false if
-// the stream was silent for too long.
+// watchMany watches many generations in one stream until the stream ends, and stores the delivered states in m. It
+// returns false if the stream was silent for too long.
 func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 	c.stream++
 	d, every := c.endpoint(), c.heartbeat(0)

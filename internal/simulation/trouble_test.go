@@ -57,8 +57,9 @@ func (s *runningFault) done(ok bool) {
 	}
 }
 
-// faultAction describes the effect of a trouble. The function begin starts the trouble; end ends it, and fired returns
-// the number of hits. The function victim creates the load that the trouble affects. Both functions may be nil.
+// faultAction describes the effect of a trouble. The function begin starts the trouble; it returns end, which ends the
+// trouble, and fired, which returns the number of hits. The function victim creates the load that the trouble affects.
+// Each of begin and victim may be nil.
 type faultAction struct {
 	reach  reach
 	begin  func(s *runningFault) (end func(), fired func() int)
@@ -119,7 +120,7 @@ func (s *runningFault) run(a faultAction) {
 	w.faults = append(w.faults, note)
 }
 
-// meet creates load for a trouble until the trouble has affected something, at most six times.
+// meet calls the action's victim until the trouble has affected something, but at most six times.
 func (s *runningFault) meet(a faultAction, fired func() int) {
 	for try := 0; a.victim != nil && try < 6 && (try == 0 || fired() == 0); try++ {
 		s.c.pause(500 * time.Millisecond)
@@ -146,8 +147,8 @@ func inject(s *runningFault, f sandbox.Fault, routes ...string) (end func(), fir
 		}
 }
 
-// broken returns an action that injects one of several faults into the catalog. The trouble's variant selects the
-// fault.
+// broken returns an action that injects one of the faults in variants into the given routes of the catalog. The
+// trouble's variant selects the fault.
 func broken(r reach, victim func(*runningFault), routes []string, variants ...sandbox.Fault) faultAction {
 	return faultAction{reach: r, victim: victim, begin: func(s *runningFault) (func(), func() int) {
 		return inject(s, variants[s.Variant%len(variants)], routes...)

@@ -87,8 +87,8 @@ func behindIssuers(t *testing.T, lines ...string) facility {
 	return f
 }
 
-// answer lists generations over gRPC and over REST, and checks that the results agree. It returns "ok" or the reason
-// for the rejection.
+// answer lists generations over gRPC and over REST, and checks that both calls succeed or both fail. It returns "ok" or
+// the reason for the rejection.
 func (f facility) answer(token string) string {
 	f.Helper()
 	over, answer := f.overGRPC(token), f.overREST(token)

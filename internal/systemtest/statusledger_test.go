@@ -83,7 +83,7 @@ func TestTheStatusPageHasARowForEachOwner(t *testing.T) {
 	f.calm(b)
 }
 
-// proves is the format of a JavaScript expression that submits a token on the status page.
+// proves is a format string for a JavaScript expression that submits a token on the status page.
 const proves = `(() => { document.getElementById('token').value = '%s'; document.getElementById('prove').requestSubmit(); return true })()`
 
 // prove submits the operator's token on the status page.

@@ -43,7 +43,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// send sends a request as the catalog client does and reads the response.
+// send sends a request in the same way as the catalog client, and reads the response.
 func send(t *testing.T, transport http.RoundTripper, url string) error {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/generations/gen_1", nil)

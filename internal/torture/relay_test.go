@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// relay listens on a free port, calls carry for each accepted connection, and returns the address.
+// relay listens on a free port and returns its address. It calls carry for each accepted connection.
 func (w *world) relay(t *testing.T, config net.ListenConfig, carry func(near *net.TCPConn)) string {
 	t.Helper()
 	listener, err := config.Listen(w.ctx, "tcp", "127.0.0.1:0")
@@ -88,8 +88,8 @@ func ownerOf(near net.Conn, facades []*supervisor) *proctest.Process {
 	return nil
 }
 
-// pass forwards a request and its response, or only a part of them if a fault closes the connection. It reports whether
-// the connection stays open.
+// pass forwards a request and its response. A fault may make it forward only a part of them. It reports whether the
+// connection stays open.
 func (x *exchange) pass(up net.Conn, answers *bufio.Reader) bool {
 	request, err := readHead(x.unread)
 	if err != nil {

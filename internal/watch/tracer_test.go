@@ -51,7 +51,7 @@ func (n *notebook) Delivery(ctx context.Context, watching TraceRef, event Event,
 	}
 }
 
-// observed runs a test with a hub and a tracer in virtual time.
+// observed runs test in virtual time with a hub and a tracer, and returns the tracer.
 func observed(t *testing.T, states map[string]catalog.State, test func(hub *Hub, up *upstream, watch func(name string, ids ...string))) *notebook {
 	t.Helper()
 	heard := &notebook{}

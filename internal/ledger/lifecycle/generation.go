@@ -130,8 +130,8 @@ func (g Observed) isCharged() bool {
 	return g.ChargedCents != nil && (g.Final || g.PriceCents > 0 && *g.ChargedCents >= g.PriceCents)
 }
 
-// Money returns the reserved and charged amounts for the observed state. The part of the price that is not charged stays
-// reserved until the generation is settled.
+// Money returns the order's amounts of money in the observed state. The part of the price that is not charged stays reserved
+// until the generation is settled, the charge is complete or a refund is observed.
 func (g Observed) Money() Money {
 	m, charged := Money{CostCents: g.ChargedCents}, int64(0)
 	if g.ChargedCents != nil {
@@ -150,10 +150,11 @@ func (g Observed) Money() Money {
 	return m
 }
 
-// Money contains the reserved, charged and refunded amounts of an order. They all count toward the budgets for the order's day
-// and month.
+// Money contains an order's amounts of money. The budgets for the order's day and month count ReservedCents and the result of
+// [Money.SpentCents].
 type Money struct {
-	// ReservedCents is the price minus the charge until the generation is settled or the charge is complete. Then it is zero.
+	// ReservedCents is the price minus the charge. It becomes zero when the generation is settled or refunded, or when the
+	// charge is complete.
 	ReservedCents int64
 	// CostCents is the highest charge that was read, or nil if none was read. A refund does not change it.
 	CostCents *int64

@@ -143,8 +143,8 @@ func (w *world) say(r *replica, answer Answer) {
 	*r = replica{}
 }
 
-// next calls visit with every world that can directly follow this world. The methods that next calls add such a world by
-// passing a change of this world to the function also.
+// next calls visit with every world that can directly follow w. It calls methods that add these worlds through their
+// parameter also: each call of also adds a copy of w to which the given function has been applied.
 func (w world) next(visit func(*world)) {
 	var changed world
 	also := func(change func(*world)) {
@@ -246,7 +246,8 @@ func (w world) begin(n int, also func(func(*world))) {
 	}
 }
 
-// repeat records that a caller repeats its order. If the order is held, an operator must check the account again.
+// repeat changes the world as if a caller had repeated its order. If the order is held, an operator must check the account
+// again.
 func (w *world) repeat(row uint8) {
 	w.gaveUp[row] = false
 	if w.rows[row].Held {
@@ -270,7 +271,7 @@ func (w world) write(n int, also func(func(*world))) {
 	if w.restored && w.forgot {                        // the runbook for restores forbids new orders in this state
 		return
 	}
-	if w.isLive() || !free || w.written == mostRows || w.removed { // the key is in use, or the caller was removed
+	if w.isLive() || !free || w.written == mostRows || w.removed { // the key is in use, the caller was removed, or the key already has the maximum number of orders
 		return
 	}
 	also(func(w *world) { w.add(order, of); w.leased(n, w.written-1, order, true) })
@@ -408,7 +409,7 @@ func (w world) elsewhere(also func(func(*world))) {
 			}
 		})
 	}
-	if w.team == 0 && !w.removed && w.quotes() { // a change at another time has the same effect as a change before the first call
+	if w.team == 0 && !w.removed && w.quotes() { // at other times, such a change has the same effect as one before the first call
 		also(func(w *world) { w.team = 1 })
 		also(func(w *world) { w.removed = true })
 	}
@@ -424,7 +425,7 @@ func (w world) restore(also func(func(*world))) {
 		return
 	}
 	also(func(w *world) {
-		expired := false // a restore does not reopen an expired window, and the windows of earlier orders expire first
+		expired := false // a restore does not reopen an expired window; the windows of earlier orders expire first
 		for row := mostRows - 1; row >= 0; row-- {
 			expired = expired || w.rows[row].Expired
 			w.gaveUp[row] = w.toldNot[row] && row < int(w.backup.written)
@@ -448,9 +449,9 @@ func (w *world) quotes() bool { return w.replicas[0].at == writing || w.replicas
 // calm reports whether no request is in flight.
 func (w *world) calm() bool { return w.late == [mostRows]bool{} }
 
-// quiet adds the worlds that can follow after a long time. The resend window ends, even while a replica is paused.
-// Afterwards, when nothing is in flight, the catalog may forget the key, which it remembers for longer than the
-// window. An operator may check the account now and decide later.
+// quiet adds the worlds that can follow after a long time. The resend window ends, even while a replica is paused. After
+// the window has ended, and when nothing is in flight, the catalog may forget the key, because it remembers keys for longer
+// than the window. An operator may check the account, and decide in a later step.
 func (w world) quiet(also func(func(*world))) {
 	if w.written == 0 {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/tools/image"
 )
 
-// reasons is the name of the enum that has a separate page.
+// reasons is the name of the enum that is documented on a separate page.
 const reasons = protoreflect.Name("ErrorReason")
 
 // Patterns for the comments of reasons. A comment begins with the reason's gRPC code. The HTTP status follows if it is not
