@@ -43,7 +43,7 @@ type facade struct {
 	hub       *watch.Hub
 	files     settingFiles
 	sharedKey *catalog.Credential         // nil if callers use their own API keys
-	account   func(context.Context) error // checks the account of the shared API key in the background; nil if the account is known
+	account   func(context.Context) error // repeats the check of the shared API key's account in the background; nil if the check has already succeeded
 	known     *auth.Callers               // callers in the callers file; nil if there is no such file
 	meter     *ledger.Meter
 	placing   *orders.Orders

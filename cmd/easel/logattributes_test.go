@@ -97,7 +97,7 @@ func collectArguments(call *ast.CallExpr, message bool, used map[string]bool) {
 	}
 }
 
-// collectNames collects the strings in a node that can be attribute names.
+// collectNames collects the string literals in a node that have the form of an attribute name.
 func collectNames(node ast.Node, used map[string]bool) {
 	ast.Inspect(node, func(node ast.Node) bool {
 		if text, ok := node.(*ast.BasicLit); ok && text.Kind == token.STRING {

@@ -78,7 +78,7 @@ type ordersGetCmd struct {
 	Name string `arg:"" name:"name" help:"The order ID from 'easel orders list', the render ID, or the idempotency key."`
 }
 
-// Run prints all details of each matching order.
+// Run prints all details of each order whose ID, generation ID or idempotency key is c.Name.
 func (c *ordersGetCmd) Run(ctx context.Context, p *cli.Program) error {
 	orders, text, err := read[admin.Order](ctx, p, &c.adminFlags, "/orders", admin.OrderQuery{Name: c.Name})
 	switch {

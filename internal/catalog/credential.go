@@ -111,7 +111,8 @@ func (c Credential) IdempotencyKey(key string) string {
 	return hexOf(sum[:])
 }
 
-// IsShared reports whether the API key is the server's shared one, which several owners and background work can use.
+// IsShared reports whether the credential uses the server's shared API key. Several owners and background work can use this
+// key.
 func (c Credential) IsShared() bool { return c.Shared }
 
 // OrderOwner returns the owner of orders that are placed with the credential: Owner for the shared API key, otherwise the

@@ -86,7 +86,7 @@ func (f *Feed) read(ctx context.Context) (more bool) {
 	return len(next) == feedPage
 }
 
-// note records whether a read failed. It logs the failure, unless the previous read also failed.
+// note records whether a read failed. It logs the failure, unless the previous read also failed or ctx is done.
 func (f *Feed) note(ctx context.Context, err error) {
 	if failed := err != nil; failed != f.failing {
 		if f.failing = failed; failed && ctx.Err() == nil {

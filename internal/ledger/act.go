@@ -35,7 +35,7 @@ type Act struct {
 	By
 
 	Action  Action
-	Subject string // object that the action affects, such as an order; empty if the action affects the complete ledger
+	Subject string // object that the action affects, such as an order; empty if the action affects the entire ledger
 	// Was and Became are the values before and after the action. They are stored as JSON. Nil means no value. They must not
 	// contain secrets or the content of orders.
 	Was, Became any

@@ -42,7 +42,7 @@ func feed(t *testing.T, l *ledger.Ledger, owner *string, after int64) (ids []str
 func TestTheFeedHasEachEventOnceInTheOrderOfItsSubject(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
-		for n := 3; n > 0; n-- { // the order of the positions differs from the order of the rows and from the order of the times
+		for n := 3; n > 0; n-- { // the positions follow neither the order of the rows nor the order of the times
 			change(t, url, eventRow("studio", "a", n, time.Duration(n)*time.Minute))
 			change(t, url, eventRow("print", "b", n, time.Hour))
 		}

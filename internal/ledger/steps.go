@@ -31,7 +31,7 @@ func (l *Ledger) inSteps(ctx context.Context, step func(tx *transaction, from in
 }
 
 // eachOwner returns a query for the owners of the rows that match a condition. The query uses an index to skip from one owner
-// to the next. A condition on each_of.owner can be appended.
+// to the next. The caller may append a condition on each_of.owner to the query.
 func eachOwner(table, condition string) string {
 	least := `SELECT MIN(owner) FROM ` + table + ` WHERE ` + condition
 	return `WITH RECURSIVE each_of (owner) AS (` + least + `

@@ -101,7 +101,7 @@ func (a *fileAnswer) close() {
 }
 
 // plan opens the requested part, and sets the status code and the length of the response. For some Range headers, it must open
-// the result twice.
+// the result more than once.
 func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRequest) error {
 	window := req.GetReadOffset() != 0 || req.GetReadLimit() != 0
 	if want, ranged := parseRange(a.request.Header.Get("Range")); ranged && !window && a.request.Method != http.MethodHead {
@@ -132,7 +132,7 @@ func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerat
 	}
 	err = a.reopen(ctx, part)
 	if service.Status(err).Code() == grpccodes.OutOfRange {
-		err = a.reopen(ctx, req) // from the start: a range error must report the size, and If-Range may require the complete file
+		err = a.reopen(ctx, req) // reads from the start, because a range error must report the size, and If-Range may require the complete file
 	}
 	if err != nil {
 		return false, err
@@ -328,8 +328,9 @@ func (r byteRange) contentRange(size int64) string {
 	return fmt.Sprintf("bytes %d-%d/%d", r.first, r.last, size)
 }
 
-// quoteEtag returns an ETag in HTTP syntax. It escapes characters that are not allowed between the quotes. It also escapes
-// percent signs, so that different ETags remain different, and commas, so that a list can be split at its commas.
+// quoteEtag returns an ETag in HTTP syntax, or "" if the ETag is empty. It escapes characters that are not allowed between the
+// quotes. It also escapes percent signs, so that different ETags remain different, and commas, so that a list can be split at
+// its commas.
 func quoteEtag(etag string) string {
 	if etag == "" {
 		return ""

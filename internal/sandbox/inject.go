@@ -67,8 +67,8 @@ func (letters) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// bufferBody reads the body of a request into memory, so that the handler can use it even if the client disconnects. It also
-// allows the server to notice that the client disconnects, because the server can do so only after the body was read.
+// bufferBody reads the body of a request into memory. The handler can then use the body even if the client disconnects. The
+// server can then also notice that the client disconnects, which it can't do before the body was read.
 func bufferBody(r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err == nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These scenarios check guarantees of the contract. Each runs over gRPC and over REST, with a forwarded API key and with a
-// shared one.
+// IDs of the models that the scenarios use. The scenarios check guarantees of the contract. Each scenario runs over gRPC
+// and over REST, with a forwarded API key and with a shared one.
 const (
 	picture = "studio/landscape"
 	text    = "studio/haiku"

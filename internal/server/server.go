@@ -41,7 +41,8 @@ type Server struct {
 	bound        map[string]net.Listener    // listeners by name; nil before Listen
 }
 
-// New checks the configuration and reads the certificate files. It does not start the server.
+// New returns a server with the given configuration. It checks the configuration and reads the certificate files, but does not
+// start the server.
 func New(config Config) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err

@@ -52,7 +52,7 @@ type stack struct {
 	stopped chan error         // result of Serve
 }
 
-// usualSpeed is the default Speed of a stack's sandbox, which divides the duration of renders.
+// usualSpeed is the default Speed of a stack's sandbox. Render times are divided by it.
 const usualSpeed = 200
 
 // options configures a stack. A test can change the defaults.
@@ -196,7 +196,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 }
 
 // upstream starts the sandbox's server and stores its URL in s.catalog. It returns a transport to the sandbox, and a
-// function that stops both.
+// function that stops the server and closes the transport's idle connections.
 func (s *stack) upstream(memory bool) (transport *catalog.TransportPools, stop func()) {
 	listening, base := httptest.NewUnstartedServer(s.sandbox), catalog.NewTransport()
 	s.catalog = "http://" + listening.Listener.Addr().String()

@@ -169,8 +169,8 @@ func notAuthenticated(denied *auth.Error) *status.Status {
 	return NewStatus(denied.Reason, denied.Text, nil, &errdetails.RetryInfo{RetryDelay: durationpb.New(denied.Delay)})
 }
 
-// fromLedger returns the status of a ledger error, or nil for any other error. The database's own message is only
-// logged.
+// fromLedger returns the status of an error from the ledger, or of an error from package orders about the ledger's
+// account or a team's models. For any other error, it returns nil. The database's own message is only logged.
 func fromLedger(err error) *status.Status {
 	if full, ok := errors.AsType[*ledger.BudgetError](err); ok {
 		return budgetExceeded(full)

@@ -25,7 +25,7 @@ var (
 // patience is the maximum wall-clock time of a run.
 const patience = 10 * time.Minute
 
-// job identifies a run.
+// job identifies a run by its seed and its kind.
 type job struct {
 	seed uint64
 	kind string
@@ -53,7 +53,7 @@ type report struct {
 const reportMark = "report: "
 
 // run runs the job in a separate process. GOMAXPROCS is 1, so that events at the same instant always have the same
-// order. If the process crashes or times out, the report contains this as a broken promise.
+// order. If the process crashes or times out, the report lists this failure as a broken promise.
 func (j job) run(ctx context.Context, binary string) (r report) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -70,8 +70,8 @@ func (j job) run(ctx context.Context, binary string) (r report) {
 	return r
 }
 
-// If a seed is divisible by this number, it runs twice, and both runs must be identical to the nanosecond. Otherwise,
-// the run of a failing seed could not be repeated for an analysis.
+// A seed that is divisible by repeated runs twice, and both runs must be identical to the nanosecond. If they
+// differed, the run of a failing seed could not be repeated for an analysis.
 const repeated = 20
 
 // TestSimulate runs consecutive seeds until their plans add up to the number of hours in -hours. It is run by 'make

@@ -214,7 +214,8 @@ func (c *caller) readNew(id string) {
 	c.got(id, resp.GetGeneration(), err)
 }
 
-// tryEveryCall calls each method with the ID of a generation and returns the errors by method.
+// tryEveryCall gets, waits for, deletes, watches and downloads a generation. It returns the errors, keyed by the kind
+// of call.
 func (c *caller) tryEveryCall(id string) map[string]error {
 	d := c.endpoint()
 	ctx, cancel := context.WithTimeout(d.signed(c.world.ctx), 20*time.Second)

@@ -31,15 +31,15 @@ type runningFault struct {
 	names int
 }
 
-// next returns a unique name for a helper.
+// next returns a unique name for a helper: the given name and a number.
 func (s *runningFault) next(name string) string {
 	s.names++
 	return fmt.Sprint(name, s.names)
 }
 
-// apiKey returns the API key whose requests are affected by the faults that the trouble injects: the shared API key in
-// a world with a ledger, otherwise the tenant's own. If API keys are rotated, it returns "" (any API key), because all
-// API keys belong to one account then.
+// apiKey returns the API key to which the trouble's injected faults apply. With a ledger, it is the shared API key, and
+// otherwise the tenant's own. If API keys are rotated, all API keys belong to one account, so apiKey returns "", which
+// means any API key.
 func (s *runningFault) apiKey() string {
 	switch {
 	case s.world.plan.Rotates:

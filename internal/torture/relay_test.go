@@ -55,7 +55,7 @@ func narrow(_, _ string, raw syscall.RawConn) (err error) {
 // orderLine is the start of the request line of an order.
 var orderLine = []byte("POST /api/v1/api/catalog/generations ")
 
-// largeBody is a number of bytes that is too large for a single write from a facade to a relay. The facade is
+// largeBody is the size in bytes of a body that a facade can't send to a relay in a single write. The facade is
 // therefore still writing when the relay receives the first bytes.
 const largeBody = 256 << 10
 
