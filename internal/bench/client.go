@@ -60,7 +60,8 @@ func watchRequest(id string) *easelv1.WatchGenerationRequest {
 	return &easelv1.WatchGenerationRequest{GenerationId: id, HeartbeatInterval: durationpb.New(time.Minute)}
 }
 
-// await waits until all watches together have received the given number of messages.
+// await waits until all watches together have received the given number of messages. It returns an error after a
+// minute, or if a connection fails.
 func (c *watchClient) await(ctx context.Context, messages int) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -57,7 +57,8 @@ func (b *bench) startProcess(ctx context.Context, env []string, name string, arg
 	return p, nil
 }
 
-// await waits until the process has logged its gRPC, REST and admin addresses.
+// await waits until the process has logged its gRPC, REST and admin addresses. It returns an error after 20 seconds, or if the
+// process exits.
 func (p *process) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -86,7 +87,7 @@ func (p *process) listening() map[string]string {
 	return addrs
 }
 
-// stop kills the process.
+// stop kills the process and waits until it has exited.
 func (p *process) stop() {
 	_ = p.stdin.Close()
 	_ = p.cmd.Process.Kill()

@@ -26,7 +26,7 @@ type catalog struct {
 	lost        float64 // number of tokens that did not fit into the bucket, except during pauses
 }
 
-// send sends a request and reports whether the catalog accepts it.
+// send sends an owner's request and reports whether the catalog accepts it. It releases the permit p with the result.
 func (c *catalog) send(owner string, p *limiter.Permit) bool {
 	time.Sleep(c.latency / 2)
 	passes := c.take(owner)

@@ -59,7 +59,8 @@ func work(t *testing.T, ledger string, collector *collector) {
 	}
 }
 
-// holdRoots checks the names of the exported root spans.
+// holdRoots checks the names of the exported root spans, and that at least 20 spans of database statements have
+// parents.
 func holdRoots(t *testing.T, collector *collector) {
 	t.Helper()
 	below, roots := 0, map[string]int{}
