@@ -55,7 +55,8 @@ func (c *watchClient) watch(ctx context.Context, n, generations int) error {
 	return nil
 }
 
-// watchRequest returns a request with the longest heartbeat interval, so that heartbeats do not add to the load.
+// watchRequest returns a request to watch a generation. It has the longest heartbeat interval, so that heartbeats
+// do not add to the load.
 func watchRequest(id string) *easelv1.WatchGenerationRequest {
 	return &easelv1.WatchGenerationRequest{GenerationId: id, HeartbeatInterval: durationpb.New(time.Minute)}
 }

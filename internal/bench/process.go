@@ -74,7 +74,7 @@ func (p *process) await(ctx context.Context) error {
 	return nil
 }
 
-// listening reads the addresses from the log, which has a JSON line for each address.
+// listening returns the addresses in the log, keyed by listener name. The log has a JSON line for each address.
 func (p *process) listening() map[string]string {
 	addrs := map[string]string{}
 	text, _ := os.ReadFile(p.logs)
@@ -151,7 +151,8 @@ func (p *process) heapFigures(ctx context.Context) (figures, error) {
 
 var heapFigure = regexp.MustCompile(`(?m)^# (\w+) = (\d+)`)
 
-// get sends a GET request, and copies the body of the response.
+// get sends a GET request with the token benchKey, and copies the body of the response to body. It returns an error unless the
+// status is 200.
 func get(ctx context.Context, client *http.Client, url string, body io.Writer) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

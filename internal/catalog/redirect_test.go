@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// A catalog may redirect downloads to a bucket on another host.
+// A catalog may redirect downloads to a bucket on another host. The client follows such a redirect
+// only to hosts that its configuration names.
 func TestARedirectOfAResultIsFollowedToNamedHostsAlone(t *testing.T) { // fault U17
 	file := bytes.Repeat([]byte("picture"), 10_000)
 	seen := 0

@@ -134,7 +134,8 @@ func TestCopySealsTheOldLedger(t *testing.T) {
 	})
 }
 
-// A replica that was disconnected during the copy may still have the old ledger open.
+// A replica that was disconnected during the copy may still have the old ledger open. The database must reject
+// its writes.
 func TestSealedDatabaseRejectsWrites(t *testing.T) {
 	from := proctest.Database(t)
 	closed(t, from)
@@ -151,7 +152,8 @@ func TestSealedDatabaseRejectsWrites(t *testing.T) {
 	}
 }
 
-// An operator may restore a dump into a database that a server still uses.
+// An operator may restore a dump into a database that a server still uses. Neither this server nor a restarted
+// one may then resend an order.
 func TestRestoreBeneathServerResendsNothing(t *testing.T) {
 	url := proctest.Database(t)
 	l := open(t, url)

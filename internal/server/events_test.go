@@ -221,7 +221,7 @@ func TestATokenOfDeletedEventsOrOfAnotherLedgerHasExpired(t *testing.T) {
 	}
 }
 
-// forget deletes all events from the file of a SQLite ledger, as if they had expired.
+// forget deletes all events from a SQLite ledger. It makes them so old that they have expired.
 func forget(s *stack, url string) {
 	s.Helper()
 	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(url, "sqlite:")+"?_pragma=busy_timeout(5000)")

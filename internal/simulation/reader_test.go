@@ -89,11 +89,11 @@ func (c *caller) list() {
 	}
 }
 
-// memory contains the latest states that watches of many generations have delivered to a caller. The caller keeps it
-// when it reconnects.
+// memory contains the latest state of each generation that watches of many generations have delivered to a caller,
+// keyed by generation ID. The caller keeps it when it reconnects.
 type memory map[string]promises.Known
 
-// etags returns the etags that the caller knows.
+// etags returns the etags that the caller knows, keyed by generation ID.
 func (m memory) etags() map[string]string {
 	etags := map[string]string{}
 	for id, r := range m {
@@ -190,7 +190,8 @@ func (c *caller) watchMany(v manyViewing, m memory) (heard bool) {
 	return true
 }
 
-// tellMany records a message from a watch of many generations.
+// tellMany records a message from a watch of many generations. If the message contains a state, tellMany also stores
+// the state in m.
 func (c *caller) tellMany(say func(promises.Event), message *easelv1.WatchGenerationsResponse, m memory) {
 	switch {
 	case message.GetUpdate() != nil:

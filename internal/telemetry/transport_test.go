@@ -24,7 +24,8 @@ import (
 
 const canary = "sk_live_canary"
 
-// record returns an exporter that collects the spans of the test.
+// record installs a global tracer provider until the end of the test. It returns the exporter that
+// collects the test's spans.
 func record(t *testing.T) *tracetest.InMemoryExporter {
 	t.Helper()
 	exporter := tracetest.NewInMemoryExporter()

@@ -98,7 +98,8 @@ func TestAFalse404DoesNotEndAGenerationOfAWatchOfEverything(t *testing.T) { // f
 	})
 }
 
-// A misconfigured proxy returns 404 with its own page.
+// A misconfigured proxy returns 404 with its own page. The hub must report such a response as a failed
+// read, and not as a deletion.
 func TestA404ThatIsNotTheCatalogsOwnIsAnOutage(t *testing.T) { // fault M4
 	inBubble(t, map[string]catalog.State{"a": queued, "b": queued}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{IDs: []string{"a"}, Heartbeat: time.Second})
