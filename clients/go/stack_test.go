@@ -32,8 +32,8 @@ type (
 	manyStream     = grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
 )
 
-// script handles each call with the next function in the list for its method. After the end of the list, it uses the
-// last function again.
+// script is a server whose responses are scripted. The nth call, counted over all methods, is handled by the nth function
+// in the list for its method, or by the last function if the list is shorter.
 type script struct {
 	easelv1.UnimplementedGenerationServiceServer
 	creates   []func(*easelv1.CreateGenerationRequest) error
@@ -47,8 +47,8 @@ type script struct {
 	calls     []time.Time
 }
 
-// creates returns a function for each error. The function responds to an order with the error, or with success if the
-// error is nil.
+// creates returns one handler of orders for each of errs. A handler returns its error, or accepts the order if the error
+// is nil.
 func creates(errs ...error) (all []func(*easelv1.CreateGenerationRequest) error) {
 	for _, err := range errs {
 		all = append(all, func(*easelv1.CreateGenerationRequest) error { return err })
@@ -88,7 +88,8 @@ func (s *script) WatchEvents(request *easelv1.WatchEventsRequest, stream eventSt
 	return s.events[s.next(len(s.events))](request, stream)
 }
 
-// play serves a script over in-memory connections until the test ends, and returns a client.
+// play serves the script s over in-memory connections until the test ends, and returns a client that is connected to
+// it.
 func play(t *testing.T, s *script, options ...easel.Option) *easel.Client {
 	t.Helper()
 	pipe, server := bufconn.Listen(1<<16), grpc.NewServer(grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second}))

@@ -21,7 +21,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// changing is a server with test data for each change that an operator can make.
+// changing is a server whose test data allows every kind of change that an operator can make.
 type changing struct {
 	*testing.T
 
@@ -31,7 +31,7 @@ type changing struct {
 	key          string // path of the file with the shared API key
 	unknown      string // ID of an order whose outcome is unknown
 	mu           sync.Mutex
-	askedDeleted []string // generations that the catalog was asked to delete
+	askedDeleted []string // IDs of the generations that the catalog was asked to delete
 }
 
 const changingCallers = `teams:
@@ -100,7 +100,7 @@ func (c *changing) run(token string, args ...string) printed {
 	return easelEnv(c.Context(), nil, map[string]string{"EASEL_ADMIN_ADDR": c.served.addr("admin"), "EASEL_ADDR": c.served.addr("grpc"), "EASEL_API_KEY": token}, args...)
 }
 
-// state returns a string that is different after any change that an operator can make.
+// state describes everything that an operator can change. Any such change results in a different description.
 func (c *changing) state() string {
 	c.Helper()
 	counts := ""
@@ -123,7 +123,8 @@ func (c *changing) lines() (count int) {
 	return count
 }
 
-// ways returns a function for each change that needs a token, keyed by the action that the audit trail records.
+// ways returns functions that each make one kind of change that requires a token. They are keyed by the action that the
+// audit trail records.
 func (c *changing) ways() map[string]func(token string) {
 	command := func(args ...string) func(string) { return func(token string) { c.run(token, args...) } }
 	return map[string]func(string){
@@ -185,7 +186,8 @@ func TestAChangeOfAFileIsOneLineOfLog(t *testing.T) {
 	}
 }
 
-// wantAudit compares the actions in the output of 'easel audit' and in the log with the expected actions.
+// wantAudit checks that 'easel audit' prints entries with exactly the actions in want, all by the operator ops, and that
+// the log contains as many entries. Neither may contain a secret.
 func (c *changing) wantAudit(want []string) {
 	c.Helper()
 	var got []string

@@ -87,8 +87,8 @@ func (c *demoCmd) show(ctx context.Context, p *cli.Program, addr, key string) er
 	return out.Err()
 }
 
-// typed runs a client command against the facade, as if a user had typed it. The command's messages are printed to
-// standard output, like its results.
+// typed runs a client command against the facade, as if a user had typed it, and returns the command's exit code.
+// The command's messages are printed to standard output, like its results.
 func typed(ctx context.Context, p *cli.Program, words []string, addr, key string) int {
 	return cli.Run(ctx, words, &cli.Program{
 		Stdin: strings.NewReader(""), Stdout: p.Stdout, Stderr: p.Stdout, Grammar: p.Grammar, Build: p.Build,

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// doctored runs 'easel doctor' against a catalog and checks that the output does not contain the API key.
+// doctored runs 'easel doctor' against the catalog at url, and checks that the output does not contain the API key.
 func doctored(t *testing.T, url, key string, args ...string) printed {
 	t.Helper()
 	got := easelEnv(t.Context(), nil, map[string]string{"EASEL_UPSTREAM_URL": url, "EASEL_API_KEY": key}, append([]string{"doctor"}, args...)...)
@@ -53,7 +53,8 @@ func TestTheDoctorReadsEveryDialect(t *testing.T) {
 	}
 }
 
-// orderDirectly sends an order to a catalog directly, without Easel.
+// orderDirectly places an order at the catalog with the URL base, without Easel. Different values of n result in different
+// idempotency keys.
 func orderDirectly(t *testing.T, base, key string, n int) {
 	t.Helper()
 	resp, body := proctest.Request(t, http.MethodPost, base+"/generations", `{"modelId": "studio/haiku", "inputs": {"prompt": "x"}}`,
@@ -63,7 +64,8 @@ func orderDirectly(t *testing.T, base, key string, n int) {
 	}
 }
 
-// answering starts a catalog with a fixed response body for each route, and returns its URL.
+// answering starts a catalog and returns its URL. bodies contains the response bodies by method and path, such as
+// "GET /models". All other routes return 404.
 func answering(t *testing.T, bodies map[string]string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -50,8 +50,8 @@ func TestOneOrderRunsThroughLittle(t *testing.T) {
 	}
 }
 
-// blocksOf starts a process, sends it the given number of orders, and returns how often each block of code was
-// executed.
+// blocksOf starts a process, sends it the given number of orders, and returns the number of executions of each
+// block of code, keyed by the block's position and statement count.
 func blocksOf(t *testing.T, program string, orders int) map[string]int {
 	t.Helper()
 	box, err := startCatalog(t.Context(), "127.0.0.1:0", sandbox.Config{Seed: 1, Speed: 1e-3}, false)
@@ -98,7 +98,8 @@ func readBlocks(t *testing.T, path string) map[string]int {
 	return blocks
 }
 
-// functionsOf returns Easel's files and functions that are covered in a profile, without generated code.
+// functionsOf returns Easel's files and functions that were executed according to a coverage profile. It omits generated
+// code.
 func functionsOf(t *testing.T, profile string) (files, functions []string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "tool", "cover", "-func", profile).Output()

@@ -28,8 +28,8 @@ func shellBlocks(t *testing.T, text string) (blocks [][]string) {
 	return blocks
 }
 
-// TestEveryCommandOfThePagesWorks runs the code blocks whose language is sh. The server listens on free ports instead
-// of the documented ones.
+// TestEveryCommandOfThePagesWorks runs all code blocks whose language is sh, on every page except the operators' page. The
+// server listens on free ports instead of the documented ones.
 func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	t.Parallel()
 	ran, bin := 0, programs(t)
@@ -139,7 +139,7 @@ func programs(t *testing.T) (bin string) {
 	if testing.Short() {
 		return bin
 	}
-	// The go command builds the tool once and then caches it.
+	// The go command builds grpcurl once and then caches it.
 	command := exec.CommandContext(t.Context(), "go", "tool", "-C", filepath.Join("..", "..", "internal", "tools"), "-n", "grpcurl")
 	command.Env = append(os.Environ(), "GOWORK=off")
 	grpcurl, err := command.Output()
@@ -165,6 +165,7 @@ func linkProgram(t *testing.T, path string) {
 }
 
 // runBlocks runs the shell code blocks in a Markdown text. They run in the directory work, with the programs in bin.
+// dev contains the addresses and the API key of the server.
 func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
 	t.Helper()
 	for _, block := range shellBlocks(t, text) {

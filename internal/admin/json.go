@@ -74,7 +74,7 @@ func decode(w http.ResponseWriter, r *http.Request, asked any) error {
 	return invalid("invalid request: " + err.Error())
 }
 
-// Address returns the URL path for a list, with the query as its parameter.
+// Address returns the URL path and parameters of a GET request for a list. query is the request, which is encoded as JSON.
 func Address(path string, query any) string {
 	text, _ := json.Marshal(query) // cannot fail for strings, numbers and times
 	return path + "?query=" + url.QueryEscape(string(text))

@@ -45,7 +45,7 @@ func in(hub *watch.Snapshot, k watch.PolledCredential) {
 	hub.Stats.Conditions[k.Condition]++
 }
 
-// reads returns a function that replaces the ledger's reading in a status.
+// reads returns a function that changes a status so that it reports the ledger reading l.
 func reads(l ledger.Reading) func(*watch.Snapshot, *Status) {
 	return func(_ *watch.Snapshot, s *Status) { s.Ledger = func() ledger.Reading { return l } }
 }

@@ -30,9 +30,10 @@ func (c *completionCmd) Run(p *Program, app *kong.Application) error {
 	return err
 }
 
-// completions generates shell code for a command. paths contains the command's subcommands, quoted for use as
-// patterns. cases contains branches of a case statement, which print the words that can follow a command or a flag.
-// For a flag without listed values, the branch prints no words, so that the shell completes file names.
+// completions generates shell code for a command. at contains the words of the command; it is empty for the program
+// itself. paths contains the command's subcommands, quoted for use as patterns. cases contains branches of a case
+// statement, which print the words that can follow a command or a flag. For a flag without listed values, the branch
+// prints no words, so that the shell completes file names.
 func completions(node *kong.Node, at string) (paths []string, cases string) {
 	var flags, commands []string
 	for _, flag := range node.Flags {

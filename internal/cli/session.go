@@ -39,7 +39,7 @@ type callFlags struct {
 	Quiet       bool          `group:"output" short:"q" help:"Print only the result: the ID, the text or the path."`
 }
 
-// AfterApply selects JSON as the format of errors if it is the format of the output.
+// AfterApply sets the format of errors to JSON if the output format is JSON.
 func (c *callFlags) AfterApply(p *Program) error { //nolint:unparam // the parser requires this signature
 	p.JSONErrors = c.Output == "json"
 	return nil
@@ -68,7 +68,7 @@ type session struct {
 	json, quiet bool
 	stdin       io.Reader
 	line        string                       // command line, quoted for a shell
-	commandLine func(words ...string) string // returns a command line that consists of words and this command's connection flags
+	commandLine func(words ...string) string // returns a command line that runs easel with words and with this command's connection flags
 	message     func(easel.Message)          // called with each message of a watch
 
 	lost string // message of the last failed attempt; empty if the server has responded since
@@ -209,7 +209,7 @@ func ShellLine(words []string) string {
 }
 
 // connectionFlags returns the connection flags on the command line, for commands that are suggested to the user. It omits
-// --timeout, and settings from the environment, which the suggested command reads too.
+// --timeout. It also omits settings from the environment, because the suggested command reads them from there.
 func connectionFlags(line *kong.Context) (flags string) {
 	for _, at := range line.Path {
 		if at.Flag == nil || at.Resolved || at.Flag.Group == nil || at.Flag.Group.Key != "connection" || at.Flag.Name == "timeout" {

@@ -52,7 +52,7 @@ func (c *usageCmd) Run(ctx context.Context, s *session) error {
 	return s.answer(&easelv1.ListUsageResponse{Rows: rows}, Money(total[3]-total[4], ""), func() { c.print(s, rows, total) }) // cost minus refunds
 }
 
-// counts contains the contract's names for the numbers in a usage row.
+// counts contains the names of a usage row's numeric fields in the contract.
 var counts = []string{"order_count", "failed_count", "unknown_count", "cost_cents", "refunded_cents", "reserved_cents", "unconfirmed_cents"}
 
 func countsOf(row *easelv1.UsageRow) []int64 {
@@ -100,7 +100,7 @@ func amounts(numbers []int64) (texts []string) {
 func (c *usageCmd) writeCSV(s *session, rows []*easelv1.UsageRow) error {
 	var text strings.Builder
 	out := csv.NewWriter(&text)
-	_ = out.Write(append(noFormulas(c.By.columns()), counts...)) // out.Error returns the error
+	_ = out.Write(append(noFormulas(c.By.columns()), counts...)) // out.Error reports write errors at the end
 	for _, row := range rows {
 		record := noFormulas(c.By.values(row))
 		for _, n := range countsOf(row) {

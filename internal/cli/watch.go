@@ -64,8 +64,9 @@ func (c *waitCmd) Run(ctx context.Context, s *session) error {
 	return verdict(last)
 }
 
-// stillGoing replaces the error of a command that was interrupted or timed out. The new error has a hint that the renders
-// continue, followed by again, a command line that follows the renders. Other errors are returned unchanged.
+// stillGoing replaces the error of a command that was interrupted or timed out. The new error says that the renders in ids
+// continue, and suggests the command line again, with which the user can follow them. If ctx is not done, stillGoing returns
+// err unchanged.
 func (s *session) stillGoing(ctx context.Context, err error, again string, ids ...string) error {
 	if ctx.Err() == nil {
 		return err

@@ -7,16 +7,17 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// RefuseWrites returns a handler that denies writes, such as orders, that other websites send through a caller's
-// browser.
+// RefuseWrites returns a handler that calls deny for writes, such as orders, that other websites send through a caller's
+// browser. It passes all other requests to next.
 func RefuseWrites(next http.Handler, deny Deny) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(denied(deny))
 	return protection.Handler(next)
 }
 
-// RefuseReads returns a handler that denies reads and writes that other websites send through an operator's browser.
-// Reads can be harmful too. For example, a CPU profile slows down the process. Links to the start page are allowed.
+// RefuseReads returns a handler that calls deny for reads and writes that other websites send through an operator's
+// browser. Reads can be harmful too. For example, a CPU profile slows down the process. Links to the start page and all
+// other requests are passed to next.
 func RefuseReads(next http.Handler, deny Deny) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
