@@ -87,7 +87,8 @@ func (e *errorBody) readMessage(r *Record) {
 	}
 }
 
-// problemType reads the "type" member of a problem (RFC 9457), which is a code, or a URL that ends with a code.
+// problemType returns the code in the "type" member of a problem (RFC 9457), and whether there is one. The member is a code, or
+// a URL that ends with a code.
 func problemType(v JSON) (string, bool) {
 	s, ok := AsWord(v)
 	if !ok || strings.ContainsFunc(s, unicode.IsSpace) {
@@ -97,7 +98,7 @@ func problemType(v JSON) (string, bool) {
 	return code(address[strings.LastIndexByte(address, '/')+1:])
 }
 
-// codeWord reads a short machine-readable code.
+// codeWord returns v as text, and reports whether the text is a short machine-readable code.
 func codeWord(v JSON) (string, bool) {
 	s, _ := AsWord(v)
 	return code(s)
@@ -110,7 +111,7 @@ func code(s string) (string, bool) {
 	return s, s != "" && len(s) <= 64 && !strings.ContainsFunc(s, func(r rune) bool { return !isCode(r) }) && strings.ContainsFunc(s, unicode.IsLetter)
 }
 
-// sentence reads a text with more than one word.
+// sentence returns v as text, and reports whether the text has more than one word.
 func sentence(v JSON) (string, bool) {
 	s, ok := AsWord(v)
 	return s, ok && strings.ContainsRune(s, ' ')

@@ -59,7 +59,7 @@ type request struct {
 	header         http.Header // additional headers for content
 }
 
-// errManyLarge means that a large response was not decoded in time, because other large responses were read or decoded.
+// errManyLarge means that a large response was not decoded in time, because other large responses were being read or decoded.
 var errManyLarge = errors.New("too many large responses at the same time")
 
 // errLate means that a request was not sent before its leaveBy.
@@ -249,7 +249,7 @@ func (q *requester) newRequest(ctx context.Context, key string, r *request) (*ht
 	}
 	if r.body != nil {
 		req.Header["Content-Type"] = applicationJSON
-		// NopCloser hides the type of the reader, so that no code can create a GetBody from it.
+		// NopCloser hides the reader's type, so that net/http cannot rewind the body and send the request a second time.
 		req.Body = io.NopCloser(bytes.NewReader(r.body))
 		if !r.leaveBy.IsZero() {
 			req.Body = io.NopCloser(timelyBody{bytes.NewReader(r.body), r.leaveBy})
@@ -313,7 +313,7 @@ func (a answer) malformed(why string) error {
 	return &Error{Kind: KindMalformed, Op: a.op, Status: a.status, Err: errors.New(why)}
 }
 
-// list reads a body that is a list. It does not redact the items.
+// list returns the items of the list in the body, which it finds as described at [findList]. It does not redact them.
 func (a answer) list(names []string, weights []weight) ([]JSON, error) {
 	body, err := parse(a.body)
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// calm is the time without failed operations after which an unavailable database counts as available again. In a read-only or
-// full database only some operations fail, so one success is not enough.
+// calm is the time without failed operations after which a successful operation shows that the database is available again. In
+// a read-only or full database, only some operations fail, so an earlier success is not enough.
 const calm = 5 * time.Second
 
 // availability logs when the database becomes unavailable, and when it is available again.

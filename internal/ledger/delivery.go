@@ -22,7 +22,8 @@ func Delivered(id string, attempts int64) Change {
 	}
 }
 
-// overdue selects an owner's delivery jobs that are older than [DeliverTimeout], are first in their line, and are not leased.
+// overdue selects an owner's delivery jobs that are older than [DeliverTimeout], have no earlier job in their line, and are not
+// leased.
 var overdue = `SELECT ref, line, begin_time, attempts, problem FROM jobs AS due WHERE kind = '` + DeliverJob + `' AND owner = $1 AND begin_time >= $2 AND begin_time <= (SELECT {now}) - ` + micro(DeliverTimeout) + `
 	AND ` + isPast("run_time", micro(JobLease)) + ` AND ` + firstInLine + ` ORDER BY begin_time LIMIT $3 {take}`
 
@@ -65,7 +66,7 @@ func (t *transaction) giveUp(owner string, d delivery) error {
 type EventFilter struct {
 	// Owner is the owner of the events. Empty means all owners.
 	Owner string
-	// Since selects events that were written at or after this time.
+	// Since selects only events that were written at or after this time. Zero means no limit.
 	Since time.Time
 	// GivenUp selects only abandoned events.
 	GivenUp bool
@@ -83,7 +84,7 @@ func (f EventFilter) clauses() *clauses {
 	return c
 }
 
-// Events returns at most the given number of events that match a filter, latest first.
+// Events returns up to most events that match f, latest first.
 func (l *Ledger) Events(ctx context.Context, f EventFilter, most int) ([]Event, error) {
 	c := f.clauses()
 	c.add("TRUE ORDER BY event_time DESC, id LIMIT %s", most)

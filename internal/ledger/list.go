@@ -11,13 +11,14 @@ import (
 )
 
 // Filter selects orders that match all fields that are set. The alternatives Statuses, Existing and Deleted count as one field.
-// AnyState does not restrict the selection.
+// AnyState does not restrict the selection. Of Unresolved, Refused and Unsettled, only the first that is set applies. Unsettled
+// has no effect if AnyState, Held or Reserved is set.
 type Filter struct {
 	// Owner is the owner of the orders. Nil means all owners.
 	Owner *string
-	// Generation is the generation of the orders. Empty means any.
+	// Generation is the ID of the generation that an order created. Empty means any.
 	Generation string
-	// ModelID is the model of the orders. Empty means any.
+	// ModelID is the ID of an order's model. Empty means any.
 	ModelID string
 	// Statuses, Existing and Deleted select orders by the state of their generation. If several are set, one of them must
 	// match. Existing selects generations that the catalog still has, and Deleted selects generations that it no longer has.
@@ -31,15 +32,15 @@ type Filter struct {
 	// AnyState selects orders in any state, including rejected orders and orders with an unknown outcome. If neither AnyState
 	// nor any of the five fields below is set, only placed orders are selected.
 	AnyState bool
-	// Refused selects rejected orders.
+	// Refused selects only rejected orders.
 	Refused bool
-	// Unresolved selects orders with an unknown outcome.
+	// Unresolved selects only orders with an unknown outcome.
 	Unresolved bool
-	// Unsettled selects placed orders whose charge is not final.
+	// Unsettled selects only placed orders whose charge is not final.
 	Unsettled bool
-	// Held selects orders that were open when the ledger was copied or restored, and that are still on hold.
+	// Held selects only orders that were open when the ledger was copied or restored, and that are still on hold.
 	Held bool
-	// Reserved selects orders for which money is still reserved, whether or not they have an outcome.
+	// Reserved selects only orders for which money is still reserved, whether or not they have an outcome.
 	Reserved bool
 }
 
@@ -150,7 +151,7 @@ func (f Filter) are(statuses ...lifecycle.Status) bool {
 	return !f.Existing && !slices.ContainsFunc(f.Statuses, func(s lifecycle.Status) bool { return !slices.Contains(statuses, s) })
 }
 
-// List returns at most the given number of orders that match a filter, after a position, newest first.
+// List returns up to most orders that match f, newest first. The list starts after the given position.
 func (l *Ledger) List(ctx context.Context, f Filter, after Position, most int) ([]Order, error) {
 	tables, c := f.page(after, most)
 	return l.read(ctx, tables, c.String(), c.args...)

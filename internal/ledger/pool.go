@@ -20,7 +20,7 @@ type pool struct {
 	prepares bool
 
 	mu     sync.Mutex
-	kept   map[string]statement // statements by their text before translation
+	kept   map[string]statement // translated statements, keyed by their text before translation
 	wanted []string             // statements to be prepared
 }
 

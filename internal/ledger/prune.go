@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// keptTime is the time for which every order with an outcome is kept. After this time, an in-memory ledger may delete it. A
-// durable ledger deletes only rejected orders.
+// keptTime is the age at which an in-memory ledger deletes an order with an outcome. It may delete the order earlier if there
+// are too many orders. A durable ledger deletes only rejected orders, and keeps them for at least keptTime.
 const keptTime = 24 * time.Hour
 
 // Queries for the orders to delete. Each query selects at most $2 orders, starting at the order time $1.
@@ -83,7 +83,7 @@ func (l *Ledger) forget(ctx context.Context, query string, args ...any) (forgott
 	})
 }
 
-// deleteOrders deletes orders with their labels. Only an in-memory ledger deletes their journal.
+// deleteOrders deletes orders and their labels. In an in-memory ledger, it also deletes their rows in the journal.
 func (t *transaction) deleteOrders(ids []string) error {
 	statements := []string{`DELETE FROM labels WHERE order_id {in ids}`, `DELETE FROM orders WHERE id {in ids}`}
 	if !t.l.IsDurable() {

@@ -47,7 +47,7 @@ type UsageQuery struct {
 	Owner *string
 	// Start and End limit the times at which the orders were placed. Start is inclusive, and End is exclusive.
 	Start, End time.Time
-	// By contains the dimensions. LabelName is the name of the label for [ByLabel].
+	// By contains the dimensions by which orders are grouped. If one of them is [ByLabel], LabelName is the name of the label.
 	By        []Dimension
 	LabelName string
 	// After contains the dimension values of the last row of the previous page. It is nil for the first page. Most is the
@@ -132,7 +132,8 @@ func (q UsageQuery) sources(c *clauses) string {
 // endOfTime is later than the time of any order.
 var endOfTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ofOrders returns a query for the amounts of orders written from start (inclusive) to end (exclusive).
+// ofOrders returns a query for the amounts of the orders that match condition and were written from start (inclusive) to end
+// (exclusive). time is the SQL expression for the time when an order was written.
 func (q UsageQuery) ofOrders(c *clauses, condition, time string, start, end int64) string {
 	label := "''"
 	if slices.Contains(q.By, ByLabel) {
@@ -141,8 +142,8 @@ func (q UsageQuery) ofOrders(c *clauses, condition, time string, start, end int6
 	return `SELECT 0 AS d0, order_time AS start_time, owner, caller, model_id, ` + label + ` AS label, ` + counts + ` FROM orders WHERE ` + q.between(c, condition, time, start, end)
 }
 
-// between adds a condition on a time column to condition: from start (inclusive) to end (exclusive). If q has an owner, it also
-// adds a condition on the owner.
+// between returns a condition that is true if condition is true, and the time column is from start (inclusive) to end
+// (exclusive). If q has an owner, the row must also belong to that owner.
 func (q UsageQuery) between(c *clauses, condition, time string, start, end int64) string {
 	condition = c.with(condition+" AND "+time+" >= %s AND "+time+" < %s", start, end)
 	if q.Owner != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// verify returns the result of Verify, and the differences as strings.
+// verify runs [ledger.Verify] on the ledger at url. It returns the result, and the differences as strings.
 func verify(t *testing.T, url string) (looked ledger.Verified, differences []string) {
 	t.Helper()
 	looked, err := ledger.Verify(t.Context(), url, func(d ledger.Difference) { differences = append(differences, d.String()) })

@@ -23,7 +23,7 @@ func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
 var (
-	// ErrModelNotAllowed means that the owner may not order from the requested model.
+	// ErrModelNotAllowed means that the owner is not allowed to place orders for the requested model.
 	ErrModelNotAllowed = errors.New("the team may not order from this model")
 	// ErrAccountUnknown means that Easel has not verified yet that the shared API key belongs to the ledger's account.
 	ErrAccountUnknown = errors.New("not verified yet that the API key belongs to the ledger's account")

@@ -31,7 +31,7 @@ type Recorder struct {
 // catalog did not report. Easel has inferred it from repeated reads that did not find the generation.
 func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
 	seen := ledger.Observation{Observation: lifecycle.Observation{Status: watch.StatusOf(v.State), CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted, NotFound: notFound}}
-	seen.Whole = !cred.IsShared()        // under a forwarded API key, the settle job can't read the generation for more details
+	seen.Whole = !cred.IsShared()        // a record read with a forwarded API key counts as complete, because the settle job can't read more details without the key
 	if v.State != catalog.StateDeleted { // a deleted generation has no details to record
 		seen.Record = encodeRecord(v)
 	}
@@ -55,8 +55,8 @@ func (r *Recorder) Record(ctx context.Context, cred catalog.Credential, seen []w
 	return recorded
 }
 
-// recordAll records states in batches, and returns the IDs of the generations whose states were recorded. If the ledger is
-// unavailable, it stops and returns the error.
+// recordAll records states in batches, and returns the IDs of the generations whose states were recorded. It stops at
+// the first batch that fails, and returns the error.
 func (r *Recorder) recordAll(ctx context.Context, states map[string]ledger.Observation) (recorded map[string]bool, err error) {
 	recorded = map[string]bool{}
 	for ids := range slices.Chunk(slices.Sorted(maps.Keys(states)), recordBatch) {
@@ -72,7 +72,8 @@ func (r *Recorder) recordAll(ctx context.Context, states map[string]ledger.Obser
 }
 
 // recordBatch records states in one transaction or, if that fails, one by one. It sets recorded[id] to true for each
-// generation whose state was recorded. It returns an error only if the ledger is unavailable.
+// generation whose state was recorded. After settleFailures consecutive errors that are not specific to one state, it stops and
+// returns the last error.
 func (r *Recorder) recordBatch(ctx context.Context, states map[string]ledger.Observation, recorded map[string]bool) error {
 	bounded, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
@@ -84,7 +85,7 @@ func (r *Recorder) recordBatch(ctx context.Context, states map[string]ledger.Obs
 			return nil
 		}
 	}
-	failures := 0 // number of consecutive errors that are not specific to one order
+	failures := 0 // number of consecutive errors that are not specific to one state
 	for _, id := range slices.Sorted(maps.Keys(states)) {
 		_, err := r.observe(ctx, id, states[id])
 		recorded[id] = err == nil

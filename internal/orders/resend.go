@@ -105,12 +105,12 @@ func (o *Orders) resend(ctx context.Context, shared catalog.Credential, order le
 	return s.err
 }
 
-// outage tracks whether the catalog responds.
+// outage tracks whether the catalog is down.
 type outage struct {
-	failures atomic.Int64 // number of consecutive resends to which the catalog did not respond
+	failures atomic.Int64 // number of consecutive resends that failed because of an outage
 }
 
-// note records the result of a resend. lasts is true if the catalog did not respond.
+// note records the result of a resend. lasts is true if the resend failed because of an outage.
 func (o *outage) note(lasts bool) {
 	if !lasts {
 		o.failures.Store(0)
@@ -119,8 +119,8 @@ func (o *outage) note(lasts bool) {
 	o.failures.Add(1)
 }
 
-// isOutage reports whether err means that the catalog does not respond. If the limiter rejected the request or the order has
-// expired, this does not count as an outage.
+// isOutage reports whether err means that the catalog does not respond, or responds with a server error. If the limiter rejected
+// the request or the order has expired, this does not count as an outage.
 func isOutage(err error) bool {
 	upstream, ok := errors.AsType[*catalog.Error](err)
 	if !ok {

@@ -99,8 +99,8 @@ func violationsOf(message proto.Message, invalid *protovalidate.ValidationError)
 	return violations
 }
 
-// fieldOf returns the path of the field to which a rule of a message refers. rule is the ID of the rule. If the ID begins with
-// the name of a field in the message, the ID is the path. Otherwise, fieldOf returns "".
+// fieldOf returns the path of the field that a rule in a message is about. rule is the ID of the rule. If the ID begins with
+// the name of a field in the message, the ID is also the path. Otherwise, fieldOf returns "".
 func fieldOf(message proto.Message, rule string) string {
 	name, _, _ := strings.Cut(rule, ".")
 	if message.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(name)) != nil {

@@ -245,7 +245,7 @@ func isOutage(err error) bool {
 	case catalog.KindUnavailable, catalog.KindBusy, catalog.KindRateLimited, catalog.KindMalformed:
 		return true
 	}
-	return !responded // the read timed out
+	return !responded // an error of any other type means that the read timed out
 }
 
 // retryAfter returns the delay that the catalog requested, or zero.

@@ -27,7 +27,7 @@ type job struct {
 	Poll
 	generations []*generation // generations that the job polls; they stay in memory until the job ends
 	counted     []*watcher    // watchers whose traces are in Poll.Open
-	since       time.Time     // earliest request time of a list that the job can use
+	since       time.Time     // for a sweep: the job can use only a list that was requested at or after this time
 }
 
 // run plans and sends polls until the tenant is no longer needed or the hub is closed. It does not wait for responses.
@@ -55,7 +55,7 @@ func (p *poller) run() {
 
 // plan returns the jobs that are due now, and the time at which it must be called again. If the tenant has no generations, no
 // watchers and no jobs, plan removes it and returns true for ended. But while polling pauses after failures, plan keeps the
-// tenant, because it stores the end of the pause.
+// tenant, because the tenant stores the end of the pause.
 func (p *poller) plan(now time.Time) (jobs []*job, next time.Time, ended bool) {
 	t := p.tenant
 	t.mu.Lock()
@@ -158,10 +158,10 @@ func (p *poller) limit() int {
 	return 1
 }
 
-// urgency returns the priority of a read. The priority is the time since the read was due plus the minimum interval, divided
-// by the number of generations that a watcher waits for. If there are several watchers, the smallest of their numbers counts.
-// So a watcher of one generation has the same weight as a watcher of a thousand. Because of the minimum interval, the priority
-// is not zero when the read has just become due.
+// urgency returns the priority of a read, which is (overdue + minimum interval) / waits. In this formula, overdue is the time
+// since the read was due, and waits is the smallest number of generations that any watcher of e waits for. Because of waits, a
+// watcher of one generation has the same weight as a watcher of a thousand. Because of the minimum interval, the priority is
+// not zero when the read has just become due.
 func (p *poller) urgency(e *generation, listed int, now time.Time) float64 {
 	overdue := now.Sub(e.polling.due) + p.hub.cfg.MinInterval
 	return overdue.Seconds() / float64(e.fewestWaits(listed))

@@ -44,8 +44,9 @@ func (w *world) broken() string {
 	return ""
 }
 
-// follows compares the world before a step with the world after it. If the step overwrote a generation or forgot an
-// order, follows returns a description of this. Otherwise, it returns an empty string. A restore breaks no promise.
+// follows compares the world before a step with the world w after it. If the step overwrote a generation or forgot an
+// order, follows returns a description of this. Otherwise, it returns an empty string. A step that restores a backup is
+// exempt from this check.
 func (w *world) follows(before world) string {
 	if w.restored != before.restored {
 		return ""
@@ -63,7 +64,8 @@ func (w *world) follows(before world) string {
 }
 
 // concludes simulates the rest of the world's history: all processes crash once, callers repeat their held orders,
-// and nothing else fails. It reports whether every order that may still be sent gets an outcome.
+// and nothing else fails. It reports whether every order that may still be sent gets an outcome, and no promise is
+// broken.
 func (w world) concludes() bool {
 	w.replicas = [replicas]replica{} // all running processes crash
 	for row := range w.written {
@@ -97,7 +99,8 @@ func TestEverySequenceOfEventsKeepsThePromises(t *testing.T) { // faults T3, T4,
 	})
 }
 
-// walk visits every reachable world. It remembers worlds by a 64-bit hash. With two million worlds, a collision is
+// walk visits every world that can be reached from the given one. It fails the test if a step breaks a promise, or if the
+// outcome of an order would stay unknown. It remembers worlds by a 64-bit hash. With two million worlds, a collision is
 // expected once in ten million walks.
 func walk(t *testing.T, from world) {
 	seed, steps := maphash.MakeSeed(), 0

@@ -39,7 +39,8 @@ var distributions = []durations{
 // seconds.
 type cost struct{ requests, mean, p99 float64 }
 
-// measure simulates polls of random generations with each of the gap functions, and returns the mean cost.
+// measure simulates the given number of random generations with each of the gap functions. It returns the cost over all
+// these generations.
 func measure(d durations, generations int, gaps []func(age time.Duration) time.Duration) cost {
 	r := rand.New(rand.NewPCG(1, 2))
 	var requests int
@@ -63,7 +64,8 @@ func measure(d durations, generations int, gaps []func(age time.Duration) time.D
 	return cost{float64(requests) / float64(n), sum / float64(n), delays[n*99/100]}
 }
 
-// learned returns the gap functions of 100 curves. Each curve is learned from its own 100 generations.
+// learned returns the gap functions of 100 curves. Each curve is learned from 100 random generations of its own, for the
+// given price of a poll.
 func learned(d durations, price float64) []func(time.Duration) time.Duration {
 	r := rand.New(rand.NewPCG(7, 7))
 	jitter := Source(1)
@@ -79,8 +81,8 @@ func learned(d durations, price float64) []func(time.Duration) time.Duration {
 	return gaps
 }
 
-// atMeanDelay searches for the price of a poll at which the mean delay has the given value. It returns the cost
-// at this price.
+// atMeanDelay searches for the price of a poll at which the mean delay is the given number of seconds, and returns the
+// cost at this price. costs returns the cost at any price.
 func atMeanDelay(seconds float64, costs func(price float64) cost) (c cost) {
 	low, high := 1e-3, 10.0
 	for range 14 {
