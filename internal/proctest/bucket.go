@@ -38,7 +38,7 @@ func StartBucket(t *testing.T) *Bucket {
 }
 
 // RunBucket starts an S3 server with the given arguments and environment. The server listens on free ports and
-// stores its files in a temporary directory.
+// stores its files in a temporary directory. If the server is not installed, RunBucket skips the test.
 func RunBucket(t *testing.T, env []string, words ...string) *Bucket {
 	t.Helper()
 	weed := FromRoot(t, ".build", "s3", "bin", "weed")
@@ -76,7 +76,7 @@ func (b *Bucket) Start(t *testing.T) {
 		b.command.Stdout, b.command.Stderr, b.command.Dir = log, log, b.dir
 		b.command.Env = append(os.Environ(), b.env...)
 		err = b.command.Start()
-		_ = log.Close() // the process has its own descriptor
+		_ = log.Close() // the server has its own descriptor for the file
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func (b *Bucket) Kill() {
 	}
 }
 
-// URL returns the value of EASEL_CONTENT_URL with which Easel stores results in a bucket on this server.
+// URL returns the value of EASEL_CONTENT_URL that makes Easel store results in the given bucket on this server.
 func (b *Bucket) URL(bucket string) string {
 	return "s3://" + bucket + "/results?endpoint=" + strings.ReplaceAll(b.Endpoint, "/", "%2F") + "&region=us-east-1"
 }

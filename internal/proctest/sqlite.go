@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Connector is a [driver.Connector] for the SQLite file of a ledger. With such connectors, a test can open the same
-// file as several ledgers at the same time, as several processes do.
+// Connector is a [driver.Connector] for the SQLite file of a ledger. A test can use several connectors to the same file
+// to simulate several processes that share a ledger.
 type Connector struct {
 	// Prepare, if not nil, is called before each statement. The connections do not support direct execution, so every
 	// statement is prepared first.

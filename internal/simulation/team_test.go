@@ -22,8 +22,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// In a world with a ledger, the tenants are teams. Their calls carry service tokens, and all teams share the API key of
-// the replicas.
+// In a world with a ledger, all tenants except the first are teams. The tenants' calls carry service tokens, and all
+// tenants share the API key of the replicas.
 
 // monthlyBudget returns the thrifty team's monthly budget for a given daily budget, both in cents. The monthly budget
 // is so low that the team reaches the budget's threshold on the first day. After that day, less than a daily budget is
@@ -33,7 +33,8 @@ func monthlyBudget(daily int64) int64 { return daily * 9 / 8 }
 // thrifty is the team with a small budget.
 const thrifty = "thrift"
 
-// openLedger opens the database that the replicas share in a world with a ledger.
+// openLedger opens the database that the replicas share in a world with a ledger. It also creates the callers file and
+// the webhook receivers.
 func (w *world) openLedger(dir string) error {
 	if err := w.openDatabase(); err != nil {
 		return err
@@ -159,7 +160,7 @@ func (w *world) count(p *process) {
 	}
 }
 
-// withCallers adds the callers file to the configuration of a service.
+// withCallers adds the callers file to the configuration of a service, and disables calls without a token.
 func (w *world) withCallers(cfg *service.Config) (err error) {
 	cfg.Auth.Callers, err = auth.LoadCallers(w.callersFile, w.logger(), nil)
 	cfg.Auth.AllowAnonymous = false
@@ -202,7 +203,7 @@ const (
 	steps = stepAfterConclude
 )
 
-// trap calls spring when a replica's process reaches a step of an order.
+// trap contains a function, spring, that is called once when a replica's process reaches a step of an order.
 type trap struct {
 	replica *replica
 	step    step
@@ -254,7 +255,7 @@ func (r *replica) freeze() {
 	}
 }
 
-// thaw resumes a frozen process.
+// thaw resumes the replica's process p after freeze.
 func (r *replica) thaw(p *process) {
 	for _, l := range r.linksOf(p) {
 		l.become(up)

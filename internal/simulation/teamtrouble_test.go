@@ -139,8 +139,8 @@ func changeAPIKey(s *runningFault) (end func(), fired func() int) {
 	}, fired
 }
 
-// sameKeys places orders for two teams concurrently, with the same idempotency key and through different replicas.
-// The teams must get different generations.
+// sameKeys places orders for two tenants concurrently, with the same idempotency key and through different replicas.
+// The tenants must get different generations.
 func sameKeys(s *runningFault) {
 	key := s.c.key()
 	ids := make(chan string, 2)
@@ -168,7 +168,7 @@ func sameKeys(s *runningFault) {
 	s.done(first != "" && second != "")
 }
 
-// other returns a team other than t.
+// other returns a tenant other than t.
 func (w *world) other(t *tenant) *tenant {
 	for i, one := range w.tenants {
 		if one == t {
@@ -178,8 +178,8 @@ func (w *world) other(t *tenant) *tenant {
 	return w.tenants[0]
 }
 
-// buyAndForget places orders. If the outcome of an order is unknown, the caller sometimes abandons the order instead
-// of repeating it.
+// buyAndForget places an order. If the outcome is unknown, the caller sometimes abandons the order instead of repeating
+// it.
 func buyAndForget(s *runningFault) {
 	s.concurrently(s.next("buy"), func(h *caller) {
 		h.at = s.Replica
@@ -190,7 +190,7 @@ func buyAndForget(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// comeBackElsewhere places an order. Each attempt goes to a different replica.
+// comeBackElsewhere places an order, with each attempt through a different replica, and watches its generation.
 func comeBackElsewhere(s *runningFault) {
 	s.concurrently(s.next("back"), func(h *caller) {
 		h.at = s.Replica

@@ -52,7 +52,7 @@ func buyOne(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// orderIntoAPause places overlapping orders from several callers around a pause that the catalog requests.
+// orderIntoAPause places orders from five callers at short intervals, while the catalog requests a pause.
 func orderIntoAPause(s *runningFault) {
 	for i := range 5 {
 		s.concurrently(s.next(fmt.Sprint("waits", i)), func(h *caller) {
@@ -72,7 +72,7 @@ func fetchOne(s *runningFault) {
 	}
 }
 
-// watched starts watches through the trouble's replica and waits 1.5 s, so that they open.
+// watched orders two generations and watches them through the trouble's replica. It waits 1.5 s so that the watches open.
 func watched(s *runningFault) {
 	for i := range 2 {
 		s.concurrently(fmt.Sprint("watched", i), func(h *caller) {
@@ -114,8 +114,8 @@ func orderTwice(s *runningFault) {
 	s.done(<-both && ok)
 }
 
-// seeEndGoBack continues to watch and read a generation after its end, while the catalog sometimes reports an
-// earlier state.
+// seeEndGoBack orders a generation, and continues to watch and read it after its end, while the catalog sometimes
+// reports an earlier state.
 func seeEndGoBack(s *runningFault) {
 	id, ok := s.c.buy(s.c.haiku(s.Variant%2 == 0), 30*time.Second)
 	if !ok {
@@ -132,7 +132,7 @@ func seeEndGoBack(s *runningFault) {
 	s.c.sleep(25 * time.Second)
 }
 
-// herd starts many watches of the same generation.
+// herd orders a generation and starts many watches of it.
 func herd(s *runningFault) {
 	id, ok := s.c.buy(s.c.essay(s.Variant == 0), 30*time.Second)
 	if !ok {
@@ -147,7 +147,7 @@ func herd(s *runningFault) {
 	s.count.Add(1)
 }
 
-// readForeign tries to access a generation of another tenant.
+// readForeign orders a generation, and checks that another tenant cannot access it with any call.
 func readForeign(s *runningFault) {
 	id, ok := s.c.buy(s.c.essay(false), 30*time.Second)
 	if !ok {

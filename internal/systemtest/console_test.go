@@ -86,7 +86,7 @@ func (s *studio) order(caller, model string, inputs map[string]any, labels map[s
 	}
 }
 
-// signIn opens the console and signs in as a caller.
+// signIn opens the console in a browser with the given color scheme, and signs in as a caller.
 func (s *studio) signIn(caller, scheme string) *browser {
 	s.t.Helper()
 	return s.signInWith(caller+"-token", scheme)

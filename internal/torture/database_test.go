@@ -42,7 +42,8 @@ type session struct {
 	over    chan struct{}                    // closed when PostgreSQL has closed the connection
 }
 
-// request forwards a message from the facade. It reports whether the connection stays open.
+// request forwards a message from the facade. A fault can end the connection before a commit is forwarded. request
+// reports whether the connection stays open.
 func (s *session) request(owner *supervisor, typed int) bool {
 	kind, text, err := readPostgres(s.near, typed)
 	if err != nil {
@@ -61,7 +62,8 @@ func (s *session) request(owner *supervisor, typed int) bool {
 	return err == nil
 }
 
-// answer forwards a message from PostgreSQL. It reports whether the connection stays open.
+// answer forwards a message from PostgreSQL, unless a fault drops the message. It reports whether the connection stays
+// open.
 func (s *session) answer() bool {
 	kind, text, err := readPostgres(s.up, 1)
 	if err != nil {
