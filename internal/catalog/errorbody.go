@@ -18,7 +18,8 @@ type errorBody struct {
 	violations []Violation
 }
 
-// mentions reports whether the code or the message contains a word.
+// mentions reports whether the code or the message contains word, which must be in lower case. It ignores the case of the code
+// and the message.
 func (e errorBody) mentions(word string) bool {
 	return strings.Contains(strings.ToLower(e.code), word) || strings.Contains(strings.ToLower(e.message), word)
 }
@@ -191,7 +192,7 @@ func fieldText(v JSON) (string, bool) {
 	return AsWord(v)
 }
 
-// fieldPath reads the name of a field: a string, or a list of path elements.
+// fieldPath returns the name of a field from a string, or from a list of path elements, which it joins with dots.
 func fieldPath(v JSON) (string, bool) {
 	steps, ok := v.Items()
 	if !ok {
@@ -209,7 +210,7 @@ func fieldPath(v JSON) (string, bool) {
 	return path, path != ""
 }
 
-// violate adds a violation, unless the field already has one.
+// violate adds a violation, unless the field already has one or there are already maxViolations.
 func (e *errorBody) violate(field, description string) {
 	v := Violation{
 		Field:       clamp(e.redactor.clean(contractField(e.op, field)), maxViolationText),

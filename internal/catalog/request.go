@@ -97,7 +97,7 @@ type requester struct {
 	jitter     *jitter
 }
 
-// attempt acquires a permit, sends a request once, and calls read with the response.
+// attempt acquires a permit, sends a request once, and calls read with the response. For a deletion, it does not call read.
 func (q *requester) attempt(ctx context.Context, cred Credential, r *request, read func(answer) error) error {
 	permit, err := q.acquire(ctx, cred, r.op)
 	if err != nil {
@@ -106,8 +106,8 @@ func (q *requester) attempt(ctx context.Context, cred Credential, r *request, re
 	return q.attemptWith(ctx, permit, cred, r, read)
 }
 
-// attemptWith sends a request once, and calls read with the response. It releases the permit after read, so that permits also
-// limit the responses in memory.
+// attemptWith is like attempt, but uses the given permit. It releases the permit after read, so that permits also limit the
+// responses in memory.
 func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cred Credential, r *request, read func(answer) error) (err error) {
 	defer func() { q.release(permit, cred, err) }()
 	timed, cancel := context.WithTimeoutCause(ctx, q.timeout, errNoAnswer)

@@ -99,8 +99,8 @@ type EventPosition struct {
 }
 
 // Replay sets a batch of an owner's events to pending, so that they are delivered again under the same IDs. The batch contains
-// the first matching events after a position. Replay returns the number of changed events, and the position for the next call.
-// next is nil after the last batch. Each batch that changes an event is audited.
+// the first [stepRows] events after the given position that match f and are not pending. Replay returns the number of changed
+// events, and the position for the next call. next is nil after the last batch. Each batch that changes an event is audited.
 func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition, by By) (events int64, next *EventPosition, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		c := f.clauses()

@@ -18,8 +18,8 @@ const byName = `id IN (
 	UNION ALL SELECT id FROM orders WHERE state = {refused} AND idempotency_key = $1)
 	ORDER BY order_time DESC, id DESC LIMIT $2`
 
-// Find returns at most the given number of orders that match a name, latest first. The name is an order ID, a generation ID, or
-// an idempotency key, which several owners may have used.
+// Find returns up to most orders that match the given name, latest first. The name is an order ID, a generation ID, or an
+// idempotency key, which several owners may have used.
 func (l *Ledger) Find(ctx context.Context, name string, most int) ([]Order, error) {
 	return l.read(ctx, "orders", byName, name, most)
 }

@@ -17,7 +17,7 @@ const (
 	Unused                     // the request was not sent
 )
 
-// Result is the result of a request.
+// Result contains the outcome of a request, and the length of the pause that the response requests.
 type Result struct {
 	Outcome
 	// RetryAfter is the length of the pause that the catalog requests, if the outcome is [Throttled] or [Unavailable]. Zero

@@ -53,8 +53,9 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 	return mux, handleStreams(mux, eventStreams{mux: mux, client: generations}, downloads{mux: mux, calls: config.Calls, content: config.Content})
 }
 
-// handleStreams adds the handlers of streaming calls. It must run after the generated handlers are registered, because the
-// router tries the last registered route first.
+// handleStreams adds the handlers of streaming calls. It also adds handlers that reject DELETE requests to the paths of waits
+// and watches. It must run after the generated handlers are registered, because the router tries the last registered route
+// first.
 func handleStreams(mux *runtime.ServeMux, streams eventStreams, files downloads) error {
 	for _, route := range []struct {
 		method, path string

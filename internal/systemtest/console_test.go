@@ -415,7 +415,8 @@ func TestTheConsoleSavesUsageAsCSV(t *testing.T) {
 	s.calm(b)
 }
 
-// downloadedCSV waits until the browser has downloaded a CSV file to a directory, and returns the file's records.
+// downloadedCSV waits until the browser has downloaded a CSV file to a directory, and returns the file's records. The test
+// fails unless all lines end with CRLF.
 func downloadedCSV(t *testing.T, directory string) [][]string {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) { // the browser uses another name until the file is complete
@@ -555,7 +556,8 @@ var screenshots = []struct {
 	{"gallery", "light", 1440, 900}, {"render", "dark", 1440, 900}, {"order", "dark", 800, 1000}, {"money", "light", 800, 1000},
 }
 
-// spreadOrders distributes the orders in a ledger over several days, because a chart of one day shows little.
+// spreadOrders distributes the orders in a ledger over several days, and recomputes the rollups. A chart of a single day would
+// show little.
 func spreadOrders(t *testing.T, file string, days int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", file)
@@ -598,7 +600,8 @@ func (b *browser) show(view string) {
 // maxScreenshotBytes is the maximum size of a screenshot for the README.
 const maxScreenshotBytes = 300 << 10
 
-// save waits for the page's transitions, and then writes a screenshot with 256 colors and maximum compression.
+// save waits for the page's transitions, and then writes a screenshot with at most 256 colors and maximum compression. The
+// test fails if the screenshot is larger than maxScreenshotBytes.
 func save(b *browser, file string) {
 	b.t.Helper()
 	b.value(`Promise.all(document.getAnimations().filter(a => a.effect.getComputedTiming().iterations !== Infinity).map(a => a.finished)).then(() => {})`)

@@ -91,7 +91,7 @@ func (s *Snapshot) add(t *tenant, listed bool) {
 	s.Stats.Generations += len(t.generations)
 }
 
-// count computes the totals in s.Stats from the values of all credentials.
+// count computes the totals in s.Stats, and the smallest Ready and Rate, from the values of all credentials.
 func (s *Snapshot) count() {
 	stats := &s.Stats
 	stats.Pollers = len(s.Credentials)
