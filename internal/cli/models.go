@@ -81,7 +81,7 @@ func typeText(f *easelv1.InputField) string {
 	return joinNonEmpty(kind, required)
 }
 
-// valueText formats the value of an input in the form in which a user can type it on the command line.
+// valueText formats an input's value as a user can type it on the command line.
 func valueText(v *structpb.Value) string {
 	if v == nil {
 		return ""

@@ -88,7 +88,8 @@ func stopAtStep(s *runningFault) (end func(), fired func() int) {
 func (s *runningFault) step() step { return step(1 + s.Variant%int(steps)) }
 
 // atStep calls the function spring when the trouble's replica reaches a step of an order, and then the function after,
-// which may block. fired returns the number of times that the step was reached.
+// which may block. end removes the trap or, if the step was reached, waits until after returns. fired returns the number
+// of times that the step was reached.
 func (s *runningFault) atStep(at step, spring func(*replica), after func(*replica, *process)) (end func(), fired func() int) {
 	r := s.world.replicas[s.Replica]
 	p := r.current()

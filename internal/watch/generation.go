@@ -127,8 +127,8 @@ func (e *generation) keptUntil() time.Time {
 	return e.idleSince.Add(linger)
 }
 
-// sharedUpdate returns the latest state as an Update that all watchers share. The Update is created once for each state, and is
-// never modified.
+// sharedUpdate returns the latest state as an Update that all watchers share. There is one Update for the start of a watch, which
+// initial selects, and one for changes. Both are created at most once for each state, and are never modified.
 func (e *generation) sharedUpdate(initial bool) *Update {
 	at := 0
 	if initial {
