@@ -51,7 +51,7 @@ func logAudit(logger *slog.Logger) func(context.Context, ledger.AuditLine) {
 	}
 }
 
-// logged converts JSON text to the value of a log attribute. It returns nil for empty text.
+// logged returns JSON text as the value of a log attribute, or nil if the text is empty.
 func logged(text json.RawMessage) any {
 	if len(text) == 0 {
 		return nil

@@ -14,11 +14,11 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// askLedger is the timeout of the query that asks the ledger which owners have orders with an unknown outcome.
+// askLedger is the timeout of the ledger query in warnOfMissingOwners.
 const askLedger = 2 * time.Second
 
-// loadCallers reads a callers file. Now and after each change of the file, it passes the teams in the file to notifier, and
-// calls warnOfMissingOwners.
+// loadCallers loads a callers file. After this load and after each reload of a changed file, it passes the file's teams to
+// notifier and calls warnOfMissingOwners.
 func loadCallers(ctx context.Context, path string, led *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
 	return auth.LoadCallers(path, logger, func(list *auth.List) {
 		notifier.take(list)
@@ -79,14 +79,14 @@ func checkCallers(path string) error {
 	return nil
 }
 
-// notifier configures the events that the ledger writes and that teams receive.
+// notifier provides the ledger's event configuration, and updates its teams when the callers file changes.
 type notifier struct {
 	teams events.Teams
 	data  service.EventData
 	count func(team, outcome string, events int64)
 }
 
-// eventConfig returns the functions that the ledger calls to find the teams and to create the events' data.
+// eventConfig returns an event configuration whose functions return the current teams and the data of events.
 func (n *notifier) eventConfig() *ledger.EventConfig {
 	return &ledger.EventConfig{Teams: n.teams.Known, Generation: n.data.Generation, Budget: n.data.Budget}
 }

@@ -15,7 +15,7 @@ import (
 const (
 	crowded      = 0.8              // warn if at least this fraction of a limit or a budget is used
 	stale        = 60 * time.Second // warn if the last response for a render is older than this, while all API keys are healthy
-	persistent   = 3                // a warning about an API key is grave after this number of consecutive failed polls
+	persistent   = 3                // a warning about failed requests is grave after this number of consecutive failed polls
 	longWaiting  = 10 * time.Second // warn if a request has waited this long for a permit
 	unknownLong  = 10 * time.Minute // warn if an order whose outcome is unknown is at least this old
 	silentLong   = 30 * time.Minute // warn if an undelivered event is at least this old

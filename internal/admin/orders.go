@@ -20,7 +20,7 @@ const listed = 1000
 // Orders serves the ledger's orders to operators.
 type Orders struct {
 	Ledger *ledger.Ledger
-	// Catalog reads the generation that an operator records as the outcome of an order. It uses the shared API key.
+	// Catalog is the client that reads a generation from the catalog when an operator records it as the outcome of an order.
 	Catalog *catalog.Client
 	// SharedKey is the shared API key, or nil if callers send their own API keys. It determines whether an order may be resent;
 	// see [ledger.Ledger.ResendUntil].
@@ -49,11 +49,12 @@ type Order struct {
 	Leases int `json:"claims"`
 	// Problem is the failure of the last attempt, if the order has no outcome yet.
 	Problem string `json:"problem,omitempty"`
-	// ExpireTime is the time after which the order is not sent; nil if there is no such time.
+	// ExpireTime is the time after which the order is no longer sent; nil if there is no such time.
 	ExpireTime *time.Time `json:"expire_time,omitempty"`
 	// SentAgainUntil is the time until which an order whose outcome is unknown is resent; nil if the order is not resent.
 	SentAgainUntil *time.Time `json:"sent_again_until,omitempty"`
-	// Held reports whether the outcome of the order was unknown when the ledger was copied or restored.
+	// Held reports whether the outcome of the order was unknown when the ledger was copied or restored, and the order has not
+	// been sent or resolved since.
 	Held bool `json:"held,omitempty"`
 	// Resolved reports whether an operator has set the outcome.
 	Resolved bool `json:"resolved,omitempty"`
@@ -66,7 +67,7 @@ type Movement struct {
 	Time  time.Time `json:"time"`
 	Kind  string    `json:"kind"`
 	Cents int64     `json:"cents"`
-	Actor string    `json:"actor,omitempty"` // operator; empty if Easel recorded the entry
+	Actor string    `json:"actor,omitempty"` // operator who caused the entry; empty if Easel recorded it on its own
 }
 
 // apiKey returns the SHA-256 of the shared API key, or "" if there is no shared API key.
@@ -108,7 +109,8 @@ type OrderQuery struct {
 	// Name is an order ID, a generation ID or an idempotency key. If Name is set, all other conditions are ignored.
 	Name string `json:"name,omitempty"`
 	// Unknown selects orders whose outcome is unknown. Reserved selects orders that still reserve money. Held selects orders
-	// that were open when the ledger was copied or restored, and that are not resent until their callers repeat them.
+	// whose outcome has been unknown since the ledger was copied or restored. They are not resent until their callers repeat
+	// them.
 	Unknown  bool `json:"unknown,omitempty"`
 	Reserved bool `json:"reserved,omitempty"`
 	Held     bool `json:"held,omitempty"`
@@ -116,7 +118,7 @@ type OrderQuery struct {
 	Owner string `json:"owner,omitempty"`
 	// State is an element of [OrderStates]. Empty means every state.
 	State string `json:"state,omitempty"`
-	// Since is the earliest order time. Zero means any time.
+	// Since selects orders that were written at or after this time. Zero means any time.
 	Since time.Time `json:"since,omitzero"`
 	// Labels are the labels that an order must have.
 	Labels map[string]string `json:"labels,omitempty"`
@@ -127,7 +129,7 @@ type OrderQuery struct {
 // OrderStates contains the values of [OrderQuery.State].
 var OrderStates = []string{"unknown", "refused", "placed", "queued", "running", "succeeded", "failed", "refunded", "deleted"}
 
-// check returns a problem if a condition of the query is invalid.
+// check returns an error if the query's State or Limit is invalid.
 func (q OrderQuery) check() error {
 	switch {
 	case q.State != "" && !slices.Contains(OrderStates, q.State):

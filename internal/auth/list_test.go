@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// withHashes replaces each <name> in a text with the hash of the token of that name.
+// withHashes replaces each placeholder <token> in a text, such as <one>, with the hash of the token.
 func withHashes(text string) string {
 	for _, token := range []string{"one", "two", "three", "ops"} {
 		text = strings.ReplaceAll(text, "<"+token+">", Hash(token))

@@ -22,7 +22,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// peerCatalog is the peer's client for the catalog. It uses net/http and encoding/json.
+// peerCatalog is the catalog client of the peer, the program that Easel is compared with. It uses net/http and encoding/json.
 type peerCatalog struct {
 	base   string
 	client *http.Client
@@ -152,7 +152,7 @@ func generationOf(body []byte) (*easelv1.Generation, error) {
 	return g, err
 }
 
-// take removes a member, and returns its value. It returns the zero value if the member does not have the type T.
+// take removes a member and returns its value. If the member is missing or does not have the type T, it returns the zero value.
 func take[T any](fields map[string]any, name string) T {
 	value, _ := fields[name].(T)
 	delete(fields, name)

@@ -9,7 +9,7 @@ import (
 // row is one line of the table. Unless absolute or excess is set, its figure is easel's value divided by the peer's
 // value.
 type row struct {
-	name     string // name of the row on the command line, in the table and in figures
+	name     string // name on the command line and in the table; key of the row's value in a figures map
 	title    string
 	unit     string // unit of both values
 	from     *measurement
@@ -17,7 +17,7 @@ type row struct {
 	atLeast  bool // whether the limit is a minimum instead of a maximum
 	absolute bool // whether the figure is easel's value itself
 	excess   bool // whether the figure is easel's value minus the peer's value
-	counted  bool // whether the value is a count or a size instead of a time; the short form measures only these rows
+	counted  bool // whether the value is a count or a size instead of a time; with -counts, only these rows are measured
 }
 
 var rows = []row{
@@ -32,7 +32,7 @@ var rows = []row{
 	{name: "idle-memory", from: idleServer, title: "resident memory of an idle server, with its ledger", unit: "MB", limit: 1.9, counted: true},
 	{name: "requests", from: polls, title: "requests for 1,000 active generations", unit: "requests/s", limit: 0.005, counted: true},
 
-	// These limits are not ratios, because the peer places orders without a ledger.
+	// These rows do not compare Easel with the peer by a ratio, because the peer places orders without a ledger.
 	{name: "sqlite-order", from: sqliteOrders, title: "an order through SQLite, p50", unit: "ms", limit: 3, excess: true},
 	{name: "sqlite-rate", from: sqliteOrders, title: "orders of 16 callers through SQLite", unit: "orders/s", limit: 300, atLeast: true, absolute: true},
 	{name: "postgres-order", from: postgresOrders, title: "an order through PostgreSQL, p50", unit: "ms", limit: 5, excess: true},

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// maxRetryAfter is the maximum delay that the catalog can request. A longer delay is shortened.
+// maxRetryAfter is the maximum delay that [ParseRetryAfter] returns, even if the catalog requests a longer one.
 const maxRetryAfter = 2 * time.Minute
 
 // statuses maps HTTP statuses to kinds, for all routes. Of the other statuses, a 3xx means [KindRedirect], a 5xx means

@@ -18,7 +18,8 @@ func (l *lists) size() int {
 	return len(l.all)
 }
 
-// slowLister returns a client and a counter of its requests. The catalog takes half a second for each response.
+// slowLister returns a client of a catalog that takes half a second for each response, and a counter of the catalog's requests.
+// The function answer returns the status and the body of the response to the n-th request.
 func slowLister(t *testing.T, answer func(n int64, r *http.Request) (int, string)) (*Client, *atomic.Int64) {
 	asked := new(atomic.Int64)
 	return newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Record is a JSON object with an index of the members whose names are in the tables. The other members are parsed only when
-// they are needed.
+// Record is a JSON object with an index of the members whose names are in the tables in rules.go. The other members are parsed
+// only when they are needed.
 type Record struct {
 	sent   JSON
-	picked []picked // members whose names are in the tables; at most one for each key
+	picked []picked // indexed members; at most one for each key
 }
 
-// picked is a member whose name is in the tables.
+// picked is a member in the index of a Record.
 type picked struct {
 	key   string
 	name  string // name as sent
@@ -76,14 +76,14 @@ func (r *Record) hasTaken(name string) bool {
 	return slices.ContainsFunc(r.picked, func(p picked) bool { return p.taken && p.name == name })
 }
 
-// object returns the value for a key if it is an object.
+// object returns the object that is the value of the member with the given key. It returns false if there is no such object.
 func (r *Record) object(key string) (*Record, bool) {
 	v, _ := r.get(key)
 	return NewRecord(v)
 }
 
-// find returns the first value that read accepts. It tries the members in the order in which names lists them, and skips
-// members that were taken. It does not mark the returned member as taken.
+// find returns the first value for which the function read returns true, and the member that contains it. It tries the members
+// in the order of names, and skips members that were taken. It does not mark the returned member as taken.
 func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T, found *picked, ok bool) {
 	for _, name := range names {
 		if p := r.member(name); p != nil {
@@ -139,7 +139,7 @@ func unwrap(v JSON, wrappers []string, weights []weight) (*Record, bool) {
 	return top.inside(wrappers, weights, 2), true
 }
 
-// only returns the item of a list with exactly one item. It returns any other value unchanged.
+// If v is a list with exactly one item, only returns this item. Otherwise, it returns v.
 func only(v JSON) JSON {
 	if list, ok := v.Items(); ok && len(list) == 1 {
 		return list[0]
@@ -147,7 +147,8 @@ func only(v JSON) JSON {
 	return v
 }
 
-// inside returns the object with the highest score: r, or an object nested in it, as in {"data":{"generation":{…}}}.
+// inside returns the object with the highest score: r, or an object nested in it, as in {"data":{"generation":{…}}}. It looks
+// only into members with names in wrappers, down to depth levels.
 func (r *Record) inside(wrappers []string, weights []weight, depth int) *Record {
 	best := r
 	for _, name := range wrappers {
@@ -220,7 +221,7 @@ func onlyArray(members []Member) (only []JSON, found bool) {
 	return only, found
 }
 
-// withMember returns an object with an additional string member.
+// withMember returns a copy of object with an additional first member, whose value is the string text.
 func withMember(name, text string, object JSON) JSON {
 	member, _ := json.Marshal(map[string]string{name: text})
 	if len(object) == len("{}") {

@@ -11,7 +11,7 @@ import (
 // backoffBase is the maximum delay before the first retry. The maximum doubles with each failure.
 const backoffBase = 100 * time.Millisecond
 
-// fetch sends a request that may be retried, and returns the decoded response.
+// fetch sends a request, retries it after temporary failures, and returns the response as the function read decodes it.
 func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request, read func(answer) (T, error)) (value T, err error) {
 	r := &c.upstream
 	err = r.retry(ctx, cred, func(ctx context.Context) error {
@@ -23,8 +23,8 @@ func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request,
 	return value, err
 }
 
-// retry runs attempts until one succeeds or fails permanently, or until no attempts or time are left. After several consecutive
-// failures, the limiter of the API key allows no retries.
+// retry calls the given function for each attempt. It stops when an attempt succeeds or fails permanently, or when no attempts or
+// time are left. After several consecutive failures, the limiter of the API key allows no retries.
 func (q *requester) retry(ctx context.Context, cred Credential, once func(context.Context) error) error {
 	for n := 1; ; n++ {
 		err := once(withAttempt(ctx, n))

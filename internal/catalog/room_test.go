@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// listOf reads a list response with count records, which differ only in their IDs.
+// listOf reads a list response with count records. Each record has its own ID and the given other members.
 func listOf(t *testing.T, count int, members string) *List {
 	t.Helper()
 	records := make([]string, count)

@@ -139,8 +139,8 @@ var timeLayouts = []string{
 	"Mon, 02 Jan 2006 15:04:05 GMT",
 }
 
-// An error is an object, an object in a wrapper, or a line of text. The object "data" may echo the request, so the members around it
-// have priority.
+// An error is an object, an object in a wrapper, or a line of text. The object "data" may echo the request, so its members have
+// lower priority than the members next to it.
 var (
 	errorWrappers    = names("error", "err", "fault", "problem")
 	dataWrapper      = "data"
@@ -150,7 +150,7 @@ var (
 	errorTextNames   = names("message", "msg", "detail", "details", "description", "errorDescription", "errorMessage", "title", "reason", "error", "text")
 	violationLists   = names("details", "detail", "errors", "violations", "fieldViolations", "fieldErrors", "fields", "invalidParams", "invalidFields", "issues", "params")
 	keyedByField     = names("details", "errors", "violations", "fieldErrors", "fields", "invalidParams", "invalidFields")
-	listsOfFields    = names("fields", "invalidFields", "invalidParams", "params") // lists of field names, if their items are strings
+	listsOfFields    = names("fields", "invalidFields", "invalidParams", "params") // lists whose strings are the names of invalid fields
 	violationFields  = names("field", "fieldName", "param", "parameter", "property", "path", "pointer", "loc", "location", "name", "key")
 	ownFieldNames    = names("field", "fieldName", "param", "parameter", "property")
 	violationTexts   = names("message", "msg", "reason", "description", "detail", "error", "title", "code")

@@ -77,7 +77,8 @@ func sendAll(stream manyStream, g *easelv1.Generation) {
 	_ = stream.Send(&easelv1.WatchGenerationsResponse{Event: &easelv1.WatchGenerationsResponse_Update{Update: &easelv1.GenerationUpdate{Generation: g}}})
 }
 
-// ordering returns a server on which every order creates the generation gen_1.
+// ordering returns a server on which every order creates the generation gen_1. The functions watch and download handle the
+// calls of the same name.
 func ordering(watch func(*easelv1.WatchGenerationRequest, oneStream) error, download func(*easelv1.DownloadGenerationRequest, downloadStream) error) *scripted {
 	return &scripted{
 		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
@@ -129,7 +130,7 @@ func TestAnInterruptedWatchSaysThatTheRenderGoesOn(t *testing.T) {
 			sendState(s, queued)
 			interrupt()
 			<-s.Context().Done()
-			return s.Context().Err() // a stream may end with OK only if its render has reached the requested state
+			return s.Context().Err() // not OK, because the render has not reached the requested state
 		})
 		got := easelRun(ctx, dial, "watch", "gen_1")
 		if got.exit != ExitInterrupted || !strings.Contains(got.stderr, "The render continues") || !strings.Contains(got.stderr, "easel watch gen_1") {
@@ -143,7 +144,7 @@ func TestATimeoutEndsAWatchAndSaysSo(t *testing.T) {
 		dial := watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
 			sendState(s, queued)
 			<-s.Context().Done()
-			return s.Context().Err() // a stream may end with OK only if its render has reached the requested state
+			return s.Context().Err() // not OK, because the render has not reached the requested state
 		})
 		got := easelRun(t.Context(), dial, "wait", "gen_1", "--timeout", "3s")
 		if got.exit != ExitRetry || !strings.Contains(got.stderr, "--timeout") || !strings.Contains(got.stdout, "queued") {

@@ -19,7 +19,8 @@ var secondJobs = map[string][]string{
 }
 
 // TestServicesFetchPaidRendersAtASpentBudget runs the service from each client library's page. The service's journal
-// contains two jobs: a paid render, and a job that exceeds the team's budget.
+// contains two jobs: a paid render, and a job that exceeds the team's budget. The service must fetch the paid render,
+// although the budget rejects the other job.
 func TestServicesFetchPaidRendersAtASpentBudget(t *testing.T) {
 	t.Parallel() // runs in parallel, because the test mostly waits
 	for language, add := range secondJobs {

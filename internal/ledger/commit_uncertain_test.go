@@ -68,7 +68,7 @@ func newRelay(t *testing.T, database string, requests io.Writer) *relay {
 	return r
 }
 
-// url returns the database's URL with the address of the relay.
+// url returns the database's URL with the address of the relay. mode is the driver's query execution mode.
 func (r *relay) url(t *testing.T, mode string) string {
 	t.Helper()
 	at := *r.database

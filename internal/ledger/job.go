@@ -65,7 +65,7 @@ func (l *Ledger) AddJob(ctx context.Context, j Job) error {
 	return l.tx(ctx, func(tx *transaction) error { return tx.addJob(j, 0) })
 }
 
-// JobAdded returns a channel that signals that this process has written a job.
+// JobAdded returns a channel that receives a value after this process has written a job.
 func (l *Ledger) JobAdded() <-chan struct{} { return l.jobAdded }
 
 // dueJobs returns the condition for an owner's due jobs of a kind. If one of these jobs is due more than maxJobDelay from now,
@@ -89,7 +89,7 @@ const firstInLine = `(due.line = '' OR NOT EXISTS (SELECT 1 FROM jobs AS earlier
 
 var nextJobs = `SELECT id FROM jobs AS due WHERE kind = $1 AND owner = $2 AND ` + dueJobs("$2") + ` AND ` + firstInLine + ` ORDER BY run_time, id LIMIT $3 {take}`
 
-// TakeJobs leases at most the given number of an owner's due jobs, longest overdue first.
+// TakeJobs leases up to most due jobs of the given kind and owner, longest overdue first.
 func (l *Ledger) TakeJobs(ctx context.Context, kind, owner string, most int) (jobs []Job, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		ids, err := collect(tx, func(row scanner, id *int64) error { return row.Scan(id) }, nextJobs, kind, owner, most)

@@ -17,7 +17,8 @@ type Reading struct {
 	// Up means that the last read succeeded. Time is the time of the last successful read. It is zero until a read succeeds.
 	Up   bool      `json:"up"`
 	Time time.Time `json:"time,omitzero"`
-	// Faults and Dearer are the current values of the counters in [Counts].
+	// Faults is the number of contradictions between the catalog and the ledger. Dearer is the number of charges above the
+	// quoted price. Both count since the start of the process; see [Counts].
 	Faults int64 `json:"faults"`
 	Dearer int64 `json:"dearer"`
 	// Kind is the kind of the ledger: see [Kind] and [Meaning].

@@ -30,9 +30,10 @@ type Config struct {
 	ResendWindow time.Duration
 	// RefundWindow is the time after a failure within which a refund may arrive. Zero settles failures immediately.
 	RefundWindow time.Duration
-	// Connector, if not nil, connects to the database instead of the driver. The URL still selects the dialect.
+	// Connector opens the connections to the database. If nil, the driver for the URL opens them. In both cases, the URL selects
+	// the dialect.
 	Connector driver.Connector
-	// Events describes the owners and their events. If nil, no events are stored.
+	// Events configures the events that the ledger records. If nil, it records no events.
 	Events *EventConfig
 	// Contents means that this process copies results.
 	Contents bool

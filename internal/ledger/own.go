@@ -14,8 +14,9 @@ type Attribution struct {
 	Owner, Caller, Model string
 	Labels               map[string]string
 	Deleted              bool // whether the catalog no longer has the generation
-	// Recorded is the etag of the recorded state. It is empty if recording the same state again could change the order. Only
-	// [Ledger.Attributions] and [Ledger.RecentlyPlaced] set it.
+	// Recorded is the etag of the recorded state. It is empty if the generation is presumed deleted, or has failed and is not
+	// settled, because recording the same state again could then change the order. Only [Ledger.Attributions] and
+	// [Ledger.RecentlyPlaced] set it.
 	Recorded string
 }
 
@@ -108,7 +109,7 @@ func (l *Ledger) RecentlyEnded(ctx context.Context, within time.Duration) (ended
 	return ended, err
 }
 
-// Generations returns the generation IDs of at most the given number of orders that match a filter, newest first.
+// Generations returns the generation IDs of up to most orders that match a filter, newest first.
 func (l *Ledger) Generations(ctx context.Context, f Filter, most int) (ids []string, err error) {
 	tables, c := f.page(Position{}, most)
 	return ask(ctx, l, scanText, `SELECT generation_id FROM `+tables+` WHERE `+c.String(), c.args...)

@@ -22,7 +22,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// queue is a catalog that responds to the first request with 429 and never responds to the requests after it.
+// queue is a catalog that responds to the first request with 429. It never responds to later requests, which wait until the
+// client cancels them.
 type queue struct {
 	asked atomic.Int64
 	posts atomic.Int64  // number of requests that place an order
@@ -41,9 +42,8 @@ func (q *queue) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, r.Context().Err()
 }
 
-// openQueue returns a process whose catalog is a queue. When openQueue returns, the catalog's pause is over, and the
-// first request after the pause is waiting for a response. All other requests wait for this request until resume is
-// called.
+// openQueue returns a client and its catalog, which is a queue. When openQueue returns, the pause after the 429 is over,
+// and a quote is waiting for its response. The client's other requests wait for the quote. resume cancels the quote.
 func openQueue(t *testing.T, change ...func(*ledger.Config)) (c *client, q *queue, resume func()) {
 	t.Helper()
 	q = &queue{held: make(chan struct{}, 8)}

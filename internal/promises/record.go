@@ -58,7 +58,7 @@ const (
 	NotPlaced           = "not_placed"
 )
 
-// Event is one observation by a caller.
+// Event is one entry of a Record: an observation by a caller, or the start or end of a fault.
 type Event struct {
 	At    time.Duration // time since the start of the record
 	Actor string        // "OWNER.NAME"
@@ -72,7 +72,7 @@ type Event struct {
 
 	Order   string        // idempotency key of the order that failed with this error
 	Outcome string        // outcome of the order in that error
-	Since   time.Duration // time when the order was sent
+	Since   time.Duration // time when the order was sent, since the start of the record
 	Lasts   time.Duration // time from sending an order to its deadline
 
 	State     easelv1.State

@@ -14,7 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/server/servertest"
 )
 
-// listenOn listens on a free port of one of this machine's addresses.
+// listenOn returns a listener on a free port of host, which must be an address of this machine.
 func listenOn(t *testing.T, host string) net.Listener {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, "0"))

@@ -72,8 +72,7 @@ func readOrder(body []byte) (order, error) {
 }
 
 // decode parses a body, which must contain exactly one JSON value, and stores the value in the variable
-// to which into points. A number becomes a [json.Number] if the variable's type does not determine the
-// number's type.
+// pointed to by into. It stores a number in an interface value as a [json.Number].
 func decode(body []byte, into any) error {
 	dec := json.NewDecoder(bytes.NewReader(body))
 	dec.UseNumber()

@@ -26,7 +26,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// spliced wraps a catalog and appends records to its list at path.
+// spliced wraps a catalog and appends the records in more to the list that it returns for path.
 func spliced(catalog http.Handler, path, more string) http.Handler {
 	return changed(catalog, func(asked string) bool { return asked == path }, func(body []byte) []byte {
 		at := bytes.LastIndexByte(body, ']')
@@ -86,7 +86,7 @@ func (s *siege) readsOwn() {
 // placesOrders sets the neighbor's call to one that places a new order.
 func (s *siege) placesOrders() {
 	n := atomic.Int64{}
-	s.every, s.floor = 50*time.Millisecond, 4*noiseFloor // the floor is higher, because each order waits for the disk four times
+	s.every, s.floor = 50*time.Millisecond, 4*noiseFloor // four times noiseFloor, because each order waits for the disk four times
 	s.call = func(ctx context.Context) error {
 		_, err := s.order(ctx, s.near, fmt.Sprint("order-", n.Add(1)), "rain")
 		return err

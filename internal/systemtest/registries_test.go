@@ -278,7 +278,7 @@ func (r *registries) refuseBundles(refuses bool) {
 	r.refuses = refuses
 }
 
-// uploads returns the number of uploads to each registry.
+// uploads returns a text with the number of uploads to each registry.
 func (r *registries) uploads() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

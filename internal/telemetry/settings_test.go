@@ -157,7 +157,7 @@ func TestTheSettingsOfOpenTelemetryHold(t *testing.T) {
 	}
 }
 
-// exportSpan starts telemetry, records one span, and stops telemetry.
+// exportSpan starts telemetry, records one span with the given attributes, and stops telemetry.
 func exportSpan(t *testing.T, attributes ...attribute.KeyValue) {
 	t.Helper()
 	_, shutdown := start(t, Config{LogOutput: io.Discard})

@@ -46,7 +46,7 @@ type outcome int
 const (
 	unknown outcome = iota
 	placed
-	rejected // the budget is exhausted
+	rejected // the order exceeds the team's budget, so it was not placed
 )
 
 // connect creates the callers, a quarter of which use REST.

@@ -277,7 +277,8 @@ func (f *fleet) count(is func(*watcher) bool) (n int) {
 	return n
 }
 
-// changed changes the state of all generations and waits until every watch has received the new state.
+// changed changes the state of all generations and waits until every watch has received the new state. If that takes too
+// long, the error contains when.
 func (f *fleet) changed(when string) {
 	f.t.Helper()
 	f.meter.set("running", f.ids...)

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	maxUnrecorded = 10_000         // maximum number of idle generations that a tenant keeps in memory because of unrecorded states
+	maxUnrecorded = 10_000         // maximum number of a tenant's idle generations that are kept only because of unrecorded states
 	maxKept       = 10_000         // number of generations of a tenant above which new orders are polled only while they are watched
 	keepTime      = 24 * time.Hour // maximum age of an order that is polled without a watcher
 )

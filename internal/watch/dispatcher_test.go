@@ -23,7 +23,8 @@ func (b *blocked) deliver(Event) error {
 	return nil
 }
 
-// dispatched runs a test in virtual time with a hub, one generation and a single dispatcher.
+// dispatched runs a test in virtual time with a hub, one generation and a single dispatcher. The function watch starts
+// a watch of the generation, and returns a channel that receives the error that ends it.
 func dispatched(t *testing.T, test func(t *testing.T, hub *Hub, up *upstream, watch func(req Request, deliver func(Event) error) chan error)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -137,7 +138,7 @@ func TestADeliveryThatBlocksAfterASlowOneEndsItsWatch(t *testing.T) { // fault L
 func TestAWorkerThatIsBetweenTwoTurnsEndsNobodysWatch(t *testing.T) {
 	d := &dispatcher{}
 	one := &delivery{dispatcher: d, watcher: &watcher{stall: time.Second}}
-	w := &worker{serving: one} // this worker has just finished its delivery
+	w := &worker{serving: one} // the delivery is not running: the worker has finished it, and has not started the next one
 	d.worker, w.timer = w, time.NewTimer(time.Hour)
 	d.inspect(w)
 	if d.worker != nil || one.stallTimer != nil {

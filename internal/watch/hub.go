@@ -63,7 +63,7 @@ func (h *Hub) Snapshot() Snapshot {
 	return s
 }
 
-// snapshot returns the state of the hub. Only if listed is true, it also lists the credentials and the generations.
+// snapshot returns the state of the hub. If listed is true, the state includes the lists of credentials and generations.
 func (h *Hub) snapshot(listed bool) Snapshot {
 	now := time.Now()
 	h.mu.Lock()
@@ -220,7 +220,7 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 }
 
 // Deleted records that a call to Easel has deleted a generation, and delivers the deletion to the watchers. States that are not
-// in the ledger yet are recorded before it. ctx is used only for its trace.
+// in the ledger yet are recorded before the deletion. ctx is used only for its trace.
 func (h *Hub) Deleted(ctx context.Context, cred catalog.Credential, id string) {
 	h.apply(ctx, cred, id, true, (*tenant).deleted)
 }
@@ -282,7 +282,8 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 	}
 }
 
-// with calls f for a generation while it holds the tenant's mutex. It does nothing if the hub does not have the generation.
+// with calls f with a generation and its tenant, while it holds the tenant's mutex. If the hub does not have the generation, f is
+// not called.
 func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *generation)) {
 	t := h.find(cred, false)
 	if t == nil {

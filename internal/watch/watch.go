@@ -107,7 +107,7 @@ type Event struct {
 	Update    *Update
 	Heartbeat *Heartbeat
 	CaughtUp  bool    // whether the initial states of all generations known at the start have been delivered
-	Known     *Update // state that the caller already has; set only in a Heartbeat that replaces the initial update
+	Known     *Update // state that the caller already has; set only if Heartbeat replaces the initial update
 }
 
 // Update is a state of a generation that is new to a watcher. All watchers of the generation share it, so it must not be
