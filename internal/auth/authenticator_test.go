@@ -28,7 +28,7 @@ func callersText(callers ...[2]string) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// hasToken reloads the callers file and returns the name of the caller that has the token.
+// hasToken reloads the callers file and returns the name of the caller that has the token, or "" if no caller has it.
 func hasToken(callers *Callers, token string) string {
 	callers.Reload() // as a server does every second
 	return nameOf(byToken(callers.List(), token))

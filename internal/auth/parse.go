@@ -46,9 +46,9 @@ type caller struct {
 	Tokens, Certificates, Subjects []string
 }
 
-// Parse parses a callers file. Its error has type [Faults]. If the text is not valid YAML, the error reports this. Otherwise it
-// lists the values that do not match the schema. If all values match, it lists repeated names and credentials, unknown teams
-// and issuers, and invalid label names.
+// Parse parses a callers file. It checks the YAML syntax first, and then whether the values match the schema. Finally, it checks
+// for repeated names and credentials, unknown teams and issuers, and invalid label names. Its error has type [Faults], and
+// lists the faults from the first of these checks that fails.
 func Parse(text []byte) (*List, error) {
 	p := &parser{names: map[string]*Caller{}, list: &List{
 		Issuers: map[string]*Issuer{}, Teams: map[string]Team{},

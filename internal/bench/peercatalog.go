@@ -29,7 +29,7 @@ type peerCatalog struct {
 }
 
 const (
-	peerTimeout = 10 * time.Second // timeout of all catalog requests for one call together
+	peerTimeout = 10 * time.Second // total timeout of the catalog requests for one call
 	peerLongest = 8 << 20          // maximum size of a response in bytes
 )
 

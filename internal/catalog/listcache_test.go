@@ -95,7 +95,7 @@ func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
 }
 
 func TestADeletionMakesTheListOld(t *testing.T) {
-	for _, start := range []time.Duration{time.Second / 4, -time.Second / 4} { // time from the start of the list request to the start of the deletion; both take half a second
+	for _, start := range []time.Duration{time.Second / 4, -time.Second / 4} { // time from the start of the list request to the start of the deletion, negative if the deletion starts first; both take half a second
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := slowLister(t, numbered)
 			go func() {

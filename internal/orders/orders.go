@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Config has the dependencies of [Orders].
+// Config contains the dependencies of [Orders].
 type Config struct {
 	*Recorder                 // required; contains the ledger
 	Catalog   *catalog.Client // required
@@ -31,7 +31,7 @@ type Config struct {
 type Orders struct {
 	Config
 
-	placed chan struct{} // signals that this process has placed an order; capacity 1
+	placed chan struct{} // receives a value after this process has placed an order; capacity 1
 
 	work     sync.WaitGroup
 	stopping context.Context //nolint:containedctx // done when no further attempt may start, because the process is stopping

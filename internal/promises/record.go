@@ -48,7 +48,7 @@ const (
 	Deleted    = "deleted" // the caller deleted the generation
 	Done       = "done"    // the caller has received the state that it was waiting for
 	Fault      = "fault"   // a fault began or ended
-	Leaked     = "leak"    // a response contained data that must stay hidden
+	Leaked     = "leak"    // a response contained data that must be hidden from its caller
 	Exceeded   = "over"    // a value exceeded its limit
 )
 

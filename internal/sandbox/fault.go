@@ -11,7 +11,7 @@ import (
 
 // Fault is a scripted failure. Route, Key, Skip, Count and Probability select the affected requests. The fields after them
 // define the effect. At least one field with the struct tag effect must be set. If several faults select a request, only the
-// first injected of them affects it.
+// fault that was injected first affects it.
 //
 // A fault first waits for Delay. If any of Hang, Reset, Redirect, Oversize, Status and Body is set, the fault then replaces the
 // response. If several of them are set, the first in this order determines the kind of response. The handler runs only if

@@ -112,8 +112,8 @@ func checkObject(path string, fields []field, in map[string]any) (paint.Values, 
 	return out, nil
 }
 
-// check validates a value and converts it to the type that the models use. path is the value's path in
-// the request, for errors.
+// check validates a value of the field and converts it to the Go type that the models expect. Errors contain
+// path, which is the value's path in the request.
 func (f field) check(path string, v any) (any, error) {
 	switch v := v.(type) {
 	case string:

@@ -246,7 +246,7 @@ func (w *watcher) watch(ctx context.Context, replica int) bool {
 	return w.over
 }
 
-// take records a message.
+// take records a message that the watcher has received.
 func (w *watcher) take(m *easelv1.WatchGenerationResponse) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -285,7 +285,8 @@ func (f *fleet) changed(when string) {
 	eventually(f.t, "the change "+when, func() bool { return f.count(func(w *watcher) bool { return w.states > 1 }) == len(f.watchers) })
 }
 
-// read gets a generation from the catalog, with a timeout of one second, and returns the error.
+// read calls the first replica to read a generation from the catalog, with a timeout of one second, and returns the error.
+// It fails the test if the call takes longer than 1.5 seconds.
 func (f *fleet) read() error {
 	f.t.Helper()
 	ctx, cancel := context.WithTimeout(proctest.Bearing(f.t.Context(), key), time.Second)

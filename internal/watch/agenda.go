@@ -122,7 +122,8 @@ func (a *agenda) keeps(e *generation, now time.Time) bool {
 	return e.kept && now.Sub(e.created) < keepTime && !e.reached(Settled, now, a.cfg.RefundWindow)
 }
 
-// wanted reports whether a generation must be polled, for a watcher or for an order of this process.
+// wanted reports whether a generation must be polled, either for a watcher whose goal is not reached yet or for an order of this
+// process.
 func (a *agenda) wanted(e *generation, now time.Time) bool {
 	if a.keeps(e, now) {
 		return true
@@ -145,7 +146,7 @@ func (a *agenda) countListed(now time.Time) (n int) {
 	return n
 }
 
-// served returns the generations that a sweep would poll now. most is the maximum number of them.
+// served returns up to most generations that a sweep would poll now.
 func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	if !a.list.usable(now) {
 		return nil

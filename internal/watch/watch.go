@@ -170,7 +170,7 @@ type Stats struct {
 	Active      int `json:"active"`  // number of generations that are polled for a watch or for an unsettled order of this process
 	Watches     int `json:"watches"` // number of open watches, including calls to WaitGeneration
 
-	Conditions [ConditionCredentialRejected + 1]int `json:"-"`        // number of pollers by the condition of the catalog
+	Conditions [ConditionCredentialRejected + 1]int `json:"-"`        // number of pollers, indexed by [Condition]
 	Paused     int                                  `json:"-"`        // number of pollers whose polls are paused
 	Replicas   int                                  `json:"replicas"` // number of replicas that share the poll rate
 	Ready      float64                              `json:"-"`        // smallest number of polls that any poller may start now
@@ -179,7 +179,7 @@ type Stats struct {
 
 	Reads       int64 `json:"reads"`     // number of individual reads of generations
 	Sweeps      int64 `json:"sweeps"`    // number of list requests
-	Regressions int64 `json:"regressed"` // number of records that were dropped because their states may not follow the current ones
+	Regressions int64 `json:"regressed"` // number of records that were ignored because their states can't follow the current states
 	Conflated   int64 `json:"conflated"` // number of changes that were replaced by newer ones before they were delivered
 }
 
