@@ -37,7 +37,8 @@ func (c *concerns) add(holds, grave bool, format string, args ...any) {
 	}
 }
 
-// concerns returns all warnings, most serious first.
+// concerns returns all warnings, grave ones first. problems maps a setting to the errors from reloading its files. The errors
+// under [Issuers] are from reading the keys of token issuers.
 func (r *report) concerns(problems map[string][]error) []concern {
 	all := concerns{}
 	all.add(!r.Serving, true, "This server accepts no calls: it is stopping, or still starting.")
@@ -113,7 +114,7 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// addLimiters adds the warnings about requests that wait for the catalog.
+// addLimiters adds the warnings about daily caps that are reached and about requests that wait for permits.
 func (c *concerns) addLimiters(r *report) {
 	requests, longest := 0, time.Duration(0)
 	for _, key := range slices.Sorted(maps.Keys(r.Limiters)) {

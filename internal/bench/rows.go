@@ -48,7 +48,7 @@ func rowNames() []string {
 }
 
 // choose returns the rows with the given names, or all rows if names is empty. A name also selects all rows whose names begin
-// with it and a hyphen: "call" selects call-cpu, call-allocs and call-rate.
+// with it and a hyphen: "call" selects call-cpu, call-allocs and call-rate. A name that selects no row is an error.
 func choose(names []string) (chosen []row, err error) {
 	for _, name := range names {
 		if !slices.ContainsFunc(rows, func(r row) bool { return r.isCalled(name) }) {

@@ -46,7 +46,8 @@ func TestTheTableOfErrorsHasEachReasonAndCode(t *testing.T) {
 	table.has(t, table.Codes, code.Code_name)
 }
 
-// has checks that rows contains each name of an enum except the zero value, which is not an error.
+// has checks that rows contains each name of the enum in names, except the name of the zero value, which is
+// not an error. It also checks that the class of each row exists.
 func (table errorTable) has(t *testing.T, rows remedies, names map[int32]string) {
 	t.Helper()
 	if len(rows) != len(names)-1 {

@@ -59,7 +59,7 @@ func takeDeliveries(t *testing.T, l *ledger.Ledger, owner string) []ledger.Job {
 	return all
 }
 
-// dueEvents returns the subject and type of each event whose delivery to an owner is due.
+// dueEvents returns the subject and type of each event whose delivery to an owner is due, sorted.
 func dueEvents(t *testing.T, l *ledger.Ledger, owner string) (all []string) {
 	t.Helper()
 	for _, job := range takeDeliveries(t, l, owner) {

@@ -87,7 +87,9 @@ func lockOrders(t *testing.T, url string) (unlock func()) {
 	}
 }
 
-// The catalog has requested a pause. The caller's deadline passes while the order is still waiting.
+// The catalog has requested a pause, and the caller's deadline approaches while the order is waiting. Easel withdraws
+// the order in the ledger before it returns an error with the outcome NotPlaced. If the ledger is unavailable, the
+// outcome is unknown, and the next process resends the order.
 func TestAnOrderIsWithdrawnBeforeItsCallerIsTold(t *testing.T) { // fault A10
 	for name, url := range map[string]func(*testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") },

@@ -164,7 +164,7 @@ func nameless(registry prometheus.Gatherer) prometheus.GathererFunc {
 	}
 }
 
-// measureBuild records the metric that contains the version of this build.
+// measureBuild records the metric whose labels are the versions of this build and of Go.
 func measureBuild(ctx context.Context, meter otelmetric.Meter, build string) error {
 	info, err := meter.Int64Gauge("easel.build.info")
 	if err == nil {
