@@ -140,7 +140,7 @@ func (r *Record) Add(e Event) {
 	r.events = append(r.events, e)
 }
 
-// Sorted returns the events in a deterministic order, even if several actors recorded events at the same instant.
+// Sorted returns the events in a deterministic order: by time, and for the same time by actor and Seq.
 func (r *Record) Sorted() []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -15,7 +15,7 @@ const deadlineChunk = 32 << 10
 // errNotRead means that the client did not read a chunk in time.
 var errNotRead = errors.New("the client did not read in time")
 
-// deadlineWriter aborts a response if the client reads nothing for too long. It sets a deadline before each chunk and removes
+// deadlineWriter aborts a response if the client does not read a chunk in time. It sets a deadline before each chunk and removes
 // it afterwards, because over HTTP/2 the deadline would also end an idle stream.
 type deadlineWriter struct {
 	http.ResponseWriter

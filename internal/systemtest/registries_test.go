@@ -99,7 +99,7 @@ func (r *registries) makeKey(t *testing.T) {
 	r.publicKey = r.gpg(t, home, "--armor", "--export")
 }
 
-// gpgHome creates a directory with a short path, because gpg creates a socket in it.
+// gpgHome creates a directory for gpg. Its path is short, because gpg creates a socket in it and socket paths must be short.
 func gpgHome(t *testing.T) string {
 	t.Helper()
 	home, err := os.MkdirTemp("", "gpg")

@@ -81,8 +81,8 @@ func (h *Hub) snapshot(listed bool) Snapshot {
 	return s
 }
 
-// Close stops all polls and waits until they have stopped. Open watches receive no further events. Finally, Close records the
-// states that are not in the ledger yet. This takes at most a second.
+// Close stops all polls and waits until they have stopped. Open watches receive no further events. Finally, Close spends at
+// most a second recording the states that are not in the ledger yet.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -197,8 +197,9 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog
 }
 
 // Created adds the generation of an order that this process placed at the given time. For lifecycle.VisibleAfter from that
-// time, a 404 is taken to mean that the generation is not visible yet. Under a shared API key, the generation is polled until
-// its charge is final, even without a watch. ctx is used only for its trace.
+// time, a 404 is taken to mean that the generation is not visible yet. Under a shared API key, the generation is polled even
+// without a watch, until its charge is final or keepTime has passed, unless the hub has more than maxKept generations of the
+// tenant. ctx is used only for its trace.
 func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) (update Update) {
 	answered := g.Version()
 	h.apply(ctx, cred, g.ID, true, func(t *tenant, e *generation, result *pollResult, now time.Time) {
@@ -271,7 +272,8 @@ func (h *Hub) PresumedDeleted(ctx context.Context, cred catalog.Credential, id s
 }
 
 // Called records the error from a request that a call has sent to the catalog, so that heartbeats contain it while the limiter
-// pauses all requests. It ignores the error unless the catalog has requested a pause.
+// pauses all requests. It ignores the error unless the catalog has requested a pause, by a rate limit error or by a 503
+// with a Retry-After header.
 func (h *Hub) Called(cred catalog.Credential, err error) {
 	if outcome := catalog.ResultOf(err).Outcome; outcome != limiter.Throttled && outcome != limiter.Unavailable {
 		return
