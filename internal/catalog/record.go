@@ -139,7 +139,7 @@ func unwrap(v JSON, wrappers []string, weights []weight) (*Record, bool) {
 	return top.inside(wrappers, weights, 2), true
 }
 
-// If v is a list with exactly one item, only returns this item. Otherwise, it returns v.
+// only unwraps a list with a single item: it returns this item. It returns any other value unchanged.
 func only(v JSON) JSON {
 	if list, ok := v.Items(); ok && len(list) == 1 {
 		return list[0]

@@ -33,7 +33,7 @@ func TestOutcomeOfAFailedOrder(t *testing.T) { // faults A10, U8, U9
 		quote step
 		steps []step
 		kind  catalog.Kind   // zero means any
-		want  orders.Outcome // expected outcome if knowsAll is false; otherwise it is NotPlaced
+		want  orders.Outcome // expected outcome if knowsAll and open are false; if only knowsAll is true, NotPlaced is expected
 		open  bool           // whether the outcome is unknown in all four ways
 	}{
 		"a cap in the catalog's form":      {steps: []step{{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}}, want: definite},

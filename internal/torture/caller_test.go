@@ -128,8 +128,9 @@ func (c *caller) next() *easelv1.CreateGenerationRequest {
 	return orderOf(c.world.last[c.team])
 }
 
-// try sends an order once. If the outcome is unknown, the caller repeats the order later. With a ledger, the caller
-// sometimes abandons the order instead. Without a ledger, no other process would complete an abandoned order.
+// try sends an order. If the order is placed, the caller sometimes repeats it at once. If the outcome is unknown, the
+// caller repeats the order later. With a ledger in PostgreSQL, the caller sometimes abandons the order instead. Without
+// it, no other process would complete an abandoned order.
 func (c *caller) try(ctx context.Context, request *easelv1.CreateGenerationRequest) error {
 	outcome, err := c.ask(ctx, request)
 	switch {
