@@ -21,7 +21,7 @@ type callersCheckCmd struct {
 	File string `arg:"" help:"The callers file."`
 }
 
-// Run prints each error in the callers file as FILE:LINE: TEXT, a format that editors and CI tools can parse.
+// Run checks the callers file. It prints each error as FILE:LINE: TEXT, a format that editors and CI tools can parse.
 func (c *callersCheckCmd) Run(p *cli.Program) error {
 	text, err := os.ReadFile(c.File)
 	if err != nil {
@@ -52,8 +52,8 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 	return console.Err()
 }
 
-// optionalLabels returns a warning for each label that has a budget but is not required. The budget does not limit the
-// team's orders without the label.
+// optionalLabels returns a warning for each label that has a budget but is not required. An order without the label is
+// not limited by that budget.
 func optionalLabels(list *auth.List) (warnings []string) {
 	for _, team := range slices.SortedFunc(maps.Values(list.Teams), func(a, b auth.Team) int { return strings.Compare(a.Name, b.Name) }) {
 		for _, name := range slices.Sorted(maps.Keys(team.Labels.Budgets)) {
@@ -97,7 +97,7 @@ type callersTokenCmd struct {
 	Team string `placeholder:"TEAM" help:"The caller's team in the callers file. A caller without a team owns its orders itself, and has a budget only if its line contains one."`
 }
 
-// Run prints a new token, and the caller's line for the callers file.
+// Run prints a new token, and the line that registers the caller and this token in a callers file.
 func (c *callersTokenCmd) Run(p *cli.Program) error {
 	team, teams := "", ""
 	if c.Team != "" {

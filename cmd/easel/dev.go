@@ -55,7 +55,7 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	}
 	facade := &serveCmd{UpstreamURL: catalog.baseURL(), listenFlags: c.listenFlags, tuningFlags: c.tuningFlags}
 	c.keep(facade, key)
-	if p.Console().ErrStyle.Terminal { // a person is watching: the banner shows the addresses, so only warnings are logged by default
+	if p.Console().ErrStyle.Terminal { // the banner on the terminal shows the addresses, so only warnings are logged by default
 		facade.LogLevel, facade.LogFormat = cmp.Or(c.LogLevel, "warn"), cmp.Or(c.LogFormat, "text")
 	}
 	return together(ctx, catalog.wait, func(ctx context.Context) error {
@@ -66,7 +66,8 @@ func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 }
 
 // keptKey is the default shared API key for a catalog whose data is kept in a file. It is the same in every run, because the
-// ledger stores each order with a digest of its API key. The key is worthless elsewhere.
+// ledger stores a digest of the API key with each order, and an order can be resent only with the same key. The key is worthless
+// elsewhere.
 const keptKey = "sandbox_live_held_by_easel_dev"
 
 // ledgerSuffix is appended to the file name in --db to form the file name of the ledger.

@@ -50,7 +50,7 @@ func linesOf(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// easel runs a command with an empty environment. dial connects to the server.
+// easel runs a command with an empty environment. The command connects to the server with dial.
 func easel(ctx context.Context, dial func(context.Context, string) (net.Conn, error), args ...string) printed {
 	return easelEnv(ctx, dial, nil, args...)
 }

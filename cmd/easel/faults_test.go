@@ -165,7 +165,7 @@ func testsByFault(t *testing.T) map[string][]string {
 	return tests
 }
 
-// allTests returns the names of all tests.
+// allTests returns the names of all tests in the repository.
 func allTests(t *testing.T) map[string]bool {
 	t.Helper()
 	names := map[string]bool{}
@@ -173,7 +173,7 @@ func allTests(t *testing.T) map[string]bool {
 	return names
 }
 
-// eachTest calls visit with each test and its comments.
+// eachTest calls visit for each test in the repository. comment contains the comments that [commentedTests] returns.
 func eachTest(t *testing.T, visit func(name, comment string)) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, entry fs.DirEntry, err error) error {

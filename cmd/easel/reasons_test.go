@@ -11,7 +11,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// sending contains the packages that create errors for callers.
+// sending lists the packages below internal that create the errors that callers receive.
 var sending = []string{"auth", "service", "server", "rest", "crossorigin"}
 
 // sources parses the source files of packages below internal. It returns the files by path.
@@ -35,7 +35,8 @@ func sources(t *testing.T, packages []string) map[string]*ast.File {
 	return files
 }
 
-// inspectSending calls visit with each syntax node in the packages in sending, and with the parent of that node.
+// inspectSending calls visit for each syntax node in the packages that sending lists. around is the parent of
+// the node.
 func inspectSending(t *testing.T, visit func(path string, node, around ast.Node)) {
 	t.Helper()
 	for path, file := range sources(t, sending) {
@@ -48,7 +49,7 @@ func inspectSending(t *testing.T, visit func(path string, node, around ast.Node)
 	}
 }
 
-// reasonNamed returns the name of the error reason that a node refers to, or "".
+// reasonNamed returns the name of the error reason that a node refers to, or "" if it refers to none.
 func reasonNamed(node ast.Node) string {
 	if selector, ok := node.(*ast.SelectorExpr); ok {
 		if name, ok := strings.CutPrefix(selector.Sel.Name, "ErrorReason_"); ok {

@@ -42,7 +42,7 @@ type serveCmd struct {
 	TLSClientAuth   string `group:"tls" name:"tls-client-auth" env:"EASEL_TLS_CLIENT_AUTH" enum:",require,verify_if_given" default:"" placeholder:"HOW" help:"Treatment of clients without a certificate: require rejects them, verify_if_given accepts them. Default: require, if EASEL_TLS_CLIENT_CA_FILE is set."`
 	AllowPlaintext  bool   `group:"tls" env:"EASEL_ALLOW_PLAINTEXT" help:"Accept callers' tokens without TLS from other machines. Use this setting only if a service mesh or a private network protects the tokens."`
 
-	// Only 'easel dev' sets these fields. devKey is the shared API key, which 'easel dev' does not read from a file.
+	// The following fields are set only by 'easel dev'. devKey is the shared API key, which takes the place of a key file.
 	// catalogName replaces the catalog's URL in the ledger, because the URL has a different port in each run.
 	devKey      string
 	catalogName string
@@ -151,7 +151,7 @@ func (c *serveCmd) beyondLoopbackInClear() bool {
 }
 
 func (f *listenFlags) listenFaults(list *cli.FaultList) {
-	metrics := cmp.Or(f.MetricsAddr, ":0") // EASEL_METRICS_ADDR may be empty, so a valid address is checked in its place
+	metrics := cmp.Or(f.MetricsAddr, ":0") // EASEL_METRICS_ADDR may be empty; a valid address replaces an empty one, so that it passes the check
 	for _, a := range append(f.public(), address{"EASEL_ADMIN_ADDR", &f.AdminAddr}, address{"EASEL_METRICS_ADDR", &metrics}) {
 		_, _, err := net.SplitHostPort(*a.addr)
 		list.AddError(a.name, err)

@@ -45,11 +45,11 @@ type keys struct {
 	known  atomic.Pointer[knownKeys]
 }
 
-// knownKeys is the result of the last read of an issuer's keys.
+// knownKeys contains the keys from the last successful read of an issuer's keys, and the error of the last read.
 type knownKeys struct {
 	set     []jose.JSONWebKey // keys from the last successful read
 	time    time.Time         // start of the last successful read
-	problem error             // error of the last read
+	problem error             // error of the last read; nil if the read succeeded
 }
 
 // keepKeys copies the keys from an older list, except for issuers whose file or URL has changed.
@@ -89,7 +89,7 @@ func (c *Callers) ReadKeys(ctx context.Context) {
 	reads.Wait()
 }
 
-// KeyProblems returns the errors of the issuers whose last key read failed. The keys of the map are issuer names.
+// KeyProblems returns the errors of the issuers whose last key read failed, keyed by issuer name.
 func (c *Callers) KeyProblems() map[string]error {
 	all := map[string]error{}
 	for name, issuer := range c.List().Issuers {

@@ -46,8 +46,8 @@ func parseKeys(text []byte) (keys []jose.JSONWebKey, err error) {
 	return keys, nil
 }
 
-// verifies reports whether a key is a public key that may verify tokens. In SPIFFE key sets, the use of such a key is
-// "jwt-svid".
+// verifies reports whether a key is a public key that can be used to verify tokens. SPIFFE key sets mark such a key with the
+// use "jwt-svid".
 func verifies(key jose.JSONWebKey) bool {
 	if !slices.Contains([]string{"", "sig", "jwt-svid"}, key.Use) {
 		return false

@@ -61,7 +61,7 @@ func claims(changes map[string]any) map[string]any {
 	return all
 }
 
-// sign returns a signed token with the given claims. extra contains additional members of the header.
+// sign returns a signed token. said contains its claims, and extra contains additional members of its header.
 func (s signing) sign(t testing.TB, said map[string]any, extra map[jose.HeaderKey]any) string {
 	t.Helper()
 	options := &jose.SignerOptions{ExtraHeaders: extra}
@@ -159,7 +159,8 @@ func startIssuers(t testing.TB, issuers ...Issuer) (v *issued, logs *proctest.Ou
 	return v, logs
 }
 
-// run reads the keys of all issuers, and then follows their changes until the test ends.
+// run reads the keys of all issuers once. It then reads them at regular intervals in the background, until
+// the test ends.
 func run(t testing.TB, callers *Callers) {
 	ctx, cancel := context.WithCancel(context.Background())
 	callers.ReadKeys(ctx)
@@ -350,7 +351,7 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 }
 
 func TestKeysThatVerifyNothingAreLeftOut(t *testing.T) {
-	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // the server must reject this key
+	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // too short, so it must not be accepted
 	if err != nil {
 		t.Fatal(err)
 	}

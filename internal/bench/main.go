@@ -27,8 +27,8 @@ func main() {
 	}
 }
 
-// run runs the benchmark, or serves the peer if the first argument is [peerRole]. The benchmark starts its own
-// program with this argument.
+// run runs the benchmark, or serves the peer if the first argument is [peerRole]. To start the peer, the benchmark
+// executes its own program file with this argument.
 func run(args []string) error {
 	if len(args) > 0 && args[0] == peerRole {
 		return runPeer(args[1:])
@@ -71,7 +71,7 @@ func run(args []string) error {
 // bench is one run of the benchmark.
 type bench struct {
 	easel   string
-	peer    string // path of this program, which is also the peer
+	peer    string // path of this program, which the benchmark also starts as the peer
 	version string // output of the command 'easel version'
 	dir     string // temporary directory for logs and copies of the programs
 	repeats int
@@ -90,9 +90,9 @@ func (b *bench) identify() error {
 }
 
 // copyPrograms copies both programs in the same way, and sets b.easel and b.peer to the paths of the copies. The
-// copies make resident memory comparable. It depends on how a program's file was written, because the kernel also
-// maps pages that the program has not touched, and a linker writes a file differently each time. Without the copies,
-// the peer's resident memory varied between 30 and 39 MB, and easel's between 52 and 63 MB.
+// copies make resident memory comparable. Resident memory depends on how the file of a program was written, because
+// the kernel also maps pages that the program has not touched, and a linker writes a file differently each time.
+// Without the copies, the peer's resident memory varied between 30 and 39 MB, and easel's between 52 and 63 MB.
 func (b *bench) copyPrograms() (err error) {
 	if b.peer, err = os.Executable(); err != nil {
 		return err

@@ -16,9 +16,9 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// peer is the facade that easel is compared with. It is a careful implementation with standard libraries. It has the
-// features that the rows measure: reads, orders and watches. All calls are traced, measured, validated and logged
-// (peerserve.go). It has no ledger.
+// peer is the facade that easel is compared with. It is a careful implementation with standard libraries. It has only
+// the features that the benchmark measures: reads, orders and watches. All calls are traced, measured, validated and
+// logged (peerserve.go). It has no ledger.
 type peer struct {
 	easelv1.UnimplementedGenerationServiceServer
 	polling context.Context // context of all pollers; they stop when it is done

@@ -12,11 +12,11 @@ const peerInterval = 2 * time.Second
 const (
 	activeCount = 1000
 	pollSettle  = 5 * time.Second
-	pollTime    = 15 * time.Second // not multiplied by the scale, because few requests are counted
+	pollTime    = 15 * time.Second // not multiplied by the scale, because a shorter time would count too few requests
 )
 
 // polls measures the number of requests per second that a facade sends to the catalog while many active generations are
-// watched. The catalog's list contains all these generations.
+// watched. All these generations are in the catalog's list, so a facade can poll them with list requests.
 var polls = &measurement{repeats: 1, measure: func(ctx context.Context, s *scene) (figures, error) {
 	s.catalog.addActive(activeCount)
 	w, err := s.watchers()

@@ -83,7 +83,7 @@ type candidate struct {
 var (
 	generationNames = set(names("generation", "render", "generationId", "renderId"))
 	ownIDNames      = names("generationId", "renderId")
-	looseMembers    = set(names("job", "result", "item")) // names of objects that can be a part of a generation or contain one
+	looseMembers    = set(names("job", "result", "item")) // names of members whose object is either the generation or only a part of it
 )
 
 // findGeneration finds the record of a generation in a value. A wrapped object has priority, because a wrapper can have its
@@ -125,7 +125,7 @@ func choose(found []candidate, requestedID string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {
 		if _, _, ok := find(c.Record, generationIDNames, equalsID(requestedID)); ok {
-			found[i].id = requestedID // the object may have several IDs
+			found[i].id = requestedID // the object has several IDs, and c.id may be another one of them
 		}
 	}
 	if best, ok := pick(found, func(c candidate) bool { return c.id == requestedID }); ok {
@@ -171,7 +171,7 @@ func hasKnownStatus(r *Record) bool {
 	return StateOf(status) != StateUnrecognized
 }
 
-// equalsID returns a function that reads an ID, and returns true only for the given ID.
+// equalsID returns a function that reads a value as an ID, and returns true only if the ID equals id.
 func equalsID(id string) func(JSON) (string, bool) {
 	return func(v JSON) (string, bool) { own, ok := asID(v); return own, ok && own == id }
 }
@@ -250,9 +250,10 @@ func statusKey(status string) string {
 	return statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
 }
 
-// takeResult reads the result of a succeeded generation. If full is true, the record is complete: without a text, it has a
-// file, even if it contains no URL. If full is false, the record is from a list and may omit fields: it has a file only if it
-// contains a URL, or the type or size of a file. An empty text next to a file is not a result.
+// takeResult reads the result of a succeeded generation. The result is a text, a file or both. full means that the record is
+// complete. A complete record without a text has a file, even if it contains no details of the file. If full is false, the
+// record is from a list and may omit fields. It then has a file only if it contains a URL, or the type or size of a file. An
+// empty text next to a file is not a result.
 func takeResult(r *Record, full bool) (*string, *File) {
 	_, _, located := find(r, contentURLNames, AsWord)
 	answer, written := take(r, textOutputNames, AsText)

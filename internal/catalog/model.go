@@ -7,8 +7,8 @@ import (
 
 var modelWeights = []weight{{names: modelIDNames, score: 2}, {names: fieldListNames, score: 1, nested: true}}
 
-// readModels reads the list of models. An entry may be only an ID. Entries without an ID are skipped, unless all entries lack
-// one.
+// readModels reads the list of models. An entry may consist of just an ID. Entries without an ID are skipped. If all entries
+// lack an ID, readModels returns an error.
 func readModels(a answer) ([]Model, error) {
 	items, err := a.list(modelListNames, modelWeights)
 	if err != nil {
@@ -70,7 +70,8 @@ func newModel(a answer, r *Record, requestedID string) (Model, bool) {
 	return m, true
 }
 
-// outputKind reads the kind of output from a word, a list with one word, or an object that contains the word.
+// outputKind reads the kind of output. v is a string, a list that contains only the string, or an object that has the string
+// as a member.
 func outputKind(v JSON) (OutputKind, bool) {
 	switch v.Kind() {
 	case '[':

@@ -20,7 +20,7 @@ type Finding struct {
 	Count int    `json:"count"`           // number of records with this finding
 }
 
-// part describes a part of a record, such as the price. The first readable member with one of the names contains the part.
+// part describes a part of a record, such as the price. The part is the first readable member whose name is in names.
 type part struct {
 	name, table string // table is the name of the variable in [RulesFile] that contains the names
 	names       []string
@@ -182,8 +182,8 @@ func (e *explanation) memberOf(p part, r *Record) (*picked, bool) {
 	return member, ok
 }
 
-// addMissing adds a finding for each missing part, and a finding with others, which lists the members that no rule reads. If
-// others is empty, it adds only the parts that Easel needs, because no member could contain the other parts.
+// addMissing adds a finding for each missing part. It adds one more finding with others, the list of members that no rule reads.
+// If others is empty, it adds only findings for the parts that Easel needs, because no member could contain the other parts.
 func (e *explanation) addMissing(missing []part, others string) {
 	for _, p := range missing {
 		if p.needed || others != "" {

@@ -37,8 +37,8 @@ type writer struct {
 }
 
 // value appends v to a buffer. It appends nothing and returns false if v is nested more deeply than depth or must be omitted.
-// ofKey means that v is in an object about an API key, which contains, for example, the daily cap. If ofKey and keep are true,
-// value omits members that may contain the API key itself.
+// ofKey means that v is inside an object that describes an API key. If ofKey and keep are true, value omits members that may
+// contain the API key itself, but not others, such as the daily cap.
 func (w writer) value(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bool) {
 	switch v.Kind() {
 	case '"':

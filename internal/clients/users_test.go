@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// usedElsewhere maps each method and field that neither a client library nor the command line uses to a file that uses
-// it.
+// usedElsewhere lists the methods and fields that are used neither by a client library nor by the command line. It maps
+// each of them to a file that uses it.
 var usedElsewhere = map[protoreflect.FullName]string{
 	"easel.v1.GenerationService.WaitGeneration":     "internal/server/scenario_test.go",   // for callers that cannot stream, such as scripts with curl
 	"easel.v1.DownloadGenerationRequest.read_limit": "internal/rest/download.go",          // used for the end of the range in a Range request
@@ -96,8 +96,8 @@ func sources(t *testing.T, directories ...string) string {
 	return all.String()
 }
 
-// named reports whether the programs use a name in the style of any language, for example read_limit, readLimit,
-// ReadLimit or getReadLimit.
+// named reports whether programs, the source code of all programs, contains a name in the style of any language. For
+// example, read_limit can also be readLimit, ReadLimit or getReadLimit.
 func named(programs, name string) bool {
 	letters := strings.Split(name, "_")
 	for i, word := range letters {

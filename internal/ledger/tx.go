@@ -191,7 +191,7 @@ func (t *transaction) execAll(statements ...string) error {
 	return nil
 }
 
-// query passes each row of a query to the function each.
+// query runs a query, and calls the function each for every row.
 func (t *transaction) query(each func(scanner) error, text string, args ...any) error {
 	return t.statements.measure(t.ctx, func(ctx context.Context) error {
 		rows, err := t.QueryContext(ctx, text, args...)
@@ -208,7 +208,7 @@ func (t *transaction) query(each func(scanner) error, text string, args ...any) 
 	})
 }
 
-// row scans the only row of a query. If there is no row, the error is [sql.ErrNoRows].
+// row scans the only row of a query into the variables that into points to. If there is no row, the error is [sql.ErrNoRows].
 func (t *transaction) row(into []any, text string, args ...any) error {
 	found, err := t.maybeRow(into, text, args...)
 	if err == nil && !found {
@@ -217,7 +217,7 @@ func (t *transaction) row(into []any, text string, args ...any) error {
 	return err
 }
 
-// maybeRow scans the only row of a query, and reports whether there is one.
+// maybeRow is like row, but reports whether there is a row instead of returning [sql.ErrNoRows].
 func (t *transaction) maybeRow(into []any, text string, args ...any) (found bool, err error) {
 	err = t.query(func(row scanner) error {
 		found = true
@@ -254,7 +254,8 @@ func collect[T any](tx *transaction, scan func(scanner, *T) error, query string,
 
 func scanText(row scanner, text *string) error { return row.Scan(text) }
 
-// askOne scans the only row of a query outside a transaction. If there is no row, the values stay unchanged.
+// askOne scans the only row of a query outside a transaction. If there is no row, it leaves the variables that into points to
+// unchanged.
 func (l *Ledger) askOne(ctx context.Context, into []any, query string, args ...any) error {
 	return l.reading(ctx, func(tx *transaction) error {
 		_, err := tx.maybeRow(into, query, args...)

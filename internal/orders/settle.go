@@ -62,7 +62,8 @@ type look struct {
 }
 
 // list requests the catalog's list once and records the states in it. It returns the generations that need an individual read.
-// The list lacks such a generation or some of its details, or the list may be outdated; see [ledger.Due].
+// A generation needs one if it or some of its details are missing from the list, or if the list may be outdated; see
+// [ledger.Due].
 func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, err error) {
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
@@ -101,7 +102,8 @@ func isShort(v catalog.Version) bool {
 	return v.State == catalog.StateSucceeded && v.File == nil && v.Text == nil || v.State == catalog.StateFailed && v.FailureMessage == ""
 }
 
-// read reads one generation, records its state, and then publishes it to its watchers.
+// read reads one generation and records its state in the ledger. It then passes the state to the hub for the watchers of the
+// generation.
 func (l *look) read(ctx context.Context, one ledger.Due) error {
 	o := l.orders
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
@@ -132,8 +134,8 @@ func (l *look) observe(ctx context.Context, id string, seen ledger.Observation) 
 	return l.proceed(err)
 }
 
-// proceed decides whether the run continues after a state was recorded with the result err. A locked order can cause an error,
-// so proceed returns err, and the run fails, only after settleFailures consecutive errors.
+// proceed is called after each attempt to record a state, with the error of the attempt. It returns nil if the run should
+// continue. A single error can be due to a locked order, so proceed returns err only after settleFailures consecutive errors.
 func (l *look) proceed(err error) error {
 	if err == nil {
 		l.failures = 0

@@ -12,7 +12,8 @@ import (
 )
 
 // Eventually calls is() repeatedly until it returns true. It fails the test if this takes longer than limit. The
-// failure message contains what, which describes the condition, and the results of the functions in said.
+// parameter what describes the condition. The failure message contains this description and the results of the
+// functions in said.
 func Eventually(t testing.TB, limit time.Duration, what string, is func() bool, said ...func() string) {
 	t.Helper()
 	for end := time.Now().Add(limit); !is(); time.Sleep(20 * time.Millisecond) {
@@ -78,7 +79,8 @@ func Run(t testing.TB, command *exec.Cmd) string {
 	return string(text)
 }
 
-// Request sends an HTTP request and returns the response and its body. header contains alternating names and values.
+// Request sends an HTTP request with text as its body, and returns the response and the body of the response. header
+// contains alternating names and values.
 func Request(t testing.TB, method, url, text string, header ...string) (answer *http.Response, body []byte) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(text))

@@ -21,8 +21,9 @@ func ledgerNeverReverts(r *Run, say Say) {
 	}
 }
 
-// everyCentHasAnOwner checks that each generation in the catalog's accounts belongs to one order in the ledger. It also
-// compares the idempotency keys, and the costs and refunds that the ledger contains.
+// everyCentHasAnOwner checks that each generation in the catalog's accounts belongs to one order in the ledger, and that no
+// generation in the ledger is missing from the accounts. It also compares the idempotency keys, costs and refunds in the
+// ledger with those in the accounts.
 func everyCentHasAnOwner(r *Run, say Say) {
 	if !r.HasLedger {
 		return
@@ -59,8 +60,9 @@ func everyCentHasAnOwner(r *Run, say Say) {
 	}
 }
 
-// compareOrder compares a generation with its order. known means that the ledger contains the generation. owned means that the
-// ledger contains an order that may have created the generation.
+// compareOrder compares a generation in the catalog's accounts with its order v. known means that the ledger contains the
+// generation. owned means that the ledger contains an order that may have created the generation. refund is the refund in the
+// catalog's accounts, in cents.
 func (r *Run) compareOrder(g sandbox.AuditedGeneration, v Version, known, owned bool, refund int64, say Say) {
 	at := Event{Actor: v.Owner, Generation: g.ID}
 	switch {

@@ -36,7 +36,8 @@ func newParameters() parameters {
 }
 
 // addNames adds the names of a message's fields to names. The name of a field in a nested message consists of the outer field's
-// name, a dot and the inner field's name. The name of a map field ends with a key in brackets, as in labels[job]. A field is
+// name, a dot and the inner field's name. inJSON and inProto are the prefixes for the names of inner fields, with the dot; they
+// are empty for the outermost message. The name of a map field ends with a key in brackets, as in labels[job]. A field is
 // omitted if the function without returns true for it.
 func addNames(names map[string]string, message protoreflect.MessageDescriptor, inJSON, inProto string, without func(protoreflect.Name) bool) {
 	for n := range message.Fields().Len() {
@@ -54,7 +55,7 @@ func addNames(names map[string]string, message protoreflect.MessageDescriptor, i
 	}
 }
 
-// keyed is the end of the name of a map parameter, with a placeholder for the key.
+// keyed is the suffix of the name of a map parameter. It contains a placeholder for the key.
 const keyed = "[name]"
 
 // check returns a handler that rejects a request with a query parameter that its route does not have. Pages accept all query

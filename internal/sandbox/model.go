@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox/paint"
 )
 
-// model is a model that the catalog offers: its inputs, prices, durations and results.
+// model describes a model in the catalog: its inputs, prices, durations and results.
 type model struct {
 	id, name, description string
 	kind                  string // "image" or "text"

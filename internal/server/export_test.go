@@ -34,8 +34,9 @@ func FullMethods() map[string]bool {
 // LongLived reports whether calls of a method may stay open for a long time. These calls count as streams.
 func LongLived(method string) bool { return longLived[method] }
 
-// Certified returns the TLS files of a server that requires client certificates, and the TLS configuration of a client
-// that has one. The function replace replaces the server's client CA with another one.
+// Certified returns the TLS files of a server that requires client certificates, and the TLS configuration of a
+// client. client is the template for the certificate of the client; nil means no certificate. The function replace
+// replaces the server's client CA with another one.
 func Certified(t *testing.T, client *x509.Certificate) (files TLS, config *tls.Config, replace func()) {
 	t.Helper()
 	f := newTLSFiles(t, "server")

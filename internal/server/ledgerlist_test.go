@@ -180,7 +180,8 @@ func TestAListRecordsALaterStateThatTheCatalogLists(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 100 })
 }
 
-// usageOf reads all pages of a usage report. It returns the rows by their dimensions.
+// usageOf reads all pages of a usage report. It returns the rows, keyed by their dimensions: the values that are not
+// empty, separated by spaces.
 func usageOf(t *testing.T, c caller, req *easelv1.ListUsageRequest) map[string]*easelv1.UsageRow {
 	t.Helper()
 	rows := map[string]*easelv1.UsageRow{}

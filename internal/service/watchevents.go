@@ -85,7 +85,7 @@ func checkEventTypes(types []string) error {
 type watchOfEvents struct {
 	service   *generations
 	out       deadlineSender
-	known     func() error // checks whether the caller is still authorized
+	known     func() error // returns an error if the caller is no longer authorized
 	owner     *string      // nil means all owners
 	types     []string     // empty means all types
 	heartbeat time.Duration

@@ -35,7 +35,8 @@ func init() {
 	}
 }
 
-// slowQuotes delays the catalog's responses to requests for quotes.
+// slowQuotes delays the catalog's responses to requests for quotes until end is called. fired returns the number of
+// delayed responses.
 func slowQuotes(s *runningFault) (end func(), fired func() int) {
 	return inject(s, sandbox.Fault{Delay: sandbox.Delay(6 * time.Second), Key: s.apiKey()}, routeQuote)
 }
@@ -63,8 +64,8 @@ func (s *runningFault) buyTwice(apart int) {
 	s.done(ok)
 }
 
-// missForAWhile injects a fault that makes reads of generations return 404 or 410, as if a proxy failed or the API
-// key belonged to another account.
+// missForAWhile injects a fault that makes reads of generations return 404 or 410, as if a proxy failed or the API key
+// belonged to another account. end removes the fault, and fired returns the number of affected reads.
 func missForAWhile(s *runningFault) (end func(), fired func() int) {
 	s.For = 20 * time.Second
 	missing := []sandbox.Fault{
@@ -100,8 +101,8 @@ func nothingChargedPastTheWindow(o *outcome, say promises.Say) {
 }
 
 // notPlacedIsTrueWhenSaid checks each error that reports an order as not placed. Before the error, the ledger must not
-// have recorded the order as placed. At some time during the call, it must have had no live order under the idempotency
-// key.
+// have recorded the order as placed. At some time during the call, the ledger must have had no live order under the
+// idempotency key.
 func notPlacedIsTrueWhenSaid(o *outcome, say promises.Say) {
 	for _, e := range o.Events {
 		if !o.plan.Ledger || e.Kind != promises.Failed || e.Order == "" || e.Outcome != promises.NotPlaced {

@@ -31,7 +31,7 @@ type plan struct {
 
 	// The following fields are for worlds with a ledger, in which teams share an API key.
 	Ledger  bool          `json:"ledger,omitempty"`
-	Skew    time.Duration `json:"skew,omitempty"`    // difference between the database's clock and the replicas' clocks
+	Skew    time.Duration `json:"skew,omitempty"`    // time by which the database's clock is ahead of the replicas' clocks; may be negative
 	Window  time.Duration `json:"window,omitempty"`  // time within which an order with an unknown outcome may be resent
 	Forgets time.Duration `json:"forgets,omitempty"` // time after which the catalog forgets an idempotency key
 	Budget  int64         `json:"budget,omitempty"`  // the thrifty team's daily budget in cents
@@ -40,8 +40,8 @@ type plan struct {
 	Everywhere bool `json:"everywhere,omitempty"` // whether most generations are watched through every replica
 }
 
-// trouble is a planned fault, with its time in the run. ID is the key of the fault in acts. It starts with an ID from
-// the list of faults in cmd/easel/faults_test.go.
+// trouble is a planned fault. ID is its key in the map acts, and starts with an ID from the list of faults in
+// cmd/easel/faults_test.go. At is the time in the run when the fault starts.
 type trouble struct {
 	ID      string        `json:"id"`
 	At      time.Duration `json:"at"`
@@ -202,8 +202,8 @@ var kinds = []kind{
 	},
 }
 
-// bases contains the kinds from which runs with a single trouble are derived. The key is a prefix of the name of the
-// run.
+// bases is for runs with a single trouble. It maps the prefix of such a run's name to the kind from which the run is
+// derived.
 var bases = map[string]string{
 	"only-": "short", "ledger-": "teams-short", "events-only-": "teams-short", "polls-only-": "polls-short",
 }
@@ -250,7 +250,7 @@ func (k kind) only(name, id string) kind {
 		case "T11", "M8", "M12":
 			p.forget()
 			p.Length = 8 * time.Minute
-			if id == "M12" { // the replica is frozen for 3.5 minutes, which is almost half of the 8 minutes set above
+			if id == "M12" { // the replica is frozen for 3.5 minutes, almost half of the 8 minutes set above, so the run must be longer
 				p.Length *= 2
 			}
 		case "P5":

@@ -83,7 +83,7 @@ type tap struct {
 	world   *world
 
 	mu    sync.Mutex
-	times map[string]int // number of requests so far, by kind of request
+	times map[string]int // number of requests so far, by the parameter of way
 }
 
 func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -151,8 +151,9 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// way returns the network delays of a request and of its response. They depend only on the kind of the request and on
-// the number of earlier requests of this kind. The order of concurrent requests therefore does not matter.
+// way returns the network delays of a request and of its response. The parameter what consists of the method, tenant,
+// URL and idempotency key of the request. The delays depend only on the seed, this parameter, and the number of earlier
+// requests with the same parameter. The order of concurrent requests therefore does not matter.
 func (t *tap) way(what string) (there, back time.Duration) {
 	t.mu.Lock()
 	t.times[what]++

@@ -21,7 +21,8 @@ import (
 var commands = strings.Fields("bash env curl jq gpg gpgconf zip unzip node tar gzip openssl base64 sha512sum sha256sum sha1sum md5sum " +
 	"sed awk grep cut cat cp tee mkdir mktemp rm seq sleep dirname")
 
-// stubs contains scripts for the programs whose registries are not simulated. Each script records its arguments.
+// stubs contains scripts that replace the programs whose registries are not simulated. Each script records its
+// arguments.
 var stubs = map[string]string{
 	"gh": `case "$2" in
 view) cat "$CALLED.draft" 2>/dev/null || { echo 'release not found' >&2; exit 1; } ;;

@@ -101,8 +101,8 @@ func readAccount(ctx context.Context, address string) (account sandbox.Audit, er
 	return account, json.NewDecoder(answer.Body).Decode(&account)
 }
 
-// none waits until no order meets an SQL condition, and returns the time that this took. It returns an error if this
-// takes longer than within. The parameter what describes the remaining orders in the error.
+// none waits until no order in the ledger meets an SQL condition, and returns the time that this took. It returns an
+// error if this takes longer than within. The parameter what describes the remaining orders in the error.
 func (w *world) none(what, condition string, within time.Duration) (took time.Duration, err error) {
 	for began := time.Now(); ; pauseFor(w.ctx, 100*time.Millisecond) {
 		left := 0

@@ -170,7 +170,7 @@ type delivered struct {
 	at         []time.Time
 	heartbeats []Heartbeat
 	known      []Update
-	caughtUp   []int // number of initial states before each caught-up event
+	caughtUp   []int // for each caught-up event, the number of initial states that were delivered before it
 	err        error
 	ended      bool
 }

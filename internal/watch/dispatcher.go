@@ -112,9 +112,9 @@ func (d *dispatcher) inspect(w *worker) {
 	d.releaseEnded()
 }
 
-// releaseEnded releases the ended deliveries if no worker is running. The release of a delivery leads to the removal of its
-// watcher, which takes time. Therefore, a final state is delivered to all watchers before any of them is removed. The caller
-// must hold mu.
+// releaseEnded releases the ended deliveries if no worker is running. The watcher of a released delivery is removed, which
+// takes time. Deliveries are therefore released only after a final state has been delivered to all watchers. The caller must
+// hold mu.
 func (d *dispatcher) releaseEnded() {
 	if d.worker != nil {
 		return
@@ -129,7 +129,7 @@ func (d *dispatcher) releaseEnded() {
 const maxEventsPerTurn = 64
 
 // delivery delivers the events of one watch to its caller. It runs in turns, each on a worker of the dispatcher. The
-// dispatcher's mutex guards the fields after done.
+// dispatcher's mutex guards timer and all fields below it.
 type delivery struct {
 	tracer     Tracer
 	ctx        context.Context

@@ -11,7 +11,7 @@ import (
 const sweepFrom = 3
 
 // listPause is the time for which generations are read individually after sweeps were not useful, or after a list did not
-// contain the generations. It is also the maximum delay after a failed sweep, before jitter.
+// contain the generations. It also limits the delay after a failed sweep. Jitter can lengthen this delay by a tenth.
 const listPause = time.Minute
 
 // list tracks the sweeps of the catalog's list, and whether they can replace individual reads.
@@ -55,8 +55,8 @@ func (l *list) begun(at time.Time, jitter float64) {
 	l.sweptAt, l.sweepAt, l.jitter = at, time.Time{}, jitter
 }
 
-// failed records a failed sweep. swept is the number of generations that the sweep should have polled. least is the delay after
-// the first failure.
+// failed records a failed sweep, and sets the time before which no sweep starts. swept is the number of generations that the
+// sweep should have polled. least is the delay after the first of several consecutive failures.
 func (l *list) failed(err error, swept int, least time.Duration, jitter float64, now time.Time) {
 	if kind := catalog.KindOf(err); kind != catalog.KindRateLimited && kind != catalog.KindCredentialRejected {
 		l.failing = swept > 0

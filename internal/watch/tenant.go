@@ -63,8 +63,8 @@ func (t *tenant) observe(e *generation, read catalog.Version, result *pollResult
 	}
 }
 
-// apply applies a record to a generation. If there is something new for watchers or the ledger, it adds the generation to
-// result. etag is the etag of the record as received.
+// apply applies a record to a generation. If the record contains a change for watchers or for the ledger, apply adds the
+// generation to result. etag is the etag of the record as received.
 func (t *tenant) apply(e *generation, g catalog.Generation, etag string, result *pollResult) {
 	before := e.state
 	changed, regressed := e.advance(g, etag)
@@ -147,9 +147,9 @@ func (t *tenant) notFound(e *generation, err error, result *pollResult, now time
 	t.scheduleNext(e, now)
 }
 
-// lasts records that a read has returned 404, and reports whether the generation is now treated as deleted. For this, the
-// first of the consecutive 404s must be at least [lifecycle.AbsentFor] ago, and another read must have succeeded since then.
-// If only such a read is missing, lasts requests a read of the account.
+// lasts records that a read has returned 404, and reports whether the generation is now treated as deleted. For this, the first
+// of the consecutive 404s must be at least [lifecycle.AbsentFor] ago, and another read must have succeeded since then. If no
+// other read has succeeded by the end of this time, lasts requests a read of the account.
 func (t *tenant) lasts(e *generation, now time.Time) bool {
 	witnessed := t.health.read.After(e.absence.Since)
 	e.absence = e.absence.NotFound(now, witnessed)
@@ -159,8 +159,8 @@ func (t *tenant) lasts(e *generation, now time.Time) bool {
 	return e.absence.Lasting
 }
 
-// notePresumedDeleted marks a generation as deleted because reads do not find it, and adds the deletion to result. lasting
-// must be false if the generation was never known to exist. The deletion is then not recorded in the ledger.
+// notePresumedDeleted marks a generation as deleted because reads do not find it, and adds the deletion to result. lasting is
+// whether the deletion is recorded in the ledger. It must be false if the generation was never known to exist.
 func (t *tenant) notePresumedDeleted(e *generation, result *pollResult, now time.Time, lasting bool) {
 	before := e.state
 	e.absence.Lasting = lasting

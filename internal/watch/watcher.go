@@ -22,7 +22,7 @@ type watcher struct {
 	agenda *agenda
 
 	heartbeat   time.Duration // time without an event after which a heartbeat is delivered
-	heartbeatAt time.Time     // time of the next heartbeat if no event is delivered before then; only the running delivery uses it
+	heartbeatAt time.Time     // time of the next heartbeat if no event is delivered before then; not guarded by the mutex, because only the running delivery uses it
 	stall       time.Duration // maximum duration of one delivery
 	until       time.Time     // time when the watch ends; zero means never
 
@@ -41,12 +41,13 @@ type watcher struct {
 	pending       int                           // number of initial generations whose first states have not been delivered yet
 	known         map[string]string             // etags that the caller already has for generations without a subscription
 	modelID       string                        // model of the watched generations; empty means any model
-	ordered       map[string]bool               // IDs of generations that have an order; nil after the initial subscriptions
+	ordered       map[string]bool               // IDs in the request for which there are orders; nil after the initial subscriptions
 	offered       map[string]ledger.Attribution // orders in the last call to [Hub.Placed]; shared by all watchers
 	ifListed      []string                      // IDs of generations that are subscribed to only if the first list contains them; see [Request.Listed]
 }
 
-// subscriber is a watcher of a generation, with the index of the generation in the watcher's subscriptions.
+// subscriber is a watcher of a generation. The field at is the index of its subscription to this generation in
+// watcher.subscriptions.
 type subscriber struct {
 	*watcher
 	at int32
@@ -142,8 +143,8 @@ func (w *watcher) add(e *generation, now time.Time) {
 }
 
 // subscribeListed subscribes a watcher of everything to the generations in its first list, and to all generations in
-// KnownEtags. A generation that only KnownEtags contains is read individually, to find out whether it still exists. Later calls
-// do nothing.
+// KnownEtags. A generation that only KnownEtags contains is read individually, to find out whether it still exists. All calls
+// after the first do nothing.
 func (w *watcher) subscribeListed(now time.Time) {
 	if w.initialKnown {
 		return
@@ -228,8 +229,8 @@ func (w *watcher) remove(at int32, now time.Time) {
 	}
 }
 
-// mark marks the subscription at the given index as changed. It does nothing once an error has ended the watch. Otherwise, a
-// slow watcher of generations that change often would never finish.
+// mark marks the subscription at the given index as changed. After an error has ended the watch, mark does nothing. Earlier
+// changes are still delivered before the error, and new ones could delay it forever.
 func (w *watcher) mark(at int32) {
 	if w.err != nil {
 		return

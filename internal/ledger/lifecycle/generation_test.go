@@ -84,7 +84,8 @@ func (s seen) next(look Observation) seen {
 	return s
 }
 
-// broken returns a description of the promise that an observation breaks, or an empty string if it breaks none.
+// broken returns a description of the promise that the observation look breaks, or an empty string if it breaks none.
+// before is the state before the observation, and s is the state after it.
 func (s seen) broken(before seen, look Observation) string {
 	m := s.Money()
 	counted := m.SpentCents() + m.ReservedCents

@@ -19,7 +19,8 @@ const statusSchema = "#/components/schemas/Status"
 type answer struct {
 	status int
 	text   string
-	// allows reports whether a method may return the status. Nil means that every method may return it.
+	// allows reports whether a method may return the status. verb is the HTTP method. If allows is nil, every
+	// method may return the status.
 	allows func(method protoreflect.MethodDescriptor, verb string) bool
 }
 
