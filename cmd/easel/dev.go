@@ -94,7 +94,8 @@ func (c *devCmd) shown(key shownKey) shownKey {
 	return shownKey{"TOKEN", "a token of a caller in " + c.Callers}
 }
 
-// together runs steps concurrently. When ctx is done or one step returns, it cancels the other steps.
+// together runs steps concurrently. When ctx is done or one step returns, it cancels the other steps. It returns the first error
+// of a step, or nil if that is [context.Canceled].
 func together(ctx context.Context, steps ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

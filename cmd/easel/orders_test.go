@@ -172,7 +172,8 @@ func TestALedgerThatDoesNotAddUpEndsWithOne(t *testing.T) {
 	}
 }
 
-// catalogOf starts a catalog with succeeded generations and returns its URL. models contains the model ID of each generation.
+// catalogOf starts a catalog with succeeded generations and returns its URL. models maps the ID of each generation to its
+// model ID.
 func catalogOf(t *testing.T, models map[string]string) (url string) {
 	t.Helper()
 	records := map[string]string{}

@@ -29,7 +29,7 @@ type Issuer struct {
 	// KeysFile or KeysURL is the location of the public keys, a JSON Web Key Set.
 	KeysFile string `yaml:"jwks_file"`
 	KeysURL  string `yaml:"jwks_url"`
-	// CAFile is the file with the CAs for KeysURL. Empty means the CAs of the system.
+	// CAFile is the file with the CAs for KeysURL. Empty means the system's CAs.
 	CAFile string `yaml:"ca_file"`
 	// TokenFile is the file with the bearer token for requests to KeysURL. Empty means no token.
 	TokenFile string `yaml:"token_file"`

@@ -112,7 +112,7 @@ type issued struct {
 	path string
 }
 
-// loadIssuers loads a callers file with the given issuers.
+// loadIssuers loads a new callers file with the given issuers, and logs to logs.
 func loadIssuers(t testing.TB, logs io.Writer, issuers ...Issuer) *issued {
 	t.Helper()
 	i := &issued{path: proctest.File(t, "")}

@@ -159,8 +159,8 @@ func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool
 	return best, ok
 }
 
-// partOf reports whether c may describe only a part of the generation in whole: whole has a known status, and looseMembers
-// contains the wrapper of c.
+// partOf reports whether c may describe only a part of the generation that whole describes. This is the case if whole has a
+// known status, and looseMembers contains the wrapper of c.
 func (c candidate) partOf(whole candidate) bool {
 	return hasKnownStatus(whole.Record) && looseMembers[c.wrapper]
 }

@@ -140,7 +140,7 @@ func fieldList(items []JSON) ([]InputField, bool) {
 	return fields, true
 }
 
-// fieldObject reads an object whose member names are the names of input fields. The value of a member may be only the field's
+// fieldObject reads an object whose member names are the names of input fields. The value of a member may be just the field's
 // type. If saysRequired is true, required lists the names of the required fields. The list applies only to fields whose own
 // descriptions do not specify whether they are required. Required fields are returned first.
 func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool) {

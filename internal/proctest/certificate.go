@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// Certificate creates a self-signed certificate that both a server on this machine and a client can use. It returns
-// the paths of the certificate and its key. The certificate is its own CA.
+// Certificate creates a self-signed certificate that both a server on this machine and a client can use. name is
+// its common name. The certificate is its own CA, and valid for an hour. Certificate returns the paths of the
+// certificate and its key.
 func Certificate(t testing.TB, name string) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

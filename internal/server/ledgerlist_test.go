@@ -333,7 +333,7 @@ func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 5 })
 }
 
-// listAll reads all pages of a filtered list and returns the generations.
+// listAll reads all pages of a filtered list and returns the generations. size is the page size.
 func listAll(t *testing.T, c caller, filter *easelv1.GenerationFilter, size int32) (all []*easelv1.Generation) {
 	t.Helper()
 	for req := (&easelv1.ListGenerationsRequest{PageSize: size, Filter: filter}); ; {

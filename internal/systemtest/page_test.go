@@ -8,7 +8,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// openPage opens a server's page, and waits until the page is rendered.
+// openPage opens a server's page, and waits until the page is rendered. scheme is the preferred color scheme,
+// light or dark.
 func openPage(t *testing.T, host, scheme string) *browser {
 	t.Helper()
 	b := openBrowser(t, scheme)

@@ -58,7 +58,8 @@ func (f facility) caller(token string) map[string]string {
 	return map[string]string{"EASEL_ADDR": f.Server.GRPC, "EASEL_API_KEY": token}
 }
 
-// seen opens the status page and waits until it shows the given verdict.
+// seen opens the status page and waits until it shows the given verdict. scheme is the preferred color scheme,
+// light or dark.
 func (f facility) seen(scheme, verdict string) *browser {
 	f.Helper()
 	b := openBrowser(f.T, scheme)

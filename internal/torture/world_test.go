@@ -169,7 +169,8 @@ func newWorld(ctx context.Context, t *testing.T, facades, wanted int, goal map[g
 	return w
 }
 
-// run starts all processes and the callers and waits until enough faults have happened. Then it checks the promises.
+// run starts all processes and the given number of callers, and waits until enough faults have happened. It then calls
+// settle, and checks the promises for the record that settle returns.
 func (w *world) run(callers int, settle func() (promises.Run, error)) {
 	t, began := w.t, time.Now()
 	ctx, cancel := context.WithCancel(w.ctx)
