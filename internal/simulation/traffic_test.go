@@ -83,7 +83,7 @@ type tap struct {
 	world   *world
 
 	mu    sync.Mutex
-	times map[string]int // number of requests so far, by the parameter of way
+	times map[string]int // number of requests so far, by the parameter of the method way
 }
 
 func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -11,7 +11,7 @@ import (
 const sweepFrom = 3
 
 // listPause is the time for which generations are read individually after sweeps were not useful, or after a list did not
-// contain the generations. It also limits the delay after a failed sweep. Jitter can lengthen this delay by a tenth.
+// contain the generations. It is also the maximum delay after a failed sweep, to which jitter can add a tenth.
 const listPause = time.Minute
 
 // list tracks the sweeps of the catalog's list, and whether they can replace individual reads.

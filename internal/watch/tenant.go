@@ -159,8 +159,8 @@ func (t *tenant) lasts(e *generation, now time.Time) bool {
 	return e.absence.Lasting
 }
 
-// notePresumedDeleted marks a generation as deleted because reads do not find it, and adds the deletion to result. lasting is
-// whether the deletion is recorded in the ledger. It must be false if the generation was never known to exist.
+// notePresumedDeleted marks a generation as deleted because reads do not find it, and adds the deletion to result. If lasting
+// is true, the deletion is also recorded in the ledger. lasting must be false if the generation was never known to exist.
 func (t *tenant) notePresumedDeleted(e *generation, result *pollResult, now time.Time, lasting bool) {
 	before := e.state
 	e.absence.Lasting = lasting

@@ -229,8 +229,8 @@ func (w *watcher) remove(at int32, now time.Time) {
 	}
 }
 
-// mark marks the subscription at the given index as changed. After an error has ended the watch, mark does nothing. Earlier
-// changes are still delivered before the error, and new ones could delay it forever.
+// mark marks the subscription at the given index as changed. After an error has ended the watch, mark does nothing. Changes are
+// delivered before the error, so further changes could delay the error forever.
 func (w *watcher) mark(at int32) {
 	if w.err != nil {
 		return
