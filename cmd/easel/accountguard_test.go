@@ -20,8 +20,8 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// guarded is an account guard with a simulated catalog. In this catalog, the part of an API key before the dash is the
-// name of the key's account.
+// guarded is an account guard with a simulated catalog, which takes the part of an API key before the dash as the name
+// of the key's account.
 type guarded struct {
 	*accountGuard
 	away atomic.Bool
@@ -46,7 +46,7 @@ func inGuard(t *testing.T, test func(t *testing.T, g *guarded)) {
 	})
 }
 
-// RoundTrip returns the response of the simulated catalog.
+// RoundTrip implements [http.RoundTripper] for the simulated catalog. It fails if away is set.
 func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if g.away.Load() {
 		return nil, errors.New("no server is there")
@@ -88,8 +88,8 @@ func TestASharedAPIKeyIsOfTheAccountOfTheLedger(t *testing.T) { // fault M4
 	})
 }
 
-// An API key is accepted if the catalog does not name its account, for example because the key may not read the account.
-// It is also accepted if it belongs to another member of the organization that owns the account.
+// An API key is accepted if the catalog's response does not identify the key's account, for example because the key may
+// not read the account. It is also accepted if it belongs to another member of the organization that owns the account.
 func TestAnAPIKeyWhoseAccountIsNotNamedIsTaken(t *testing.T) { // fault M4
 	inGuard(t, func(t *testing.T, g *guarded) {
 		for _, body := range []string{

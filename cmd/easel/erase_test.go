@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// writeEnded writes one labeled order for each generation to a ledger. It records that all generations except the last
-// one have succeeded.
+// writeEnded writes one labeled order for each of the generations to the ledger at url. It records that all generations
+// except the last one have succeeded. upstream is the catalog's base URL.
 func writeEnded(t *testing.T, url, upstream string, generations ...string) {
 	t.Helper()
 	led, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: upstream})

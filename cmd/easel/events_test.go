@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// webhookSecret is the content of a file with the secret that signs events.
+// webhookSecret is the content of the file with the secret for signing events.
 const webhookSecret = "whsec_ZWFzZWwgZGV2IHNpZ25zIGV2ZXJ5IGV2ZW50IHdpdGggdGhpcw==\n"
 
 func TestAReceiverGetsEventsAndOperatorsReplayThem(t *testing.T) {
@@ -60,7 +60,8 @@ func TestAReceiverGetsEventsAndOperatorsReplayThem(t *testing.T) {
 	}
 }
 
-// A replay of many events is split into steps, so that new orders do not wait for the complete replay.
+// A replay of many events runs in several steps, so that new orders do not wait for the complete replay. Each event
+// must still be delivered exactly once.
 func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	const events = 250
 	delivered := make(chan string, 2*events)
@@ -99,8 +100,9 @@ func TestAReplayOfManyEventsSendsEachOnce(t *testing.T) {
 	}
 }
 
-// TestAReceiverFetchesTheResultThatItIsToldOf uses a server behind a proxy with a public address. The event is sent
-// only after the result was copied.
+// TestAReceiverFetchesTheResultThatItIsToldOf checks that an event contains the URL of the result at the public address
+// of a proxy. The path of this URL must return the copy of the result, because the event is sent only after the result
+// was copied.
 func TestAReceiverFetchesTheResultThatItIsToldOf(t *testing.T) {
 	const public = "https://proxy.example/easel"
 	delivered := make(chan string, 10)

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// TestEverySettingIsInATestOfAUsersWay searches all tests for the variable or the flag of each setting. It skips
+// TestEverySettingIsInATestOfAUsersWay checks that the variable or the flag of each setting occurs in a test. It skips
 // settings_test.go, which tests invalid values.
 func TestEverySettingIsInATestOfAUsersWay(t *testing.T) {
 	var tests strings.Builder
@@ -84,8 +84,8 @@ func TestTheSettingsOfSandboxAndFacadeDoWhatTheySay(t *testing.T) {
 	}
 }
 
-// TestTheLongestPollIntervalBoundsTheWaitForAPoll uses a slow generation. With the default maximum interval, ten polls
-// would take most of a minute.
+// TestTheLongestPollIntervalBoundsTheWaitForAPoll checks that a slow generation is polled ten times within 15 s if the
+// maximum interval is 20 ms. With the default maximum interval, ten polls would take most of a minute.
 func TestTheLongestPollIntervalBoundsTheWaitForAPoll(t *testing.T) {
 	t.Parallel()
 	box := startSandbox(t, "--admin", "--speed", "0.001")

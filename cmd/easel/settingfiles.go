@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// settingFiles contains, for each setting that names a file, the value that is parsed from the file. The files are checked for
-// changes periodically, and immediately on SIGHUP.
+// settingFiles maps each setting that names a file to the value that is parsed from this file. The files are checked for changes
+// periodically, and immediately on SIGHUP.
 type settingFiles map[string]interface {
 	Reload()
 	Problem() error

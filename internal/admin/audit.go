@@ -20,8 +20,8 @@ type AuditLine struct {
 	After   json.RawMessage `json:"after,omitempty"`
 }
 
-// AuditLineOf converts a line from the ledger's audit log to the form that operators and the log
-// receive.
+// AuditLineOf converts a line of the ledger's audit log to the form that is sent to operators and
+// written to the program's log.
 func AuditLineOf(a ledger.AuditLine) AuditLine {
 	return AuditLine{
 		ID: a.ID, Time: a.Time, Actor: a.Actor, From: a.Origin, Action: string(a.Action), Subject: a.Subject,
@@ -29,7 +29,8 @@ func AuditLineOf(a ledger.AuditLine) AuditLine {
 	}
 }
 
-// AuditQuery selects the lines of the audit log after a position, oldest first.
+// AuditQuery selects the lines of the audit log that follow the position given by Since and After,
+// oldest first.
 type AuditQuery struct {
 	Since time.Time `json:"since,omitzero"`
 	After string    `json:"after,omitempty"`

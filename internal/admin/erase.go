@@ -18,7 +18,7 @@ type Erasure struct {
 	LabelName  string `json:"label_name,omitempty"`
 	LabelValue string `json:"label_value,omitempty"`
 	Generation string `json:"generation,omitempty"`
-	// After is [Erased.Next] from the previous step.
+	// After is [Erased.Next] from the previous step. It is nil in the first step.
 	After *ledger.Position `json:"after,omitempty"`
 }
 
@@ -65,11 +65,11 @@ func (o Orders) erase(ctx context.Context, asked Erasure) (Erased, error) {
 	return done, nil
 }
 
-// deleteTime is the maximum time that an operator's request waits until copies are deleted.
+// deleteTime is the maximum time that an operator's request waits for copies to be deleted.
 const deleteTime = 10 * time.Second
 
-// forgetContents waits for at most [deleteTime] until the copies of erased results are deleted. If copies remain, it adds
-// the reason to done.Left.
+// forgetContents waits up to [deleteTime] for the copies of erased results to be deleted. If copies remain, it adds the reason to
+// done.Left.
 func (o Orders) forgetContents(ctx context.Context, done *Erased) {
 	if o.Contents == nil {
 		return
@@ -88,7 +88,7 @@ func (o Orders) forgetContents(ctx context.Context, done *Erased) {
 	}
 }
 
-// chosen returns the next orders that match the conditions, at most [eraseBatchSize].
+// chosen returns the next orders that match the conditions in asked, at most [eraseBatchSize].
 func (o Orders) chosen(ctx context.Context, asked Erasure) ([]ledger.Order, error) {
 	filter, after := ledger.Filter{AnyState: true, Generation: asked.Generation}, ledger.Position{}
 	if asked.Owner != "" {

@@ -36,7 +36,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// peerRole is the first argument if this program runs as the peer.
+// peerRole is the first argument that makes this program run as the peer, the facade that Easel is compared with.
 const peerRole = "peer"
 
 // runPeer serves the peer until its standard input is closed, which happens when the program that started it exits.
@@ -87,7 +87,7 @@ func listen(name string) (net.Listener, error) {
 	return l, err
 }
 
-// serveHTTP serves a handler on its own port.
+// serveHTTP starts an HTTP server for the handler on a free local port.
 func serveHTTP(name string, handler http.Handler) error {
 	l, err := listen(name)
 	if err == nil {
@@ -118,7 +118,7 @@ func startPeerTelemetry(ctx context.Context) (http.Handler, error) {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), runtime.Start()
 }
 
-// servePeerGRPC serves gRPC, and returns the address.
+// servePeerGRPC starts a gRPC server for the facade on a free local port, and returns its address.
 func servePeerGRPC(facade *peer) (addr string, err error) {
 	validator, err := protovalidate.New()
 	if err != nil {
@@ -166,7 +166,7 @@ func (l peerLog) call(ctx context.Context, method string, begin time.Time, err e
 		slog.String("peer", from.Addr.String()), slog.String("trace_id", span.TraceID().String()), slog.String("span_id", span.SpanID().String()))
 }
 
-// newPeerGateway creates a standard gRPC gateway, which converts HTTP requests to calls to the gRPC server at addr.
+// newPeerGateway returns a gRPC-Gateway handler, which forwards HTTP requests to the gRPC server at addr.
 func newPeerGateway(ctx context.Context, addr string) (http.Handler, error) {
 	conn, err := grpc.NewClient(addr, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithStatsHandler(otelgrpc.NewClientHandler()))
 	if err != nil {

@@ -37,7 +37,7 @@ var idleWatches = &measurement{
 const (
 	pushWatches = 10_000
 	pushRounds  = 7
-	pushPause   = 300 * time.Millisecond // time for the facade to finish its work after a round
+	pushPause   = 300 * time.Millisecond // pause after each round, in which the facade finishes its work
 )
 
 // pushes measures the cost of sending a change of one generation to many watchers: the 99th percentile of the time
@@ -74,9 +74,9 @@ var pushes = &measurement{
 	},
 }
 
-// push changes the generation, and waits until n watches have received the change. The delay of a watch is counted
-// from the catalog's first response with the new state. push returns the 99th percentile of the delays, in
-// milliseconds.
+// push changes the generation, and waits until n watches have received the change. It returns the 99th percentile of
+// the delays, in milliseconds. A delay is the time from the catalog's first response with the new state until a watch
+// has received the change.
 func (s *scene) push(ctx context.Context, w *watchClient, n int) (float64, error) {
 	had := w.arrived()
 	s.catalog.change("g0")

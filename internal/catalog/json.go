@@ -115,7 +115,8 @@ func AsText(v JSON) (string, bool) {
 	return strings.Clone(text), ok
 }
 
-// AsWord decodes a JSON string and trims it. It returns false if the result is empty.
+// AsWord decodes a JSON string and trims surrounding white space. It returns false if v is not a string, or if the trimmed string
+// is empty.
 func AsWord(v JSON) (string, bool) {
 	s, _ := AsText(v)
 	s = strings.TrimSpace(s)
@@ -204,13 +205,13 @@ func appendFolded(dst []byte, name string) []byte {
 	return dst
 }
 
-// Fold converts a name to lower case, and removes underscores, dashes and spaces.
+// Fold returns the name in lower case, without underscores, dashes and spaces.
 func Fold(name string) string { return string(appendFolded(nil, name)) }
 
-// known maps each name in the tables to itself, so that keyOf does not allocate.
+// known maps each folded name in the tables to itself, so that keyOf can return a name without allocating memory.
 var known = map[string]string{}
 
-// names folds the names of a table, and adds them to known.
+// names folds the names of a table in place, adds them to known, and returns them.
 func names(list ...string) []string {
 	for i, name := range list {
 		list[i] = Fold(name)

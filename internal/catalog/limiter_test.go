@@ -14,7 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// limited is a transport that responds with an error until a given time, and records all requests.
+// limited is a transport that responds with status before the time until, and with success afterwards. It records all
+// requests.
 type limited struct {
 	mu         sync.Mutex
 	status     int
@@ -135,8 +136,8 @@ func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 	})
 }
 
-// slowCatalog returns a client of a catalog. The catalog returns a record of about size bytes, but sends the end of
-// each response body a second later. It sets *most to the maximum number of responses that were incomplete at the same
+// slowCatalog returns a client of a simulated catalog. Each response contains a record of about size bytes, and the end
+// of its body is sent a second late. *most is set to the maximum number of responses that were incomplete at the same
 // time.
 func slowCatalog(t *testing.T, size int, most *int) *Client {
 	record, reading := `{"id":"g1","status":"queued","inputs":{"prompt":"`+strings.Repeat("x", size)+`"}}`, 0

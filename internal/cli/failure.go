@@ -46,7 +46,7 @@ func explain(ctx context.Context, err error) failure {
 	e := baseOf(err)
 	f := detailsOf(e)
 	switch {
-	case errors.Is(ctx.Err(), context.Canceled): // an interrupt canceled ctx, but err contains only the cancellation
+	case errors.Is(ctx.Err(), context.Canceled): // an interrupt canceled ctx, but err says only that the call was canceled
 		return failure{ExitCode: ExitInterrupted, Message: "interrupted"}
 	case errors.Is(err, context.DeadlineExceeded) || e != nil && e.Code == codes.DeadlineExceeded:
 		f.Code, f.ExitCode, f.Message, f.Cure = codeName(codes.DeadlineExceeded), ExitRetry, "the command timed out", "Set a longer --timeout."
@@ -71,8 +71,8 @@ func explain(ctx context.Context, err error) failure {
 	return f
 }
 
-// explain converts a problem to a failure. The cause's exit code, message and render apply only if the problem has none of its
-// own. The cause's hint is dropped, unless keepCure is true.
+// explain converts a problem to a failure. A missing exit code, message or render is taken from the problem's cause.
+// The cause's hint is dropped, unless keepCure is true.
 func (p *Problem) explain(ctx context.Context) (f failure) {
 	cure := ""
 	if p.Err != nil {
@@ -217,8 +217,8 @@ func badUsage(text, cure string) error {
 	return &Problem{Exit: ExitUsage, Text: text, Cure: cure}
 }
 
-// remedies contains the exit codes and hints for failed calls, by the error's reason or gRPC code. If the exit code of a
-// reason is zero, the exit code of the gRPC code applies.
+// remedies maps the reason or the gRPC code of a failed call to an exit code and a hint. If the exit code of a reason
+// is zero, the exit code of the gRPC code applies.
 var remedies = map[string]struct {
 	exit int
 	cure string

@@ -31,7 +31,7 @@ type generateCmd struct {
 type expiry struct{ time.Time }
 
 // Decode parses a duration, which counts from now, or an RFC 3339 time. The result must be in the future. The parser would
-// mistake a negative duration for a flag, so Decode reads the value itself. The error is then about the duration.
+// mistake a negative duration for a flag, so Decode reads the value itself and can report that it is not in the future.
 func (e *expiry) Decode(line *kong.DecodeContext) (err error) {
 	token := line.Scan.Pop()
 	if token.IsEOL() {
@@ -118,8 +118,8 @@ const (
 	nothingSent    = "Nothing was sent now. An earlier order under this --idempotency-key may exist."
 )
 
-// expiredUnderKey returns the hint for an expired order that this call did not place, but an earlier call with the same key may
-// have placed.
+// expiredUnderKey returns the hint for an order that this call did not place because the order had expired. An earlier call with
+// the same key may have placed it.
 func expiredUnderKey(key string) string {
 	return nothingSent + " Run the command again with --idempotency-key " + terminal.ShellQuote(key) + " and a later --expire."
 }
@@ -193,8 +193,8 @@ func (c *generateCmd) deliver(ctx context.Context, s *session, g *easelv1.Genera
 	return nil
 }
 
-// paid adds a hint to an error that occurs after the order was placed, if --out is set. The hint is the command that downloads
-// the result, because a new order would cost money again.
+// paid adds a hint to an error that occurred after the order was placed. The hint is the command that downloads the result,
+// because a new order would cost money again. If --out is not set, paid returns err unchanged.
 func (c *generateCmd) paid(s *session, err error, g *easelv1.Generation) error {
 	if err == nil || c.Out == "" {
 		return err

@@ -49,8 +49,8 @@ func indented(line string) string {
 	return text.String()
 }
 
-// answer prints a command's result. It prints m as JSON with -o json, prints only the value of brief with --quiet, and
-// otherwise calls the function table.
+// answer prints a command's result. With -o json, it prints m as JSON. With --quiet, it prints only brief. Otherwise, it calls
+// the function table.
 func (s *session) answer(m proto.Message, brief string, table func()) error {
 	switch {
 	case s.json:
@@ -72,8 +72,7 @@ func Money(cents int64, currency string) string {
 	return fmt.Sprintf("%s%d.%02d %s", sign, whole/100, whole%100, cmp.Or(terminal.OneLine(currency), "EUR"))
 }
 
-// Amount is an amount of money on the command line. It must be typed with decimals or with a unit, because 50 could be cents
-// or euros.
+// Amount is an amount of money on the command line. It needs decimals or a unit, because 50 could mean cents or euros.
 type Amount struct{ Cents *int64 }
 
 // UnmarshalText parses 0.50 (euros, always with two decimals) or 50c (cents).
@@ -155,7 +154,8 @@ func joinNonEmpty(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")
 }
 
-// oldAfter is the minimum age of a state whose age is printed. States are never this old while the catalog is available.
+// oldAfter is the age at which a state counts as old, so that its age is printed. States never reach this age while the catalog
+// is available.
 const oldAfter = 30 * time.Second
 
 // ageText returns a remark about the age of a generation's state, or "" if the state is final, recent or of unknown age.

@@ -23,11 +23,11 @@ import (
 type script struct {
 	Name     string
 	Call     []string          // arguments of the program; FILE is replaced by the path of a file
-	Files    map[string]string // kinds of the files to create before the call, by name; FILE is replaced by the base name of the file
+	Files    map[string]string // files to create before the call: the kind by name; FILE in a name is replaced by the base name of the file
 	Timeout  int               // timeout in seconds; zero means the default
 	Answers  []answer          // answers to consecutive calls; the last answer repeats
 	Requests []map[string]any  // fields that each call's message must have; null means that a field must not be set
-	Most     int               // maximum number of calls, if it is larger than len(Requests)
+	Most     int               // maximum number of calls; len(Requests) if that is larger
 	Prints   []string          // expected lines of the output, in which consecutive equal lines count as one; a line that starts with ? is optional
 	Attempts int               // maximum number of attempts for the call; zero means the default
 	TLS      bool              // whether the server uses TLS, with its own certificate

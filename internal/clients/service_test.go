@@ -50,7 +50,8 @@ func TestTheServicesOfThePagesGoOnThroughKillsAndSilence(t *testing.T) {
 	}
 }
 
-// installed builds the service from a language's page in a new directory and returns this directory.
+// installed builds the example service from a language's documentation page in a new directory, and returns that
+// directory.
 func installed(t *testing.T, language string) (dir string) {
 	t.Helper()
 	blocks := regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(proctest.Read(t, pageOf(language)), -1)
@@ -73,7 +74,7 @@ func startService(t *testing.T, dir, language, addr, key string) *proctest.Proce
 }
 
 // checkService waits until a service exits successfully, and checks that its output matches a pattern. Then it checks
-// the service's only order and the file that the service wrote.
+// that the service has placed a single order, and that the file in dir has the bytes of that order's result.
 func (s stack) checkService(run *proctest.Process, pattern, dir, key string) {
 	s.Helper()
 	code, err := run.Wait(patience)
@@ -96,7 +97,7 @@ func build(t *testing.T, dir string, words []string) {
 	proctest.Run(t, command)
 }
 
-// placed replaces the placeholders for the repository and for dir in a command.
+// placed returns a command in which ROOT is replaced by the path of the repository, and DIR by dir.
 func placed(t *testing.T, dir string, words []string) (found []string) {
 	t.Helper()
 	for _, word := range words {

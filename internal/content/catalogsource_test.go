@@ -27,7 +27,7 @@ func TestATextIsReadWhileTheStoreFails(t *testing.T) {
 		if err != nil {
 			s.Fatal(err)
 		}
-		s.wantBytes("g2", []byte(text), content.FromCatalog) // not copied yet, because the ledger has no terminal state of the generation
+		s.wantBytes("g2", []byte(text), content.FromCatalog) // not copied yet, because the ledger has not recorded a terminal state of the generation
 		s.store.set(func() { s.store.refuse = errors.New("access denied") })
 		s.record("g2", lifecycle.Observation{Status: lifecycle.Succeeded}, `{"File":null}`)
 		s.wantBytes("g1", []byte(text), content.FromCatalog)
@@ -62,8 +62,8 @@ func TestEachReadOfACopyIsCounted(t *testing.T) {
 	})
 }
 
-// A download that continues a deleted copy sends the etag of this copy. It must fail, and not receive bytes of another
-// file.
+// A client resumes a download with the etag of a copy that was deleted in the meantime. The download must fail, and not
+// return bytes of another file.
 func TestAnEtagOfADeletedCopyIsThatOfOtherBytes(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.files["g9"] = picture(1000) })

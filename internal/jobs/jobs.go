@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	lookInterval = time.Second          // interval between reads of the due jobs; the loop also reads them when this process writes a job
+	lookInterval = time.Second          // interval at which the loop reads the due jobs; it also reads them when this process writes a job
 	lookPause    = 5 * time.Millisecond // delay after a wake-up, so that one query finds several new jobs
 	stopTimeout  = 2 * time.Second      // time within which running jobs can finish when the process stops
 )
@@ -36,8 +36,8 @@ type Kind struct {
 	// Catalog is the catalog client, if the jobs of the kind send requests with the shared API key. These jobs start only while
 	// [MayAsk] returns true. Nil means that the jobs send no such requests.
 	Catalog *catalog.Client
-	// Room returns the current maximum number of an owner's concurrent jobs in this process. If Room is nil, the maximum is
-	// half of the slots that other owners do not use, but at least one.
+	// Room returns the maximum number of an owner's concurrent jobs in this process, which may change at any time. If Room is
+	// nil, an owner may use half of the slots that other owners do not use, but always at least one.
 	Room func(owner string) int
 	// RetryShare determines the delay before a retry. The delay is the age of the job divided by RetryShare, but at least
 	// MinRetry and at most MaxRetry.
@@ -65,8 +65,8 @@ type Jobs struct {
 	mu     sync.Mutex // guards the counts of running jobs in each kind
 }
 
-// kind is a [Kind] with its state in this process. The field all is the number of running jobs, and owners contains this number
-// for each owner.
+// kind is a [Kind] with its state in this process. all is the number of running jobs, and owners contains that number for each
+// owner.
 type kind struct {
 	Kind
 

@@ -11,7 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The second replica runs in simulated time, so its own clock is years behind the database's clock.
+// The second replica runs in simulated time, so its own clock is years behind the database's clock. It must still use
+// the same budget period, leases and resend window as the first replica.
 func TestTheDatabasesClockDecidesForEveryReplica(t *testing.T) { // fault T12
 	url := proctest.Database(t)
 	right, limit := open(t, url), int64(20)

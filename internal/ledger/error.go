@@ -54,8 +54,8 @@ func (e *Disagreed) Unwrap() error { return e.Err }
 // ErrGenerationTaken means that the catalog returned a generation that belongs to another order. The generation is not stored.
 var ErrGenerationTaken = errors.New("generation belongs to another order")
 
-// ErrKeyTaken means that an order can't be recorded as placed. After the order was recorded as rejected, its idempotency key
-// was used for another order.
+// ErrKeyTaken means that an order can't be recorded as placed, because it was recorded as rejected and its idempotency key was
+// then used for another order.
 var ErrKeyTaken = errors.New("idempotency key was used again after the order was declared rejected")
 
 // ErrTooManyOpen means that an owner already has [MostOpen] orders without an outcome.

@@ -9,7 +9,7 @@ import (
 	modernc "modernc.org/sqlite"
 )
 
-// Exec executes a statement on the connection with which the ledger writes.
+// Exec executes a statement on the connection that the ledger uses for writes.
 func (l *Ledger) Exec(t *testing.T, statement string) {
 	t.Helper()
 	if _, err := l.writes.ExecContext(t.Context(), statement); err != nil {
@@ -60,8 +60,8 @@ func (l *Ledger) Report(t *testing.T) (end func()) {
 	}
 }
 
-// CountChanges starts to count the rows that each transaction updates or deletes in a table. largest returns the
-// largest count so far.
+// CountChanges starts counting the rows that each transaction updates or deletes in a table. largest returns the
+// highest count of a single transaction so far.
 func (l *Ledger) CountChanges(t *testing.T, table string) (largest func() int) {
 	t.Helper()
 	if l.IsShared() {
@@ -100,8 +100,8 @@ func (l *Ledger) CountChanges(t *testing.T, table string) (largest func() int) {
 	return func() int { return int(most.Load()) }
 }
 
-// Repeat runs a transaction in which the given number of attempts fail with err. It returns the number of all attempts
-// and the error of the last one.
+// Repeat runs a transaction that returns err as many times as fails specifies, and then succeeds. begun is the number
+// of attempts, and last is the error that the ledger finally returned.
 func (l *Ledger) Repeat(t *testing.T, fails int, err error) (begun int, last error) {
 	t.Helper()
 	last = l.tx(t.Context(), func(*transaction) error {
@@ -122,7 +122,7 @@ func (l *Ledger) Ask(t *testing.T, query string) (answer string) {
 	return answer
 }
 
-// CopiedTables returns the names of the copied tables and of the given other tables, sorted.
+// CopiedTables returns the sorted names of the tables that [Copy] copies and of the other given tables.
 func CopiedTables(others ...string) []string {
 	others = append(others, copiedTables...)
 	slices.Sort(others)

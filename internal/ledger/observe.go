@@ -32,8 +32,8 @@ type Effect struct {
 	Deleted bool
 }
 
-// Observe records an observed state of a generation, and updates the money of its order. A state never replaces a later state.
-// A generation without an order is ignored.
+// Observe records an observed state of a generation, and updates the reserved, charged, refunded and unconfirmed amounts of its
+// order. A state never replaces a later state. A generation without an order is ignored.
 func (l *Ledger) Observe(ctx context.Context, generation string, seen Observation) (effect Effect, err error) {
 	effects, err := l.ObserveAll(ctx, map[string]Observation{generation: seen})
 	return effects[generation], err
@@ -85,7 +85,7 @@ func exceededBy(o Order, cents *int64) int64 {
 // observe records an observation for an order, and reports whether Easel now treats the generation as deleted.
 func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Time) (deleted bool, err error) {
 	if soon := now.Sub(time.UnixMicro(o.placed)) < lifecycle.VisibleAfter; seen.NotFound && soon {
-		seen.Observation = lifecycle.Observation{} // a new generation may not be visible yet
+		seen.Observation = lifecycle.Observation{} // ignored, because reads can fail to find a new generation
 	}
 	next := o
 	if seen.Record != "" && !o.Erased && o.Status.MayBecome(seen.Status) {

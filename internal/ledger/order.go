@@ -41,8 +41,8 @@ func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err e
 }
 
 // Call finds an order by its idempotency key. Use Call before any other check of the request. If the order must be resent, Call
-// acquires its lease. If there is no order, the step's action is [lifecycle.Write]. However, if the caller has used the key in
-// another team, the step's answer is [lifecycle.Reused]. The error is [ErrTooManyOpen] or [ErrTooManyRefused] if the owner has
+// acquires its lease. If there is no order, the step's action is [lifecycle.Write]. If the caller has used the key in another
+// team, the step's answer is [lifecycle.Reused] instead. The error is [ErrTooManyOpen] or [ErrTooManyRefused] if the owner has
 // reached [MostOpen] or [MostRefused].
 func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.Step, err error) {
 	if step, found, err := l.lookUp(ctx, r); err != nil || !found {
@@ -53,7 +53,7 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 		if err != nil {
 			return err
 		}
-		if found == nil { // the order was rejected after lookUp had found it
+		if found == nil { // after lookUp had found the order, it was rejected, so the key is free
 			step = lifecycle.Order{}.Call(true)
 			return nil
 		}
@@ -79,8 +79,8 @@ const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND 
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {refused} AND order_time > {now} - $6 LIMIT {most refused}) AS refused)`
 
 // lookUp reports whether the idempotency key has an order. It uses a single statement outside a transaction, because most keys
-// have no order. If there is no order, the step's action is [lifecycle.Write]. However, if the caller has used the key in
-// another team, the step's answer is [lifecycle.Reused]. The transaction that writes the order repeats this check.
+// have no order. If there is no order, the step's action is [lifecycle.Write]. If the caller has used the key in another team,
+// the step's answer is [lifecycle.Reused] instead. The transaction that writes the order repeats this check.
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
 	elsewhere, open, refused := false, 0, 0
 	err = l.reading(ctx, func(tx *transaction) error {
@@ -364,9 +364,9 @@ type Resolution struct {
 }
 
 // Resolve records an operator's decision about an order whose outcome is unknown. The decision is the generation that the order
-// started, or "" if it started none. possible is false while an attempt may be in progress, or while the order may be resent
-// with apiKey, or with any API key if apiKey is empty. It is also false if there is no such order, or if the catalog has
-// decided the outcome. A decision can be corrected later. The journal and the audit log name the operator.
+// started, or "" if it started none. possible is false if there is no such order, if the catalog has decided the outcome, or
+// while an attempt may be in progress. It is also false while the order may be resent with apiKey. If apiKey is empty, this
+// applies to every API key. A decision can be corrected later. The journal and the audit log name the operator.
 func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution) (before Order, possible bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, taken, err := l.orderAndHolder(tx, apiKey, id, said.Generation)
@@ -398,7 +398,7 @@ func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution
 	return before, possible && err == nil, err
 }
 
-// known returns an order's values for the audit log, before or after an operator's decision.
+// known returns the values of an order that the audit log contains, either before or after an operator's decision.
 func known(o Order, life lifecycle.Order, forced bool) any {
 	return struct {
 		Owner      string `json:"owner"`
@@ -408,13 +408,13 @@ func known(o Order, life lifecycle.Order, forced bool) any {
 	}{o.Owner, life.State.String(), life.Generation, forced}
 }
 
-// sameKey returns another order with the same idempotency key in the same namespace or from the same caller. It returns nil if
-// there is no such order.
+// sameKey returns another order, except a rejected one, with the same idempotency key in the same namespace or from the same
+// caller. It returns nil if there is no such order.
 func (l *Ledger) sameKey(tx *transaction, o Order) (other *Order, err error) {
 	return l.order(tx, "", `id <> $1 AND state <> {refused} AND idempotency_key = $2 AND (namespace = $3 OR caller = $4 AND caller <> '')`, o.ID, o.IdempotencyKey, o.Namespace, o.Caller)
 }
 
-// conclude records the outcome of an order, and updates its money.
+// conclude records the outcome of an order, and updates its reserved, charged, refunded and unconfirmed amounts.
 func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conclusion) error {
 	if next == o.Order {
 		return nil
@@ -428,7 +428,7 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 		return err
 	}
 	placed := number(next.State == lifecycle.Placed) - number(o.State == lifecycle.Placed) // change in the number of placed orders
-	if next.State == lifecycle.Refused && !next.Resolved && next.Leases == 1 {             // a rejected order needs only the labels that have budgets
+	if next.State == lifecycle.Refused && !next.Resolved && next.Leases == 1 {             // a rejected order keeps only the labels that have budgets
 		if _, err := tx.exec(`DELETE FROM labels WHERE order_id = $1 AND budgeted = 0`, o.ID); err != nil {
 			return err
 		}
@@ -443,9 +443,9 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	return tx.move(m)
 }
 
-// orderAndHolder reads and locks an order. taken means that another order has the given generation. However, taken is false if
-// the two orders were sent with different forwarded API keys. This happens if a caller rotates its API key and sends the
-// idempotency key again.
+// orderAndHolder reads and locks an order. taken reports whether another order has the given generation. Orders that were sent
+// with different forwarded API keys may share a generation, so taken ignores them. This happens if a caller rotates its API key
+// and sends the idempotency key again.
 func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) (o *Order, taken bool, err error) {
 	if o, err = l.order(tx, apiKey, `id = $1`, id); err != nil || o == nil || generation == "" {
 		return o, false, err

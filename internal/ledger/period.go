@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Limits are spending limits in cents, such as those of an owner, a label value or all owners. Nil means no limit. Days and
-// months are in UTC.
+// Limits contains the spending limits of an owner, a label value or all owners, in cents. Nil means no limit. Days and months are
+// in UTC.
 type Limits struct{ DailyCents, MonthlyCents *int64 }
 
 // Budget is a spending limit for one period, with the amounts that count toward it.
@@ -73,7 +73,8 @@ func (b Budget) find(owner, label string, used []usage) (found usage, ok bool) {
 	return usage{}, false
 }
 
-// budgets returns an owner's budgets that have a limit, with their usage. They are for the day and the month that contain at.
+// budgets returns the owner's budgets for the day and the month that contain at, with their amounts from used. It omits the
+// periods for which l sets no limit.
 func (l Limits) budgets(owner string, at time.Time, used []usage) (all []Budget) {
 	for _, b := range l.periods(at) {
 		if b.LimitCents != unlimited {
@@ -84,7 +85,7 @@ func (l Limits) budgets(owner string, at time.Time, used []usage) (all []Budget)
 	return all
 }
 
-// with returns the budget with its usage.
+// with returns the budget with the amounts in u.
 func (b Budget) with(u usage) Budget {
 	b.SpentCents, b.ReservedCents = u.spent, u.reserved
 	return b

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Stores contains the names under which a ledger stores copies of results. Several ledgers may use the same store.
+// Stores contains the names that identify a ledger in a store for copies of results. Several ledgers may use the same store.
 type Stores struct {
 	// Name is the current name. It is empty until a process with a store has opened the ledger.
 	Name string
@@ -29,12 +29,12 @@ func (s Stores) Own() []string {
 	return s.All()
 }
 
-// StoreName returns the name of the ledger in a store. If the ledger has no name yet, it gets the suggested name.
+// StoreName returns the ledger's current name in its store. If the ledger has no name yet, it gets the suggested name.
 func (l *Ledger) StoreName(ctx context.Context, suggested string) (string, error) {
 	return l.tie(ctx, storeFact, suggested)
 }
 
-// Stores returns the names of the ledger in a store.
+// Stores returns all of the ledger's names in its store.
 func (l *Ledger) Stores(ctx context.Context) (s Stores, err error) {
 	type fact struct{ name, value string }
 	facts, err := ask(ctx, l, func(row scanner, f *fact) error { return row.Scan(&f.name, &f.value) },
