@@ -1,9 +1,9 @@
 // Package limiter decides which request is sent to the catalog next. There is one limiter for each API key.
 //
-// A request waits in a queue until it may be sent. Its position depends on its owner and its class. A 429 pauses all requests
-// and reduces the allowed number of requests in flight to three quarters of the current number. Successful requests raise the
-// allowed number again, but more slowly. While the daily cap of the API key is reached, orders are rejected. A request that
-// cannot start before its deadline is rejected as soon as this is known.
+// A request waits in a queue until it may be sent. Its position depends on its owner and its class. A 429 pauses all
+// requests and lowers the limit on requests in flight to three quarters of the number in flight at that time.
+// Successful requests raise the limit again, but more slowly. While the daily cap of the API key is reached, orders are
+// rejected. A request that cannot start before its deadline is rejected as soon as this is known.
 package limiter
 
 import (
@@ -40,15 +40,15 @@ const (
 	MaxInFlight   = 64
 	firstInFlight = 16   // initial number of requests that may be in flight
 	minInFlight   = 4    // minimum number of requests that may be in flight, so that one slow request does not block all others
-	decrease      = 0.75 // a 429 reduces the allowed number of requests in flight to this part of the current number
-	increase      = 0.25 // growth of the limit on requests in flight after as many successes as the limit
-	reservedPart  = 16   // one of every 16 slots is reserved for owners with fewer than fewInFlight requests in flight
+	decrease      = 0.75 // a 429 sets the limit on requests in flight to this part of the number in flight at that time
+	increase      = 0.25 // each successful request adds increase/limit to the limit on requests in flight while other requests wait
+	reservedPart  = 16   // 1/reservedPart of the slots are reserved for owners with fewer than fewInFlight requests in flight
 	fewInFlight   = 2    // see reservedPart
 	noPollRate    = 1e6  // initial poll rate in polls per second; in effect, no limit
 
 	maxFailures = 5 // after this number of consecutive failures, no request is retried
 
-	minStarts = 32 // number of started requests after which the waiting time of reads is estimated
+	minStarts = 32 // the waiting time of reads is estimated only after this number of requests has started
 )
 
 // Request describes a request that needs a permit.

@@ -22,7 +22,7 @@ type Set struct {
 func NewSet() *Set { return &Set{limiters: map[string]*Limiter{}, pruneAt: keptLimiters} }
 
 // Of returns the limiter for an API key, and creates it if necessary. The caller must not keep it for later requests,
-// because the set may replace a limiter that is idle for a minute.
+// because the set may replace a limiter that has been idle for a minute.
 func (s *Set) Of(key string) *Limiter {
 	now := time.Now()
 	s.mu.Lock()

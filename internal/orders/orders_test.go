@@ -33,7 +33,8 @@ func TestARepeatIsAnsweredOnEveryReplica(t *testing.T) {
 	})
 }
 
-// If a process dies just before or just after it sends the POST, the ledger has an order without an outcome.
+// A process that dies just before or just after it sends the POST leaves an order without an outcome in the ledger.
+// Another process must resend the order, and the catalog must charge it only once.
 func TestAnOrderOfADeadProcessIsRecovered(t *testing.T) { // fault T3
 	for name, post := range map[string]bool{"before the POST": false, "after the POST": true} {
 		t.Run(name, func(t *testing.T) {

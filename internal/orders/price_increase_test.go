@@ -62,8 +62,8 @@ func TestAChargeAboveTheQuoteThatIsReadLaterIsToldAndCountedOnce(t *testing.T) {
 	}
 }
 
-// placeWithoutCharge places an order for which the catalog's response contains no charge. quote is the price in the
-// catalog's quote. If it is zero, the order has no limit and is not quoted.
+// placeWithoutCharge places an order for which the catalog's response contains no charge. quote is the price that the
+// catalog quotes. If quote is zero, the order has no maximum cost, so no quote is requested.
 func (r *replica) placeWithoutCharge(quote int64) catalog.Generation {
 	r.Helper()
 	quoting := r.box.Inject(sandbox.Fault{Route: "POST /quote", Body: fmt.Sprintf(`{"priceCents": %d}`, quote)})

@@ -54,7 +54,7 @@ func (p *Postgres) pooled(database string) string {
 func (p *Postgres) startPooler() error {
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {
-		program = "/usr/sbin/pgbouncer" // PATH often does not contain this directory
+		program = "/usr/sbin/pgbouncer" // /usr/sbin is often missing from PATH
 	}
 	if _, err := os.Stat(program); err != nil {
 		return exec.ErrNotFound

@@ -16,11 +16,11 @@ import (
 
 // Run contains the events of a run, and the data with which they are compared.
 type Run struct {
-	IsShared  bool // whether callers share an API key; Easel then derives the idempotency keys for the catalog
+	IsShared  bool // whether callers share an API key, so that Easel derives the catalog's idempotency keys
 	HasLedger bool // whether there is a ledger that outlives the processes
 	HasEvents bool // teams receive events
 	Begin     time.Time
-	Healed    time.Duration // time when the last fault ended
+	Healed    time.Duration // time from the start of the run to the end of the last fault
 	End       time.Duration
 
 	Events      []Event
@@ -53,7 +53,7 @@ type Truth struct {
 	Digest    string // SHA-256 of the result
 }
 
-// Version is one version of an order in the ledger. All times, except Time, are relative to the start of the record.
+// Version is one version of an order in the ledger. All times, except Time, are relative to the start of the run.
 type Version struct {
 	At                                    time.Duration
 	ID, Owner, Caller, Key, APIKey        string // Key is the catalog's idempotency key
@@ -65,7 +65,7 @@ type Version struct {
 	Reserved, Cost, Refunded, Unconfirmed int64 // Cost is negative if it is unknown
 	Settled, Deleted                      bool
 	Status                                lifecycle.Status
-	Time                                  time.Time // time when the version was written, by the database's clock
+	Time                                  time.Time // time when the order was written, by the database's clock
 }
 
 // IsLive reports whether the idempotency key is in use.
@@ -191,8 +191,8 @@ func (r *Run) Orders() (all []Version) {
 	return all
 }
 
-// Excess returns the total amount, in cents, by which orders in each budget cost more than they had first reserved. It also
-// returns the number of these orders. It ignores orders that reserved nothing.
+// Excess returns, for each budget, the total amount in cents by which orders cost more than the price first reserved for them.
+// orders is the number of these orders. Orders that reserved nothing are ignored.
 func (r *Run) Excess() (by map[Budget]int64, orders int64) {
 	by = map[Budget]int64{}
 	first := map[string]Version{}

@@ -101,7 +101,7 @@ func (d deliveries) watches(e Event) Event {
 func noneTwice(r *Run, say Say) {
 	type view struct {
 		actor, generation string
-		stream            int // set only for streams whose requests do not contain the known etags
+		stream            int // zero if the stream watches a single generation, because its request contains the known etag
 	}
 	delivered := map[view]string{}
 	single := map[string]bool{} // whether a stream watches a single generation, by actor and stream

@@ -23,7 +23,7 @@ import (
 // file is a result that the test's server sends. The byte at offset n has the value n modulo 251.
 type file struct {
 	size      int
-	unsized   bool // whether the catalog does not report the size
+	unsized   bool // whether the catalog omits the size
 	etag      string
 	name      string
 	mediaType string

@@ -1,9 +1,9 @@
-// Package rest serves the contract over HTTP: unary calls as JSON, watches as event streams, and results as files with ranges.
-// It also serves the web console and other web pages.
+// Package rest serves the contract over HTTP: unary calls as JSON, watches as event streams, and results as files with ranges. It
+// also serves the web console and other web pages.
 //
-// A request becomes a call to an in-memory gRPC server, which has the same chain as the public server. The generated gateway
-// sends the unary calls, and handlers in this package send the watches. Downloads do not use the in-memory connection. Their
-// handler runs the chain itself and copies the bytes directly from the service.
+// A request becomes a call to an in-memory gRPC server, which processes calls in the same chain of steps as the public server.
+// The generated gateway sends the unary calls, and handlers in this package send the watches. Downloads do not use the in-memory
+// connection. Their handler runs the chain itself and copies the bytes directly from the service.
 package rest
 
 import (
@@ -29,7 +29,7 @@ import (
 // Calls is a connection to the gRPC server that handles the requests. Package server implements it.
 type Calls interface {
 	grpc.ClientConnInterface
-	// Admit returns an error if a request to a method has no credential or has one that cannot be valid.
+	// Admit returns an error if a request to a method has no credential, or a credential that cannot be valid.
 	Admit(r *http.Request, method string) error
 	// MaxBody returns the maximum size of a request's body, in bytes.
 	MaxBody() int64
@@ -94,7 +94,7 @@ func handlePages(gateway *runtime.ServeMux, config Config) error {
 	for path, page := range pages {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			handler := func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-				if strings.Contains(r.Header.Get("Range"), ",") { // as in downloads, the response to a request for several ranges is the complete page
+				if strings.Contains(r.Header.Get("Range"), ",") { // a request for several ranges receives the complete content, as in downloads
 					r.Header.Del("Range")
 				}
 				page.ServeHTTP(w, r)

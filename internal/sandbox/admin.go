@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// AdminPath is the path prefix at which the handler from [Sandbox.AdminHandler] must be mounted.
+// AdminPath is the path under which the handler from [Sandbox.AdminHandler] must be mounted.
 const AdminPath = "/_sandbox/"
 
 // adminRoute is a route of the administration API.

@@ -154,7 +154,7 @@ func (sh *account) do(method, path, body string, head ...string) reply {
 	return r
 }
 
-// want checks the status and, unless code is empty, the error code.
+// want checks that the status matches and, unless code is empty, that the body contains the error code. It returns r.
 func (r reply) want(t *testing.T, status int, code string) reply {
 	t.Helper()
 	if r.status != status {

@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// servedLabels calls every method that returns labels. It returns the given generation's labels in each response, by the
-// name of the call.
+// servedLabels calls every method that returns labels. It returns the given generation's labels in each response, keyed
+// by a name for the call.
 func servedLabels(t *testing.T, c caller, id string) map[string]map[string]string {
 	t.Helper()
 	var got easelv1.GetGenerationResponse
@@ -73,7 +73,7 @@ func TestErasedLabelsAreServedByNoLaterCall(t *testing.T) {
 	}, func(o *options) { url, o.sandbox.Speed = o.ledger, 100 })
 }
 
-// lastLabels stores the state and labels of a generation in the latest update of each open watch.
+// lastLabels stores the state and labels that each open watch has received in its latest update of a generation.
 type lastLabels struct {
 	mu  sync.Mutex
 	all map[string]*easelv1.Generation

@@ -4,8 +4,8 @@ import "context"
 
 type orderIDKey struct{}
 
-// WithOrderID returns a context for a CreateGeneration call. The call stores the ID of its order in *id, if the ledger
-// has the order.
+// WithOrderID returns a context for a CreateGeneration call. If the ledger has the call's order, the call stores the
+// order's ID in *id.
 func WithOrderID(ctx context.Context, id *string) context.Context {
 	return context.WithValue(ctx, orderIDKey{}, id)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// farewells returns two durations for each of ten streams: the time until the stream reaches its maximum age, and the
-// time that the caller should then wait before it reconnects.
+// farewells returns two consecutive durations for each of ten streams: the time until the stream reaches its maximum
+// age, and the time that the caller should then wait before it reconnects. seed determines both.
 func farewells(t *testing.T, seed uint64) (times []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Config{Catalog: new(catalog.Client), Hub: new(watch.Hub), Orders: noOrders(), Feed: new(events.Feed), Seed: seed, MaxStreamAge: time.Hour})

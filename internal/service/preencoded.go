@@ -30,8 +30,8 @@ func encodingsOf(u *watch.Update) *encodings {
 // attributionTTL is the time for which an attribution from the ledger is reused for other watchers of the same update.
 const attributionTTL = 100 * time.Millisecond
 
-// encodings caches the encodings of one update. There is one encoding for each attribution, but attributions rarely
-// differ. For example, an attribution has no labels while the ledger is unavailable.
+// encodings caches the encodings of one update, one for each attribution. Most watchers receive the same attribution,
+// but an attribution has no labels while the ledger is unavailable.
 type encodings struct {
 	asks singleflight.Group // concurrent watchers share one query for the attribution
 

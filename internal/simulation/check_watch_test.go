@@ -13,8 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// troubled reports whether a trouble was active at the time at, or had ended no more than the duration after before
-// that time.
+// troubled reports whether a fault with the given ID was active at the given time. The parameter after is the time for
+// which a fault still counts as active after its end.
 func (o *outcome) troubled(id string, at, after time.Duration) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool { return f.id == id && f.from <= at && at <= f.to+after })
 }
@@ -72,8 +72,8 @@ func noLongSilence(o *outcome, say promises.Say) {
 	}
 }
 
-// slack is the maximum time from a list response that contains a change to the delivery of the change. It includes the
-// time for a read, because the list may be incomplete and a read must then confirm the change.
+// slack is the maximum time between a list response that contains a change and the delivery of the change. It includes
+// the time for a read, because the list may be incomplete and a read must then confirm the change.
 const slack = 2 * time.Second
 
 // deliveredAtOnce checks that a change is delivered soon after the catalog has returned it.
@@ -148,8 +148,8 @@ func seenInTime(o *outcome, say promises.Say) {
 	}
 }
 
-// openGenerations returns a function that returns the maximum number of unfinished generations at a time and shortly
-// before it. A generation counts until 30 s after its end.
+// openGenerations returns a function that returns the maximum number of unfinished generations at the given time and
+// during the 200 changes of this number before it. A generation counts until 30 s after its end.
 func (o *outcome) openGenerations() func(at time.Duration) float64 {
 	var changes []time.Duration
 	type change struct {

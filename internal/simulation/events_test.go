@@ -104,7 +104,7 @@ type wayToReceivers struct {
 	process *process
 }
 
-// mood is a way in which a receiver behaves.
+// mood is the behavior of a receiver at a given time.
 type mood int
 
 const (

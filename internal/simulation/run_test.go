@@ -34,7 +34,7 @@ type outcome struct {
 	posts    int           // number of orders that reached the catalog
 	settled  time.Duration // time at which the last caller finished, or at which run stopped waiting for it
 	late     []string      // callers that did not finish in time after the last fault had ended
-	alone    time.Duration // time at which the last watch ended
+	alone    time.Duration // time at which the last caller and the last watch had ended
 	digest   string
 	left     []string // stacks of goroutines that still run at the end
 

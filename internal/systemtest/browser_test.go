@@ -226,14 +226,16 @@ func (b *browser) until(what, expression string) {
 	}
 }
 
-// press waits for the element that a JavaScript expression returns, and clicks it.
+// press waits for the element that a JavaScript expression returns, and clicks it. The string what describes the
+// element in failure messages.
 func (b *browser) press(what, element string) {
 	b.t.Helper()
 	b.until(what, element)
 	b.value("void (" + element + ").click()")
 }
 
-// write types text into the element that a JavaScript expression returns.
+// write waits for the element that a JavaScript expression returns, and types text into it. The string what describes
+// the element in failure messages.
 func (b *browser) write(what, element, text string) {
 	b.t.Helper()
 	b.until(what, element)

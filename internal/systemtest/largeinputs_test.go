@@ -27,7 +27,8 @@ func largeInputs(bytes int) string {
 	return head + strings.Repeat("A", bytes-len(head)-len(tail)) + tail
 }
 
-// docs/operators.md states the memory that TestPhotosAreOrderedConcurrently measures with -photos 50.
+// TestPhotosAreOrderedConcurrently sends concurrent orders with large inputs and checks that the server's memory grows
+// by at most maxPhotoMemory for each order. docs/operators.md states the memory that it measures with -photos 50.
 func TestPhotosAreOrderedConcurrently(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test sends large orders")

@@ -70,7 +70,7 @@ func (c *Console) Err() error {
 	return c.failed
 }
 
-// ShowLive shows a dimmed line until the next output, in place of the current live line. An empty line only removes the
+// ShowLive replaces the live line with a dimmed line, which stays until the next output. An empty line only removes the
 // current one. ShowLive shortens the line to the terminal's width. It does nothing if the stream for remarks is not a
 // terminal.
 func (c *Console) ShowLive(line string) {

@@ -8,7 +8,8 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-// columns measures the width of text. The zero value ignores the locale, which could make more characters count as wide.
+// columns measures the width of text. The zero value ignores the locale, because an East Asian locale would make more characters
+// count as wide.
 var columns runewidth.Condition
 
 // Width returns the number of terminal columns that uncolored text occupies.

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// themes contains the subjects of haikus. Each theme has three lists: cues, first lines of five syllables, and phrases of two
-// syllables that begin the second line. A haiku has the first theme for which the prompt contains a cue, or otherwise the
-// last theme.
+// themes contains the themes of haikus. Each theme has three lists: cues, first lines of five syllables, and phrases of two
+// syllables that begin the second line. A haiku uses the first theme with a cue that occurs in the prompt. If there is none, it
+// uses the last theme.
 var themes = [][3]string{
 	{"sea ocean beach wave water lake river boat", "where the water ends|salt upon the wind|on a slow low tide", "the tide|a gull|white foam|the boat"},
 	{"snow winter ice frost cold", "on the first white day|under heavy snow|in the frozen field", "fresh snow|a crow|the frost|one track"},

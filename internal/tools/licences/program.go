@@ -45,8 +45,8 @@ func addProgram(found texts) error {
 	return err
 }
 
-// addLinked adds the licences of the packages that are linked into the program for a platform. It skips directories that are
-// already in known.
+// addLinked adds the licences of the packages that are linked into the program for a platform. It skips the directories in known,
+// and adds each directory that it visits to known.
 func (t texts) addLinked(system string, known map[string]bool) error {
 	goos, goarch, _ := strings.Cut(system, "/")
 	list := exec.Command("go", "list", "-deps", "-json=Dir,Module", "./cmd/easel")
