@@ -47,7 +47,7 @@ func (v JSON) IsNull() bool { return v.Kind() == 0 || v.Kind() == 'n' }
 
 func (v JSON) isNumber() bool { return v.Kind() == '-' || v.Kind() >= '0' && v.Kind() <= '9' }
 
-// Items returns the items of an array.
+// Items returns the items of an array. ok is false if v is not an array.
 func (v JSON) Items() (items []JSON, ok bool) {
 	if v.Kind() != '[' {
 		return nil, false

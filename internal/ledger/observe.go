@@ -125,7 +125,7 @@ type Due struct {
 const doubtFor = 30 * 24 * time.Hour
 
 // Due returns at most the given number of generations that are due for a check, least recently observed first. A generation is
-// due if its last observation is at least the duration quiet ago. If its order is older than a day, it is due only once a day.
+// due if it was last observed at least the duration in quiet ago. If its order is older than a day, it is due only once a day.
 // Due omits newly placed generations and generations with forwarded API keys.
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
 	return ask(ctx, l, func(row scanner, one *Due) error {

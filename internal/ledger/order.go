@@ -18,8 +18,8 @@ import (
 // count.
 const MostOpen = 10_000
 
-// MostRefused is the maximum number of one owner's orders that may be rejected during [RefusedTime]. It limits the storage for
-// rejected orders, which are kept for at least a day.
+// MostRefused is the maximum number of one owner's orders from the last [RefusedTime] that may be rejected. It limits the storage
+// for rejected orders, which are kept for at least a day.
 const (
 	MostRefused = 2_000
 	RefusedTime = time.Hour
@@ -97,7 +97,7 @@ func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, fo
 	return lifecycle.Order{}.Call(true), found, err
 }
 
-// recordLease records the new lease if the step is to send the order.
+// recordLease records the new lease if the step's action is [lifecycle.Submit].
 func (l *Ledger) recordLease(tx *transaction, o *Order, step lifecycle.Step) error {
 	if step.Action != lifecycle.Submit {
 		return nil
@@ -239,15 +239,15 @@ func (l *Ledger) Sendable(o Order) time.Duration {
 }
 
 // Resume leases an open order whose previous lease has ended, so that the recovery can resend it. It chooses only orders whose
-// first attempt used apiKey. Owners take turns in alphabetical order: Resume starts with the first owner after the owner last.
-// It chooses this owner's order with the earliest retry time. It skips orders that another transaction has locked. found is
-// false if there is no such order.
+// first attempt used apiKey. Owners take turns in alphabetical order: Resume starts with the first owner whose name follows last.
+// It chooses this owner's order with the earliest retry time. It skips orders that another transaction has locked. found is false
+// if there is no such order.
 func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, found bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		found = false
 		var all []Order
 		var err error
-		for _, owners := range []string{"owner > $1", "owner <= $1"} { // first the owners after last, then the other owners
+		for _, owners := range []string{"owner > $1", "owner <= $1"} { // the owners that follow last, and then the other owners
 			all, err = l.orders(tx, apiKey, owners+` AND state = {open} AND held = 0 AND {same database} AND inputs IS NOT NULL AND api_key = $2 AND order_time > {now} - $3
 				AND (expire_time = 0 OR expire_time > {now}) AND `+retries+` AND `+lapsed+` ORDER BY owner, retry_time LIMIT 1 {take}`, last, apiKey, l.window.Microseconds())
 			if err != nil || len(all) > 0 {

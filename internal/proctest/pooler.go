@@ -30,8 +30,8 @@ server_idle_timeout = 5
 ignore_startup_parameters = lock_timeout,statement_timeout,idle_in_transaction_session_timeout,tcp_user_timeout,default_transaction_isolation,extra_float_digits
 `
 
-// Pool starts PgBouncer in transaction mode as a proxy of the server, and returns the URL at which clients reach
-// the database through it. [Postgres.Remove] stops PgBouncer.
+// Pool starts PgBouncer in transaction mode in front of the server, and returns the URL at which clients reach the
+// database through it. [Postgres.Remove] stops PgBouncer.
 func (p *Postgres) Pool(t testing.TB, database string) (url string) {
 	t.Helper()
 	if err := p.startPooler(); errors.Is(err, exec.ErrNotFound) {
@@ -49,8 +49,7 @@ func (p *Postgres) pooled(database string) string {
 	return "postgres://postgres@" + p.pooler + "/" + database + "?sslmode=disable&default_query_exec_mode=exec"
 }
 
-// startPooler starts PgBouncer as a proxy of the server. If PgBouncer is not installed, the error is
-// [exec.ErrNotFound].
+// startPooler starts PgBouncer in front of the server. If PgBouncer is not installed, the error is [exec.ErrNotFound].
 func (p *Postgres) startPooler() error {
 	program, err := exec.LookPath("pgbouncer")
 	if err != nil {

@@ -199,7 +199,7 @@ func NewPostgres(settings ...string) (*Postgres, error) {
 		if !filepath.IsAbs(program) {
 			program = filepath.Join(bin, program)
 		}
-		command := exec.Command(program, args...) //nolint:noctx // Remove stops the server
+		command := exec.Command(program, args...) //nolint:noctx // no context is needed, because Remove stops the server
 		command.Dir, command.SysProcAttr = dir, &syscall.SysProcAttr{Credential: who, Pdeathsig: syscall.SIGQUIT}
 		return command
 	}}

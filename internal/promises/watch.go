@@ -86,8 +86,8 @@ func (d deliveries) add(e Event) {
 	}
 }
 
-// watches returns the latest update about e.Generation that the process of e has delivered to a watch. It returns a zero
-// Event if that watch has ended, or if the update is less than a second older than e.
+// watches returns the latest update about e.Generation that e.Process has delivered to a watch. It returns a zero Event
+// if that watch has ended, or if the update is less than a second older than e.
 func (d deliveries) watches(e Event) Event {
 	delivered := d.last[[2]string{e.Process, e.Generation}]
 	if d.over[fmt.Sprint(delivered.Actor, delivered.Stream)] || e.At-delivered.At < time.Second {
@@ -167,7 +167,8 @@ func filesAreComplete(r *Run, say Say) {
 	}
 }
 
-// nothingLeaks checks that callers see only their owner's generations, and no hidden data.
+// nothingLeaks checks that callers see only their owner's generations, and no hidden data. Operators may read and
+// watch all generations.
 func nothingLeaks(r *Run, say Say) {
 	for _, e := range r.Events {
 		one, known := r.Truth[e.Generation]
