@@ -35,8 +35,8 @@ type Calls interface {
 	MaxBody() int64
 	// Metadata returns the gRPC metadata of the call for a REST request.
 	Metadata(ctx context.Context, r *http.Request) metadata.MD
-	// Call runs a call through the server's chain, without the in-memory connection. handle replaces the method's handler. For
-	// each message, handle must call sent with the number of result bytes in the message.
+	// Call runs a call through the server's chain of processing steps, without the in-memory connection. handle replaces the
+	// method's handler. For each message, handle must call sent with the number of result bytes in the message.
 	Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error
 }
 
@@ -47,7 +47,7 @@ type Config struct {
 	Content func(context.Context, *easelv1.DownloadGenerationRequest) (*service.Content, error)
 	// OpenAPI is the document at /openapi.json. Nil means that there is no such document.
 	OpenAPI []byte
-	// Pages are the handlers of web pages, by path. They serve GET and HEAD without a credential.
+	// Pages maps paths to the handlers of web pages. The handlers serve GET and HEAD without a credential.
 	Pages map[string]http.Handler
 	// Addr is the address of the HTTP listener. AllowedHosts contains the host names that are accepted in requests, in
 	// addition to localhost and loopback addresses. If AllowedHosts is empty and Addr is a loopback address, no other hosts

@@ -21,13 +21,13 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// outcomeOf returns the order outcome in an error, or "" if the error has no outcome.
+// outcomeOf returns the order outcome in the ErrorInfo of st, or "" if the ErrorInfo has no outcome.
 func outcomeOf(t *testing.T, st *status.Status) string {
 	t.Helper()
 	return metadataOf(t, st)["order_outcome"]
 }
 
-// metadataOf returns the metadata of the ErrorInfo in a status.
+// metadataOf returns the metadata of the ErrorInfo in st.
 func metadataOf(t *testing.T, st *status.Status) map[string]string {
 	t.Helper()
 	info, _ := detailOf[*errdetails.ErrorInfo](t, st)

@@ -24,7 +24,7 @@ type EventData struct {
 }
 
 // Generation returns the event data for an order's generation. The data describes the recorded state, without the
-// inputs. text is the result, if the result is a text.
+// inputs. text is the result if the result is a text, and otherwise nil.
 func (d EventData) Generation(o ledger.Order, text *string) string {
 	version, whose := orders.Published(o, text)
 	hide := d.hider()

@@ -71,7 +71,7 @@ func knownEtag(req *easelv1.WatchGenerationRequest) map[string]string {
 type watchOfOne struct {
 	service *generations
 	out     deadlineSender
-	known   func() error // checks whether the caller is still authorized
+	known   func() error // returns an error if the caller is no longer authorized
 	id      string
 	seen    order // state of the order when the watch started
 	content bool  // whether the caller wants the bytes of the result
@@ -190,8 +190,8 @@ func (s *generations) WaitGeneration(ctx context.Context, req *easelv1.WaitGener
 // errWaited is the cancellation cause of a wait whose timeout has expired.
 var errWaited = errors.New("wait timeout expired")
 
-// await waits until the generation is terminal or settled, as until specifies, and returns that state. If the timeout
-// expires first, it returns the current state.
+// await waits until the generation reaches the goal, which is the terminal or the settled state, and returns that
+// state. If the timeout expires first, it returns the current state.
 func (s *Service) await(ctx context.Context, id string, seen order, until watch.Goal, timeout time.Duration) (watch.Update, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline)-answerMargin)

@@ -27,8 +27,7 @@ func field(number protowire.Number, value []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), value)
 }
 
-// quotesAtOnce wraps a catalog and returns quotes without checking the inputs, so that a test measures only the
-// cost in Easel.
+// quotesAtOnce wraps a catalog and returns a fixed quote for all inputs, so that a test measures only Easel's own work.
 func quotesAtOnce(catalog http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !strings.HasSuffix(r.URL.Path, "/quote") {

@@ -45,8 +45,9 @@ func onlyTrueStates(o *outcome, say promises.Say) {
 	}
 }
 
-// noLongSilence checks the time between consecutive messages in each stream. It skips streams with slow readers, and
-// times at which a fault affects the ledger, the replica, or the network between the caller and the replica.
+// noLongSilence checks that the time between consecutive messages in each stream is at most a second longer than the
+// heartbeat interval. It skips streams with slow readers, and times at which a fault affects the ledger, the replica,
+// or the network between the caller and the replica.
 func noLongSilence(o *outcome, say promises.Say) {
 	type stream struct {
 		actor string

@@ -61,8 +61,8 @@ func readModule(t *testing.T, dir string) (found goModule) {
 	return found
 }
 
-// publish creates a directory with the modules in the working tree, in the format of a module proxy. It returns the
-// directory's path.
+// publish creates a directory that serves as a module proxy. It contains the modules in the working tree, with the
+// given version. publish returns the directory's path.
 func publish(t *testing.T, version string) (proxy string) {
 	t.Helper()
 	proxy = t.TempDir()
@@ -85,8 +85,8 @@ func publish(t *testing.T, version string) (proxy string) {
 	return proxy
 }
 
-// workingTree returns the contents of the files in the working tree that match a pattern, by name. It omits files that
-// git ignores. Without patterns, it returns all files.
+// workingTree returns the contents of the files in the working tree that match a pattern, keyed by file name. It omits
+// files that git ignores. Without patterns, it returns all files.
 func workingTree(t *testing.T, patterns ...string) map[string]string {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "git", append([]string{"ls-files", "-z", "--cached", "--others", "--exclude-standard"}, patterns...)...)

@@ -46,7 +46,7 @@ func TestEachFigureOfCopiesHasASeriesOfItsOwn(t *testing.T) {
 	}
 }
 
-// collected returns the value of each series, by name and labels.
+// collected returns the value of each series, keyed by its name and labels.
 func collected(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics

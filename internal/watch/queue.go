@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// queue orders the generations by the time of their next poll, and wakes the poller if it must plan before planAt.
+// queue orders the generations by the time of their next poll. It wakes the poller if a plan is needed earlier than at planAt.
 type queue struct {
 	heap byDue
 
