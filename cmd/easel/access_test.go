@@ -7,7 +7,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// startHeld starts a sandbox, and a server whose callers share the sandbox's API key.
+// startHeld starts a sandbox and a server, and returns the server. All callers of the server share
+// the sandbox's API key.
 func startHeld(t *testing.T, settings map[string]string) *running {
 	t.Helper()
 	return startServe(t, startSandbox(t).shared().With(settings))

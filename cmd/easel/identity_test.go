@@ -26,8 +26,9 @@ import (
 // withoutIdentity contains Authorization headers that the server must reject.
 var withoutIdentity = []string{"", "Bearer wrong-token", "Basic d2hvZXZlcjp3cm9uZw=="}
 
-// TestNoRouteChangesAnythingWithoutAnIdentity sends requests to all routes of the four listeners. It reads the gRPC methods
-// and the REST routes from the contract, and the pages and admin routes from tables.
+// TestNoRouteChangesAnythingWithoutAnIdentity sends requests without a valid identity to all routes of the four listeners,
+// and checks that nothing changes. It reads the gRPC methods and the REST routes from the contract, and the pages and admin
+// routes from tables.
 func TestNoRouteChangesAnythingWithoutAnIdentity(t *testing.T) {
 	c := startChanging(t, map[string]string{"EASEL_METRICS_ADDR": "127.0.0.1:0"})
 	before, lines := c.state(), c.lines()
@@ -39,7 +40,7 @@ func TestNoRouteChangesAnythingWithoutAnIdentity(t *testing.T) {
 		t.Errorf("%q became %q, with %d lines", before, after, c.lines()-lines)
 	}
 	t.Logf("%d routes with side effects rejected %d unknown clients", changing, len(withoutIdentity))
-	if want := 2 + 2 + 5; changing != want { // create and delete over gRPC and over REST, and five operator routes
+	if want := 2 + 2 + 5; changing != want { // two over gRPC and two over REST, for create and delete, and five operator routes
 		t.Errorf("tried %d routes with side effects, want %d", changing, want)
 	}
 }
@@ -49,8 +50,9 @@ func changes(m protoreflect.MethodDescriptor) bool {
 	return m.Options().(*descriptorpb.MethodOptions).GetIdempotencyLevel() != descriptorpb.MethodOptions_NO_SIDE_EFFECTS
 }
 
-// walkGRPC calls every method in the contract and returns the number of methods with side effects. A test in
-// internal/server checks that no method outside the contract has side effects.
+// walkGRPC calls every method in the contract with the given Authorization header, and checks that the server rejects the
+// call. It returns the number of methods with side effects. A test in internal/server checks that no method outside the
+// contract has side effects.
 func (c *changing) walkGRPC(authorization string) (changing int) {
 	c.Helper()
 	conn := proctest.Dial(c, c.served.addr("grpc"))
@@ -65,7 +67,7 @@ func (c *changing) walkGRPC(authorization string) (changing int) {
 	return changing
 }
 
-// callAsNobody calls a method with an empty request and returns the status code.
+// callAsNobody calls a method with an empty request and the given Authorization header, if any. It returns the status code.
 func (c *changing) callAsNobody(conn *grpc.ClientConn, m protoreflect.MethodDescriptor, authorization string) codes.Code {
 	c.Helper()
 	ctx, cancel := context.WithCancel(c.Context())
@@ -82,7 +84,8 @@ func (c *changing) callAsNobody(conn *grpc.ClientConn, m protoreflect.MethodDesc
 	return status.Code(stream.RecvMsg(dynamicpb.NewMessage(m.Output())))
 }
 
-// walkREST sends a request to every REST route in the contract and returns the number of routes with side effects.
+// walkREST sends a request with the given Authorization header to every REST route in the contract, and returns the number
+// of routes with side effects.
 func (c *changing) walkREST(authorization string) (changing int) {
 	c.Helper()
 	fill, addr := strings.NewReplacer("{generation_id}", "gen_3", "{model_id=**}", "studio/poster"), c.served.addr("http")
@@ -152,7 +155,8 @@ func (c *changing) walkAdmin(authorization string) (changing int) {
 	return changing
 }
 
-// send sends a request with a body that would resolve an order. It returns the status of the response.
+// send sends an HTTP request whose body, on the route for resolving orders, would resolve an order as rejected. It returns
+// the status code of the response.
 func (c *changing) send(addr, method, path, authorization string) int {
 	c.Helper()
 	header := []string{"Content-Type", "application/json"}

@@ -17,8 +17,8 @@ import (
 )
 
 func main() {
-	// Package net/http logs unexpected data from a catalog with this logger. The data may contain an API key, so the output is
-	// discarded. Easel itself does not use this logger.
+	// Package net/http passes unexpected data from a catalog to the default logger. The data may contain an API key, so the
+	// output of this logger is discarded. Easel itself does not use it.
 	log.SetOutput(io.Discard)
 	os.Exit(untilSignalled())
 }

@@ -21,7 +21,7 @@ var updatePages = flag.Bool("update", false, "write the generated parts of docs/
 // TestThePageOfSettingsIsThatOfServe compares the names, defaults and descriptions in docs/settings.md with the settings of
 // 'easel serve'.
 func TestThePageOfSettingsIsThatOfServe(t *testing.T) {
-	settings := map[string]string{} // lines of the page, keyed by help group
+	settings := map[string]string{} // expected lines of the page for each help group, keyed by the group's key
 	count := 0
 	for _, command := range grammarParser(t).Model.Children {
 		if command.Name != "serve" {
@@ -47,7 +47,7 @@ func TestThePageOfSettingsIsThatOfServe(t *testing.T) {
 	wantGenerated(t, "settings.md", page.String())
 }
 
-// byDefault returns a phrase with the default of a setting, or "" if it has no default.
+// byDefault returns text that describes the default of a setting, or "" if the setting has no default.
 func byDefault(f *kong.Flag) string {
 	if f.Default == "" {
 		return ""
@@ -86,7 +86,7 @@ func ownHelp(help string) string {
 
 var helpFlag = regexp.MustCompile(`(?m)^  -h, --help .*\n+`)
 
-// grammarParser returns the parser of the program's command lines.
+// grammarParser returns the parser for the program's command lines.
 func grammarParser(t *testing.T) *kong.Kong {
 	t.Helper()
 	p := &cli.Program{Grammar: grammar(), Stdout: io.Discard, Stderr: io.Discard, Lookup: func(string) (string, bool) { return "", false }}
@@ -97,7 +97,7 @@ func grammarParser(t *testing.T) *kong.Kong {
 	return parser
 }
 
-// wantGenerated compares the generated part of a page, which follows the marker, with want. With -update, it replaces this
+// wantGenerated checks that the part of the page docs/name after the marker equals want. With -update, it replaces this
 // part with want instead.
 func wantGenerated(t *testing.T, name, want string) {
 	t.Helper()

@@ -21,8 +21,8 @@ type running struct {
 	stop           func() int
 }
 
-// start starts a command and waits until ready accepts its output. The test fails if the command exits first or is not
-// ready after 20 seconds.
+// start starts a command and waits until the function ready returns true for its output. The test fails if the command
+// exits first or is not ready within 20 seconds.
 func start(t *testing.T, env map[string]string, ready func(stdout, stderr string) bool, args ...string) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -71,13 +71,13 @@ func (r *running) addr(server string) string {
 	return proctest.Find(r.T, `server[=:]`+server+`[, ]addr[=:]([^\s,}]+)`, strings.ReplaceAll(r.stderr.String(), `"`, ""))
 }
 
-// startSandbox starts 'easel sandbox' on a free port with additional flags.
+// startSandbox starts 'easel sandbox' on a free port with the given flags.
 func startSandbox(t *testing.T, flags ...string) *running {
 	t.Helper()
 	return start(t, nil, proctest.DevReady, append([]string{"sandbox", "--addr", "127.0.0.1:0"}, flags...)...)
 }
 
-// catalog returns the URL of the sandbox's catalog. The method host returns the same URL without a path.
+// catalog returns the base URL of the sandbox's catalog. The method host returns this URL without its path.
 func (r *running) catalog() string {
 	r.Helper()
 	return proctest.Find(r.T, `(http://\S+/catalog)`, r.stdout.String())
@@ -88,7 +88,7 @@ func (r *running) host() string {
 	return proctest.Find(r.T, `(http://[^/\s]+)/\S*catalog`, r.stdout.String())
 }
 
-// key returns the API key of a sandbox.
+// key returns the API key that the sandbox has printed.
 func (r *running) key() string {
 	r.Helper()
 	return proctest.Find(r.T, `(sandbox_live_\w+)`, r.stdout.String())
@@ -100,7 +100,7 @@ func (r *running) shared() proctest.Settings {
 	return proctest.Settings{"EASEL_UPSTREAM_URL": r.catalog(), "EASEL_UPSTREAM_KEY_FILE": proctest.File(r.T, r.key()+"\n")}
 }
 
-// startDev runs 'easel dev' on free ports and returns the environment for its clients.
+// startDev runs 'easel dev' on free ports and returns the environment variables for its clients.
 func startDev(t *testing.T, flags ...string) proctest.Settings {
 	t.Helper()
 	dev := start(t, nil, proctest.DevReady, proctest.Dev(flags...)...)

@@ -49,8 +49,8 @@ var schema = sync.OnceValue(func() *jsonschema.Schema {
 	return compiler.MustCompile(name)
 })
 
-// memberName matches text that may be a misspelled member name. It does not match tokens, which are longer or contain other
-// characters.
+// memberName matches text that may be a misspelled member name. A token is longer or contains other characters, so it does not
+// match.
 var memberName = regexp.MustCompile(`^[a-z_]{1,24}$`)
 
 var (
@@ -90,7 +90,7 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 			}
 			p.fault(strings.TrimPrefix(path+"/"+name, "/"), "unknown member%s; the members here are %s", quoted, members)
 		}
-	case *kind.PropertyNames: // only the names of teams are restricted in this way; the error's InstanceLocation is unreliable
+	case *kind.PropertyNames: // the schema restricts only the names of teams; the error's InstanceLocation is unreliable
 		_, rule := described([]string{"teams"})
 		p.fault("teams/"+k.Property, "%s", rule)
 	default:
@@ -100,7 +100,7 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 }
 
 // described returns the schema of the value at a path, and a message for an invalid value. The message contains the description
-// of the value. If the value has no description, the message contains the description of its nearest parent that has one.
+// of the value or, if it has none, of the nearest enclosing value that has one.
 func described(path []string) (s *jsonschema.Schema, rule string) {
 	s = schema()
 	name, text := "file", s.Description
@@ -111,7 +111,7 @@ func described(path []string) (s *jsonschema.Schema, rule string) {
 		case s.Items2020 != nil:
 			s = s.Items2020
 		default:
-			s = s.AdditionalProperties.(*jsonschema.Schema) // schema of a team, or of a label's budget
+			s = s.AdditionalProperties.(*jsonschema.Schema) // path leads to a team, or to the budget of a label
 		}
 		target := cmp.Or(s.Ref, s)
 		text = cmp.Or(s.Description, target.Description, text)
@@ -125,7 +125,8 @@ func (p *parser) fault(path, format string, args ...any) {
 	p.faults = append(p.faults, Fault{lineOf(&p.root, strings.Split(path, "/")), fmt.Sprintf(format, args...)})
 }
 
-// lineOf returns the line of the value at a path, or of its nearest parent in the file.
+// lineOf returns the line of the value at a path. If the file does not contain this value, lineOf returns the line of the nearest
+// enclosing value.
 func lineOf(n *yaml.Node, path []string) int {
 	switch n.Kind {
 	case yaml.AliasNode:

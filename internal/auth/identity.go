@@ -25,7 +25,7 @@ type Identity struct {
 	// value means no limits.
 	Limits, Total Team
 
-	list        *List                     // list that contained the caller; nil without a callers file
+	list        *List                     // list in which the caller was found; nil if there is no callers file
 	renew       func() (*Identity, error) // identifies the caller again with the current list of callers
 	certificate *Certificate              // client certificate; nil if the caller has no certificate
 	until       time.Time                 // time until which the caller's JWT is accepted; zero without a JWT

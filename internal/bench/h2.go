@@ -15,8 +15,8 @@ import (
 )
 
 // h2conn is an HTTP/2 connection with many watches. It implements only the necessary parts of the protocol: it sends
-// calls and counts messages. After the start, it sends no window updates, because no measurement receives enough
-// bytes to use up a window.
+// calls and counts messages. After dial, it sends no window updates, because no measurement receives enough bytes to
+// use up a window.
 type h2conn struct {
 	net.Conn
 	framer  *http2.Framer

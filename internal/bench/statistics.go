@@ -23,7 +23,8 @@ func short(v float64) string {
 
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
-// quantile returns the value at the given share of the sorted values. For a share of 0.5, it is the median.
+// quantile returns the value below which the given share of the values lies. For a share of 0.5, this is
+// the median.
 func quantile(values []float64, share float64) float64 {
 	return slices.Sorted(slices.Values(values))[int(share*float64(len(values)-1))]
 }

@@ -19,7 +19,7 @@ const basePath = "/api/v1/api/catalog"
 type stub struct {
 	polls    atomic.Int64 // number of requests that read the state of generations
 	taken    atomic.Int64 // number of orders
-	unlisted atomic.Bool  // if true, the list is empty; otherwise it contains all active generations
+	unlisted atomic.Bool  // whether the list is empty instead of containing all active generations
 
 	mu          sync.Mutex
 	generations map[string]*generation
@@ -31,7 +31,7 @@ type generation struct {
 	id       string
 	created  time.Time
 	progress int       // progress in the record; the method change increments it
-	shown    time.Time // time when the current state was first sent
+	shown    time.Time // time when the record was first sent with the current progress; zero until then, and while progress is 0
 }
 
 // add adds a generation that stays active.
@@ -58,7 +58,8 @@ func (s *stub) change(id string) {
 	s.generations[id].progress++
 }
 
-// shown returns the time when the current state of a generation was first sent.
+// shown returns the time when the record of a generation was first sent with the current progress. It
+// returns zero if it was not sent, or if the progress is 0.
 func (s *stub) shown(id string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +116,7 @@ func (s *stub) take() []byte {
 	return s.get(id)
 }
 
-// get returns the record of a generation, or nil.
+// get returns the record of a generation, or nil if there is no such generation.
 func (s *stub) get(id string) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()

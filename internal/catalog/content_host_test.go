@@ -98,7 +98,8 @@ func rangeStart(r *http.Request) (int, bool) {
 	return from, ok && err == nil
 }
 
-// read opens the content of a generation and reads it to the end, in chunks of an unusual size.
+// read opens the content of generation g1 at an offset and reads it to the end, in chunks of an
+// unusual size.
 func read(ctx context.Context, c *Client, offset int64, etag string) (*Content, []byte, error) {
 	content, err := c.Content(ctx, testCredential, "g1", offset, etag)
 	if err != nil {
@@ -110,7 +111,7 @@ func read(ctx context.Context, c *Client, offset int64, etag string) (*Content, 
 	return content, got.Bytes(), err
 }
 
-// read calls the function read in virtual time, with a client of the wire.
+// read is like the function read, but runs in virtual time and creates a client of w.
 func (w *wire) read(t *testing.T, offset int64, etag string) (content *Content, got []byte, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		content, got, err = read(t.Context(), w.client(t, Config{}), offset, etag)
@@ -118,7 +119,7 @@ func (w *wire) read(t *testing.T, offset int64, etag string) (content *Content, 
 	return content, got, err
 }
 
-// sameOrError checks that the reader received either all bytes or an error.
+// sameOrError checks that got equals want or, if err is not nil, is a prefix of want.
 func sameOrError(t *testing.T, want, got []byte, err error) {
 	t.Helper()
 	if err == nil && sha256.Sum256(want) != sha256.Sum256(got) {

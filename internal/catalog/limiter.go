@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// pollsOwner is the owner of all polls in an API key's limiter.
+// pollsOwner is the owner for which an API key's limiter counts all polls.
 const pollsOwner = "(polls)"
 
 // Limiter returns the limiter of an API key, which grants the permits for all requests with this key. The caller must not store
@@ -21,7 +21,7 @@ func (c *Client) Limiters() *limiter.Set { return c.upstream.limiters }
 
 func (q *requester) limiter(t Tenant) *limiter.Limiter { return q.limiters.Of(string(t)) }
 
-// acquire waits for a permit for a request. If ctx has no deadline, it waits at most for the timeout of one attempt.
+// acquire waits for a permit for a request. If ctx has no deadline, it waits for at most the timeout of one attempt.
 func (q *requester) acquire(ctx context.Context, cred Credential, op string) (*limiter.Permit, error) {
 	if err := mayAcquire(ctx, cred, op); err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ func spellings(key string) []string {
 }
 
 // base64Core returns the part of an API key's Base64 encoding that does not depend on the bytes around the API key. Only the
-// length of the text before matters: it is the number of bytes before the key in the encoded group.
+// length of the parameter before matters: it is the number of bytes that precede the key in its first group of three bytes.
 func base64Core(encoding *base64.Encoding, before, key string) string {
 	text := encoding.EncodeToString([]byte(before + key))
 	first := (len(before)*8 + 5) / 6

@@ -148,7 +148,7 @@ func TestTwoAPIKeysAreTwoTenantsAndASharedOneIsOne(t *testing.T) {
 }
 
 func TestTheAPIKeyIsRedactedInEveryAnswer(t *testing.T) { // fault U22
-	const key = "ABCDEF_GHIJKL_0123" // has the form of an error code
+	const key = "ABCDEF_GHIJKL_0123" // a key in the form of an error code
 	cred := Shared(func() Secret { return NewSecret(key) })
 	header := http.Header{
 		"Content-Type": {"image/" + key}, "Etag": {`"` + key + `"`}, "X-Other": {"kept"},

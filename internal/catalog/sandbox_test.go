@@ -49,7 +49,7 @@ func open(t *testing.T, cfg sandbox.Config, key sandbox.KeyConfig) *bench {
 	transport := catalog.NewTransportPools(catalog.NewTransport())
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
-		_ = box.Close() // must be closed before the server, because injected faults may still delay responses
+		_ = box.Close() // the sandbox must be closed before the server, because injected faults may still delay responses
 		server.Close()
 	})
 	b := &bench{t: t, box: box, url: server.URL + sandbox.BasePath}

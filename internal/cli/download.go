@@ -116,7 +116,7 @@ func (s *session) download(ctx context.Context, id, out string, options easel.Fe
 
 // fetch downloads a generation's file to path, which may be a directory, and shows the progress.
 func (s *session) fetch(ctx context.Context, id, path string, options easel.FetchOptions) (saved, error) {
-	if options.Keep && path != "" && !isDir(path) { // if path is a directory, the server chooses the file's name, which is not known yet
+	if options.Keep && path != "" && !isDir(path) { // if path is a directory, the file's name comes from the server and is not known yet
 		if _, err := os.Lstat(path); err == nil {
 			return saved{}, exists(path)
 		}
@@ -132,7 +132,7 @@ func (s *session) fetch(ctx context.Context, id, path string, options easel.Fetc
 	defer s.ShowLive("")
 	content, err := s.Fetch(ctx, id, path, options)
 	if there := (&fs.PathError{Path: path}); errors.Is(err, fs.ErrExist) {
-		_ = errors.As(err, &there) // if err contains no path, the given path is used
+		_ = errors.As(err, &there) // if err contains no path, there keeps the given path
 		return saved{}, exists(there.Path)
 	}
 	if err != nil {

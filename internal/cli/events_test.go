@@ -36,7 +36,7 @@ func TestEventsAreFollowedPastALostConnection(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		flags []string
-		want  string // pattern of the second event
+		want  string // regular expression for the output of the second event
 	}{
 		"as a table":       {nil, `easel\.generation\.failed, gen_b, studio$`},
 		"only the renders": {[]string{"-q"}, `^gen_b$`},

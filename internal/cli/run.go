@@ -118,7 +118,7 @@ func (p *Program) do(ctx context.Context, args []string) error {
 	}
 	unknown := env.unknown()
 	if faults := faultsOf(line, env); len(faults) > 0 {
-		for _, name := range unknown { // a misspelled variable may be the cause of a missing setting
+		for _, name := range unknown { // a setting may be missing because its variable is misspelled
 			faults = append(faults, ignored(name))
 		}
 		return badUsage(strings.Join(faults, "; "), "")
@@ -224,15 +224,15 @@ func usage(line *kong.Context, err error) error {
 	if flag, got, _ := strings.Cut(text, ": expected "); strings.HasSuffix(got, `got "EOL" (<EOL>)`) {
 		text = flag + " needs a value"
 	}
-	text = strings.Replace(text, `one of "",`, "one of ", 1) // omits the empty value, which means the default
+	text = strings.Replace(text, `one of "",`, "one of ", 1) // the empty value means the default, so the message does not list it
 	return badUsage(text, "See "+path+" --help.")
 }
 
 //go:embed help.txt
 var longHelp string
 
-// LongHelp adds detailed help to commands. It takes the help of client commands from help.txt, and the help of other commands
-// from text. In both, each section starts with a line that consists of "# " and the command.
+// LongHelp adds detailed help to commands. The help of client commands is in help.txt, and text contains the help of the other
+// commands. In both, each section starts with a line that consists of "# " and the name of the command.
 func LongHelp(text string) kong.Option {
 	sections := map[string]string{}
 	for section := range strings.SplitSeq("\n"+longHelp+"\n"+text, "\n# ") {

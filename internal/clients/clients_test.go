@@ -56,7 +56,8 @@ func TestThePagesOfClientsRunTheExamplesAsTheTestsDo(t *testing.T) {
 	}
 }
 
-// TestTheClientsHaveTheStepsOfAService checks that each client library has the functions that docs/callers.md names.
+// TestTheClientsHaveTheStepsOfAService checks that each client library has the functions that the table of steps in
+// docs/callers.md names.
 func TestTheClientsHaveTheStepsOfAService(t *testing.T) {
 	sources := map[string]string{
 		"go": "*.go", "python": "src/easel_grpc/*.py", "typescript": "src/*.ts", "java": "src/main/java/io/github/easelgrpc/easel/*.java",

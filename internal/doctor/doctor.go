@@ -107,7 +107,7 @@ type examination struct {
 	ctx       context.Context
 	client    *catalog.Client
 	transport *readOnlyTransport
-	fields    []catalog.InputField // fields of the model
+	fields    []catalog.InputField // input fields of the examined model
 }
 
 // examine sends the requests in order. It stops if the catalog rejects the API key or is unavailable, or if ctx is done.
@@ -200,7 +200,7 @@ var samples = map[catalog.FieldType]string{
 // readOnlyTransport rejects requests that could cost money or change data. It records the body of each 2xx response.
 type readOnlyTransport struct {
 	next http.RoundTripper
-	body *bytes.Buffer // bytes that were read from the body of the last response; nil if its status is not 2xx
+	body *bytes.Buffer // the bytes read so far from the body of the last response; nil if its status is not 2xx
 }
 
 // RoundTrip implements http.RoundTripper.

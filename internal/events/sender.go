@@ -25,7 +25,7 @@ const (
 	sendTimeout     = 10 * time.Second // timeout of one attempt to deliver an event
 	maxDeliveries   = 1024             // maximum number of concurrent deliveries in a process; each receiver can use at most maxInFlight of them
 	abandonInterval = time.Minute
-	maxAnswerBytes  = 64 << 10 // maximum size of a response header, in bytes; also the maximum number of bytes that are read from a body to reuse the connection
+	maxAnswerBytes  = 64 << 10 // maximum size of a response header, in bytes; also the maximum number of bytes that are read from a response body so that the connection can be reused
 
 	// The delay before a retry is the age of the delivery job divided by retryShare. It is at least minRetry and at most
 	// maxRetry.
@@ -47,7 +47,7 @@ type Config struct {
 	Logger *slog.Logger   // required
 	// Transport sends requests to receivers. Nil means an [http.Transport] with the proxy settings from the environment.
 	Transport http.RoundTripper
-	// Count adds a number of events, which may be 0, to a team's counter for the given outcome. Count may be nil.
+	// Count adds events, which may be 0, to a team's counter for the given outcome. Count may be nil.
 	Count func(team, outcome string, events int64)
 }
 
@@ -144,9 +144,9 @@ func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
 	}
 }
 
-// abandon runs a periodic job. The job requests the delivery of kept events (see deliverKept), and abandons events that
-// are too old. Before that, it adds zero to each owner's counter of abandoned events, so that the metric exists before
-// its first increase.
+// abandon runs a periodic job. The job requests the delivery of kept events (see deliverKept), and abandons events that are
+// too old. It also adds zero to each owner's counter of abandoned events, so that the metric exists before the first event is
+// abandoned.
 func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 	err := s.deliverKept(ctx)
 	owners, failed := s.cfg.Ledger.OwnersOfJobs(ctx, ledger.DeliverJob)

@@ -32,7 +32,7 @@ func auditOf(t *testing.T, l *ledger.Ledger) (lines []string) {
 	return lines
 }
 
-// stale moves a ledger's orders back in time by the length of the resend window, and ends their leases.
+// stale sets the times of a ledger's orders back by the length of the resend window, and ends their leases.
 func stale(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	l.Exec(t, "UPDATE orders SET leased_until = 0, order_time = order_time - 43200000000")
@@ -113,7 +113,7 @@ func TestTheAuditNamesWhatWasErasedNow(t *testing.T) {
 }
 
 func TestWhatCanNotBeAuditedIsNotDone(t *testing.T) {
-	refuse := map[bool]string{ // statements that make the database reject audit entries; the key is true for SQLite and false for PostgreSQL
+	refuse := map[bool]string{ // statements that make the database reject audit entries, for SQLite (true) and PostgreSQL (false)
 		true:  "CREATE TRIGGER none BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no line'); END",
 		false: "ALTER TABLE audit ADD CONSTRAINT none CHECK (actor = '')",
 	}

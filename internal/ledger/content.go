@@ -62,9 +62,9 @@ func scanContent(row scanner, c *Content) error {
 	return row.Scan(&c.Generation, &c.Owner, &c.State, &c.Problem, &c.Object, &c.Size, &c.SHA256, &c.ContentType, &c.Etag, moment{&c.Time}, &c.Record)
 }
 
-// followContent updates the copy of a result after a change to its order. It requests a copy if [Ledger.wantsCopy] returns
-// true. If a call to Easel has deleted the generation, followContent marks the copy for deletion, unless the owner keeps
-// copies.
+// followContent requests or discards the copy of a result after a change to its order. It requests a copy if [Ledger.wantsCopy]
+// returns true. If a call to Easel has deleted the generation, followContent marks the copy for deletion, unless the owner
+// keeps copies.
 func (t *transaction) followContent(before, after Order) error {
 	switch {
 	case after.isForwarded():
@@ -207,7 +207,7 @@ func (l *Ledger) MayDelete(ctx context.Context, generation string) (may bool, er
 	return may, err
 }
 
-// CopiesDeleted returns a change that deletes a copy's row after the copy was deleted from the store.
+// CopiesDeleted returns a change that deletes the row of a copy that was already deleted from the store.
 func CopiesDeleted(generation string) Change {
 	return func(tx *transaction) error {
 		_, err := tx.exec(`DELETE FROM contents WHERE generation_id = $1 AND state = {doomed}`, generation)
@@ -215,8 +215,7 @@ func CopiesDeleted(generation string) Change {
 	}
 }
 
-// DoomedCount returns the number of copies that are marked for deletion. own is the number of these copies that this ledger may
-// delete.
+// DoomedCount returns the number of copies that are marked for deletion, and how many of them this ledger may delete.
 func (l *Ledger) DoomedCount(ctx context.Context) (count, own int64, err error) {
 	err = l.askOne(ctx, []any{&count, &own}, `SELECT COUNT(*), COUNT(CASE WHEN `+ownObject+` THEN 1 END) FROM contents WHERE state = {doomed}`)
 	return count, own, err

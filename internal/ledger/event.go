@@ -51,7 +51,8 @@ func (s EventState) String() string { return [...]string{"pending", "sent", "giv
 
 // Event is a notification for an owner.
 type Event struct {
-	// ID identifies the event. It is the same in each delivery.
+	// ID identifies the event, and is the same in each delivery. Owner is the owner that is notified, or [AllOwners]. Type is
+	// one of [EventTypes].
 	ID, Owner, Type string
 	// Subject is the generation or the budget that the event is about. Events about one subject are delivered one at a time, in
 	// the order in which they were written.
@@ -112,8 +113,8 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	return nil
 }
 
-// as returns the order as it appears in an event of the given type, with the state that the event reports. The state in the
-// order's row may differ. For example, a success may be recorded after the generation was deleted.
+// as returns the order with the state that an event of the given type reports. The order's row may already have another state.
+// For example, a success may be recorded after the generation was deleted.
 func (o Order) as(eventType string) Order {
 	if o.DeletedByCall = eventType == EventDeleted; o.DeletedByCall {
 		return o
@@ -149,8 +150,8 @@ func (t *transaction) tellBudgets(owner string, periods []Budget, used []usage) 
 	return nil
 }
 
-// tellThreshold records the highest threshold of a budget that an event has reported. If the total budget has no row yet,
-// tellThreshold creates it without amounts.
+// tellThreshold records the highest threshold of a budget that an event has reported. The total budget may have no row yet. In
+// that case, the statement inserts a row without amounts.
 const tellThreshold = `INSERT INTO budgets (owner, period, start_time, told_percent) VALUES ($1, $2, $3, $4)
 	ON CONFLICT (owner, label, period, start_time) DO UPDATE SET told_percent = excluded.told_percent WHERE budgets.told_percent < excluded.told_percent`
 
@@ -175,8 +176,8 @@ func (t *transaction) tellBudget(owner string, b Budget, notified int64) error {
 	return nil
 }
 
-// addDeliveries begins a statement that writes delivery jobs. Callers append a condition on the table events, and then the sort
-// order inLine.
+// addDeliveries begins a statement that writes delivery jobs for rows of the table events. Callers append a condition and then
+// inLine, which sorts the rows.
 const (
 	addDeliveries = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + DeliverJob + `', id, owner, subject, {now}, {now} FROM events WHERE `
 	inLine        = ` ORDER BY subject, position`

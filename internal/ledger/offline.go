@@ -135,7 +135,7 @@ func Migrate(ctx context.Context, url string, by By) (version int64, applied []s
 	if err != nil {
 		return 0, nil, err
 	}
-	defer func() { _ = l.Close() }() // an error does not matter, because all changes are committed, or Migrate has failed
+	defer func() { _ = l.Close() }() // an error does not matter, because either all changes are committed or Migrate has failed
 	before, err := schemaVersion(ctx, l.dialect, l.reads)
 	if err == nil {
 		applied, err = l.migrate(ctx)

@@ -32,7 +32,8 @@ type OwnerSummary struct {
 	RefundedCents    int64 `json:"refundedCents"`
 	ReservedCents    int64 `json:"reservedCents"`
 	UnconfirmedCents int64 `json:"unconfirmedCents"`
-	// Budgets are the current budgets that have a limit in this process's configuration.
+	// Budgets contains the owner's budgets for the current day and month, except those without a limit in this process's
+	// configuration.
 	Budgets []Budget `json:"budgets,omitempty"`
 }
 
@@ -116,7 +117,7 @@ func (t *transaction) used(now time.Time, condition string, args ...any) ([]usag
 		slices.Concat([]any{periods[0].Start.UnixMicro(), periods[1].Start.UnixMicro()}, args)...)
 }
 
-// Budgets returns an owner's current budgets that have a limit.
+// Budgets returns an owner's budgets for the current day and month. It omits those for which limits sets no limit.
 func (l *Ledger) Budgets(ctx context.Context, owner string, limits Limits) (all []Budget, err error) {
 	if limits == (Limits{}) {
 		return nil, nil

@@ -24,8 +24,9 @@ type reported struct {
 	counts               ledger.Usage
 }
 
-// placeAtRandom writes random orders from about three months directly into the database. Each of their amounts has a different
-// total, so that a report with two swapped columns is wrong.
+// placeAtRandom writes many random orders from about three months directly into the database. It returns them with their
+// expected contributions to a report. Each kind of amount has a different total, so that the test detects swapped columns in a
+// report.
 func placeAtRandom(t *testing.T, url string, many int, random *rand.Rand) (all []reported) {
 	t.Helper()
 	var rows []string

@@ -49,7 +49,7 @@ func (b *busyCatalog) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // placeMany places many orders concurrently and returns the errors of the orders that failed. within is the timeout of
-// each order. The function change modifies each order before it is placed.
+// each order. placeMany calls the function change to modify each order before it is placed.
 func placeMany(t *testing.T, c *client, many int, within time.Duration, change func(*order)) (failed []*orders.Error) {
 	t.Helper()
 	var mu sync.Mutex
@@ -179,7 +179,7 @@ func TestWhileTheDailyCapClosesTheGateNoOrderIsSentAgain(t *testing.T) {
 		defer cancel()
 		before := upstream.posts.Load()
 		c.ResendAbandoned(ctx, testCredential)
-		if n, posts := begun.Load(), upstream.posts.Load()-before; n == 0 || n > 3*11 || posts > 13 { // while the cap lasts, one order per minute is sent, to check whether the cap still applies: 10 in ten minutes; 3 more were in flight when the cap was reached
+		if n, posts := begun.Load(), upstream.posts.Load()-before; n == 0 || n > 3*11 || posts > 13 { // while the cap lasts, one order per minute is sent to check whether it still applies; this makes 10 in ten minutes, and 3 others were in flight when the cap was reached
 			t.Errorf("in ten minutes the recovery starts %d orders and sends %d", n, posts)
 		}
 	})

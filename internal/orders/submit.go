@@ -27,7 +27,7 @@ const (
 type submission struct {
 	orders  *Orders
 	cred    catalog.Credential // credential for every attempt
-	order   ledger.Order       // includes the inputs; includes the labels only if the call that started this submission also wrote the order
+	order   ledger.Order       // its inputs are always set; its labels are set only if the call that started this submission also wrote the order to the ledger
 	placed  time.Time          // time when the order was written to the ledger
 	leaveBy time.Time          // time by which an attempt must be sent, because the lease expires soon afterwards
 	expires time.Time          // expire time of the order, by the clock of this process; zero means no limit
@@ -40,7 +40,7 @@ type submission struct {
 	mu         sync.Mutex
 	wake       context.CancelCauseFunc // cancels the current wait; nil while an attempt is in flight
 	waiting    int                     // number of waiting callers
-	withdrawAt time.Time               // time at which the order is withdrawn if nothing was sent; early enough to record the withdrawal
+	withdrawAt time.Time               // time at which the order is withdrawn if no attempt was sent; early enough to record the withdrawal
 	until      time.Time               // latest deadline of all callers, including callers that have disconnected
 	last       error                   // error from the last attempt; nil while an attempt is in flight
 
@@ -58,7 +58,7 @@ type progress int
 const (
 	unsent   progress = iota // no attempt has reached the catalog
 	rejected                 // only the first attempt has reached the catalog, which has definitely rejected it
-	sent                     // at least one attempt has reached the catalog, and neither rejected nor doubtful applies
+	sent                     // at least one attempt has reached the catalog, and the order is neither rejected nor doubtful
 	doubtful                 // an attempt was rejected with a response that may not come from the catalog, so the order may exist
 )
 
@@ -147,7 +147,7 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 	}
 }
 
-// note stores the result of an attempt in s. It reports whether another attempt could make the order's outcome certain.
+// note stores the result of an attempt in s. It returns true if another attempt could make the order's outcome certain.
 func (s *submission) note(posted catalog.Posted, err error) (again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,8 +222,8 @@ func withdrawBy(ctx context.Context) time.Time {
 	return deadline.Add(-min(time.Until(deadline)/10, withdrawTime))
 }
 
-// wait waits until the submission has ended or ctx is done, and reports whether the submission has ended. If it has not, wait
-// returns an error with an unknown outcome.
+// wait waits until the submission has ended or ctx is done. In the first case it returns true. In the second case it returns
+// false and an error with an unknown outcome.
 func (s *submission) wait(ctx context.Context) (ended bool, err error) {
 	select {
 	case <-s.ended:
@@ -275,7 +275,7 @@ func answerBy(ctx context.Context) time.Time {
 	return deadline.Add(-min(time.Until(deadline)/10, 100*time.Millisecond))
 }
 
-// about returns the log attributes of the order.
+// about returns the log attributes of the order, followed by the given ones.
 func (s *submission) about(more ...any) []any { return append(about(s.order, s.cred), more...) }
 
 // debug logs a debug message about the order.

@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// tellsEvents reopens the ledger, so that it writes events for the given owners. The data of each event is the text of
-// the generation.
+// tellsEvents reopens the ledger with a configuration in which it writes events for the given owners. The data of each
+// event is the generation's text.
 func (s *stack) tellsEvents(owners ...string) {
 	s.Helper()
 	teams := map[string]ledger.Team{}
@@ -31,8 +31,8 @@ func (s *stack) tellsEvents(owners ...string) {
 	})
 }
 
-// writtenEvents numbers the events that the ledger has written. It returns the first 100 events in the order in which
-// they are delivered.
+// writtenEvents assigns numbers to the events that the ledger has written, and returns the first 100 of them in the
+// order of delivery.
 func (s *stack) writtenEvents() []ledger.FeedEvent {
 	s.Helper()
 	_, err := s.ledger.NumberEvents(s.Context())
@@ -131,7 +131,7 @@ func TestARepeatedReadIsNotRecordedAgain(t *testing.T) {
 		}
 		for _, c := range []struct {
 			v    catalog.Version
-			want bool // whether the etag is recorded; if not, the same state must be observed again
+			want bool // whether the etag of this state is recorded; if not, the same state must be observed again
 		}{
 			{ended(g, catalog.StateRunning, 7), true},
 			{ended(g, catalog.StateFailed, 7), false}, // to settle the order, the failure must be observed again after the refund window

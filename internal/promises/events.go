@@ -18,12 +18,12 @@ import (
 type Arrival struct {
 	At                              time.Duration
 	Process, Team                   string
-	ID, Type, Subject, State, Fault string // Fault describes what is wrong with the event, if anything
+	ID, Type, Subject, State, Fault string // Fault describes what is wrong with the event; empty if it is valid
 	Percent                         int64  // threshold of a budget event, in percent
 }
 
 // NewArrival parses an event that a team has received. It sets Fault if the document is invalid, if the event belongs to
-// another team, or if its Standard Webhooks signature was not made with the secret.
+// another team, or if the event's Standard Webhooks signature was not made with secret.
 func NewArrival(team, secret string, header http.Header, body []byte) Arrival {
 	var document struct {
 		ID, Type, Subject, Source string

@@ -22,7 +22,8 @@ type Value[T any] struct {
 	parse  func(contents ...[]byte) (T, error)
 	logger *slog.Logger
 
-	// Describe returns the attributes of the log line about a change. It may be nil. Set it before the first reload.
+	// Describe returns the attributes of the log line about a change from before to after. If it is nil, the line has
+	// no such attributes. Set it before the first reload.
 	Describe func(before, after T) []any
 
 	mu      sync.Mutex
@@ -80,8 +81,9 @@ func (v *Value[T]) readAfter(interval time.Duration) {
 	}
 }
 
-// begin returns the digests of the contents from which the current value was parsed. If mine is true, the caller must
-// read the files and then call end.
+// begin starts a read if none is running and the last one started at least interval ago. In that case mine is true,
+// and the caller must read the files and then call end. current contains the digests of the contents from which the
+// current value was parsed.
 func (v *Value[T]) begin(interval time.Duration) (current string, mine bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -101,8 +101,8 @@ const (
 	RefundSilent
 )
 
-// Dialects returns the named dialects, with the default dialect first. Together, they set every field of [Dialect], and need
-// every table of rules by which package catalog parses responses.
+// Dialects returns the named dialects, with the default dialect first. Together, they set every field of [Dialect], and
+// exercise the rules by which package catalog parses responses.
 func Dialects() []Dialect {
 	return []Dialect{
 		{Name: "default"},

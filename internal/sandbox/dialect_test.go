@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// unspoken contains the tables in internal/catalog/rules.go that dialects need not cover, each with its reason.
+// unspoken maps the tables in internal/catalog/rules.go that the dialects need not cover to the reasons.
 var unspoken = map[string]string{
 	"timeLayouts":    "formats, and no words",
 	"secretNames":    "members that a reader drops",
@@ -96,8 +96,7 @@ func (b *account) parse(body string) any {
 	return v
 }
 
-// hear adds the member names and the strings in a value to spoken. If one of them contains dots, hear also adds the
-// parts between the dots.
+// hear adds the member names and the strings in a value to spoken. It splits them at dots and adds each part.
 func hear(spoken map[string]bool, v any) {
 	switch v := v.(type) {
 	case map[string]any:

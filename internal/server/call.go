@@ -31,7 +31,7 @@ type call struct {
 	names           names
 	answer          any          // response of a unary call; nil for a stream
 	order           string       // ID of the order in the ledger; empty if the call places no order
-	messages, bytes atomic.Int64 // numbers of messages and of result bytes that a stream has sent
+	messages, bytes atomic.Int64 // number of messages, and number of result bytes, that a stream has sent
 	cause           error        // error of the call before it was converted to a status
 }
 
@@ -130,7 +130,7 @@ func (c *call) log(err error) {
 	}
 	level, code := slog.LevelInfo, st.Code()
 	switch {
-	case code == codes.Internal, code == codes.Unknown, code == codes.DataLoss, service.LedgerFailed(cause): // such an error needs an operator's attention
+	case code == codes.Internal, code == codes.Unknown, code == codes.DataLoss, service.LedgerFailed(cause): // these errors need an operator's attention
 		level = slog.LevelError
 		if cause != errPanicked { //nolint:errorlint // the panic was logged already
 			attrs = append(attrs, slog.String("error", cause.Error()))

@@ -82,9 +82,9 @@ func answer(status int, body string) sandbox.Fault { return sandbox.Fault{Status
 
 var throttled = sandbox.Fault{Status: 429, Body: `{}`, Header: map[string]string{"Retry-After": "7"}}
 
-// errorCalls describes each call in the table: its method, the catalog route at which the fault happens, and its
-// request. The route is empty if the call sends no request to the catalog. If the request is nil, [row.make] creates
-// it.
+// errorCalls maps the name of each call in the table to its method, the catalog route at which the fault happens,
+// and its request. The route is empty if the call sends no request to the catalog. If the request is nil, [row.make]
+// creates it.
 var errorCalls = map[string]struct {
 	method, route string
 	request       proto.Message
@@ -105,8 +105,8 @@ var errorCalls = map[string]struct {
 	"delete":     {"GenerationService/DeleteGeneration", "DELETE /generations/{id}", &easelv1.DeleteGenerationRequest{GenerationId: elsewhere, Force: true}},
 }
 
-// elsewhere is the ID of a generation that another process has ordered. If this process had ordered it, Easel would
-// treat a 404 as "not visible yet".
+// elsewhere is the ID of a generation that another process has ordered. For a generation that this process has just
+// ordered, Easel would treat a 404 as "not visible yet".
 const elsewhere = "of-another-process"
 
 func TestTheErrorTable(t *testing.T) {

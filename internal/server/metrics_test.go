@@ -205,7 +205,8 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	}
 }
 
-// muddle reports states to the hub faster than a watcher reads them. The last reported state is outdated.
+// muddle watches a generation, and reports several states to the hub at each update, so that the watch skips some of
+// them. The last reported state is outdated.
 func muddle(t *testing.T, s *stack) {
 	t.Helper()
 	cred := catalog.Forwarded(catalog.NewSecret(s.key))

@@ -96,7 +96,7 @@ func (s *generations) unordered(ctx context.Context, listed *catalog.List, filte
 	}, err
 }
 
-// areUnordered reports whether the catalog's list may contain generations that match the filter and have no order. It
+// areUnordered reports whether the catalog's list contains generations that match the filter and have no order. It also
 // returns true if the ledger can't be read.
 func (s *generations) areUnordered(ctx context.Context, listed *catalog.List, filter *easelv1.GenerationFilter) bool {
 	chosen, err := s.unordered(ctx, listed, filter)
@@ -117,7 +117,7 @@ var recordedStates = map[easelv1.State][]lifecycle.Status{
 	easelv1.State_STATE_FAILED:       {lifecycle.Failed},
 	easelv1.State_STATE_SUCCEEDED:    {lifecycle.Succeeded},
 	easelv1.State_STATE_REFUNDED:     {lifecycle.Refunded},
-	easelv1.State_STATE_UNRECOGNIZED: {-1}, // matches no row, because the ledger does not record this state
+	easelv1.State_STATE_UNRECOGNIZED: {-1}, // matches no row, because the ledger never records this state
 }
 
 // ledgerFilter converts the filter of a request to a ledger filter.

@@ -120,8 +120,8 @@ func (s *modelCatalog) list(key string) ([]*easelv1.Model, error) {
 	return resp.GetModels(), err
 }
 
-// want gets model a with the API key k. It checks the model's display name, the duration of the call, and the age of
-// the cached copy.
+// want gets model a with the API key k. It compares the model's display name with name, the duration of the call with
+// took, and the age of the cached copy with age.
 func (s *modelCatalog) want(name string, took, age time.Duration) {
 	s.Helper()
 	began := time.Now()

@@ -18,8 +18,8 @@ type manyStream struct {
 	up   bool // whether the server has announced that the watch has caught up
 }
 
-// tellsChanges checks that a watch of many generations delivers only changes. This also applies after a reconnect,
-// because the caller sends the etags that it knows.
+// tellsChanges checks that a watch of many generations delivers only changes, even after a reconnect. To reconnect,
+// the caller sends the etags that it knows.
 func tellsChanges(o *outcome, say promises.Say) {
 	crowd := o.openGenerations()
 	streams := map[string]*manyStream{}
@@ -81,7 +81,7 @@ func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say p
 	}
 }
 
-// done checks that a watch of named generations did not end with OK before all these generations had ended.
+// done checks that a watch of named generations ended with OK only after all of them had ended.
 func (s *manyStream) done(e promises.Event, say promises.Say) {
 	for _, id := range s.open.Named {
 		if !promises.IsEnd(s.has[id].State) {

@@ -62,8 +62,9 @@ func nothingEscapes(o *outcome, say promises.Say) {
 }
 
 // excused reports whether a fault that was active in the given period could explain a broken promise. A fault counts
-// only if its reach is in reaches and if it affects both the given replica and the given tenant. replica can also be
-// the name of a process. An empty name matches all names.
+// only if its reach is in reaches and if it affects both the given replica and the given tenant. replica may also be
+// the name of one of the replica's processes, and tenant must be the name of one of the tenant's callers. An empty name
+// matches all names.
 func (o *outcome) excused(from, to time.Duration, replica, tenant string, reaches ...reach) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool {
 		return slices.Contains(reaches, f.reach) && f.from <= to && from <= f.to &&

@@ -122,8 +122,8 @@ func (c *ledgerConn) QueryContext(ctx context.Context, statement string, args []
 	return rows, err
 }
 
-// ask calls the function question, which executes the statement, in the current transaction. If there is no
-// transaction, the statement commits by itself.
+// ask executes a statement by calling the function question. The statement is part of the current transaction. Outside
+// a transaction, it commits by itself.
 func (c *ledgerConn) ask(ctx context.Context, statement string, question func() error) error {
 	verb, _, _ := strings.Cut(strings.TrimSpace(statement), " ")
 	writes := verb == "INSERT" || verb == "UPDATE"

@@ -45,8 +45,8 @@ func (c *caller) operate() {
 }
 
 // orderPast sends an order directly to the catalog, with the shared API key and without Easel. The generation has no
-// owner, so no team may see it. Its prompt starts with the name of the account, which checkOwner takes for another
-// tenant.
+// owner, so no team may see it. Its prompt starts with the name of the account instead of a team, so checkOwner reports
+// a leak if a team sees it.
 func (w *world) orderPast(n int) {
 	client, err := catalog.New(catalog.Config{BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Transport: cutTransport{handlerTransport{w.box}}})
 	if err != nil {
@@ -72,8 +72,9 @@ func (c cutTransport) RoundTrip(r *http.Request) (resp *http.Response, err error
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// oversee lists the latest generations of all owners and deletes a random one, unless the operator owns it or it has a
-// file, because the files that callers have downloaded are compared with the catalog's files at the end.
+// oversee lists the latest generations of all owners and deletes a random one. It deletes neither the operator's own
+// generations nor generations with a file. At the end of the run, the files that callers have downloaded are compared
+// with the catalog's files.
 func (c *caller) oversee() {
 	ctx, cancel := context.WithTimeout(c.world.ctx, time.Minute)
 	defer cancel()

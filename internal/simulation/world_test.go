@@ -90,17 +90,17 @@ const (
 	reachReads                 // the catalog's responses to reads of generations
 	reachCallers               // the network between a tenant and a replica
 	reachReplica               // a process that is dead or frozen
-	reachNobody                // nothing except the caller for which the trouble was planned
+	reachNobody                // only the caller for which the trouble was planned
 	reachOutage                // an outage of the catalog
-	reachRejected              // the API keys, which the catalog rejects
-	reachLedger                // the ledger, which responds late or not at all
+	reachRejected              // the API keys: the catalog rejects them
+	reachLedger                // the ledger: it responds late or not at all
 )
 
 // tenant is a user of the replicas, with its credential and its connections.
 type tenant struct {
 	name, key string
 	next      []string    // further API keys of the tenant's account, for rotations
-	endpoints []*endpoint // the tenant's connection to each replica
+	endpoints []*endpoint // the tenant's connections, one to each replica
 }
 
 // endpoint is a tenant's connection to a replica.

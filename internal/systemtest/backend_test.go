@@ -13,7 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The test runs the backend from docs/callers.md, and reads the event stream that this backend sends to browsers.
+// The test runs the backend from docs/callers.md, which forwards a watch to browsers as an event stream, and
+// reads this stream.
 func TestABackendStreamsAWatchOnToABrowser(t *testing.T) {
 	t.Parallel()
 	node, dev := tool(t, "node"), proctest.StartDev(t)

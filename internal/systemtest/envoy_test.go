@@ -14,7 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// proxies maps the name of each proxy in deploy/ to a function that starts the proxy in front of a server.
+// proxies maps the name of each proxy in deploy/ to a function that starts the proxy in front of a server. For each
+// pair in swaps, the function replaces the first string with the second in the proxy's configuration.
 var proxies = map[string]func(t *testing.T, server *proctest.Process, swaps ...[2]string) proxied{"nginx": nginxBefore, "Envoy": envoyBefore}
 
 // envoyBefore starts Envoy with deploy/envoy/envoy.yaml in front of a server. Envoy listens on a random
@@ -73,7 +74,7 @@ func (p proxied) open(ctx context.Context, t *testing.T) int {
 func TestProxiesLimitOneAddress(t *testing.T) {
 	for name, row := range map[string]struct {
 		proxy string
-		swaps [][2]string // replacements in the proxy's configuration that reduce its limit to three calls
+		swaps [][2]string // changes to the proxy's configuration that reduce its limit to three calls
 		past  int         // status of the fourth call, or zero if its connection is closed
 		frees bool        // whether another call is accepted after a watch has ended
 	}{

@@ -37,7 +37,7 @@ var passes = map[stage]float64{
 	requesting: 2, responding: 2, sending: 1, sendingLarge: 1. / largeEvery, answering: 1, returning: 1, returned: 1, committing: 4, committed: 4,
 }
 
-// group is a class of faults. A run continues until enough faults of each group have happened.
+// group is a class of faults. A run continues until enough faults from each group have happened.
 type group int
 
 const (
@@ -110,7 +110,7 @@ type exchange struct {
 	facade   *proctest.Process
 	catalog  *proctest.Process
 	near     *net.TCPConn  // connection from the sender of the request
-	dropped  io.Reader     // source of the bytes that the fault blackHole discards
+	dropped  io.Reader     // reader whose bytes the fault blackHole discards
 	unread   *bufio.Reader // reader of the part of the request that has not been read yet
 	size     int           // size of the request body in bytes
 	over     chan struct{} // closed when PostgreSQL has closed the connection
@@ -136,7 +136,7 @@ func killWriter(x *exchange) bool {
 }
 
 // killCatalogSoon kills the catalog at a random time within the next few milliseconds. Processing an order takes about
-// as long, so the catalog is killed at any point of the order.
+// as long, so the kill may happen at any step of the processing.
 func killCatalogSoon(x *exchange) bool {
 	x.world.work.Go(func() {
 		time.Sleep(rand.N(4 * time.Millisecond))
@@ -194,9 +194,10 @@ func (w *world) happened() map[group]float64 {
 	return sums
 }
 
-// share returns the probability that a fault happens to a message at the fault's stage. It keeps the number of faults
-// in each group proportional to the number of orders. Otherwise, a slow machine would spend all its time on faults,
-// because callers repeat their orders after each fault. The caller must hold w.mu.
+// share returns the probability that the fault f happens to a message at its stage. happened is the number of faults
+// in its group so far. share keeps the number of faults in each group proportional to the number of orders. Otherwise,
+// a slow machine would spend all its time on faults, because callers repeat their orders after each fault. The caller
+// must hold w.mu.
 func (w *world) share(f *fault, happened float64) float64 {
 	if f.at == posting {
 		return 1. / 8

@@ -50,7 +50,7 @@ func TestEachResultIsCopiedOnceWhateverIsKilled(t *testing.T) {
 		t.Errorf("%d orders have %d generations and %d rows of copies", orders, len(wanted), rows)
 	}
 	g.verify()
-	files := *resultCount - *resultCount/10 // every tenth result is a text, which is not a file
+	files := *resultCount - *resultCount/10 // every tenth result is a text, so it has no file
 	again := max(files/100, 2*copiesInWork*resultReplica**resultRounds)
 	t.Logf("%d results (%d files) copied in %v through %d kills: %d reads of content, %.4f a file", *resultCount, files, copying.Round(time.Second), kills, reads, float64(reads)/float64(files))
 	if reads < int64(files) || reads > int64(files+again) {
@@ -80,7 +80,8 @@ func (g *gallery) verify() {
 	}
 }
 
-// erase runs the operators' command that erases all orders.
+// erase runs the operators' command that erases an owner's orders, and repeats it until all copies are deleted.
+// all is the expected number of erased orders.
 func (g *gallery) erase(all int) {
 	g.Helper()
 	text, err := g.easel("erase", "--owner", "studio")

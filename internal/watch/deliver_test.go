@@ -54,7 +54,7 @@ func TestAWatcherThatLeavesAsAChangeComesGetsNothing(t *testing.T) {
 			}
 			pass(time.Second)
 			hub.Observe(ctx, testCred, catalog.Generation{ID: "a", State: running, ObserveTime: time.Now()}.Version(), true)
-			cancel() // at this time, some watches have not received anything yet
+			cancel() // at this point, some watches have not received anything yet
 			synctest.Wait()
 		})
 	}

@@ -15,7 +15,7 @@ import (
 // script is the directory of the npm package with the API page's script, which make generate installs.
 var script = filepath.Join(".build", "tools", "page", "node_modules", "@scalar", "api-reference")
 
-// unmapped contains packages in the script that are missing from its source map, because they were part of prebuilt components.
+// unmapped contains packages in the script that are missing from its source map, because they are part of prebuilt components.
 var unmapped = []string{"@scalar/code-highlight@*", "highlight.js@11", "lowlight@3", "tailwindcss@4"}
 
 // addPage installs the packages of the script in a temporary directory, and adds their licences.

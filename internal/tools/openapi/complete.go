@@ -85,7 +85,7 @@ func completeOperation(doc *openapi3.T, operation *openapi3.Operation, method pr
 	}
 }
 
-// fieldAt returns the field that a parameter sets, or nil.
+// fieldAt returns the field that a parameter sets, or nil if there is no such field.
 func fieldAt(message protoreflect.MessageDescriptor, parameter string) (field protoreflect.FieldDescriptor) {
 	name, _, _ := strings.Cut(parameter, "[") // removes the suffix [...] of a map parameter
 	for part := range strings.SplitSeq(name, ".") {
@@ -174,8 +174,8 @@ func alwaysThere(field protoreflect.FieldDescriptor) bool {
 		(field.Name() == "emit_time" || record && (strings.HasSuffix(holder, "Response") || strings.HasSuffix(holder, "Update")))
 }
 
-// choose adds the members that a request must contain to its schema: modelId, if the request has this member, and exactly one
-// of the members in a oneof rule.
+// choose marks the members that a request must contain as required in its schema: modelId, if the schema has this member, and
+// exactly one of the members in a oneof rule.
 func choose(schema *openapi3.Schema, message protoreflect.MessageDescriptor) {
 	rules, _ := proto.GetExtension(message.Options(), validate.E_Message).(*validate.MessageRules)
 	for _, rule := range rules.GetOneof() {

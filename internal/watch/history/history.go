@@ -86,7 +86,8 @@ func (b *Durations) LastCurve(key Key) *schedule.Curve {
 	return schedule.Unlearned
 }
 
-// Curve returns the schedule of a model. The schedule is recomputed when at least a twentieth of the stored durations is new.
+// Curve returns the poll schedule of a model. It computes the schedule again if at least a twentieth of the stored durations
+// is new.
 func (b *Durations) Curve(key Key) *schedule.Curve {
 	b.mu.Lock()
 	defer b.mu.Unlock()
