@@ -133,8 +133,8 @@ var (
 	untaken = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}
 )
 
-// walkAdmin tries every HTTP method that can change data on every path at the admin and metrics addresses. It returns
-// the number of routes with side effects.
+// walkAdmin tries every HTTP method that can change data on every path at the admin and metrics addresses. The servers must
+// reject all these requests. walkAdmin returns the number of routes with side effects.
 func (c *changing) walkAdmin(authorization string) (changing int) {
 	c.Helper()
 	for pattern := range admin.Routes() {

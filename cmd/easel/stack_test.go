@@ -156,7 +156,7 @@ func TestTheCommandsWorkAgainstTheRealThing(t *testing.T) {
 	want(call(exitOK, "get", id, "--fresh"), "studio/haiku")
 	want(call(exitOK, "list"), id, "studio/landscape")
 	want(call(exitGenerationFailed, "generate", "studio/haiku", "prompt=[fail]", "--watch"), "failed")
-	want(call(exitOK, "account"), "49.9") // the failed render is refunded later
+	want(call(exitOK, "account"), "49.9") // the charge for the failed render has not been refunded yet
 
 	want(call(exitMoney, "generate", "studio/haiku", "prompt=sea", "--max-cost", "0c"), "PRICE_ABOVE_LIMIT", "price of 1 cents exceeds max_cost_cents 0")
 	want(call(exitUsage, "quote", "studio/landscape", "prompt=sea", "size=9x9"), "inputs.size")

@@ -69,8 +69,8 @@ func (p *parser) reject(err error) {
 	p.faults = append(p.faults, Fault{max(1, line), "invalid YAML: " + quotation.ReplaceAllString(parts[2], "…")})
 }
 
-// rejectValue adds a fault for each value that does not match the schema. The fault's text is the description of the value in the
-// schema.
+// rejectValue adds a fault for each violation of the schema. If a value is wrong, the fault's text contains the description of
+// the value in the schema.
 func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 	path := strings.Join(invalid.InstanceLocation, "/")
 	switch k := invalid.ErrorKind.(type) {

@@ -54,8 +54,8 @@ func (l *List) Find(id string) (v Version, ok bool) {
 }
 
 // List returns the API key's recent generations. The catalog does not document how far back its list goes. For each API key,
-// the client reads only one list at a time, and shares the result among all callers for one second. List never returns a list
-// that was requested before the time since.
+// the client reads only one list at a time, and shares the result among all callers for one second. The returned list was
+// requested no earlier than since.
 //
 // A record may omit large fields. If the records need too much memory, the last ones are dropped and Cut is set.
 func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*List, error) {

@@ -100,9 +100,9 @@ func (r *redactor) holdsKey(text string) bool {
 	return slices.ContainsFunc(r.forms(), func(form string) bool { return strings.Contains(lower, form) })
 }
 
-// hasWord reports whether a text has a word of at least length bytes. between contains the characters that separate words. A
-// text without such a word can't contain an API key of this length, because each spelling of an API key is one word that is at
-// least as long as the key.
+// hasWord reports whether a text has a word of at least length bytes. Words are separated by the characters in between. A text
+// without such a word can't contain an API key of this length, because each spelling of an API key is one word that is at least
+// as long as the key.
 func hasWord(text string, length int, between string) bool {
 	for len(text) >= length {
 		space := strings.LastIndexAny(text[:length], between)

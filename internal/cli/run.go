@@ -193,9 +193,9 @@ func (p *Program) run(ctx context.Context, line *kong.Context) (err error) {
 	return s.Err()
 }
 
-// faultsOf returns the problems with variables, flags and arguments. An empty flag is a problem, because its most likely cause is
-// an unset shell variable: an empty --idempotency-key, for example, must not create a new key. Flags that can also be set by an
-// environment variable may be empty.
+// faultsOf returns messages about invalid variables, flags and arguments. An empty flag is invalid, because its most likely cause
+// is an unset shell variable: an empty --idempotency-key, for example, must not create a new key. Flags that can also be set by
+// an environment variable may be empty.
 func faultsOf(line *kong.Context, env *environment) []string {
 	faults := env.faults
 	for _, path := range line.Path {

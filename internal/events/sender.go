@@ -100,7 +100,7 @@ func (s *Sender) room(owner string) int {
 	return s.receiver(owner).room(time.Now())
 }
 
-// receiver returns the state of an owner's receiver. The caller must hold mu.
+// receiver returns the state of an owner's receiver. It creates the state if necessary. The caller must hold mu.
 func (s *Sender) receiver(owner string) *receiver {
 	r := s.receivers[owner]
 	if r == nil {

@@ -48,7 +48,7 @@ func document(value any) (string, error) {
 	return string(text), nil
 }
 
-// AuditLines returns at most the given number of audit log lines after a position, oldest first.
+// AuditLines returns the audit log lines after a position, oldest first. most is the maximum number of lines.
 func (l *Ledger) AuditLines(ctx context.Context, after Position, most int) ([]AuditLine, error) {
 	return ask(ctx, l, func(row scanner, a *AuditLine) error {
 		return row.Scan(moment{&a.Time}, &a.ID, &a.Actor, &a.Origin, &a.Action, &a.Subject, &a.Was, &a.Became)

@@ -227,7 +227,8 @@ func (l *Ledger) HasObject(ctx context.Context, object string) (has bool, err er
 	return has, err
 }
 
-// CopiesAfter returns at most the given number of copies in the order of their generation IDs, starting after the given ID.
+// CopiesAfter returns copies in the order of their generation IDs, starting after the given ID. most is the maximum number of
+// copies.
 func (l *Ledger) CopiesAfter(ctx context.Context, generation string, most int) ([]Content, error) {
 	return ask(ctx, l, scanContent, selectContents+`generation_id > $1 AND state = {copied} ORDER BY generation_id LIMIT $2`, generation, most)
 }

@@ -155,9 +155,9 @@ type schema struct {
 	Schema int64 `json:"schema"`
 }
 
-// Backup writes a copy of a SQLite ledger into a new file, and verifies the copy. It passes each difference to the function
-// differs. The new ledger is marked as a copy, so its open orders are on hold. A server may use the original ledger at the same
-// time.
+// Backup writes a copy of a SQLite ledger into a new file, and compares the amounts in the copy with its journal. It passes
+// each difference to the function differs. The new ledger is marked as a copy, so its open orders are on hold. A server may use
+// the original ledger at the same time.
 func Backup(ctx context.Context, url, file string, differs func(Difference)) (looked Verified, err error) {
 	at, err := existing(url)
 	if err != nil {

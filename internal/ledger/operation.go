@@ -18,7 +18,7 @@ const scope = "github.com/easel-grpc/easel/internal/ledger"
 
 // operation is a kind of database operation, with a span and a duration metric. The zero value measures nothing.
 type operation struct {
-	span       string // name of the span, or empty
+	span       string // name of the span; empty means that there are no spans
 	attributes attribute.Set
 	started    []trace.SpanStartOption
 	duration   metric.Float64Histogram

@@ -56,7 +56,7 @@ func placeAtRandom(t *testing.T, url string, many int, random *rand.Rand) (all [
 	return all
 }
 
-// usageOf returns the expected report on the given orders.
+// usageOf returns the expected report on the given orders for the query q.
 func usageOf(all []reported, q ledger.UsageQuery) []ledger.Usage {
 	found := map[string]ledger.Usage{}
 	for _, o := range all {

@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// busyCatalog rejects orders and quotes until a given time.
+// busyCatalog is a catalog that rejects orders and quotes until a given time.
 type busyCatalog struct {
 	refusal    step
 	retryAfter string

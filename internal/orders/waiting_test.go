@@ -46,8 +46,8 @@ func (s *stack) writtenEvents() []ledger.FeedEvent {
 	return all
 }
 
-// rejects creates a trigger that makes updates of orders fail if the orders match the SQL condition. end drops the
-// trigger.
+// rejects creates a trigger that makes the database reject updates of orders that match an SQL condition. end drops
+// the trigger.
 func (s *stack) rejects(condition string) (end func()) {
 	s.Helper()
 	run := func(statement string) { proctest.Exec(s, "sqlite:"+s.path, statement) }
@@ -150,7 +150,7 @@ func TestAFailureUnderAForwardedAPIKeySettlesAfterTheWindow(t *testing.T) {
 		r := s.replica()
 		mine, g := placeForwarded(r)
 		seen := ended(g, catalog.StateFailed, 7)
-		for range 30 { // one read per minute
+		for range 30 { // the hub observes the generation once per minute
 			own, err := r.orders.Owned(s.Context(), nil, g.ID)
 			if err != nil {
 				s.Fatal(err)

@@ -203,7 +203,7 @@ func TestContentIsReadyOnlyAfterSuccess(t *testing.T) {
 
 func TestContentCanBeReadInPieces(t *testing.T) {
 	sh := open(t, fast())
-	id := sh.create(`{"modelId":"studio/print","inputs":{"prompt":"x"}}`) // its result is sent in several parts
+	id := sh.create(`{"modelId":"studio/print","inputs":{"prompt":"x"}}`) // the sandbox sends the result of this model in several parts
 	got := sh.await(id, "succeeded")
 	path := strings.TrimPrefix(got["contentUrl"].(string), sh.url+sandbox.BasePath)
 	whole := sh.do("GET", path, "").want(t, 200, "")

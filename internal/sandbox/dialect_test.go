@@ -161,7 +161,7 @@ func readingRules(t *testing.T) map[string][]string {
 // id returns the ID of a record in a dialect.
 func id(record any, d sandbox.Dialect) string { return fmt.Sprint(unwrap(record)[d.Word("id")]) }
 
-// unwrap returns the record inside an object that has only one member.
+// unwrap returns v as a record. If v has only one member and this is an object, unwrap returns this object.
 func unwrap(v any) map[string]any {
 	record, _ := v.(map[string]any)
 	if len(record) == 1 {

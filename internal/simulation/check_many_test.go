@@ -57,8 +57,9 @@ func (s *manyStream) applyUpdate(e promises.Event, say promises.Say) {
 	}
 }
 
-// caughtUp compares the caller's states with the number of generations that the server announced, and with the true
-// states in the sandbox. crowd is the number of unfinished generations, on which the delay of a state depends.
+// caughtUp compares the number of generations that the server announced with the number that the caller has, and
+// the caller's states with the true states in the sandbox. crowd is the number of unfinished generations, on which
+// the maximum delay of a state depends.
 func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say promises.Say) {
 	s.up = true
 	want := len(s.has)

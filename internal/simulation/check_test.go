@@ -103,7 +103,7 @@ func nothingIsLeft(o *outcome, say promises.Say) {
 	}
 }
 
-// runWasReal reports a broken promise if the run had no load or if its planned faults did not happen.
+// runWasReal reports each deviation from the plan, each planned fault that did not happen, and a run without load.
 func runWasReal(o *outcome, say promises.Say) {
 	for _, text := range o.problems {
 		say(promises.Event{}, "%s", text)

@@ -61,8 +61,8 @@ func oneOfEach(kind string, troubles ...string) (jobs []job) {
 	return jobs
 }
 
-// keeps runs a job and reports each promise that it breaks. For the first broken promise, it also logs the command
-// that repeats the job and a failure report.
+// keeps runs a job and reports each promise that it breaks. For the first broken promise, it also logs a failure
+// report and the command that repeats the job.
 func keeps(t *testing.T, j job) *outcome {
 	t.Helper()
 	o := simulate(t, j.plan())

@@ -32,9 +32,9 @@ func programOf(t *testing.T, commit string) string {
 	return program
 }
 
-// The test starts an older server, starts a current server next to it, and stops the older one. Finally, it
-// replaces the current server with an older one. Each server must find the other servers' orders, and the journal
-// must stay consistent.
+// The test starts an older server, starts a current server next to it, and stops the older one. Then it stops the
+// current server and starts the older one again. Each server must find the orders that other servers have placed,
+// and the journal must stay consistent.
 func TestAnUpgradeAndTheWayBack(t *testing.T) {
 	if *upgradeFrom == "" {
 		t.Skip("takes minutes; .ci/nightly runs this test")

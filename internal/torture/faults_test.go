@@ -29,7 +29,7 @@ const (
 	returned                  // the caller has received this response
 	committing                // a relay has received a facade's commit
 	committed                 // the relay has received PostgreSQL's response to the commit
-	posting                   // the receiver of a team has received an event
+	posting                   // a team's receiver has received an event
 )
 
 // passes contains the approximate number of times that an order passes through each stage.
@@ -222,7 +222,8 @@ func (w *world) share(f *fault, happened float64) float64 {
 	return share
 }
 
-// draw returns a fault for a message at one of the given stages, or nil if no fault is due.
+// draw randomly selects a fault for a message at one of the given stages, with the probability that share returns. It
+// returns nil if it selects no fault.
 func (w *world) draw(at ...stage) *fault {
 	w.mu.Lock()
 	defer w.mu.Unlock()

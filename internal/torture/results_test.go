@@ -103,7 +103,8 @@ func (g *gallery) erase(all int) {
 	}
 }
 
-// easel runs a command while the servers are running. It returns the command's output.
+// easel runs the program with the given arguments, the servers' settings, and the admin address of the first
+// replica. It returns the program's output.
 func (g *gallery) easel(args ...string) (text string, err error) {
 	g.Helper()
 	command := exec.CommandContext(g.Context(), proctest.Easel(g.T), args...)

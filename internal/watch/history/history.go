@@ -75,8 +75,8 @@ func (m *model) add(generation uint64, d time.Duration) {
 	m.next = (m.next + 1) % size
 }
 
-// LastCurve returns the schedule that was used for the latest polls of a model. Durations that were added since then do not
-// affect it.
+// LastCurve returns the schedule that was used for the latest polls of a model, or [schedule.Unlearned] if the model has no
+// schedule yet. Durations that were added since then do not affect it.
 func (b *Durations) LastCurve(key Key) *schedule.Curve {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,8 +86,8 @@ func (b *Durations) LastCurve(key Key) *schedule.Curve {
 	return schedule.Unlearned
 }
 
-// Curve returns the poll schedule of a model. It computes the schedule again if at least a twentieth of the stored durations
-// is new.
+// Curve returns the poll schedule of a model, or [schedule.Unlearned] if the model has no history. It computes the schedule
+// again if at least a twentieth of the stored durations is new.
 func (b *Durations) Curve(key Key) *schedule.Curve {
 	b.mu.Lock()
 	defer b.mu.Unlock()

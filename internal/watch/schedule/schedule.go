@@ -86,9 +86,9 @@ func (c *Curve) age(polls float64) float64 {
 	return from + (polls-c[cell])*(edges[cell+1]-from)/(c[cell+1]-c[cell])
 }
 
-// Delay returns the expected time from the end of a generation to the poll that detects it. The two arguments are the ages of
-// the generation at the last poll before its end and at the poll that detects the end. Delay derives the hazard from the
-// density of polls.
+// Delay returns the expected time from the end of a generation to the poll that detects it. from is the generation's age at the
+// last poll before its end, and to is its age at the poll that detects the end. Delay derives the hazard from the density of
+// polls.
 func (c *Curve) Delay(from, to time.Duration) time.Duration {
 	var ended, late, passed float64
 	for cell := range ageCells {
@@ -196,8 +196,8 @@ func triangle(z float64) float64 {
 }
 
 // spreadOf returns the kernel width for the given positions by Silverman's rule (B. W. Silverman, "Density Estimation for
-// Statistics and Data Analysis", 1986). It uses the smaller of two measures of spread: the standard deviation and the scaled
-// interquartile range.
+// Statistics and Data Analysis", 1986), but at least leastWidth. It uses the smaller of two measures of spread: the standard
+// deviation and the scaled interquartile range.
 func spreadOf(positions []float64) float64 {
 	sorted := slices.Sorted(slices.Values(positions))
 	n := len(sorted)
