@@ -81,7 +81,8 @@ func New(cfg Config) *Sender {
 	}
 }
 
-// Kinds returns two job kinds: one delivers events, and the other abandons events that are too old.
+// Kinds returns two job kinds: one delivers events, and the other requests the delivery of kept events and abandons events
+// that are too old.
 func (s *Sender) Kinds() []jobs.Kind {
 	return []jobs.Kind{
 		{Name: ledger.DeliverJob, Slots: maxDeliveries, Room: s.room, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: s.deliver},
@@ -227,7 +228,7 @@ func unreachable(err error) error {
 	return errUnreadable
 }
 
-// secretsOf returns the signing secrets for a team's receiver. After the first call for a file, it reloads the file
+// secretsOf returns the signing secrets for a team's receiver. The first call for a file reads the file. Later calls reload it
 // when its contents change.
 func (s *Sender) secretsOf(team Team) (Secrets, error) {
 	s.mu.Lock()

@@ -124,7 +124,8 @@ func (t *transaction) endContent(j Job, changes string, args ...any) error {
 	return t.deliverNow(j.Owner, j.Ref)
 }
 
-// ContentIsLost records that the store has lost a copy, and requests another copy.
+// ContentIsLost records that the store has lost a copy, and requests another copy. It does nothing if the ledger no longer
+// refers to the copy c.
 func (l *Ledger) ContentIsLost(ctx context.Context, c Content) error {
 	return l.tx(ctx, func(tx *transaction) error {
 		rows, err := tx.exec(`UPDATE contents SET state = {waiting} WHERE generation_id = $1 AND object = $2 AND state = {copied}`, c.Generation, c.Object)

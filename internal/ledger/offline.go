@@ -53,7 +53,8 @@ func openOffline(at location) (*Ledger, error) {
 	return l, err
 }
 
-// openUnused opens a ledger, and returns an error if another process uses it.
+// openUnused opens a ledger. It returns an error if another process uses the ledger, or if the schema of the ledger differs
+// from this release's schema.
 func openUnused(ctx context.Context, url string) (*Ledger, error) {
 	at, err := existing(url)
 	if err != nil {
@@ -71,7 +72,8 @@ func openUnused(ctx context.Context, url string) (*Ledger, error) {
 	return l, nil
 }
 
-// OpenReadOnly opens a ledger for reading, even while servers use it.
+// OpenReadOnly opens a ledger for reading, even while servers use it. It returns an error if the schema of the ledger differs
+// from this release's schema.
 func OpenReadOnly(ctx context.Context, url string) (*Ledger, error) {
 	at, err := existing(url)
 	if err != nil {

@@ -41,8 +41,8 @@ func (o operation) untraced() operation {
 	return o
 }
 
-// measure runs an operation and measures it. It creates a span only if ctx has one, because a span without a parent would be
-// useless.
+// measure calls the function do and records its duration. It creates a span only if the operation has a span name and ctx
+// contains a span, because a span without a parent would be useless.
 func (o operation) measure(ctx context.Context, do func(context.Context) error) error {
 	if o.duration == nil { // offline commands are not measured
 		return do(ctx)

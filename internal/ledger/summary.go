@@ -110,7 +110,7 @@ func (l *Ledger) summarizeBudgets(tx *transaction, owners []OwnerSummary, now ti
 }
 
 // used returns the usage of owners' budgets for the day and the month that contain now. It includes only budgets that match the
-// condition.
+// SQL condition, and no budgets of label values.
 func (t *transaction) used(now time.Time, condition string, args ...any) ([]usage, error) {
 	periods := Limits{}.periods(now)
 	return collect(t, scanUsage, `SELECT `+usageColumns+` FROM budgets WHERE label = '' AND (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) AND `+condition,

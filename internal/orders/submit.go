@@ -176,8 +176,8 @@ func (s *submission) withheld(err error) error {
 	return open
 }
 
-// backoff returns the delay before the next attempt. The delay doubles with each attempt, with jitter. If the catalog requests
-// a longer delay, backoff returns that delay.
+// backoff returns the delay before the next attempt. The delay doubles with each attempt up to submitPause, and is then
+// reduced by up to half at random. If the catalog requests a longer delay, backoff returns that delay.
 func (o *Orders) backoff(attempt int, err error) time.Duration {
 	d := min(submitBackoff<<min(attempt, 10), submitPause)
 	d = d/2 + o.Catalog.Jitter(d/2)

@@ -63,7 +63,8 @@ func value(m *dto.Metric) float64 {
 	return m.GetGauge().GetValue()
 }
 
-// total returns the sum of a metric's series that have the given labels. labels contains alternating names and values.
+// total returns the sum of the values of a metric's series that have the given labels. labels contains alternating
+// names and values.
 func total(families map[string]*dto.MetricFamily, name string, labels ...string) (sum float64) {
 	for _, m := range families[name].GetMetric() {
 		matching := 0

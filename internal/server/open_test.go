@@ -31,8 +31,8 @@ var openCalls = []string{
 	"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 }
 
-// The test calls every method of every service in the program without a credential. A service that the server does not
-// serve returns UNIMPLEMENTED.
+// The test calls every method of every service in the program without a credential. Only the methods in openCalls may
+// accept such a call. For a service that it does not serve, the server returns UNIMPLEMENTED.
 func TestNoCallIsOpenByAccident(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	var open []string

@@ -105,7 +105,7 @@ func (c *caller) removeOf(owner, id string) {
 	}
 }
 
-// verify compares the ledger with its journal, as 'easel ledger verify' does.
+// verify compares the ledger with its journal, as 'easel ledger verify' does, and returns the differences.
 func (w *world) verify() (differences []string) {
 	looked, err := w.replicas[0].current().ledger.Verify(context.Background(), func(d ledger.Difference) { differences = append(differences, d.String()) })
 	if err != nil || looked.Orders == 0 {

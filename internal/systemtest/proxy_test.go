@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// connectProxy is an HTTP proxy that opens the tunnel for every CONNECT request to the same address. It records the
-// headers of all requests, and all bytes that it forwards to this address.
+// connectProxy is an HTTP proxy that connects every tunnel to the same address, whatever address the CONNECT request
+// names. It records the headers of all requests, and all bytes that it forwards to this address.
 type connectProxy struct {
 	*httptest.Server
 

@@ -31,7 +31,8 @@ const (
 )
 
 // TestEachResultIsCopiedOnceWhateverIsKilled copies results while it kills Easel replicas, a real store and the
-// catalog. Then it downloads all results from their copies, and erases the orders and the copies.
+// catalog. Only results whose copying was interrupted may be read from the catalog again. Then the test
+// downloads all results from their copies, and erases the orders and the copies.
 func TestEachResultIsCopiedOnceWhateverIsKilled(t *testing.T) {
 	began, g := time.Now(), openGallery(t)
 	var ids []string

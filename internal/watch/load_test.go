@@ -34,7 +34,7 @@ func busiest(times []time.Time, window time.Duration) int {
 	return most
 }
 
-// within returns the number of calls in a period.
+// within returns the number of calls in a period, which includes its start but not its end.
 func within(times []time.Time, from, to time.Time) int {
 	return len(slices.DeleteFunc(slices.Clone(times), func(t time.Time) bool { return t.Before(from) || !t.Before(to) }))
 }
