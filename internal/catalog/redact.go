@@ -132,8 +132,8 @@ func containsFold(text, word string) bool {
 	return false
 }
 
-// clean prepares a text for an error. It removes API keys, HTML and control characters, and limits the text to 1 KiB of valid
-// UTF-8.
+// clean prepares a text for an error. It replaces API keys and control characters, and limits the text to 1 KiB of valid UTF-8.
+// For a text that contains HTML, clean returns "".
 func (r *redactor) clean(text string) string {
 	if isPlain(text) && !mayBeKey(text) && !r.holdsKey(text) {
 		return clamp(text, maxText)

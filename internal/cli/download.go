@@ -31,7 +31,7 @@ type downloadCmd struct {
 // Faults returns a message for each invalid flag or combination of flags.
 func (c *downloadCmd) Faults() []string { return c.faultsOfOut(c.Out) }
 
-// Run writes the result to a file.
+// Run downloads the result to a file or to standard output.
 func (c *downloadCmd) Run(ctx context.Context, s *session) error {
 	file, err := s.download(ctx, c.ID, c.Out, easel.FetchOptions{Wait: cmp.Or(c.Wait, -1), Keep: !c.Force})
 	if errors.As(err, new(*easel.NoContentError)) { // Fetch also fails with this error if the result is a text, which is part of the generation itself

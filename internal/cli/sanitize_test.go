@@ -22,7 +22,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
 )
 
-// poison replaces each string in a message and its nested messages with terminaltest.Evil.
+// poison puts terminaltest.Evil into each string field of a message and its nested messages. It ignores maps.
 func poison[M proto.Message](m M) M {
 	poisonAll(m.ProtoReflect())
 	return m

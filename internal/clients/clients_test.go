@@ -138,7 +138,8 @@ func (c *client) watching() error {
 	return err
 }
 
-// together calls the function do concurrently for all clients, and waits until all calls have returned.
+// together calls the function do concurrently for all clients, and waits until all calls have returned. The test fails
+// if a call returns an error.
 func together(t *testing.T, clients []*client, do func(*client) error) {
 	t.Helper()
 	var group sync.WaitGroup

@@ -224,7 +224,7 @@ func (t *transaction) deliverNow(owner, generation string) error {
 }
 
 // deliverKept requests the delivery of at most [stepRows] of an owner's kept events about a subject, and returns their number.
-// An empty subject means all subjects.
+// It ignores events that are older than [DeliverTimeout]. An empty subject means all subjects.
 func (t *transaction) deliverKept(owner, subject string) (events int64, err error) {
 	var ids, subjects []string
 	err = t.query(func(row scanner) error {
@@ -240,8 +240,8 @@ func (t *transaction) deliverKept(owner, subject string) (events int64, err erro
 	return t.replay(owner, ids, subjects)
 }
 
-// replay sets an owner's events to pending. It rewrites all delivery jobs for the events' subjects, so that earlier events are
-// delivered before later ones.
+// replay sets an owner's events to pending, and returns the number of events that were not pending before. It rewrites all
+// delivery jobs for the events' subjects, so that earlier events are delivered before later ones.
 func (t *transaction) replay(owner string, ids, subjects []string) (events int64, err error) {
 	_, err = t.exec(`DELETE FROM jobs WHERE kind = '`+DeliverJob+`' AND owner = $2 AND line {in ids} AND line <> ''`, asList(subjects), owner)
 	if err == nil {

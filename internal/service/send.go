@@ -57,8 +57,8 @@ func (s *deadlineSender) run(do func(send func(any) error) error) error {
 	}
 }
 
-// recovered calls the function do, and converts a panic to an error. Without it, a panic in the separate goroutine
-// would end the process and all calls.
+// recovered calls the function do, and converts a panic to an error. Without it, a panic in the goroutine that sends
+// the messages would end the process and all calls.
 func recovered(do func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

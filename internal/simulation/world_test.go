@@ -197,7 +197,8 @@ func dialect(name string) sandbox.Dialect {
 	panic("simulation: unknown dialect " + name)
 }
 
-// admit creates a tenant with an endpoint for each replica.
+// admit creates a tenant with an endpoint for each replica. In a world with a ledger, the first call also opens the
+// account of the shared API key.
 func (w *world) admit(name string) (err error) {
 	t := &tenant{}
 	switch {

@@ -45,7 +45,8 @@ func OneLine(text string) string { return Sanitize(strings.Join(strings.Fields(t
 // SanitizeText replaces Windows line endings with \n, and sanitizes the text.
 func SanitizeText(text string) string { return Sanitize(strings.ReplaceAll(text, "\r\n", "\n")) }
 
-// copySanitized copies text and sanitizes it. It does not buffer complete lines, so lines can have any length.
+// copySanitized copies text, replaces Windows line endings with \n, and sanitizes the text. It does not buffer complete lines,
+// so lines can have any length.
 func copySanitized(w io.Writer, from io.Reader) error {
 	in, out := bufio.NewReader(from), bufio.NewWriter(w)
 	for {
