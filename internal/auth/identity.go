@@ -32,8 +32,8 @@ type Identity struct {
 	nameless    bool                      // whether callers have no names, because there are neither a callers file nor client certificates
 }
 
-// unauthenticated is the identity before authentication. It has no API key, so the catalog rejects its requests. Its owner has
-// no orders and differs from the owner of anonymous callers.
+// unauthenticated is the identity of a caller before authentication. It has no API key, so the catalog rejects its requests. Its
+// owner has no orders and differs from the owner of anonymous callers.
 var unauthenticated = &Identity{Owner: catalog.Credential{}.OrderOwner()}
 
 type identityKey struct{}

@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// maxList is the maximum size of the response body of a list, in bytes. maxKept is the maximum size of the records that the
-	// client keeps from a list, in bytes.
+	// maxList is the maximum size of a list's response body, in bytes. maxKept is the maximum size of the records that the
+	// client keeps from this list, in bytes.
 	maxList = 32 << 20
 	maxKept = 8 << 20
 	// A field is omitted if it is longer than shortPart bytes and longer than 1/partOfRoom of the remaining space. This leaves

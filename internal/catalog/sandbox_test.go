@@ -26,7 +26,7 @@ const (
 
 var small = json.RawMessage(`{"prompt":"a quiet sea","size":"64x40"}`)
 
-// bench is a sandbox with a client.
+// bench contains a sandbox and a client for it.
 type bench struct {
 	*catalog.Client
 	t    *testing.T

@@ -141,8 +141,8 @@ func (p *Program) parser(env *environment, helped *bool) (*kong.Kong, error) {
 }
 
 // commandFirst converts "easel help generate" to "easel generate --help", "easel --version" to "easel version", and "easel --addr
-// X account" to "easel account --addr X". In the last form, the command is the first word for which the parser accepts the
-// converted command line.
+// X account" to "easel account --addr X". In the last form, it moves the words before the command to the end. The command is the
+// first word for which the parser accepts the result.
 func commandFirst(k *kong.Kong, args []string) []string {
 	switch {
 	case len(args) == 0:

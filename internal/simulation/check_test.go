@@ -75,7 +75,7 @@ func (o *outcome) excused(from, to time.Duration, replica, tenant string, reache
 
 // keptFromOrders reports whether the trouble T11 was active for the whole duration of the fault f. T11 keeps all orders
 // unresolved, so a fault that waits for an order cannot fire. T11 ends only when its orders are abandoned, which may be
-// after the end of the next fault.
+// after the end of a later fault.
 func (o *outcome) keptFromOrders(f span) bool {
 	return slices.ContainsFunc(o.faults, func(other span) bool {
 		return other.id == "T11" && other.from <= f.from && f.to <= other.to

@@ -162,8 +162,8 @@ func openStruct(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
 }
 
 // alwaysThere reports whether a response always contains the field. This is true for each field that does not track presence,
-// which the server writes even if it is 0 or empty. It is also true for two kinds of fields that track presence: the record in
-// a response or an update, and emit_time in a stream's messages.
+// which the server writes even if it is 0 or empty. It is also true for two kinds of fields that track presence: emit_time,
+// and a field of a response or an update whose type is a message in the contract. Members of a oneof are excluded.
 func alwaysThere(field protoreflect.FieldDescriptor) bool {
 	if !field.HasPresence() {
 		return true

@@ -115,7 +115,7 @@ func (c *Curve) Delay(from, to time.Duration) time.Duration {
 	return time.Duration(late / ended * float64(time.Second))
 }
 
-// edges contains the ages at which the cells of the table start, in seconds.
+// edges contains the ages at the borders of the table's cells, in seconds.
 var edges = func() (ages [ageCells + 1]float64) {
 	for i := range ages {
 		ages[i] = firstAge * math.Pow(ageStep, float64(i))
