@@ -46,8 +46,8 @@ func (s *since) UnmarshalText(text []byte) (err error) {
 // adminTimeout is the timeout of a request to the admin address.
 const adminTimeout = 15 * time.Second
 
-// post sends a POST request with the JSON encoding of asked to the admin address, and decodes the JSON response into
-// answer.
+// post sends a POST request to the admin address. The request body is the value asked, encoded as JSON. The JSON response
+// is decoded into answer.
 func (f *adminFlags) post(ctx context.Context, p *cli.Program, path string, asked, answer any) error {
 	body, _ := json.Marshal(asked) // cannot fail, because asked is a request type of package admin
 	text, err := f.ask(ctx, p, http.MethodPost, path, body)
@@ -57,7 +57,8 @@ func (f *adminFlags) post(ctx context.Context, p *cli.Program, path string, aske
 	return json.Unmarshal(text, answer)
 }
 
-// read requests a list from the admin address. It returns the items, and the response body as text that is safe to print.
+// read requests a list from the admin address. It returns the items of the list, and the response body as text that is
+// safe to print on a terminal.
 func read[T any](ctx context.Context, p *cli.Program, f *adminFlags, path string, query any) (items []T, text string, err error) {
 	body, err := f.ask(ctx, p, http.MethodGet, admin.Address(path, query), nil)
 	if err != nil {
@@ -71,7 +72,8 @@ func read[T any](ctx context.Context, p *cli.Program, f *adminFlags, path string
 	return items, terminal.Sanitize(string(body)), err
 }
 
-// list prints a list from the admin address as JSON, or as a table with a row for each item.
+// list prints a list from the admin address as JSON, or as a table. The header has the column titles, separated by tabs.
+// The function row returns the cells for one item.
 func list[T any](ctx context.Context, p *cli.Program, f *listFlags, path string, query any, header string, row func(T) []string) error {
 	items, text, err := read[T](ctx, p, &f.adminFlags, path, query)
 	if err != nil {
@@ -97,7 +99,7 @@ func printTable(console *terminal.Console, header string, rows [][]terminal.Cell
 	return console.Err()
 }
 
-// say prints text as the result of a command.
+// say prints text, the result of a command. It returns an error if the text can't be written.
 func say(p *cli.Program, text string) error {
 	console := p.Console()
 	console.PrintText(text)
@@ -153,8 +155,8 @@ func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path s
 	return request, nil
 }
 
-// refusedByAdmin converts an error response from the admin address to a problem. It returns nil if the request
-// succeeded.
+// refusedByAdmin returns the problem to report for an error response from the admin address. It returns nil if the
+// request succeeded. code and text are the status code and the body of the response.
 func refusedByAdmin(code int, text string, request *http.Request) error {
 	problem := &cli.Problem{Exit: cli.ExitUsage, Text: text}
 	switch {

@@ -33,7 +33,7 @@ type accountGuard struct {
 	ledger *ledger.Ledger
 	logger *slog.Logger
 
-	// The last check by accept: its time, the API key and the result.
+	// Time, API key and result of the last check by accept.
 	asked time.Time
 	key   catalog.Secret
 	err   error
@@ -60,7 +60,7 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	if unanswered[catalog.KindOf(err)] || ctx.Err() != nil {
 		return err
 	}
-	if account.ID == "" { // the catalog returned no account ID, or an account record that Easel can't read
+	if account.ID == "" { // the key is accepted, because the catalog returned no account ID, or an account record that Easel can't read
 		return nil
 	}
 	own, err := g.ledger.BelongsTo(ctx, account.ID)
@@ -73,7 +73,8 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 // unanswered contains the kinds of errors after which the account is still unknown. A later check may succeed.
 var unanswered = map[catalog.Kind]bool{catalog.KindUnavailable: true, catalog.KindRateLimited: true, catalog.KindBusy: true, catalog.KindCredentialRejected: true}
 
-// begin checks the API key at startup. If the catalog or the ledger does not respond, begin returns a function that repeats the
+// begin checks the API key at startup. It returns an error only if the key belongs to a different account than the ledger. If
+// the account is still unknown, for example because the catalog does not respond, begin returns a function that repeats the
 // check in the background. No order is sent until the check has succeeded.
 func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret) (repeat func(context.Context) error, err error) {
 	first := g.check(ctx, key())
@@ -106,7 +107,7 @@ func (g *accountGuard) repeat(ctx context.Context, key func() catalog.Secret) er
 }
 
 // openHeldKey reads the shared API key, and reloads it when its file changes. If accept is not nil, it is called with each
-// changed key. If it returns an error, the previous key remains in use.
+// changed key. If accept returns an error, the previous key remains in use.
 func openHeldKey(path string, logger *slog.Logger, accept func(catalog.Secret) error) (*reload.Value[catalog.Secret], error) {
 	first := true
 	value, err := reload.Open("upstream key", logger, func(contents ...[]byte) (catalog.Secret, error) {
@@ -128,8 +129,8 @@ func openHeldKey(path string, logger *slog.Logger, accept func(catalog.Secret) e
 // fingerprintOf returns the part of an API key's digest that identifies the key in logs and in the audit log.
 func fingerprintOf(apiKeySum string) string { return "sha256:" + apiKeySum[:16] }
 
-// parseKey returns the API key in a file. It removes a line break at the end, which editors and echo add. Its errors never
-// contain the file's content.
+// parseKey returns the API key from the contents of its file. It removes one line break at the end, because editors and the
+// command echo add one. Its errors never contain the contents.
 func parseKey(contents ...[]byte) (key catalog.Secret, err error) {
 	text := strings.TrimSuffix(strings.TrimSuffix(string(contents[0]), "\n"), "\r")
 	switch {

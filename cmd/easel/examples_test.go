@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestEveryExampleOfTheHelpIsACommandLine parses the examples in the help texts without running them.
+// TestEveryExampleOfTheHelpIsACommandLine checks that the parser accepts each example in the help
+// texts. It does not run the examples.
 func TestEveryExampleOfTheHelpIsACommandLine(t *testing.T) {
 	parser, examples := grammarParser(t), 0
 	for _, command := range parser.Model.Children {

@@ -19,7 +19,7 @@ type ledgerFlags struct {
 	LedgerURL string `name:"ledger-url" group:"ledger" env:"EASEL_LEDGER_URL" default:"memory" placeholder:"URL" help:"Ledger of orders: memory, which is lost when the process stops; sqlite:FILE for one process; postgres://USER:PASSWORD@HOST/DATABASE for replicas. A callers file requires SQLite or PostgreSQL."`
 }
 
-// openLedger opens the ledger. Without a callers file, a ledger in memory records no events.
+// openLedger opens the ledger. Events are recorded only if there is a callers file or the ledger is durable.
 func (f *facade) openLedger(ctx context.Context) (err error) {
 	f.notifier = &notifier{data: service.EventData{Catalog: f.UpstreamURL, Results: f.PublicURL, Texts: f.ContentURL != ""}, count: f.telemetry.Tracer.Notified}
 	config := ledger.Config{
@@ -63,8 +63,9 @@ func printDifference(console *terminal.Console) func(ledger.Difference) {
 	return func(d ledger.Difference) { console.Print(d.String()) }
 }
 
-// printVerified prints the text in done, followed by the result of a verification. It returns an error if there are
-// differences. If err is not nil, it prints no result and returns err with the exit code ExitUsage.
+// printVerified prints the text done, followed by the counts in looked, the result of comparing a ledger with its journal.
+// It returns an error if there are differences. If err is not nil, it prints no result and returns err with the exit code
+// ExitUsage.
 func printVerified(console *terminal.Console, done string, looked ledger.Verified, err error) error {
 	console.ShowLive("")
 	if err != nil {
@@ -105,7 +106,7 @@ func (c *ledgerCopyCmd) Run(ctx context.Context, p *cli.Program) error {
 
 type ledgerRestoredCmd struct{ ledgerFlags }
 
-// Run records that a ledger was restored from a snapshot, a copied file or a log.
+// Run marks a ledger as restored from a snapshot, a copied file or a write-ahead log.
 func (c *ledgerRestoredCmd) Run(ctx context.Context, p *cli.Program) error {
 	held, err := ledger.Restored(ctx, c.LedgerURL, thisUser())
 	return printHeld(p, "the ledger is marked as restored", held, err)
@@ -113,7 +114,7 @@ func (c *ledgerRestoredCmd) Run(ctx context.Context, p *cli.Program) error {
 
 type ledgerUnsealCmd struct{ ledgerFlags }
 
-// Run allows servers to use a ledger again after it was copied.
+// Run removes the seal from a ledger, so that servers can use it again. Copying a ledger seals it.
 func (c *ledgerUnsealCmd) Run(ctx context.Context, p *cli.Program) error {
 	held, err := ledger.Unseal(ctx, c.LedgerURL, thisUser())
 	return printHeld(p, "the ledger is unsealed, and marked as restored", held, err)

@@ -32,8 +32,8 @@ func TestEveryCommandOfTheGettingStartedWorks(t *testing.T) {
 	wantPictures(t, work, "sea.png", "hills.png")
 }
 
-// TestEveryProgramOfTheGettingStartedWorks runs each program unchanged. 'make test-clients' installs the dependencies of the
-// programs that are not in Go.
+// TestEveryProgramOfTheGettingStartedWorks runs each program from the Getting Started page unchanged. 'make test-clients'
+// installs the dependencies of the programs that are not in Go.
 func TestEveryProgramOfTheGettingStartedWorks(t *testing.T) {
 	t.Parallel()
 	clients, err := filepath.Abs(filepath.Join("..", "..", ".build", "clients"))
@@ -80,7 +80,8 @@ func TestEveryProgramOfTheGettingStartedWorks(t *testing.T) {
 	}
 }
 
-// runIn runs a command in a directory, with the address of the server and an API key. It returns the output.
+// runIn runs the command in words, in the directory work, and returns its output. The environment of the command contains
+// the server's address and an API key, both from dev.
 func runIn(t *testing.T, work string, dev map[string]string, words []string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), words[0], words[1:]...)

@@ -7,7 +7,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// EventQuery selects teams' events.
+// EventQuery selects the teams' events to list or to replay.
 type EventQuery struct {
 	Team    string    `json:"team,omitempty"`
 	Since   time.Time `json:"since,omitzero"`

@@ -13,7 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Routes returns the patterns of all routes. The value is true for an open route, which does not require an operator.
+// Routes returns the routes, keyed by pattern. The value is true if the route is open, which means that it does not require
+// an operator.
 func Routes() map[string]bool {
 	all := map[string]bool{}
 	for _, r := range (Config{}).routes() {
@@ -58,8 +59,8 @@ func isLocal(r *http.Request) bool {
 	return crossorigin.IsLoopback(r.RemoteAddr) && r.Header.Get("X-Forwarded-For") == "" && r.Header.Get("Forwarded") == ""
 }
 
-// authorization returns the authorization headers of a request. A browser sends the token that an operator enters as the
-// password of basic authentication. authorization converts it to a bearer token.
+// authorization returns the authorization headers of a request. If the request has basic authentication, as from a browser,
+// the password is an operator's token. authorization then returns it as a bearer token.
 func authorization(r *http.Request) []string {
 	if _, token, ok := r.BasicAuth(); ok {
 		return []string{"Bearer " + token}

@@ -22,10 +22,10 @@ type Status struct {
 	Ledger            func() ledger.Reading
 	Copies            bool                       // whether results are copied into a store
 	Serving           func(context.Context) bool // whether the server should receive calls
-	Problems          func() map[string][]error  // errors of the last reload, by setting; the key [Issuers] contains errors from reading issuers' keys
+	Problems          func() map[string][]error  // errors from the last reload, by setting; the key [Issuers] has the errors from loading the token issuers' keys
 }
 
-// Issuers is the key in [Status.Problems] for errors from reading issuers' keys.
+// Issuers is the key in [Status.Problems] for errors from loading the token issuers' keys.
 const Issuers = "issuers"
 
 // Usage is the current usage of a limit for all callers together.
@@ -62,8 +62,8 @@ type report struct {
 	Generations []watch.PolledGeneration `json:"generations"` // at most 100; generations with the longest time since their last response come first
 }
 
-// limiters contains the limiters that reject or delay requests or have waiting requests. The keys are fingerprints of
-// API keys.
+// limiters contains the states of the limiters that reject or delay requests now. The keys are fingerprints of API
+// keys.
 type limiters map[string]limiter.State
 
 // report returns the current report.

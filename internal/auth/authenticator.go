@@ -18,7 +18,7 @@ const (
 	maxToken  = 8 << 10 // maximum size of a token in bytes; larger, because a JWT may contain claims for other services
 )
 
-// visibleForm matches a credential. A credential must consist of visible ASCII characters without spaces.
+// visibleForm matches one or more visible ASCII characters without spaces. All credentials have this form.
 var visibleForm = regexp.MustCompile(`^[!-~]+$`)
 
 // Config is the configuration of an [Authenticator].
@@ -80,8 +80,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, certificate *Certifica
 	return WithIdentity(ctx, identity), nil
 }
 
-// Admit rejects most calls that Authenticate would reject. It is fast, because it only reads maps: it does not verify JWTs, and
-// it checks only the syntax of a forwarded API key.
+// Admit rejects most calls that Authenticate would reject, but takes less time. It checks only the syntax of a forwarded API
+// key, and does not verify a JWT. It looks up all other tokens and certificates in maps.
 func (a *Authenticator) Admit(ctx context.Context, certificate *Certificate) error {
 	token, err := a.bearer(ctx)
 	if err != nil {
@@ -113,8 +113,8 @@ func (a *Authenticator) bearer(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// identify returns the identity for a token or a certificate. With a callers file, it rejects an invalid token even if the
-// certificate is valid.
+// identify returns the identity for a token or a certificate. If there is a callers file, a token takes precedence: an invalid
+// token is rejected even if the certificate is valid.
 func (a *Authenticator) identify(token string, certificate *Certificate) (*Identity, error) {
 	name := certificate.Name()
 	switch {
@@ -130,8 +130,8 @@ func (a *Authenticator) identify(token string, certificate *Certificate) (*Ident
 	return a.anonymous()
 }
 
-// forwarded returns the identity of a caller whose own API key is forwarded. The catalog checks the key when it receives the
-// first request.
+// forwarded returns the identity of a caller whose own API key is forwarded. It returns an error if there is no key, or if the
+// catalog is known to reject the key. Otherwise, the catalog checks the key when it receives the first request.
 func (a *Authenticator) forwarded(token string) (*Identity, error) {
 	if token == "" {
 		return nil, errNoAPIKey
@@ -156,9 +156,9 @@ func (a *Authenticator) byToken(token string) (*Identity, error) {
 	return a.listed(func(l *List) *Caller { return l.subjects[subject] }, errSubjectUnknown, until)
 }
 
-// listed returns the identity of the caller that the function find returns for the current list. If find returns nil, listed
-// returns the parameter missing as its error. The identity keeps find, so that it can be renewed when the list changes. until
-// is the time until which the caller's JWT is accepted, or zero if the caller has no JWT.
+// listed returns the identity of the caller that find returns for the current list of callers. If find returns nil, listed
+// returns the error missing. The identity keeps find, so that it can be renewed when the list changes. The caller's JWT is
+// accepted until the time until, which is zero if the caller has no JWT.
 func (a *Authenticator) listed(find func(*List) *Caller, missing error, until time.Time) (*Identity, error) {
 	list := a.cfg.Callers.List()
 	c := find(list)
@@ -186,7 +186,8 @@ func (a *Authenticator) anonymous() (*Identity, error) {
 	return identity, nil
 }
 
-// shared returns the shared API key as the credential for an owner's requests. A weight of zero means 1.
+// shared returns the shared API key as the credential for an owner's requests. weight is the weight of the owner among all
+// owners. Zero means 1.
 func (a *Authenticator) shared(owner string, weight float64) catalog.Credential {
 	key := *a.cfg.SharedKey
 	key.Owner, key.Weight = owner, cmp.Or(weight, 1)

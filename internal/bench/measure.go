@@ -10,13 +10,13 @@ import (
 	"slices"
 )
 
-// measurement describes how two facades are measured. Its function measure measures one facade in a new
-// scene, and returns the figures by row name.
+// measurement describes how two facades are measured. The function measure is called for each facade with
+// a new scene. It returns the facade's figures, keyed by row name.
 type measurement struct {
 	measure func(ctx context.Context, s *scene) (figures, error)
 	repeats int                 // maximum number of repeats, even if the flag -repeats is higher; zero means no maximum
 	flags   map[facade][]string // additional command-line flags for each facade
-	sides   sides               // facades to compare; the zero value means the peer and easel
+	sides   sides               // facades to compare; the zero value means thePeer and theEasel
 }
 
 // sides contains the two facades that a measurement compares.
@@ -35,8 +35,8 @@ const (
 	inPostgres facade = "easel, PostgreSQL"
 )
 
-// measure runs the measurements of the chosen rows. After each measurement, it prints the rows that it
-// measured. With -counts, it returns an error if a row misses its limit.
+// measure runs the measurements for the chosen rows, and prints each row when its measurement is complete.
+// If the flag -counts is set, measure returns an error if a row misses its limit.
 func (b *bench) measure(ctx context.Context, out io.Writer, chosen []row) error {
 	write := func(format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 	write("%s\n%s/%s, %d CPUs, %s; median, with minimum and maximum in parentheses\n\n%s", b.version, runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), heading)
@@ -71,8 +71,8 @@ func (m *measurement) compared() sides {
 	return m.sides
 }
 
-// repeated measures both facades repeatedly. In each repeat, the facade that was measured last is measured
-// first.
+// repeated measures both facades in each repeat. The order of the two facades is reversed after each
+// repeat.
 func (b *bench) repeated(ctx context.Context, m *measurement) (measured []map[facade]figures, err error) {
 	repeats := b.repeats
 	if m.repeats != 0 {

@@ -19,7 +19,7 @@ const (
 	idleTimeout = 30 * time.Second
 )
 
-// openContent opens the first connection of b, and returns a Content with b as its Body.
+// openContent connects b to the catalog, with retries. It returns a Content whose Body is b.
 func openContent(ctx context.Context, b *contentBody) (*Content, error) {
 	if strongEtag(b.etag) != b.etag {
 		return nil, changed("the requested ETag is not a strong ETag")
@@ -43,7 +43,7 @@ type contentBody struct {
 
 	answered    bool // whether a response has set contentType and etag
 	contentType string
-	etag        string // strong ETag of the file, which every response must have; empty if unknown
+	etag        string // strong ETag of the file, which is the same in all responses; empty if unknown
 	size        int64  // size of the complete file, or -1 while it is unknown
 	start       int64  // offset that the caller requested
 	at          int64  // offset of the next byte for the caller
@@ -64,7 +64,7 @@ type contentStream struct {
 	idle   *time.Timer // cancels the response if a read takes longer than idleTimeout
 	at     int64       // file offset of the stream's next byte; initially at most contentBody.at
 	end    int64       // file offset after the last byte of the response, or -1 if unknown
-	framed bool        // whether a truncated response can be detected; if true, EOF marks the end of a file of unknown size
+	framed bool        // whether a truncated response causes an error; if so, io.EOF is the end of the file, even if its size is unknown
 	sum    uint32      // checksum of the bytes that this stream has read again, starting at contentBody.start
 }
 
@@ -264,7 +264,7 @@ func (b *contentBody) connect(ctx context.Context) error {
 		cancel(err)
 		return err
 	}
-	b.upstream.release(permit, b.cred, nil) // the permit is released before the body is read, because reading can take long but needs little memory
+	b.upstream.release(permit, b.cred, nil) // a long download must not hold the permit; reading the body needs little memory
 	s := &contentStream{ctx: timed, body: resp.Body, cancel: cancel, idle: timer}
 	if err := b.accept(s, resp, from); err != nil {
 		cancel(err)
@@ -328,7 +328,7 @@ func (b *contentBody) readRange(s *contentStream, resp *http.Response, from int6
 		return total, nil
 	case http.StatusRequestedRangeNotSatisfiable:
 		total, ok := parseUnsatisfied(resp.Header.Get("Content-Range"))
-		if !ok && from == b.at && b.at > b.start { // the file ends at the offset from, because all earlier bytes were returned
+		if !ok && from == b.at && b.at > b.start { // without a size in the response: the file ends at b.at, because the caller has received all bytes before it
 			total, ok = b.at, true
 		}
 		if !ok || total > from {

@@ -96,8 +96,8 @@ func asError(t testing.TB, err error) *Error {
 }
 
 // wire serves raw bytes over in-memory connections, which work in a synctest bubble. For each request, it calls answer,
-// which writes the complete response; n is the number of the request, starting at 0. Without reused, wire closes the
-// connection after each response.
+// which writes the complete response; n is the number of the request, starting at 0. If reused is false, wire closes
+// the connection after each response.
 type wire struct {
 	mu       sync.Mutex
 	requests []*http.Request

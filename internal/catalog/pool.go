@@ -14,8 +14,9 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// pool contains the connections for one group of requests, such as orders. API keys never share a connection. If the catalog or
-// a proxy sends two responses to one request, the second one therefore can't reach a request with another API key.
+// pool contains the connections for one group of requests, such as orders. API keys never share a connection. So if the catalog
+// or a proxy sends two responses to one request, the second can't be mistaken for the response to a request with another API
+// key.
 type pool struct {
 	base    *http.Transport  // template for the transport of each API key
 	limiter *limiter.Limiter // limits the requests in flight
@@ -108,8 +109,8 @@ func (p *pool) forgetUnused() {
 	})
 }
 
-// release records that a request no longer uses a transport. If the catalog rejected the API key, release removes the transport
-// when no other request uses it, because callers can send any number of invented API keys.
+// release records that a request no longer uses the transport t. If the catalog rejected the API key and no other request uses
+// t, release removes t. Otherwise, callers could fill the pool with invented API keys.
 func (p *pool) release(key [sha256.Size]byte, t *keyTransport, isRejected bool) {
 	p.mu.Lock()
 	t.inFlight--

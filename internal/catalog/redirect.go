@@ -13,8 +13,8 @@ import (
 	"unicode/utf8"
 )
 
-// elsewhere downloads results from other hosts to which the catalog redirects. It uses https and does not send the API key. It
-// divides its connections fairly among API keys and owners.
+// elsewhere downloads results from other hosts when the catalog redirects a request for a result. It uses https and does not send
+// the API key. It divides its connections fairly among API keys and owners.
 type elsewhere struct {
 	hosts []string // allowed hosts, in the form of [url.URL.Host]
 	pool  *pool
@@ -48,8 +48,8 @@ func (e *elsewhere) follows(to *url.URL) bool {
 	return to.Scheme == "https" && to.User == nil && slices.Contains(e.hosts, strings.ToLower(to.Host))
 }
 
-// of returns the target of the redirect in resp. ok is false if resp is not a redirect of a result, or if the target is not
-// allowed.
+// of returns the URL to which resp redirects the request r. from is the URL that responded. ok is false if resp is not a redirect,
+// if r does not request a result, or if the target is not allowed.
 func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.URL, ok bool) {
 	if resp == nil || r.op != opContent {
 		return nil, false

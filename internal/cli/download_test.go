@@ -32,7 +32,8 @@ func newContent() *content {
 	return &content{bytes: bytes.Repeat([]byte("0123456789abcdef"), 4096)}
 }
 
-// send sends the result with the scripted failures.
+// send sends the result from the requested offset. If breakAt is not empty, send removes its first
+// offset, and fails when it reaches this offset.
 func (c *content) send(r *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 	c.requests = append(c.requests, r)
 	end := len(c.bytes)
@@ -190,7 +191,8 @@ func TestADownloadToStandardOutputIsWholeOrNothing(t *testing.T) {
 	}
 }
 
-// poem starts a scripted server with one render. A succeeded render has a text result.
+// poem starts a scripted server with one render in the given state. The render has no file. If it
+// has succeeded, it has a text result.
 func poem(t *testing.T, state easelv1.State) dialer {
 	return (&scripted{
 		download: func(*easelv1.DownloadGenerationRequest, downloadStream) error {

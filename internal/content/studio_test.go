@@ -179,7 +179,7 @@ func (s *trouble) Get(ctx context.Context, name string, offset int64) (io.ReadCl
 	return io.NopCloser(bytes.NewReader(data[min(int(offset), len(data)):])), int64(len(data)), err
 }
 
-// halved is a body that returns an error after half of the object. Before it returns [context.Canceled], it waits
+// halved is a body that returns err after half of the object. If err is [context.Canceled], the body first waits
 // until ctx is done.
 type halved struct {
 	io.ReadCloser
@@ -294,7 +294,7 @@ func (s *studio) restart(contents bool) {
 func (s *studio) replica() *content.Results {
 	suggested := "here"
 	if s.ledger.IsCopy() {
-		suggested = "there" // a clone of a ledger needs another name for its copies in the store; a real process suggests a random one
+		suggested = "there" // a clone of a ledger needs a new name for its copies in the store; a real process suggests a random name
 	}
 	name, err := s.ledger.StoreName(s.Context(), suggested)
 	if err != nil {
@@ -332,8 +332,8 @@ func (s *studio) erase(all ...ledger.Order) {
 	}
 }
 
-// left waits until all copies are deleted or the timeout has passed. It returns the number of copies that are still
-// there.
+// left waits until the copies that are marked for deletion are deleted, or until the duration within has passed. It
+// returns the number of copies that are still marked.
 func (s *studio) left(within time.Duration) int64 {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), within)
@@ -445,7 +445,7 @@ func (s *studio) wantBytes(id string, want []byte, from content.Source) {
 	}
 }
 
-// picture returns a file of the given size whose blocks are all different.
+// picture returns a file of the given size, in which all blocks of 64 KiB are different.
 func picture(size int) []byte {
 	data := make([]byte, size)
 	for n := range data {

@@ -50,7 +50,8 @@ func (o *office) exec(statement string) {
 	proctest.Exec(o, o.url, statement)
 }
 
-// add writes jobs for an owner. If line is not empty, the jobs belong to this line, so they run one at a time.
+// add adds one job for each of refs. All jobs have the given owner. If line is not empty, the jobs belong to
+// this line, so they run one at a time.
 func (o *office) add(owner, line string, refs ...string) {
 	o.Helper()
 	for _, ref := range refs {
@@ -125,7 +126,7 @@ func TestEachJobRunsOnceInTwoProcesses(t *testing.T) {
 			defer o.start(o.kind(o.once))()
 		}
 		o.add("studio", "", refs...)
-		o.add("studio", "", refs[0]) // adds a second job only if the first job with this ref has already run
+		o.add("studio", "", refs[0]) // has no effect if the first job with this ref has not run yet
 		o.await(len(refs))
 		got := o.ran()[:len(refs)]
 		if slices.Sort(got); len(slices.Compact(got)) < len(refs)-1 {

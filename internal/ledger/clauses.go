@@ -38,8 +38,8 @@ func (c *clauses) take() string {
 	return list
 }
 
-// asList encodes a list as a JSON array, so that the list can be passed as one argument of a statement. In statements, the
-// placeholders {ids} and {in ids} expand such an array of strings in argument 1, and {in times} expands an array of numbers in
+// asList encodes a list as a JSON array, so that the list can be passed as a single argument of a statement. In statements,
+// the placeholders {ids} and {in ids} read an array of strings from argument 1, and {in times} reads an array of numbers from
 // argument 2.
 func asList[T any](all []T) string {
 	if all == nil { // JSON would encode nil as null

@@ -86,9 +86,9 @@ const (
 // location contains the parsed URL of a ledger.
 type location struct {
 	dialect
-	// The fields writing and reading contain the DSNs of the pools that write and read. reading is empty if one pool does both.
-	// offline is the DSN for commands, without timeouts. It is empty if writing has no timeouts: commands then use writing or
-	// reading.
+	// writing is the DSN of the pool that writes. reading is the DSN of the pool that reads, or empty if one pool does both.
+	// offline is the DSN for commands that open the ledger without a server, and has no timeouts. If offline is empty, writing
+	// and reading have no timeouts, and commands use these DSNs.
 	writing, reading, offline string
 	// file is the path of a SQLite file, or empty.
 	file string
@@ -100,7 +100,7 @@ const InMemory = "memory"
 // sqliteInMemory is SQLite's name for an in-memory database.
 const sqliteInMemory = ":memory:"
 
-// IsDurable reports whether a URL or a [Kind] names a ledger that outlives its process.
+// IsDurable reports whether a ledger outlives its process. The argument is the ledger's URL or [Kind].
 func IsDurable(url string) bool { return url != InMemory }
 
 // Kind returns the kind of a ledger, such as "sqlite", from its URL. Unlike the URL, the kind never contains a password.
@@ -150,11 +150,13 @@ func parse(address string) (location, error) {
 // connectTimeout is the default timeout of a connection attempt, in seconds.
 const connectTimeout = "10"
 
-// bounds are the default settings of each PostgreSQL session. The timeouts are in milliseconds. The URL can override every
-// setting except the isolation level. If the host of a client disappears during a transaction, the transaction's locks are
-// released within ten seconds. If a client hangs during a transaction, the locks are released before other transactions stop
-// waiting for them. A slow statement times out in the database before this process stops waiting for it. This distinguishes a
-// slow database from an unavailable one.
+// bounds contains the default settings of each PostgreSQL session. The timeouts are in milliseconds. The URL can override every
+// setting except the isolation level. The timeouts have these effects:
+//
+//   - If the host of a client disappears during a transaction, the transaction's locks are released within ten seconds.
+//   - If a client hangs during a transaction, the locks are released before other transactions stop waiting for them.
+//   - A slow statement times out in the database before this process stops waiting for it. This distinguishes a slow database
+//     from an unavailable one.
 var bounds = map[string]string{
 	"lock_timeout": "4000", "statement_timeout": "4500", "idle_in_transaction_session_timeout": "3000", "tcp_user_timeout": "10000",
 	isolation: "read committed",

@@ -9,16 +9,16 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Erase erases the content of orders: labels without a budget, records and events. It skips orders whose outcome is unknown. It
-// marks the copies of results for deletion. It keeps the data that prevents a second charge, and the amounts of money with
-// their journal. Pending events are still delivered, but without the erased content. It returns the number of newly erased
-// orders.
+// Erase erases the content of orders: records, events, and labels that have no budget. It skips orders whose outcome is unknown,
+// and returns the number of newly erased orders. It also marks the copies of their results for deletion. Pending events are
+// still delivered, but without the erased content. The ledger keeps the data that prevents a second charge, and the amounts of
+// money with their journal.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
 	return l.EraseFor(ctx, nil, all...)
 }
 
-// EraseFor erases orders like [Ledger.Erase], and audits the given act with the ids of the erased orders. If the act is nil,
-// nothing is audited.
+// EraseFor is like [Ledger.Erase], but also records the act wanted in the audit log, together with the IDs of the erased orders.
+// If wanted is nil or no order is newly erased, nothing is recorded.
 func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erased int64, err error) {
 	if len(all) == 0 {
 		return 0, nil
@@ -110,8 +110,8 @@ func (o Order) asErased(eventType string) Order {
 	return o
 }
 
-// erasable selects an owner's orders that are at least $2 microseconds old, have a final outcome, and are not erased yet. The
-// query uses the index orders_erasable.
+// erasable is the condition for the orders to erase: orders of the owner $1 that have a final outcome, are not erased yet, and
+// are at least $2 microseconds old. It selects at most $3 orders, oldest first. The query uses the index orders_erasable.
 const erasable = `owner = $1 AND erased = 0 AND (state = {refused} OR state = {placed} AND settled = 1) AND order_time <= (SELECT {now}) - $2 ORDER BY order_time, id LIMIT $3`
 
 // Retain erases the orders with a final outcome that are older than their owner's retention time. It covers only the owners in

@@ -44,9 +44,9 @@ func (t *transaction) compareDatabase() error {
 	return err
 }
 
-// mark records that the ledger is a copy. It puts open orders on hold and returns their number. The ledger's current name in
-// the store becomes a former name. New copies of results are stored under a new name, so that they do not replace the original
-// ledger's copies.
+// mark records that the ledger is a copy. It puts open orders on hold and returns their number. From now on, new copies of
+// results are stored under a new name, so that they do not replace the original ledger's copies. The previous name remains in the
+// ledger as a former name.
 func (t *transaction) mark() (held int64, err error) {
 	if err := t.execAll(
 		`UPDATE facts SET name = '`+formerFact+`' || CAST({now} AS TEXT) WHERE name = '`+storeFact+`'`,

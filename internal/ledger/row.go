@@ -71,8 +71,8 @@ type Order struct {
 	placed int64 // time when the generation was recorded, in microseconds; zero if there is no generation
 }
 
-// budgets returns the limits of the budgets in which the price of a new order is reserved. The key is empty for the owner's
-// limits, and a result of [labelKey] for the limits of a label value.
+// budgets returns the limits of the budgets in which the price of a new order is reserved. The key of the owner's limits is
+// empty. The keys of the limits of label values are results of [labelKey].
 func (r Request) budgets() map[string]Limits {
 	all := map[string]Limits{"": r.Limits}
 	for name, limits := range r.LabelLimits {

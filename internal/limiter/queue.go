@@ -91,8 +91,8 @@ func (q *queue) start(w *Permit) {
 	q.decide(w, nil)
 }
 
-// end corrects the owner's tag when a request ends. took is the request's time in flight. served reports whether the
-// request counts toward the owner's share.
+// end corrects the owner's tag when a request ends. took is the request's time in flight. If served is false, the
+// request does not count toward the owner's share.
 func (q *queue) end(o *owner, took time.Duration, served bool) {
 	o.inFlight--
 	if !served {

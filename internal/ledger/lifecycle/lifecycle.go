@@ -143,8 +143,8 @@ func (o Order) Resume() Step {
 	return o.resend()
 }
 
-// resend returns the step for an order whose outcome is unknown. It is used by calls and by the background recovery. If
-// possible, the step resends the order.
+// resend returns the step for an order whose outcome is unknown. If the order may be resent now, the step resends it. Calls
+// and the background recovery use resend.
 func (o Order) resend() Step {
 	switch {
 	case o.State != Open || o.Leased:
@@ -187,8 +187,8 @@ func (o Order) Concluded(lease int, outcome Outcome, generation string) Step {
 	return Step{o, Nothing, Unknown}
 }
 
-// named records the generation that the catalog returned. It never replaces a generation that the catalog returned earlier. If
-// an operator has made another decision, it records the catalog's generation and reports the contradiction.
+// named returns the step for a generation that the catalog returned. The step records the generation, unless the catalog
+// returned another generation earlier. If the recorded outcome is different, the step reports the contradiction.
 func (o Order) named(generation string) Step {
 	action := Nothing
 	switch {
@@ -204,9 +204,9 @@ func (o Order) named(generation string) Step {
 	return Step{o, action, Replay}
 }
 
-// Resolve applies an operator's decision about an order whose outcome is unknown. generation is the generation that the order
-// started, or "" if it started none. possible is false while an attempt may be in progress, or while the recovery may still
-// resend the order. A known outcome can be changed only if an operator decided it.
+// Resolve applies an operator's decision about an order. generation is the generation that the order started, or "" if it
+// started none. possible is false if the outcome is known and was not decided by an operator. It is also false while an
+// attempt may be in progress, or while the recovery may still resend the order.
 func (o Order) Resolve(generation string) (next Order, possible bool) {
 	if !o.Resolved && (o.State != Open || o.Leased || o.sendable() && !o.Held) {
 		return o, false
