@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// clientStack is a stack with a process that places orders over HTTP. The process forwards a caller's API key, and its
-// ledger is in memory.
+// clientStack is a stack with a process that places orders over HTTP, under a caller's forwarded API key. The process
+// has its ledger in memory.
 type clientStack struct {
 	*stack
 	client    *client
@@ -49,7 +49,7 @@ func inClientStackOf(t *testing.T, cfg sandbox.Config, balance int64, test func(
 	})
 }
 
-// process creates a process that orders through the given transport.
+// process returns the client of another process, which sends its orders through the given transport.
 func (s *clientStack) process(transport http.RoundTripper) *client {
 	s.Helper()
 	return newClient(s.T, catalog.Config{BaseURL: "http://127.0.0.1" + sandbox.BasePath, Transport: transport, AttemptTimeout: 2 * time.Second})

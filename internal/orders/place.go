@@ -41,7 +41,7 @@ type Terms struct {
 	Limits  ledger.Limits
 	Total   ledger.Limits            // limits for all owners together
 	Labels  map[string]ledger.Limits // limits for the values of the order's labels, by label name; nil if no label has a limit
-	Refused bool                     // whether the owner may not order from the model
+	Refused bool                     // whether to refuse the order, because the owner may not order from its model
 }
 
 // terms returns the current terms. If r.Terms is nil, it returns empty terms, which allow every order.
@@ -59,7 +59,7 @@ const rowPause = 200 * time.Millisecond
 type Receipt struct {
 	Generation catalog.Generation
 	Placed     time.Time // time when the order was written, by the clock of this process
-	Replayed   bool      // whether the order was not sent by this call, which only returned its generation
+	Replayed   bool      // whether another call sent the order, and this call only returned its generation
 	// Attribution is nil if another call wrote the order, because the labels from that call may have been erased.
 	Attribution *ledger.Attribution
 }
@@ -120,9 +120,9 @@ type placing struct {
 	cred    catalog.Credential
 	asked   Request
 	request ledger.Request
-	// uncertain means that this call has waited for an attempt that may have been accepted, or that another process may still
-	// send an attempt. The order's row may not show this, because an operator may have declared the order rejected in the
-	// meantime.
+	// uncertain means that the order may exist in the catalog even if its row says otherwise. This call has waited for an
+	// attempt that may have been accepted, or another process may still send an attempt. In the meantime, an operator may have
+	// declared the order rejected.
 	uncertain bool
 }
 
@@ -254,7 +254,7 @@ func (p *placing) write(ctx context.Context) (s *submission, err error) {
 	return p.begin(ctx, order, asked), nil
 }
 
-// priceInTime calls price. If the order expires before price returns, priceInTime returns [ledger.ErrOrderExpired].
+// priceInTime is like price, but returns [ledger.ErrOrderExpired] if the order expires before price returns.
 func (p *placing) priceInTime(ctx context.Context) (int64, error) {
 	left, limited, err := p.orders.Ledger.TimeToExpire(ctx, p.request)
 	switch {
@@ -300,8 +300,8 @@ func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 	}
 }
 
-// refuse returns the error for an order that this call did not write. why is the reason. If another call has written an order
-// under the same idempotency key, refuse returns nil, so that this call returns the result of that order.
+// refuse returns the error for an order that this call did not write. The reason is the error why. If another call has written
+// an order under the same idempotency key, refuse returns nil, so that this call returns the result of that order.
 func (p *placing) refuse(ctx context.Context, why error) error {
 	if errors.Is(why, ledger.ErrOrderExpired) {
 		why = orderExpired()

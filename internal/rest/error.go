@@ -35,7 +35,7 @@ var httpCodes = map[easelv1.ErrorReason]int{
 	easelv1.ErrorReason_BUDGET_EXCEEDED:          http.StatusPaymentRequired,
 	easelv1.ErrorReason_REQUEST_TOO_LARGE:        http.StatusRequestEntityTooLarge,
 	easelv1.ErrorReason_REQUEST_BODY_TIMEOUT:     http.StatusRequestTimeout,
-	easelv1.ErrorReason_CONTENT_CHANGED:          http.StatusPreconditionFailed, // without this entry, DATA_LOSS would become 500, although the server did not fail
+	easelv1.ErrorReason_CONTENT_CHANGED:          http.StatusPreconditionFailed, // without this entry, its gRPC code DATA_LOSS would become 500, although the server did not fail
 	easelv1.ErrorReason_HOST_NOT_ALLOWED:         http.StatusMisdirectedRequest,
 }
 
@@ -122,8 +122,8 @@ func statusJSON(st *status.Status) []byte {
 	return body
 }
 
-// unreadable returns the violation for a request that the gateway can't parse. said is the parser's message. unreadable
-// truncates the message to 256 bytes, because the message may quote the request.
+// unreadable returns the violation for a request that the gateway can't parse. said is the parser's message. It is truncated
+// to 256 bytes, because it may quote the request.
 func unreadable(said string) service.Violation {
 	said = strings.TrimPrefix(strings.ReplaceAll(said, "\u00a0", " "), "proto: ") // protojson randomly replaces a space with a no-break space
 	said = strings.ToValidUTF8(said[:min(len(said), 256)], "")

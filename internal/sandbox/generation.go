@@ -151,7 +151,7 @@ func insertGeneration(tx link, g generation, scope int64, idempotencyKey string)
 		g.cost, g.state, g.failsWith, g.created, g.starts, g.due))
 }
 
-// recent returns the newest generations of an account, newest first, up to the dialect's limit.
+// recent returns an account's newest generations, newest first. The dialect of the catalog limits their number.
 func (s *Sandbox) recent(account int64) (list []generation, err error) {
 	err = s.db.each(func(rows *sql.Rows) error {
 		g, err := scanGeneration(rows)

@@ -24,7 +24,8 @@ func seldom(o *options) {
 // reads returns the number of requests to the catalog that read a single generation.
 func (s *stack) reads() int { return s.sandbox.Requests()["GET /generations/{id}"] }
 
-// underWatch orders a generation and watches it until the test ends.
+// underWatch orders a generation, and watches it until the test ends. It returns the generation's ID after the
+// first update.
 func underWatch(t *testing.T, c caller) (id string) {
 	t.Helper()
 	id = create(t, c, order(t, picture, "k", "a lake")).GetGenerationId()

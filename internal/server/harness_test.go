@@ -32,7 +32,8 @@ type site struct {
 	Server *Server
 }
 
-// configured returns a configuration with free ports, after the function change has modified it.
+// configured returns a configuration with free ports. The function change can modify the
+// configuration before it is returned.
 func configured(studio *servertest.Studio, change func(*Config)) Config {
 	config := Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", Service: studio, REST: restOf(studio), Admin: operators}
 	change(&config)

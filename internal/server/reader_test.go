@@ -50,8 +50,8 @@ func (c *busyCatalog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, record)
 }
 
-// busy returns an option that connects a stack to the catalog and makes it poll every second. The option also selects
-// in-memory connections, so that the stack can run in virtual time.
+// busy returns an option for a stack. The stack uses c as its catalog and polls it every second. Its connections are in
+// memory, so that it can run in virtual time.
 func busy(c *busyCatalog) func(*options) {
 	return func(o *options) {
 		o.memory, o.dialOptions = true, windows
@@ -267,8 +267,8 @@ func descriptors() int {
 	return len(open)
 }
 
-// soak returns the number of times that a test repeats its steps. If EASEL_SOAK is set, this is the parameter asked,
-// with which the test takes minutes. Otherwise, it is the parameter usually.
+// soak returns the number of times that a test repeats its steps. The number is the value of usually, or the value of
+// asked if EASEL_SOAK is set. With the second number, the test takes minutes.
 func soak(usually, asked int) int {
 	if os.Getenv("EASEL_SOAK") != "" {
 		return asked

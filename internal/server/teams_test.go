@@ -26,7 +26,7 @@ import (
 
 // databases returns, for each kind of ledger, a function that creates an empty ledger and returns its URL.
 func databases() map[string]func(*testing.T) string {
-	if testing.Short() { // the in-memory ledger is a SQLite database, so SQLite covers it
+	if testing.Short() { // short tests omit the in-memory ledger, which is a SQLite database too
 		return map[string]func(*testing.T) string{"SQLite": sqliteLedger, "PostgreSQL": postgresLedger}
 	}
 	return map[string]func(*testing.T) string{"memory": memoryLedger, "SQLite": sqliteLedger, "PostgreSQL": postgresLedger}
@@ -45,8 +45,8 @@ func ledgerStack(t *testing.T, url string, names []string, change ...func(*optio
 	return sharedStack(t, names, append(change, func(o *options) { o.ledger = url })...)
 }
 
-// aboutOne returns a method's request with the given generation ID and, if the request has a timeout, a timeout of one
-// second. It returns nil if the request has no generation ID.
+// aboutOne returns a request for the method m with the given generation ID. If the request has a timeout, it is set to
+// one second. If requests of this method have no generation ID, aboutOne returns nil.
 func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 	field := m.Input().Fields().ByName("generation_id")
 	if field == nil {
@@ -60,8 +60,9 @@ func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 	return request
 }
 
-// strangers contains a function for each kind of owner. The function opens a watch of an owner's generation. It
-// returns the generation's ID, and a caller that belongs to another owner.
+// strangers contains a function for each kind of owner. The function creates a stack and opens a watch of a generation.
+// It returns the generation's ID, and a caller that belongs to another owner. The parameter as returns a caller that has
+// the given API key or token.
 var strangers = map[string]func(t *testing.T, as func(*stack, string) caller) (id string, foreign caller){
 	"an API key": func(t *testing.T, as func(*stack, string) caller) (string, caller) {
 		s := newStack(t, func(o *options) { o.sandbox.Speed = 0.01 })

@@ -29,8 +29,8 @@ type tracing struct {
 	open     metric.Int64UpDownCounter
 	closures metric.Int64Counter
 	sent     metric.Int64Counter // result bytes
-	// streams contains the metric labels of the long-lived methods. The labels are created in advance, because creating them
-	// during a call would enlarge the call's stack until the call ends.
+	// streams contains the metric labels of the long-lived methods. The labels are created in advance. Creating them during a
+	// call would enlarge the stack of the call's goroutine until the call ends.
 	streams map[string]metric.MeasurementOption
 }
 

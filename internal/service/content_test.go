@@ -28,7 +28,7 @@ import (
 var picture = bytes.Repeat([]byte("a picture of the sea "), 20_001)
 
 // copied sends picture from an offset and returns the chunks that were sent. limit is the maximum number of bytes; zero
-// means no limit. read wraps the body, for example to make it fail.
+// means no limit. The function read can replace the body, for example by a body that fails.
 func copied(offset, limit int, read func(io.Reader) io.Reader) (chunks []*easelv1.ContentChunk, err error) {
 	size := int64(len(picture))
 	c := &Content{
@@ -151,7 +151,8 @@ func TestACallerThatIsTakenOutGetsNoMoreOfAResult(t *testing.T) {
 	}
 }
 
-// slowReader is a caller that needs the time takes(n) to read message n. It stops reading when the call has ended.
+// slowReader is a caller that needs the time takes(n) to read message n, counted from 0. It stops reading when the call
+// has ended.
 type slowReader struct {
 	grpc.ServerStream
 	takes func(n int) time.Duration
@@ -169,7 +170,7 @@ func (r *slowReader) SendMsg(any) error {
 	}
 }
 
-// body is the body of a result. It pauses before each read and closes a channel when it is closed.
+// body is the body of a result. Each read first waits for the duration pause. Close closes the channel closed.
 type body struct {
 	io.Reader
 	pause  time.Duration

@@ -17,7 +17,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// WatchGenerations sends each change of many generations.
+// WatchGenerations sends the state changes of the generations in the request, or of all generations that the caller may
+// see.
 func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 	ctx := stream.Context()
 	w := &watchOfMany{
@@ -37,7 +38,8 @@ func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, str
 	return err
 }
 
-// watchOfMany sends the updates and heartbeats of all generations that the caller may see and the filter selects.
+// watchOfMany is a call of WatchGenerations. It sends heartbeats, and the updates of all generations that the caller
+// may see and the filter selects.
 type watchOfMany struct {
 	service     *generations
 	stream      grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
@@ -209,8 +211,8 @@ func (w *watchOfMany) sendUpdate(u *watch.Update, whose ledger.Attribution, know
 	return w.stream.SendMsg(updateResponse(encodingsOf(u).of(u, whose), time.Now()))
 }
 
-// cover adds a generation to the set whose size is sent in the caught_up message. A deleted generation is added only if
-// the request names it. After the caught_up message, cover does nothing.
+// cover adds a generation to the set whose size is sent in the caught_up message. If the generation is deleted and the
+// request does not name it, cover removes it from the set. After the caught_up message, cover does nothing.
 func (w *watchOfMany) cover(u *watch.Update) {
 	switch {
 	case w.covered == nil:

@@ -30,7 +30,7 @@ const (
 	neverLate = 20 * time.Second
 )
 
-// enemy contains the data for an attack on one address of the server.
+// enemy is an attacker of one address of the server.
 type enemy struct {
 	t    *testing.T
 	dial func() (net.Conn, error)
@@ -64,7 +64,7 @@ func (s *siege) readsAccount() {
 	}
 }
 
-// speak starts HTTP/2 on a connection with the given settings.
+// speak starts HTTP/2 on a connection: it sends the client preface and the given settings.
 func speak(conn net.Conn, settings ...http2.Setting) *http2.Framer {
 	_, _ = io.WriteString(conn, http2.ClientPreface)
 	framer := http2.NewFramer(conn, conn)
@@ -84,7 +84,7 @@ func listen(framer *http2.Framer) {
 	}()
 }
 
-// block returns the encoded headers of the enemy's call, followed by additional headers.
+// block returns a header block with the headers of the enemy's call, followed by the headers in more.
 func (e enemy) block(more ...hpack.HeaderField) []byte {
 	var out bytes.Buffer
 	encoder := hpack.NewEncoder(&out)

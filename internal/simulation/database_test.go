@@ -23,7 +23,7 @@ type database struct {
 
 	mu      sync.Mutex
 	trouble ledgerTrouble
-	count   map[string]int // number of times that each process has asked whether a fault affects it
+	count   map[string]int // number of calls of the method troubles, by process
 	met     int            // number of operations that the current fault has affected
 }
 
@@ -187,8 +187,8 @@ func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
 		}
 }
 
-// troubles reports whether a fault of the given kind currently affects the process. It also returns a random number
-// that differs in each call.
+// troubles reports whether a fault of the given kind currently affects the process of g. It also returns a pseudorandom
+// number, which is different in each call.
 func (d *database) troubles(g *gateway, sort ledgerSort) (random uint64, yes bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 func TestThePlainTreeIsTheDescriptorSet(t *testing.T) {
 	t.Parallel()
 	protoc := tool(t, "protoc")
-	headers(t, "protobuf") // Debian packages these headers together with google/protobuf/*.proto, which protoc needs
+	headers(t, "protobuf") // on Debian, the package with these headers also contains google/protobuf/*.proto, which protoc needs
 	tree := filepath.Join(proctest.Root, "gen", "proto")
 	files, err := filepath.Glob(filepath.Join(tree, "*", "*", "*.proto"))
 	if err != nil || len(files) < 10 {

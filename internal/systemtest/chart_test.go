@@ -65,8 +65,8 @@ type pod struct {
 	} `yaml:"securityContext"`
 }
 
-// rendered renders the chart with [template]. It returns the manifests, the kind of each manifest, and the pod of the
-// only Deployment.
+// rendered renders the chart with [template], and fails the test if helm fails. It returns the manifests, the kind of
+// each manifest, and the pod of the only Deployment.
 func rendered(t *testing.T, values string, more ...string) (text string, kinds []string, made pod) {
 	t.Helper()
 	text, err := template(t, values, more...)
@@ -92,7 +92,8 @@ func rendered(t *testing.T, values string, more ...string) (text string, kinds [
 	}
 }
 
-// env returns the environment of the pod's only container.
+// env returns the environment of the pod's only container. It reports a test error if a variable is set twice or has
+// no plain value.
 func (p pod) env(t *testing.T) map[string]string {
 	t.Helper()
 	env := map[string]string{}

@@ -10,8 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// secretLedger returns the URL of a database whose password is [canary]. lockOut prevents the database user from
-// logging in.
+// secretLedger returns the URL of a database whose password is [canary]. lockOut changes the password in the
+// database and closes all connections, so that the URL no longer works.
 func secretLedger(t *testing.T) (ledger string, lockOut func()) {
 	t.Helper()
 	database := proctest.Database(t)

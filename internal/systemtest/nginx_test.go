@@ -28,7 +28,7 @@ import (
 // longer than the timeout only because of its heartbeats.
 const readTimeout = 2 * time.Second
 
-// proxied is a server behind a proxy. The tests run both as separate programs.
+// proxied is a server behind a proxy, which run as separate programs. Its clients connect through the proxy.
 type proxied struct {
 	generations easelv1.GenerationServiceClient // client that connects through the proxy
 	rest        *http.Client                    // client that connects only to the proxy, regardless of the host in the URL
@@ -77,8 +77,8 @@ func deployedWith(t *testing.T, file string, swaps [][2]string) string {
 	return text
 }
 
-// writeNginxFiles writes nginx.conf and easel.conf with the test's addresses and timeouts. It then applies swaps
-// to easel.conf.
+// writeNginxFiles writes nginx.conf and easel.conf to dir. In easel.conf, it replaces the addresses and timeouts
+// with those of the test, and then makes the replacements in swaps.
 func writeNginxFiles(t *testing.T, dir string, server *proctest.Process, swaps ...[2]string) {
 	t.Helper()
 	text := deployedWith(t, filepath.Join("deploy", "nginx", "easel.conf"), append([][2]string{

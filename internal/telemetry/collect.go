@@ -14,7 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// observe records the value of a series during a collection. The metric must be in [Table].
+// observe is a function that records the value of one series during a collection. name is the name of the metric, which must
+// be in [Table].
 type observe func(name string, value float64, labels ...attribute.KeyValue)
 
 // Readings contains the sources of the metrics that are read at each collection. Reading a source sends no request to another
@@ -161,5 +162,5 @@ func instrument(meter metric.Meter, row Metric) (metric.Float64Observable, error
 	return meter.Float64ObservableGauge(row.Name)
 }
 
-// is returns the attribute that sets the label to a value.
+// is returns the attribute for a label that has the given value.
 func (l Label) is(value string) attribute.KeyValue { return attribute.String(l.Name, value) }

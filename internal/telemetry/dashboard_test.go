@@ -16,7 +16,7 @@ type panel struct {
 	title, unit string // unit is a Grafana unit
 	kind        string // "timeseries" or "stat"
 	queries     []query
-	bad         float64 // value at which a stat turns red; zero means never
+	bad         float64 // value at which a panel of the kind "stat" turns red; zero means never
 }
 
 // query is a query in a panel. Its expression is usually generated from the table of metrics.
@@ -76,14 +76,16 @@ func perSecond(name, title string, by ...string) query {
 	return query{name, strings.Replace(expr, "sum by () ", "sum", 1), legend(m, title, by)}
 }
 
-// now returns a query for the current value of a gauge, aggregated over replicas.
+// now returns a query for the current value of a gauge. aggregate is the operator that aggregates the
+// series, such as sum. by contains the labels by which the result is grouped.
 func now(aggregate, name, title string, by ...string) query {
 	m := named(name)
 	expr := fmt.Sprintf("%s by (%s) (%s{%s})", aggregate, labels(m, by), m.Prometheus(), where)
 	return query{name, strings.Replace(expr, " by () ", "", 1), legend(m, title, by)}
 }
 
-// quantile returns a query for a quantile of a histogram.
+// quantile returns a query for a quantile of a histogram, such as 0.99. by contains the labels by which
+// the result is grouped.
 func quantile(share, name, title string, by ...string) query {
 	m := named(name)
 	group := labels(m, by)

@@ -238,7 +238,7 @@ func TestEveryAlertIsFiredByATest(t *testing.T) {
 	}
 }
 
-// filledIn replaces Grafana's variables with values.
+// filledIn replaces Grafana's variables with values, because Prometheus can't parse variables.
 var filledIn = strings.NewReplacer("$__rate_interval", "1m", "$job", "easel", "$instance", ".*")
 
 func TestPrometheusCanReadEveryQueryOfTheDashboard(t *testing.T) {

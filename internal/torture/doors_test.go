@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// catalogDoor is a proxy for a catalog that is killed and restarted. The address of the proxy does not change. The
-// proxy counts successful reads of results.
+// catalogDoor is a proxy for the catalog. Its address does not change when the catalog is killed and restarted. It
+// counts successful reads of results.
 type catalogDoor struct {
 	*httptest.Server
 

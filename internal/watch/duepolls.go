@@ -64,9 +64,9 @@ func (s situation) plan() (p plan) {
 	return p
 }
 
-// singleReads returns the due generations that must be read individually, and sets p.next to the time of the next
-// sweep. While a sweep is in flight, it sets p.next to the time when the sweep no longer delays reads, or to zero if
-// that time has passed.
+// singleReads returns the due generations that must be read individually. It sets p.next to the time of the next sweep,
+// if there are sweeps. While a sweep is in flight, p.next is instead the time when the sweep no longer delays reads, or
+// zero if that time has passed.
 func (s *situation) singleReads(p *plan) (reads []candidate) {
 	var first []candidate
 	for _, c := range s.ready {
@@ -87,7 +87,7 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 		p.next = slow
 		return reads
 	case s.sweeping, p.next.After(s.now) && len(first) < sweepFrom && !s.firstList:
-		reads = append(reads, first...) // the first reads are too few for an early sweep
+		reads = append(reads, first...) // the sweep is slow, or the first reads are too few for an early sweep
 	case len(first) >= sweepFrom || s.firstList:
 		p.next = earliest(p.next, s.sweptAt.Add(s.least/2))
 	}
@@ -98,7 +98,8 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 }
 
 // mostUrgent removes and returns the generation to read next. Every second read prefers hinted generations. If every read
-// preferred them, then other generations would never be read while the list keeps contradicting the reads.
+// preferred them, other generations would never be read while the list keeps showing changes that the reads do not
+// confirm.
 func (s *situation) mostUrgent(reads []candidate) (*generation, []candidate) {
 	s.preferHinted = !s.preferHinted
 	best := 0

@@ -90,7 +90,8 @@ func (t *tenant) recordOldest(ctx context.Context, generations []*generation) (m
 	return more
 }
 
-// recordLater schedules a retry if failed is true and no retry is scheduled yet.
+// recordLater schedules a retry if failed is true, and otherwise resets the delay of later retries. If a retry is already
+// scheduled, recordLater does nothing.
 func (t *tenant) recordLater(failed bool, now time.Time) {
 	switch {
 	case !t.recordAt.IsZero():

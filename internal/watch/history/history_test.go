@@ -10,12 +10,14 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// took returns a random duration of a generation. The durations have the given median, in seconds.
+// took returns a random duration for a generation. The median of these durations is given in
+// seconds.
 func took(r *rand.Rand, median float64) time.Duration {
 	return time.Duration(median * math.Exp(0.3*r.NormFloat64()) * float64(time.Second))
 }
 
-// delay returns the mean time between the end of a generation and the poll that detects it.
+// delay returns the mean time between the end of a generation and the poll that detects it, if
+// polls follow the curve c. median is the median duration of the generations, in seconds.
 func delay(c *schedule.Curve, r *rand.Rand, median float64) time.Duration {
 	const generations = 5000
 	var sum time.Duration
