@@ -95,7 +95,7 @@ type ledgerCopyCmd struct {
 	To   string `arg:"" name:"to" help:"The new ledger: a file that does not exist, or an empty database."`
 }
 
-// Run copies a ledger.
+// Run copies a ledger into a new one, and verifies the copy. The old ledger is sealed when the copy is complete.
 func (c *ledgerCopyCmd) Run(ctx context.Context, p *cli.Program) error {
 	console := p.Console()
 	copied, err := ledger.Copy(ctx, c.From, c.To, thisUser(), func(table string, rows int64) {
@@ -142,7 +142,7 @@ func thisUser() ledger.By {
 
 type ledgerMigrateCmd struct{ ledgerFlags }
 
-// Run updates a ledger's schema.
+// Run updates a ledger's schema, and prints the applied migrations.
 func (c *ledgerMigrateCmd) Run(ctx context.Context, p *cli.Program) error {
 	version, applied, err := ledger.Migrate(ctx, c.LedgerURL, thisUser())
 	if err != nil {

@@ -50,7 +50,8 @@ func (o Orders) listEvents(ctx context.Context, asked EventQuery) (map[string][]
 	return map[string][]Event{"events": all}, err
 }
 
-// replay serves POST /events:replay with one step of a replay.
+// replay serves POST /events:replay. Each request is one step of a
+// replay, which schedules a team's events to be sent again.
 func (o Orders) replay(ctx context.Context, asked EventQuery) (done Replayed, err error) {
 	if asked.Team == "" || asked.Since.IsZero() {
 		return done, invalid(`send {"team": TEAM, "since": TIME}`)

@@ -87,7 +87,7 @@ func refuse(w http.ResponseWriter, why error) {
 
 type byKey struct{}
 
-// withBy stores the operator in a context.
+// withBy returns a context that contains the operator.
 func withBy(ctx context.Context, by ledger.By) context.Context {
 	return context.WithValue(ctx, byKey{}, by)
 }

@@ -198,7 +198,8 @@ func (b *contentBody) disconnect(cause error) {
 	b.stream, b.cause = nil, cause
 }
 
-// resume reconnects at the caller's position.
+// resume reconnects at the caller's position, after a delay. It returns an error if maxResumes consecutive resumes have
+// yielded no new byte.
 func (b *contentBody) resume() error {
 	for {
 		if err := contextError(b.ctx); err != nil {
@@ -239,7 +240,7 @@ func changed(why string) error {
 	return &Error{Kind: KindContentChanged, Op: opContent, Err: errors.New(why)}
 }
 
-// connect requests the file from the caller's position, and checks that the response belongs to the same file.
+// connect requests the rest of the file, and checks that the response belongs to the same file.
 func (b *contentBody) connect(ctx context.Context) error {
 	from := b.at
 	if b.etag == "" {
@@ -277,7 +278,8 @@ func (b *contentBody) connect(ctx context.Context) error {
 	return nil
 }
 
-// accept checks a response and records the type, size and ETag of the file.
+// accept checks the response to a request for the file from the given offset. It records the type, size and ETag of the file,
+// and returns an error if the file has changed.
 func (b *contentBody) accept(s *contentStream, resp *http.Response, from int64) error {
 	total, err := b.readRange(s, resp, from)
 	if err != nil {

@@ -128,7 +128,7 @@ func TestARetryWaitsForRetryAfterAsFarAsTheDeadlineAllows(t *testing.T) { // fau
 	}
 }
 
-// silent never responds. It returns when the request is canceled.
+// silent waits until the request is canceled, and then returns an error. It never responds.
 func silent(r *http.Request) (*http.Response, error) {
 	<-r.Context().Done()
 	return nil, r.Context().Err()

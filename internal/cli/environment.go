@@ -37,7 +37,8 @@ func (e *environment) collect(k *kong.Kong) error {
 func (e *environment) Validate(*kong.Application) error { return nil }
 
 // Resolve returns the value of a flag's environment variable. The parser calls it only for flags that are not on the command
-// line. An empty variable counts as unset.
+// line. An empty variable counts as unset. If the value is invalid, Resolve adds a message to e.faults
+// and returns nil.
 func (e *environment) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	name := e.names[flag.Value]
 	text := e.env(name)

@@ -52,7 +52,7 @@ func dirOf(address string) (name string, isDir bool) {
 	return strings.TrimPrefix(name, "//"), isDir && name != ""
 }
 
-// OpenStore opens the store at an address. Its errors contain no secrets from the address.
+// OpenStore opens the store at an address. insecure allows unencrypted transfers. Errors contain no secrets from the address.
 func OpenStore(address string, insecure bool) (Store, error) {
 	if name, isDir := dirOf(address); isDir {
 		return openDir(name)

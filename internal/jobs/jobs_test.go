@@ -26,7 +26,7 @@ type office struct {
 	url string
 
 	mu   sync.Mutex
-	runs []string // refs of the jobs that ran, in order
+	runs []string // refs of the jobs that ran, in the order of their runs
 	more chan struct{}
 }
 

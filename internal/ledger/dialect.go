@@ -195,7 +195,8 @@ func postgresPlace(address string) (location, error) {
 // encoded encodes a query for the PostgreSQL driver, which does not decode + as a space.
 func encoded(query url.Values) string { return strings.ReplaceAll(query.Encode(), "+", "%20") }
 
-// open opens a pool with the given number of connections.
+// open opens a pool with the given number of connections to the database with the given DSN. If connector is not nil, the pool
+// uses the connector instead of the DSN, and the number of connections is not limited.
 func (d dialect) open(dsn string, conns int, connector driver.Connector) (*pool, error) {
 	if connector != nil {
 		return d.newPool(sql.OpenDB(connector)), nil

@@ -128,7 +128,7 @@ func (l *Ledger) Retain(ctx context.Context) (erased int64, err error) {
 	return erased, err
 }
 
-// retain erases at most [stepRows] of an owner's old orders, and reports whether there may be more.
+// retain erases at most [stepRows] of the owner's orders that are older than age, and reports whether there may be more.
 func (l *Ledger) retain(ctx context.Context, owner string, age time.Duration) (erased int64, left bool, err error) {
 	var all []Order
 	err = l.reading(ctx, func(tx *transaction) (err error) {

@@ -68,8 +68,8 @@ func (t *transaction) markRestored(by By, action Action) (held int64, err error)
 	}{held}})
 }
 
-// Restored marks a ledger as a copy after it was restored from a snapshot, a copied file or a log. It returns an error if another
-// process uses the ledger. held is the number of orders that are now on hold.
+// Restored marks a ledger as a copy after it was restored from a snapshot, a copied file or a write-ahead log. It returns an
+// error if another process uses the ledger. held is the number of orders that are now on hold.
 func Restored(ctx context.Context, url string, by By) (held int64, err error) {
 	err = changeUnused(ctx, url, func(tx *transaction) error {
 		held, err = tx.markRestored(by, ActRestored)

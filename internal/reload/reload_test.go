@@ -33,7 +33,8 @@ func parseBoth(contents ...[]byte) (string, error) {
 	return text, nil
 }
 
-// openPair runs a test in virtual time with two files, which contain "a" and "b".
+// openPair opens a pair of two files, which contain "a" and "b", and runs a test with it
+// in virtual time.
 func openPair(t *testing.T, test func(p *pair)) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pair{files: []string{filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")}}

@@ -51,9 +51,9 @@ func handleError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w 
 	refuse(w, r, err)
 }
 
-// refuse writes the response for an error. The gRPC call has failed, or the gateway could not send it.
+// refuse writes the response for an error. Either the gRPC call has failed, or the gateway could not send it.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
-	var bad *runtime.HTTPStatusError // error of the gateway for an invalid percent escape in the path
+	var bad *runtime.HTTPStatusError // the gateway's error for an invalid percent escape in the path
 	st, ok := status.FromError(err)
 	switch {
 	case errors.As(err, &bad):

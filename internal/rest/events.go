@@ -185,7 +185,7 @@ func (e *eventWriter) start() error {
 	return e.flush()
 }
 
-// message writes a message of the call to the stream.
+// message writes a message to the stream. If the headers were not sent yet, it sends them first.
 func (e *eventWriter) message(m proto.Message) error {
 	if !e.opened {
 		if err := e.start(); err != nil {

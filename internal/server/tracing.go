@@ -51,7 +51,7 @@ func newTracing() (*tracing, error) {
 	return t, errors.Join(errs[:]...)
 }
 
-// enter records that the request has passed all checks.
+// enter records that the request has passed all checks. If the method is long-lived, enter counts the call as an open stream.
 func (c *call) enter() {
 	c.entered = true
 	if labels := c.tracing.streams[c.method]; labels != nil {

@@ -90,7 +90,8 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 }
 
 // choose returns the elements of ids that the caller may see and the filter does not exclude. For each element that the
-// caller may not see, it sends STATE_DELETED. It also reads the attributions of all generations in ids and more.
+// caller may not see, it sends STATE_DELETED. It also reads the attributions of the generations in ids and of those in
+// the parameter more.
 func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string]string, more ...[]string) (chosen []string, err error) {
 	all := slices.Concat(append(more, ids)...)
 	w.ordered = make(map[string]bool, len(all))
@@ -119,7 +120,7 @@ func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string
 }
 
 // excludes reports whether a filter excludes a generation because of its model, or because of the labels or the owner
-// in whose. An empty model is unknown, so the filter's model does not exclude it.
+// in the generation's attribution. An empty model is unknown, so the filter's model does not exclude it.
 func excludes(filter *easelv1.GenerationFilter, model string, whose ledger.Attribution) bool {
 	for name, value := range filter.GetLabels() {
 		if has, ok := whose.Labels[name]; !ok || has != value {
@@ -159,7 +160,8 @@ func (w *watchOfMany) hasWork(request watch.Request) bool {
 	return false
 }
 
-// deliver sends an event from the hub to the caller.
+// deliver sends an event from the hub to the caller. It returns [watch.ErrSkipped] if there is nothing to send, and
+// another error if the caller is no longer authorized or sending fails.
 func (w *watchOfMany) deliver(event watch.Event) error {
 	if err := w.known(); err != nil {
 		return err

@@ -55,7 +55,7 @@ var (
 	errCommitLost = errors.New("the connection was lost")
 )
 
-// noted contains the columns of orders that the journal records.
+// noted contains the columns of the table orders that the journal records.
 var noted = []string{
 	"id", "owner", "caller", "upstream_key", "api_key", "state", "generation_id", "leases", "leased_until", "order_time",
 	"reserved_cents", "cost_cents", "refunded_cents", "unconfirmed_cents", "settled", "status", "deleted",
@@ -153,7 +153,8 @@ func (d *database) query(text string, args ...driver.NamedValue) (driver.Rows, e
 	}
 }
 
-// number executes a query whose result is a single number, and returns this number.
+// number executes a query whose result is a single number, and returns this number. If the query fails, number records
+// a problem and returns -1.
 func (d *database) number(question string) int64 {
 	rows, err := d.query(question)
 	if err != nil {

@@ -52,7 +52,8 @@ func run(in io.Reader, out io.Writer) error {
 	return err
 }
 
-// check decodes one document, and reports whether its kind is built into Kubernetes.
+// check decodes one document, and reports whether its kind is built into Kubernetes. It returns an error if a field is
+// unknown or has the wrong type.
 func check(text []byte) (bool, error) {
 	var head struct {
 		APIVersion string `json:"apiVersion"`
