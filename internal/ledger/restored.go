@@ -24,8 +24,8 @@ func (l *Ledger) recognize(ctx context.Context) error {
 	})
 }
 
-// compareDatabase marks the ledger as a copy if its database is not the database in which it was last opened. If several
-// replicas start at the same time, only one writes the mark.
+// compareDatabase marks the ledger as a copy if its PostgreSQL database is not the database in which it was last opened. If
+// several replicas start at the same time, only one writes the mark. For SQLite, compareDatabase does nothing.
 func (t *transaction) compareDatabase() error {
 	if !t.l.IsShared() {
 		return nil

@@ -32,7 +32,7 @@ func newAdminServer(config Config, handler http.Handler) *http.Server {
 	return server
 }
 
-// serveHTTP serves until the server is shut down.
+// serveHTTP serves connections from l until the server is shut down. It uses TLS if the server has a TLS configuration.
 func serveHTTP(server *http.Server, l net.Listener) error {
 	if server.TLSConfig == nil {
 		return server.Serve(l)

@@ -121,7 +121,8 @@ func (p proxied) as(t *testing.T) context.Context {
 	return bearing(t, p.key, time.Minute)
 }
 
-// watchAll opens a watch of all renders. This watch does not end on its own.
+// watchAll opens a watch of all renders, with heartbeats at the given interval. This watch does not end on its
+// own.
 func (p proxied) watchAll(t *testing.T, heartbeat time.Duration) grpc.ServerStreamingClient[easelv1.WatchGenerationsResponse] {
 	t.Helper()
 	stream, err := p.generations.WatchGenerations(p.as(t), &easelv1.WatchGenerationsRequest{HeartbeatInterval: durationpb.New(heartbeat)})
@@ -131,7 +132,7 @@ func (p proxied) watchAll(t *testing.T, heartbeat time.Duration) grpc.ServerStre
 	return stream
 }
 
-// send sends a REST request through the proxy.
+// send sends a GET request for a path through the proxy. accept is the value of the Accept header.
 func (p proxied) send(ctx context.Context, t *testing.T, path, accept string) (*http.Response, error) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://easel.example"+path, nil)
@@ -146,7 +147,7 @@ func (p proxied) send(ctx context.Context, t *testing.T, path, accept string) (*
 	return answer, err
 }
 
-// get sends a REST request through the proxy. It fails the test if the request fails.
+// get is like send, but fails the test if the request fails or the status code is not 200.
 func (p proxied) get(t *testing.T, path, accept string) *http.Response {
 	t.Helper()
 	answer, err := p.send(p.as(t), t, path, accept)
@@ -188,7 +189,7 @@ func TestHeartbeatsKeepAWatchOpenThroughAProxy(t *testing.T) {
 	}
 }
 
-// order orders a picture and returns the generation ID.
+// order orders a picture with the given idempotency key, and returns the generation ID.
 func (p proxied) order(t *testing.T, key string) string {
 	t.Helper()
 	inputs, err := structpb.NewStruct(map[string]any{"prompt": "a calm sea", "size": "640x400"})
@@ -205,7 +206,7 @@ func (p proxied) order(t *testing.T, key string) string {
 // slowRenders contains flags that make a render take longer than the read timeout.
 var slowRenders = []string{"--speed", "2"}
 
-// outlasted checks that a call took at least as long as the read timeout.
+// outlasted checks that a call took at least as long as the read timeout. began is the time when the call started.
 func outlasted(t *testing.T, began time.Time) {
 	t.Helper()
 	if lasted := time.Since(began); lasted < readTimeout {

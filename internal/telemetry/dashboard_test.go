@@ -65,7 +65,8 @@ func legend(m Metric, title string, by []string) string {
 	return strings.Join(texts, " ")
 }
 
-// perSecond returns a query for the rate of a counter, or of a histogram's observations.
+// perSecond returns a query for the rate of a counter, or of a histogram's observations. by contains
+// the labels by which the rates are summed.
 func perSecond(name, title string, by ...string) query {
 	m := named(name)
 	series := m.Prometheus()

@@ -110,8 +110,8 @@ func (o Order) lease() Order {
 	return o
 }
 
-// Call returns the step for a caller that sends the order's idempotency key. same means that the request equals the recorded
-// one.
+// Call returns the step for a caller that sends the order's idempotency key. same reports whether the caller's request equals
+// the recorded one.
 func (o Order) Call(same bool) Step {
 	switch {
 	case o.State == None || o.State == Refused:
@@ -126,8 +126,8 @@ func (o Order) Call(same bool) Step {
 	return o.resend()
 }
 
-// Written returns the order that [Write] writes. free is false if another order with the same idempotency key was written in
-// the meantime. The caller must then start again with [Order.Call].
+// Written returns the order that the action [Write] records. free is false if another order with the same idempotency key was
+// written in the meantime. Then [Order.Call] must be called again.
 func (o Order) Written() (next Order, free bool) {
 	if o.State == Open || o.State == Placed {
 		return o, false
