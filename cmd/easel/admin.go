@@ -46,8 +46,8 @@ func (s *since) UnmarshalText(text []byte) (err error) {
 // adminTimeout is the timeout of a request to the admin address.
 const adminTimeout = 15 * time.Second
 
-// post sends a POST request to the admin address. The request body is the value asked, encoded as JSON. The JSON response
-// is decoded into answer.
+// post sends a POST request to the admin address. asked is encoded as the JSON body of the request. The JSON response is
+// decoded into answer.
 func (f *adminFlags) post(ctx context.Context, p *cli.Program, path string, asked, answer any) error {
 	body, _ := json.Marshal(asked) // cannot fail, because asked is a request type of package admin
 	text, err := f.ask(ctx, p, http.MethodPost, path, body)

@@ -59,8 +59,8 @@ func isLocal(r *http.Request) bool {
 	return crossorigin.IsLoopback(r.RemoteAddr) && r.Header.Get("X-Forwarded-For") == "" && r.Header.Get("Forwarded") == ""
 }
 
-// authorization returns the authorization headers of a request. If the request has basic authentication, as from a browser,
-// the password is an operator's token. authorization then returns it as a bearer token.
+// authorization returns the authorization headers of a request. Browsers use basic authentication, with the operator's token
+// as the password. authorization returns this token as a bearer token.
 func authorization(r *http.Request) []string {
 	if _, token, ok := r.BasicAuth(); ok {
 		return []string{"Bearer " + token}

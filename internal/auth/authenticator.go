@@ -157,8 +157,8 @@ func (a *Authenticator) byToken(token string) (*Identity, error) {
 }
 
 // listed returns the identity of the caller that find returns for the current list of callers. If find returns nil, listed
-// returns the error missing. The identity keeps find, so that it can be renewed when the list changes. The caller's JWT is
-// accepted until the time until, which is zero if the caller has no JWT.
+// returns missing, which is an error. The identity keeps find, so that it can be renewed when the list changes. The parameter
+// until is the end of the time in which the caller's JWT is accepted, or zero if the caller has no JWT.
 func (a *Authenticator) listed(find func(*List) *Caller, missing error, until time.Time) (*Identity, error) {
 	list := a.cfg.Callers.List()
 	c := find(list)
@@ -186,8 +186,8 @@ func (a *Authenticator) anonymous() (*Identity, error) {
 	return identity, nil
 }
 
-// shared returns the shared API key as the credential for an owner's requests. weight is the weight of the owner among all
-// owners. Zero means 1.
+// shared returns the shared API key as the credential for an owner's requests. weight determines the owner's share of all
+// requests, relative to other owners. Zero means 1.
 func (a *Authenticator) shared(owner string, weight float64) catalog.Credential {
 	key := *a.cfg.SharedKey
 	key.Owner, key.Weight = owner, cmp.Or(weight, 1)

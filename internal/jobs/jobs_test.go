@@ -50,7 +50,7 @@ func (o *office) exec(statement string) {
 	proctest.Exec(o, o.url, statement)
 }
 
-// add adds one job for each of refs. All jobs have the given owner. If line is not empty, the jobs belong to
+// add adds one job for each ref in refs. All jobs have the given owner. If line is not empty, the jobs belong to
 // this line, so they run one at a time.
 func (o *office) add(owner, line string, refs ...string) {
 	o.Helper()

@@ -120,9 +120,9 @@ type placing struct {
 	cred    catalog.Credential
 	asked   Request
 	request ledger.Request
-	// uncertain means that the order may exist in the catalog even if its row says otherwise. This call has waited for an
-	// attempt that may have been accepted, or another process may still send an attempt. In the meantime, an operator may have
-	// declared the order rejected.
+	// uncertain means that the order may exist in the catalog. Either this call has waited for an attempt that may have been
+	// accepted, or another process may still send an attempt. The order's row may not show this, because an operator may have
+	// declared the order rejected in the meantime.
 	uncertain bool
 }
 

@@ -28,7 +28,8 @@ import (
 // longer than the timeout only because of its heartbeats.
 const readTimeout = 2 * time.Second
 
-// proxied is a server behind a proxy, which run as separate programs. Its clients connect through the proxy.
+// proxied is a server behind a proxy. The server and the proxy are separate programs. The clients connect through
+// the proxy.
 type proxied struct {
 	generations easelv1.GenerationServiceClient // client that connects through the proxy
 	rest        *http.Client                    // client that connects only to the proxy, regardless of the host in the URL

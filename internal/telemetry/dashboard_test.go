@@ -77,16 +77,16 @@ func perSecond(name, title string, by ...string) query {
 	return query{name, strings.Replace(expr, "sum by () ", "sum", 1), legend(m, title, by)}
 }
 
-// now returns a query for the current value of a gauge. aggregate is the operator that aggregates the
-// series, such as sum. by contains the labels by which the result is grouped.
+// now returns a query for the current value of a gauge. aggregate is an aggregation operator such as sum.
+// by contains the labels by which the result is grouped.
 func now(aggregate, name, title string, by ...string) query {
 	m := named(name)
 	expr := fmt.Sprintf("%s by (%s) (%s{%s})", aggregate, labels(m, by), m.Prometheus(), where)
 	return query{name, strings.Replace(expr, " by () ", "", 1), legend(m, title, by)}
 }
 
-// quantile returns a query for a quantile of a histogram, such as 0.99. by contains the labels by which
-// the result is grouped.
+// quantile returns a query for a quantile of a histogram. share is the quantile, such as 0.99. by contains
+// the labels by which the result is grouped.
 func quantile(share, name, title string, by ...string) query {
 	m := named(name)
 	group := labels(m, by)
