@@ -34,7 +34,7 @@ func openContent(ctx context.Context, b *contentBody) (*Content, error) {
 	return content, nil
 }
 
-// contentBody is the body of a [Content]. If its connection fails, it reconnects and resumes.
+// contentBody is the body of a [Content]. If its connection fails, the next Read reconnects and resumes.
 type contentBody struct {
 	upstream *requester
 	ctx      context.Context

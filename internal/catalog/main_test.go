@@ -160,7 +160,7 @@ func (w *wire) count() int {
 	return len(w.requests)
 }
 
-// before returns a context that expires after d.
+// before returns a context with the timeout d.
 func before(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)

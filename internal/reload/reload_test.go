@@ -158,7 +158,7 @@ func TestAProblemIsToldForAsLongAsItLasts(t *testing.T) {
 			t.Errorf("the initial problem is %v", err)
 		}
 		p.write(t, 0, "broken")
-		p.Reload() // reads the files before the interval has passed
+		p.Reload() // reads the files now, before the interval has passed
 		if err := p.Problem(); err == nil || !strings.Contains(err.Error(), p.files[0]) {
 			t.Errorf("a broken file is reported as %v", err)
 		}

@@ -28,7 +28,7 @@ type candidate struct {
 	e       *generation
 	urgency float64 // priority of its read; see [poller.urgency]
 	hinted  bool    // whether the list shows a change that no individual read of the generation has confirmed yet
-	swept   bool    // whether a sweep could poll the generation instead
+	swept   bool    // whether a sweep could poll the generation instead of an individual read
 	first   bool    // whether a watcher waits for the first read of the generation since it subscribed
 }
 
