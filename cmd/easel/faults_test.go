@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// fault is an entry in the list of faults. A test that covers a fault has the fault's ID in the comment above the test or
-// on the test's first line.
+// fault is an entry in the list of faults. A test that covers a fault names the fault's ID in the comment above the test
+// or on the test's first line.
 type fault struct {
 	id, what, proof string
 }
@@ -173,7 +173,8 @@ func allTests(t *testing.T) map[string]bool {
 	return names
 }
 
-// eachTest calls visit for each test in the repository. comment contains the comments that [commentedTests] returns.
+// eachTest calls the function visit for each test in the repository, with the name of the test and with the comments that
+// [commentedTests] returns for it.
 func eachTest(t *testing.T, visit func(name, comment string)) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, entry fs.DirEntry, err error) error {

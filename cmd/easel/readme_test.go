@@ -28,8 +28,8 @@ func shellBlocks(t *testing.T, text string) (blocks [][]string) {
 	return blocks
 }
 
-// TestEveryCommandOfThePagesWorks runs all code blocks whose language is sh, on every page except the operators' page. The
-// server listens on free ports instead of the documented ones.
+// TestEveryCommandOfThePagesWorks runs all code blocks whose language is sh, on every page except the operators' page. Each
+// command must succeed, and each page must save a picture. The server listens on free ports instead of the documented ones.
 func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	t.Parallel()
 	ran, bin := 0, programs(t)
@@ -70,8 +70,8 @@ func wantNothingUntracked(t *testing.T, work string) {
 
 const operatorsPage = "docs/operators.md"
 
-// TestEveryCommandOfTheTeamsWorks runs the commands on the operators' page, in order, against a server with the callers file
-// from this page.
+// TestEveryCommandOfTheTeamsWorks runs the commands on the operators' page, in order, against a server that uses the callers
+// file from this page.
 func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 	t.Parallel()
 	text, work := pages(t)[operatorsPage], t.TempDir()
@@ -98,7 +98,7 @@ func TestEveryCommandOfTheTeamsWorks(t *testing.T) {
 	}
 }
 
-// TestTheRecipeOfTLSWorks runs the commands for TLS on the operators' page, with free ports.
+// TestTheRecipeOfTLSWorks runs the commands in the section about TLS on the operators' page, but with free ports.
 func TestTheRecipeOfTLSWorks(t *testing.T) {
 	_, page, _ := strings.Cut(proctest.Read(t, operatorsPage), "### Try teams\n")
 	_, callers, _ := strings.Cut(page, "```yaml\n")
@@ -194,7 +194,7 @@ func runBlocks(t *testing.T, dev map[string]string, bin, text, work string) {
 	}
 }
 
-// atTheServer returns a replacer that replaces the addresses on the pages with those of the test's server.
+// atTheServer returns a replacer that replaces the server addresses in the documentation with those of the test's server.
 func atTheServer(dev map[string]string) *strings.Replacer {
 	return strings.NewReplacer("localhost:50051", dev["EASEL_ADDR"], "localhost:8080", dev["REST"])
 }
@@ -239,8 +239,8 @@ func tagsOf(command reflect.Type) string {
 	return tags.String()
 }
 
-// pageLine finds a line that starts with prefix on any page. It returns the words that follow the name of the program in
-// this line.
+// pageLine returns the words of a line on any page that starts with prefix. It omits the first word, which is the name of
+// the program.
 func pageLine(t *testing.T, prefix string) []string {
 	t.Helper()
 	for _, text := range pages(t) {

@@ -21,7 +21,7 @@ type watchClient struct {
 	times []time.Time // arrival times of all watches' messages
 }
 
-// watchers creates a watch client. Its connections stay open until the end of the scene.
+// watchers returns a watch client with 10 connections to the server. They stay open until the end of the scene.
 func (s *scene) watchers() (*watchClient, error) {
 	const conns = 10
 	c := &watchClient{failed: make(chan error, conns)}
@@ -87,8 +87,8 @@ func (c *watchClient) note(at time.Time) {
 // arrived returns the number of received messages.
 func (c *watchClient) arrived() int { return len(c.since(0)) }
 
-// since returns the arrival times of all messages except the oldest. The argument first is the number of messages
-// to skip.
+// since returns the arrival times of all messages after the first ones. The argument first is the number of
+// messages to skip.
 func (c *watchClient) since(first int) []time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

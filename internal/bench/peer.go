@@ -56,8 +56,9 @@ func (f *peer) CreateGeneration(ctx context.Context, request *easelv1.CreateGene
 	return &easelv1.CreateGenerationResponse{Generation: g}, nil
 }
 
-// WatchGeneration implements easelv1.GenerationServiceServer. The goroutine of the call sends the current state, and
-// then waits for the next state.
+// WatchGeneration implements easelv1.GenerationServiceServer. The goroutine of the call sends the current state and
+// then waits for the next one, until the generation is terminal. If no state changes for a while, it sends a
+// heartbeat.
 func (f *peer) WatchGeneration(request *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 	ctx := stream.Context()
 	p, leave := f.join(pollerKey{authorization(ctx), request.GetGenerationId()})
@@ -166,8 +167,8 @@ func (p *poller) poll(ctx context.Context, every time.Duration, read func() (*ea
 	}
 }
 
-// note applies the result of a poll, and reports whether it was the last poll. A failed poll is the last poll only if
-// the generation does not exist or the catalog rejects the API key. After other errors, the next poll retries.
+// note applies the result of a poll, and reports whether it was the last poll. A failed poll is the last one only if
+// the generation does not exist or the catalog rejects the API key. After any other error, polling continues.
 func (p *poller) note(g *easelv1.Generation, err error) (last bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

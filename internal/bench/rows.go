@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// row is one line of the table. Unless absolute or excess is set, its figure is easel's value divided by the peer's
-// value.
+// row is one line of the table. Its figure is the number that is compared with limit. Unless absolute or excess is set, the
+// figure is easel's value divided by the peer's value.
 type row struct {
 	name     string // name on the command line and in the table; key of the row's value in a figures map
 	title    string
@@ -22,7 +22,7 @@ type row struct {
 
 var rows = []row{
 	{name: "call-cpu", from: calls, title: "CPU of the server for a unary call", unit: "µs", limit: 1.1},
-	// The limit allows for a read that only easel makes: the owner of the generation, from its ledger.
+	// The limit allows for a read that only easel makes: for each call, it reads the generation's owner from its ledger.
 	{name: "call-allocs", from: calls, title: "allocations for a unary call", unit: "allocations", limit: 1.42, counted: true},
 	{name: "call-rate", from: calls, title: "unary calls of 16 callers", unit: "calls/s", limit: 0.95, atLeast: true},
 	{name: "rest-rate", from: restCalls, title: "unary calls of 16 callers by REST", unit: "calls/s", limit: 0.95, atLeast: true},
@@ -32,7 +32,8 @@ var rows = []row{
 	{name: "idle-memory", from: idleServer, title: "resident memory of an idle server, with its ledger", unit: "MB", limit: 1.9, counted: true},
 	{name: "requests", from: polls, title: "requests for 1,000 active generations", unit: "requests/s", limit: 0.005, counted: true},
 
-	// These rows do not compare Easel with the peer by a ratio, because the peer places orders without a ledger.
+	// The peer places orders without a ledger, so these rows do not use ratios. They limit the time by which easel is slower
+	// than the peer, and easel's own rate.
 	{name: "sqlite-order", from: sqliteOrders, title: "an order through SQLite, p50", unit: "ms", limit: 3, excess: true},
 	{name: "sqlite-rate", from: sqliteOrders, title: "orders of 16 callers through SQLite", unit: "orders/s", limit: 300, atLeast: true, absolute: true},
 	{name: "postgres-order", from: postgresOrders, title: "an order through PostgreSQL, p50", unit: "ms", limit: 5, excess: true},

@@ -127,7 +127,7 @@ func (w *wire) transport() *http.Transport {
 	return base
 }
 
-// poolsOf returns pools for a transport, which are closed at the end of the test.
+// poolsOf returns pools for a transport. Their idle connections are closed at the end of the test.
 func poolsOf(t testing.TB, base *http.Transport) *TransportPools {
 	t.Helper()
 	pools := NewTransportPools(base)
@@ -160,7 +160,7 @@ func (w *wire) count() int {
 	return len(w.requests)
 }
 
-// before returns a context with the timeout d.
+// before returns a context that is done after d, or at the end of the test.
 func before(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)

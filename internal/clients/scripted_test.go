@@ -41,10 +41,10 @@ type scripted struct {
 	certificate string // path of the certificate; empty without TLS
 
 	mu     sync.Mutex
-	next   int       // index of the next answer
-	since  time.Time // time of the first call that got the answer at index next
+	next   int       // index of the current answer, among the answers without For
+	since  time.Time // time of the first call that got the current answer; zero if there was no such call
 	called []map[string]any
-	failed map[string]bool // keys and IDs for which an answer with For has already been sent
+	failed map[string]bool // idempotency keys and generation IDs that have already got the answer with this key or ID in For
 }
 
 func newScripted(t *testing.T, s *script) *scripted {
@@ -72,7 +72,7 @@ func newScripted(t *testing.T, s *script) *scripted {
 	t.Cleanup(server.Stop)
 	served.wire = proctest.NewWire(t, listener.Addr().String())
 	if s.Dead {
-		served.wire.Close() // closes the listener before the program can connect
+		served.wire.Close() // makes the program's connection attempts fail, because nothing listens at the address
 	}
 	return served
 }
@@ -129,7 +129,8 @@ func (s *scripted) answer(_ any, stream grpc.ServerStream) error {
 	return nil
 }
 
-// take records a call and returns the answer that the script has for it.
+// take records a call. It returns the answer for the call's idempotency key or generation ID, if the script has
+// one that was not sent yet. Otherwise it returns the current answer.
 func (s *scripted) take(request proto.Message) answer {
 	text, err := protojson.Marshal(request)
 	var members map[string]any
@@ -155,7 +156,8 @@ func (s *scripted) take(request proto.Message) answer {
 	return s.newest()
 }
 
-// newest returns the script's current answer, and advances to the next one when the current answer is used up.
+// newest returns the script's current answer. If this answer applies to only one call, or its time is over, newest
+// advances to the next answer. The last answer is repeated.
 func (s *scripted) newest() answer {
 	answers := slices.DeleteFunc(slices.Clone(s.script.Answers), func(a answer) bool { return a.For != "" })
 	if s.since.IsZero() {

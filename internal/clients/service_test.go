@@ -97,7 +97,7 @@ func build(t *testing.T, dir string, words []string) {
 	proctest.Run(t, command)
 }
 
-// placed returns a command in which ROOT is replaced by the path of the repository, and DIR by dir.
+// placed returns the words of a command, with ROOT replaced by the path of the repository, and DIR by dir.
 func placed(t *testing.T, dir string, words []string) (found []string) {
 	t.Helper()
 	for _, word := range words {
@@ -115,7 +115,7 @@ func restartUnder(t *testing.T, dir, language string) {
 	s.hold()
 	wire := proctest.NewWire(t, s.Server.GRPC)
 	start := func() *proctest.Process { return startService(t, dir, language, wire.Address, key) }
-	start().Kill() // the next run must find the order, either in its journal or by the idempotency key
+	start().Kill() // the next run must find the order that this run has placed, either in the service's journal or by the idempotency key
 	s.awaitWatches(0)
 	run := start()
 	for _, end := range []func(){func() { s.Server.Stop() }, func() { s.Server.Kill() }} {

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(proctest.Main(m)) }
 
-// office is a ledger with jobs. It records the runs of the jobs.
+// office is a ledger with jobs that a test runs. It records which jobs have run.
 type office struct {
 	*testing.T
 	*ledger.Ledger
@@ -50,8 +50,8 @@ func (o *office) exec(statement string) {
 	proctest.Exec(o, o.url, statement)
 }
 
-// add adds one job for each ref in refs. All jobs have the given owner. If line is not empty, the jobs belong to
-// this line, so they run one at a time.
+// add adds one job for each ref in refs. All jobs have the given owner. If line is not empty, the owner's jobs
+// in this line run one at a time.
 func (o *office) add(owner, line string, refs ...string) {
 	o.Helper()
 	for _, ref := range refs {
@@ -106,7 +106,7 @@ func (o *office) start(kinds ...jobs.Kind) (stop func()) {
 	}
 }
 
-// once records a run and returns a final outcome.
+// once runs a job: it records the run and completes the job.
 func (o *office) once(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
 	o.note(job.Ref)
 	return ledger.Outcome{}, nil
@@ -126,7 +126,7 @@ func TestEachJobRunsOnceInTwoProcesses(t *testing.T) {
 			defer o.start(o.kind(o.once))()
 		}
 		o.add("studio", "", refs...)
-		o.add("studio", "", refs[0]) // has no effect if the first job with this ref has not run yet
+		o.add("studio", "", refs[0]) // a second job with this ref; not added if the first one has not run yet
 		o.await(len(refs))
 		got := o.ran()[:len(refs)]
 		if slices.Sort(got); len(slices.Compact(got)) < len(refs)-1 {
@@ -139,7 +139,7 @@ func TestFailedJobKeepsTheOrderOfItsLine(t *testing.T) {
 	onEach(t, func(o *office) {
 		o.add("studio", "g1", "a1", "a2", "a3")
 		o.add("studio", "g2", "b1")
-		o.add("print", "g1", "c1") // each owner has its own lines
+		o.add("print", "g1", "c1") // a different line than studio's g1, because each owner has its own lines
 		defer o.start(o.kind(func(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
 			if job.Ref == "a1" && job.Attempts < 2 {
 				return ledger.Outcome{}, errors.New("try again")

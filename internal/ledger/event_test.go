@@ -49,7 +49,7 @@ func events(t *testing.T, l *ledger.Ledger) (all []string) {
 	return all
 }
 
-// takeDeliveries leases an owner's due deliveries.
+// takeDeliveries leases up to ten due deliveries of an owner, and returns their jobs.
 func takeDeliveries(t *testing.T, l *ledger.Ledger, owner string) []ledger.Job {
 	t.Helper()
 	all, err := l.TakeJobs(t.Context(), ledger.DeliverJob, owner, 10)
@@ -307,7 +307,8 @@ func ended(t *testing.T, url string) *ledger.Ledger {
 	return l
 }
 
-// fail records that the delivery of the first event about g1 failed, and returns the event's ID.
+// fail records that the delivery of the first event about g1 failed with status 500, and that it is retried after 10
+// minutes. It returns the ID of this event.
 func fail(t *testing.T, l *ledger.Ledger) (id string) {
 	t.Helper()
 	for _, job := range takeDeliveries(t, l, "studio") {

@@ -10,7 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// times maps the name of a table to its time columns that decide when background work is due.
+// times maps the name of each table that has background work to the time columns that decide when the work
+// is due.
 var times = map[string][]string{
 	"orders":   {"leased_until", "retry_time", "placed_time", "observed_time", "ended_time"},
 	"events":   {"event_time"},
@@ -27,7 +28,8 @@ func turnClockBack(t *testing.T, l *ledger.Ledger, by time.Duration) {
 	}
 }
 
-// taken tries to lease each kind of work, as another process does, and reports by kind whether it succeeded.
+// taken tries to lease work of each kind, as another process would. It maps each kind of work to whether the
+// lease succeeded.
 func taken(t *testing.T, l *ledger.Ledger) map[string]bool {
 	t.Helper()
 	ctx, all := t.Context(), map[string]bool{}

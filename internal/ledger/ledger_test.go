@@ -260,9 +260,8 @@ func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // fault T11
 	})
 }
 
-// race writes and places orders concurrently; their number is many, and request returns the nth of them. With
-// PostgreSQL, it uses three replicas. It returns the number of placed orders, and the errors for orders that exceed a
-// budget.
+// race concurrently writes and places the orders that request(0) to request(many-1) return. With PostgreSQL, it uses
+// three replicas. It returns the number of placed orders, and the errors for orders that exceed a budget.
 func race(t *testing.T, l *ledger.Ledger, url string, many int, request func(n int) ledger.Request) (placed int, rejected []*ledger.BudgetError) {
 	t.Helper()
 	replicas := []*ledger.Ledger{l}
@@ -323,7 +322,8 @@ func TestALedgerBelongsToOneCatalog(t *testing.T) { // fault T10
 	})
 }
 
-// If an order's row has not changed since the caller wrote it, Conclude records the outcome without reading the row.
+// If the order's row still equals the order in Conclusion.Written, Conclude records the outcome without reading the
+// row.
 func TestAnOutcomeIsRecordedWhereTheOrderIsKnown(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -112,7 +112,7 @@ func TestALedgerInMemoryOutlivesItsCalls(t *testing.T) {
 	t.Parallel()
 	l := open(t, ledger.InMemory)
 	conclude(t, l, write(t, l, request("k")), lifecycle.Named, "g1")
-	for range 20 { // repeated, because not every canceled call makes the driver close its connection
+	for range 20 { // repeated, because only some canceled calls make the driver close its connection
 		ctx, cancel := context.WithCancel(t.Context())
 		go cancel()
 		_, _, _ = l.Write(ctx, request("cut off"))

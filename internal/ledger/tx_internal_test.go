@@ -8,7 +8,9 @@ import (
 	"time"
 )
 
-// The in-memory database is always available, so a timeout can only come from the query itself.
+// A query fails with a *Busy error after AnswerTime, and with the error of the caller's context if
+// the caller's deadline is earlier. The in-memory database is always available, so only the query
+// itself can take that long.
 func TestAQuestionThatTakesTooLongHasNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := opened(t, InMemory)

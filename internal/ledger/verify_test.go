@@ -20,7 +20,8 @@ func verify(t *testing.T, url string) (looked ledger.Verified, differences []str
 	return looked, differences
 }
 
-// live writes an order, and records a random outcome and random observations of it.
+// live writes the order with the number n. It records a random outcome and, if the order was placed,
+// random observations of its generation.
 func live(t *testing.T, l *ledger.Ledger, n int, random *rand.Rand) {
 	t.Helper()
 	r := request(fmt.Sprint("k", n))

@@ -39,7 +39,7 @@ func (r *replica) settle(ctx context.Context) {
 	jobs.New(r.ledger, slog.New(slog.DiscardHandler), r.orders.Settle(r.held(""))).Run(ctx)
 }
 
-// budget returns the cents that the owner studio has spent today, and the cents that are reserved for studio.
+// budget returns the spent and the reserved amount, in cents, of today's budget of the owner studio.
 func (s *stack) budget() (spent, reserved int64) {
 	s.Helper()
 	most := int64(1 << 40)
@@ -269,7 +269,7 @@ func TestAStateThatWasSeenBeforeItsOrderWasConcludedIsRecorded(t *testing.T) {
 		t.Run(state.String(), func(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
-				// A list poll contains the generation while the response to its order is still in flight.
+				// A list already contains the generation while the response to its order is still in flight.
 				r.answers(func(_ *http.Request, answer *http.Response) (*http.Response, error) {
 					all, err := r.client.List(s.Context(), r.held("studio"), time.Now())
 					if err != nil || len(all.Records) != 1 {

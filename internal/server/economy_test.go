@@ -76,7 +76,7 @@ func TestAGetOfWhatIsWatchedCostsNoReadUnlessItMustBeYoung(t *testing.T) {
 		} {
 			before := s.reads()
 			for range row.calls {
-				time.Sleep(time.Microsecond) // advances the virtual time
+				time.Sleep(time.Microsecond) // advances the virtual time, so that the state from the previous read is older than a nanosecond
 				if g, err := getWithin(t, c, id, row.age); err != nil || g.GetGenerationId() != id || g.GetObserveTime() == nil {
 					t.Fatal(row.name, g, err)
 				}

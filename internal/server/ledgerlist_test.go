@@ -21,8 +21,9 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// overTeams runs a scenario with a shared API key, once for each combination of protocol and kind of ledger. The callers
-// poster and banner belong to the team studio, which has a budget. The caller shop has no team, and ops is an operator.
+// overTeams runs a scenario with a shared API key, once for each combination of protocol and kind of ledger. The
+// scenario's argument as is a function that returns the caller with a given name. The callers poster and banner belong
+// to the team studio, which has a budget. The caller shop has no team, and ops is an operator.
 func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, as func(name string) caller), change ...func(*options)) {
 	for name, database := range databases() {
 		for form, as := range forms {
@@ -109,7 +110,7 @@ func TestTheTokenOfAPageIsBoundToItsListAndOwner(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		create(t, as("banner"), order(t, text, "later", "a lake")) // this new order must not change the pages that follow
+		create(t, as("banner"), order(t, text, "later", "a lake")) // the next page, which continues the earlier list, must not contain this new order
 		next, err := listPage(t, as("banner"), &easelv1.ListGenerationsRequest{PageSize: 5, PageToken: page.GetNextPageToken()})
 		if err != nil || len(next.GetGenerations()) != 2 || next.GetNextPageToken() != "" {
 			t.Errorf("the next page is %v, %v", next, err)
@@ -269,8 +270,9 @@ func TestAnAccountShowsTheTeamsBudgets(t *testing.T) {
 	})
 }
 
-// The calls of operators, who have no budget, need the ledger only for orders, deletions, lists, usage reports and the
-// audit trail.
+// Without the ledger, open watches continue, and all callers can read models. An operator, who has no budget, can also
+// read the account and single generations, and wait for a generation. All other unary calls fail, and a team can't open
+// new watches.
 func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 	t.Parallel()
 	overTeams(t, func(t *testing.T, s *stack, as func(string) caller) {
@@ -287,7 +289,7 @@ func TestALedgerThatIsAwayStopsTheCallsThatNeedIt(t *testing.T) {
 		untilEnded(t, updates, id) // the watch that is already open continues
 		for method, call := range map[string]struct {
 			request, response     proto.Message
-			forTeam, forOperators bool // whether the call works without the ledger: for a caller in a team, and for an operator
+			forTeam, forOperators bool // whether the call works without the ledger, for a caller in a team and for an operator
 		}{
 			"AccountService/GetAccount":          {&easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{}, false, true},
 			"AccountService/ListUsage":           {&easelv1.ListUsageRequest{}, &easelv1.ListUsageResponse{}, false, false},

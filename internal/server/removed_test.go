@@ -27,8 +27,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// streams contains a function for each call that can stay open for a long time. The function returns the error that ended
-// the call.
+// streams contains a function for each call that can stay open for a long time. The function makes the call and returns
+// the error that ended it.
 var streams = map[string]func(ctx context.Context, c caller, id string, heartbeat time.Duration) error{
 	"a watch": func(ctx context.Context, c caller, id string, heartbeat time.Duration) error {
 		return c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: id, HeartbeatInterval: durationpb.New(heartbeat)}, func(*easelv1.WatchGenerationResponse) {})
@@ -154,7 +154,7 @@ func TestAStreamEndsWithTheCertificateOfItsCaller(t *testing.T) { // fault A9
 							wantRemoved(t, err)
 							return
 						}
-						if name == "a wait" { // a WaitGeneration call that must end early returns the latest state instead of an error
+						if name == "a wait" { // after the credential has expired, WaitGeneration returns the latest state instead of an error
 							if err != nil {
 								t.Errorf("the stream ended with %v", err)
 							}
@@ -253,7 +253,7 @@ func TestAStreamEndsWithTheTokenOfItsCaller(t *testing.T) {
 					if late := time.Since(expiry); late < 0 || late > leeway+time.Second {
 						t.Errorf("the stream ended %v after the token", late)
 					}
-					if name == "a wait" { // a WaitGeneration call that must end early returns the latest state instead of an error
+					if name == "a wait" { // after the credential has expired, WaitGeneration returns the latest state instead of an error
 						if err != nil {
 							t.Errorf("the stream ended with %v", err)
 						}

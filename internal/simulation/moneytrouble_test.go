@@ -26,7 +26,7 @@ func init() {
 		}},
 		"M12": {reach: reachReplica, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 			return s.atStep(stepBeforePost, (*replica).freeze, func(r *replica, p *process) {
-				s.c.sleep(s.world.plan.Window + s.world.plan.Forgets) // during this time, another process sends the order, and then the catalog forgets the idempotency key
+				s.c.sleep(s.world.plan.Window + s.world.plan.Forgets) // long enough for another process to send the order, and then for the catalog to forget the idempotency key
 				r.thaw(p)
 			})
 		}},
@@ -42,8 +42,8 @@ func slowQuotes(s *runningFault) (end func(), fired func() int) {
 }
 
 // buyTwice sends the same order from two callers concurrently. The first caller has a limit below the price, and its
-// quote is slow. The second caller has no limit. apart is the distance between their replicas' indexes; if it is zero,
-// both use the same replica.
+// quote is slow. The second caller has no limit. apart is the difference between the indexes of their replicas; if it
+// is zero, both callers use the same replica.
 func (s *runningFault) buyTwice(apart int) {
 	limited, free := s.c.helper(s.next("limited")), s.c.helper(s.next("free"))
 	limited.at, free.at = s.Replica, (s.Replica+apart)%len(s.world.replicas)

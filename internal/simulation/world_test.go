@@ -90,7 +90,7 @@ const (
 	reachReads                 // the catalog's responses to reads of generations
 	reachCallers               // the network between a tenant and a replica
 	reachReplica               // a process that is dead or frozen
-	reachNobody                // only the caller for which the trouble was planned
+	reachNobody                // no part of the system, but only the caller for which the trouble was planned
 	reachOutage                // an outage of the catalog
 	reachRejected              // the API keys: the catalog rejects them
 	reachLedger                // the ledger: it responds late or not at all

@@ -58,9 +58,9 @@ func TestSIGTERMTellsFiveThousandWatchesAndEndsWithinTenSeconds(t *testing.T) { 
 	}
 }
 
-// untilClosing reads a watch until it ends. It calls started after the first message, or at the end if there was no
-// message. It returns the error with which the watch ended. If the server did not announce the end, or ended the
-// watch without an error, untilClosing returns an error that describes this.
+// untilClosing reads a watch until it ends, and returns the error with which it ended. If the server did not
+// announce the end, or ended the watch without an error, untilClosing returns an error that describes this. It
+// calls started after the first message, or at the end if there was no message.
 func untilClosing(ctx context.Context, client easelv1.GenerationServiceClient, id string, started func()) error {
 	stream, err := client.WatchGeneration(ctx, &easelv1.WatchGenerationRequest{GenerationId: id})
 	first := sync.OnceFunc(started)

@@ -102,7 +102,7 @@ func TestEachNewStateIsRecordedOffEveryLock(t *testing.T) {
 		hub.Observe(ctx, testCred, running.Version(), true)
 		hub.Created(ctx, testCred, catalog.Generation{ID: "d", State: catalog.StateQueued}, "m", time.Now()) // the state running is recorded again, because the ledger may still lack it
 		hub.Deleted(ctx, testCred, "d")
-		_ = hub.Watch(t.Context(), &Request{Credential: testCred, IDs: []string{"nobody knows"}}, ignore) // the ledger does not record a generation after a single 404
+		_ = hub.Watch(t.Context(), &Request{Credential: testCred, IDs: []string{"nobody knows"}}, ignore) // nothing is recorded for this generation, because a single 404 proves nothing
 		if want := []string{"a queued", "a failed", "c failed", "d running", "d running", "d deleted"}; !slices.Equal(ledger.all(), want) {
 			t.Errorf("recorded were %q", ledger.all())
 		}

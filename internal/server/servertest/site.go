@@ -26,7 +26,7 @@ type Site struct {
 	Logs  *Buffer
 
 	GRPCPipe, HTTPPipe, AdminPipe *proctest.Pipe
-	Stop                          func() error // stops the server, waits until the function serve has returned, and returns its error; see [Start]
+	Stop                          func() error // stops the server, waits until serve has returned, and returns its error; serve is the function that build returned to [Start]
 }
 
 // Start starts the server that build returns. The server must listen on the pipes of the Site, and should write its log to
