@@ -31,8 +31,8 @@ func conflict(format string, args ...any) error {
 	return &problem{http.StatusConflict, fmt.Sprintf(format, args...)}
 }
 
-// answers returns a handler that decodes a request, passes it to do, and sends the result as JSON. For an error that is
-// not a [problem], the handler responds with status 503.
+// answers returns a handler that decodes a request, passes it to the function do, and sends the result as JSON. If the
+// error is not a [problem], the handler responds with status 503.
 func answers[Q, A any](do func(context.Context, Q) (A, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var asked Q

@@ -55,7 +55,7 @@ var memberName = regexp.MustCompile(`^[a-z_]{1,24}$`)
 
 var (
 	yamlError = regexp.MustCompile(`(?s)^(?:yaml: )?(?:unmarshal errors:\s+)?(?:line ([0-9]+): )?(.*)$`)
-	quotation = regexp.MustCompile("(?s)['\"`].*['\"`]") // matches the part of a YAML error that quotes the file
+	quotation = regexp.MustCompile("(?s)['\"`].*['\"`]") // matches the quoted part of a YAML error, which may be text from the file
 )
 
 // reject adds a fault for each problem that an error from [parser.read] reports.
@@ -90,7 +90,7 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 			}
 			p.fault(strings.TrimPrefix(path+"/"+name, "/"), "unknown member%s; the members here are %s", quoted, members)
 		}
-	case *kind.PropertyNames: // the schema restricts only the names of teams; the error's InstanceLocation is unreliable
+	case *kind.PropertyNames: // can only be a team's name, because the schema restricts no other names; the error's InstanceLocation is unreliable
 		_, rule := described([]string{"teams"})
 		p.fault("teams/"+k.Property, "%s", rule)
 	default:

@@ -15,7 +15,8 @@ import (
 const (
 	// keysFileInterval and keysURLInterval are the intervals at which keys are read from a file and from a URL.
 	keysFileInterval, keysURLInterval = time.Second, 5 * time.Minute
-	// keysRetryInterval replaces keysURLInterval after a failed read, and after the arrival of a token with an unknown key.
+	// keysRetryInterval replaces keysURLInterval if the last read has failed, or if a token with an unknown key has arrived
+	// since the last read started.
 	keysRetryInterval = 10 * time.Second
 	// keysTTL is the time for which keys stay valid after the last successful read.
 	keysTTL = 24 * time.Hour
@@ -23,7 +24,7 @@ const (
 
 // Issuer is an identity provider whose tokens (JWT) authenticate callers.
 type Issuer struct {
-	// Name must equal the iss claim of a token. Audience must be in its aud claim.
+	// Name must equal the iss claim of a token. Audience must be one of the values in its aud claim.
 	Name     string `yaml:"issuer"`
 	Audience string
 	// KeysFile or KeysURL is the location of the public keys, a JSON Web Key Set.
@@ -40,7 +41,7 @@ type Issuer struct {
 // keys holds the current keys of an issuer. The keys are retained when the callers file changes, unless the change affects
 // the issuer's key file or URL.
 type keys struct {
-	begin  time.Time   // start of the last read; only [Callers.ReadKeys] uses it
+	begin  time.Time   // time when the last read started; only [Callers.ReadKeys] uses it
 	wanted atomic.Bool // whether a token with an unknown key arrived after the start of the last read
 	known  atomic.Pointer[knownKeys]
 }

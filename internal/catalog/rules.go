@@ -139,8 +139,8 @@ var timeLayouts = []string{
 	"Mon, 02 Jan 2006 15:04:05 GMT",
 }
 
-// An error is an object, an object in a wrapper, or a line of text. The object "data" may echo the request, so its members have
-// lower priority than the members next to it.
+// An error is an object, an object in a wrapper, or a line of text. The object "data" may repeat the request, so the members
+// inside it have lower priority than the members of the object that contains it.
 var (
 	errorWrappers    = names("error", "err", "fault", "problem")
 	dataWrapper      = "data"
@@ -168,8 +168,8 @@ var codes = map[string]Kind{
 	"apikeydailycapexceeded": KindDailyCap,
 }
 
-// aboutKey is contained in every spelling of "idempotency key". In an error code, it means that the key belongs to another order.
-// In a message, it means only that an order with the key may exist, because the message may merely echo a prompt.
+// aboutKey is a part of every spelling of "idempotency key". If an error code contains it, the key belongs to another order. If a
+// message contains it, an order with the key may exist, but need not, because the message may only repeat a prompt.
 const aboutKey = "idempoten"
 
 // modelCodes contains the error codes that show that a 404 concerns the model, and not the path.
@@ -182,8 +182,8 @@ var contentCodes = map[string]Kind{
 	"contentnotready": KindContentNotReady, "notready": KindContentNotReady, "generationnotready": KindContentNotReady,
 }
 
-// secretNames contains the names of members that are never stored. An object whose name is in keyNames is an exception, because
-// it describes an API key. It is stored without the members whose names are in keySecretNames.
+// secretNames contains the names of members that are never stored. The exception is an object whose name is in keyNames, because
+// it describes an API key: it is stored, but without the members whose names are in keySecretNames.
 var (
 	secretNames = set(append(names("apiKey", "key", "keyValue", "rawKey", "token", "accessToken", "apiToken", "bearer",
 		"secret", "clientSecret", "authorization", "password", "credential", "credentials"), contentURLNames...))

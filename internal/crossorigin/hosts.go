@@ -22,20 +22,19 @@ type Deny func(w http.ResponseWriter, r *http.Request, why error)
 // name, so the server can reject the request.
 type Hosts struct {
 	any       bool     // whether to accept every host
-	addresses bool     // whether to accept every IP address; safe, because DNS rebinding needs a domain name
+	addresses bool     // whether to accept every IP address, which is safe because DNS rebinding needs a domain name
 	names     []string // accepted host names
 }
 
-// PublicHosts returns the hosts that the HTTP listener accepts. If allowed has names, or if the bound address addr is a
-// loopback address, the listener accepts only the allowed names. Otherwise it accepts every host.
+// PublicHosts returns the hosts that the HTTP listener accepts. If allowed is empty and the bound address addr is not a
+// loopback address, these are all hosts. Otherwise they are the names in allowed.
 func PublicHosts(allowed []string, addr string) Hosts {
 	return Hosts{any: len(allowed) == 0 && !IsLoopback(addr), names: allowed}
 }
 
 // AdminHosts returns the hosts that the admin listener accepts. These are the names in allowed. If the bound address
-// addr is not a loopback address, the listener also accepts the host of the configured address, and all IP addresses,
-// because probes and Prometheus use IP addresses. The admin listener never accepts every host, because some of its
-// routes need no credential.
+// addr is not a loopback address, they also include the host of the configured address and, for probes and Prometheus,
+// all IP addresses. The admin listener never accepts every host, because some of its routes need no credential.
 func AdminHosts(allowed []string, configured, addr string) Hosts {
 	if IsLoopback(addr) {
 		return Hosts{names: allowed}

@@ -9,11 +9,11 @@ const (
 	maxDoubles  = 4
 )
 
-// receiver is the state of a team's receiver. After a failed delivery, the receiver gets only one event at a time until
-// a delivery succeeds.
+// receiver is the delivery state of a team's event receiver. After a failed delivery, at most one event at a time is
+// sent to the receiver until a delivery succeeds.
 type receiver struct {
 	failures int       // number of consecutive failed attempts
-	rest     time.Time // time before which no event is sent
+	rest     time.Time // time until which no event is sent; zero if the last delivery succeeded
 	logged   bool      // whether the current series of failures was logged
 }
 
@@ -28,9 +28,9 @@ func (r *receiver) room(now time.Time) int {
 	return maxInFlight
 }
 
-// done records the result of an attempt to deliver an event. retried means that this was not the first attempt to
-// deliver the event. If fails is true, the caller must log that the receiver is failing. If recovers is true, the
-// caller must log that the receiver has recovered. A failed retry is not logged.
+// done records the result of an attempt to deliver an event. retried means that the event had been sent before. If
+// fails is true, the caller must log that the receiver is failing. If recovers is true, the caller must log that the
+// receiver has recovered. The failure of a retry is not logged.
 func (r *receiver) done(delivered, retried bool, now time.Time) (fails, recovers bool) {
 	fails, recovers = !delivered && !retried && !r.logged, delivered && r.logged
 	r.logged = r.logged && !delivered || fails

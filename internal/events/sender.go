@@ -47,7 +47,7 @@ type Config struct {
 	Logger *slog.Logger   // required
 	// Transport sends requests to receivers. Nil means an [http.Transport] with the proxy settings from the environment.
 	Transport http.RoundTripper
-	// Count adds events, which may be 0, to a team's counter for the given outcome. Count may be nil.
+	// Count adds a number of events, which may be 0, to a team's counter for the given outcome. Count may be nil.
 	Count func(team, outcome string, events int64)
 }
 
@@ -81,8 +81,8 @@ func New(cfg Config) *Sender {
 	}
 }
 
-// Kinds returns two job kinds: one delivers events, and the other requests the delivery of kept events and abandons events
-// that are too old.
+// Kinds returns two job kinds. One delivers events. The other requests the delivery of events that were kept because their
+// team had no receiver, and abandons events that are too old.
 func (s *Sender) Kinds() []jobs.Kind {
 	return []jobs.Kind{
 		{Name: ledger.DeliverJob, Slots: maxDeliveries, Room: s.room, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: s.deliver},

@@ -17,9 +17,9 @@ type Observation struct {
 	// Text is the text of the result, for event receivers. The ledger does not store it in the order.
 	Text *string
 	// APIKey is the SHA-256, in hex, of the forwarded API key with which the generation was read. Only orders that were sent
-	// with this key are updated. APIKey is empty if the shared API key was used.
+	// with the same key are updated. APIKey is empty if the generation was read with the shared API key.
 	APIKey string
-	// AtOnce means that the call fails instead of waiting if another transaction has locked the order.
+	// AtOnce means that the call fails immediately if another transaction has locked the order.
 	AtOnce bool
 }
 
@@ -85,7 +85,7 @@ func exceededBy(o Order, cents *int64) int64 {
 // observe records an observation for an order, and reports whether Easel now treats the generation as deleted.
 func (l *Ledger) observe(tx *transaction, o Order, seen Observation, now time.Time) (deleted bool, err error) {
 	if soon := now.Sub(time.UnixMicro(o.placed)) < lifecycle.VisibleAfter; seen.NotFound && soon {
-		seen.Observation = lifecycle.Observation{} // ignored, because reads can fail to find a new generation
+		seen.Observation = lifecycle.Observation{} // this absence is ignored, because reads can fail to find a generation that was placed a moment ago
 	}
 	next := o
 	if seen.Record != "" && !o.Erased && o.Status.MayBecome(seen.Status) {
@@ -120,13 +120,13 @@ type Due struct {
 	Last bool
 }
 
-// doubtFor is the age up to which two kinds of settled orders are still checked daily. Orders with unconfirmed money are
-// checked because a refund can arrive late. Orders whose generation is missing are checked because it can reappear.
+// doubtFor is the age up to which two kinds of settled orders are checked daily: orders with unconfirmed money, because a refund
+// can arrive late, and orders whose generation is missing, because it can reappear.
 const doubtFor = 30 * 24 * time.Hour
 
-// Due returns at most the given number of generations that are due for a check, least recently observed first. A generation is
-// due if it was last observed at least the duration in quiet ago. If its order is older than a day, it is due only once a day.
-// Due omits newly placed generations and generations with forwarded API keys.
+// Due returns up to most generations that are due for a check, least recently observed first. A generation is due if it was
+// last observed at least quiet ago. If its order is older than a day, it is due only once a day, and so are the settled orders
+// to which doubtFor applies. Due omits newly placed generations and generations with forwarded API keys.
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
 	return ask(ctx, l, func(row scanner, one *Due) error {
 		return row.Scan(&one.Generation, &one.Owner, &one.Last)

@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// Difference is an amount in the ledger that differs from the sum of the journal lines or orders that it should equal.
+// Difference is an amount in the ledger that differs from the sum that it should equal: a sum of journal lines, or a sum over
+// orders.
 type Difference struct {
 	// Order and Owner identify an order. For a budget or a report, Order is empty, and Owner is the owner of the budget or
 	// report.
@@ -16,7 +17,8 @@ type Difference struct {
 	// Period and Start identify the period of a budget or report. Period is empty for an order.
 	Period string
 	Start  time.Time
-	// Amount names the amount that differs. Recorded is its value in the ledger, and Journal is the sum of its journal entries.
+	// Amount names the amount that differs. Recorded is its value in the ledger. Journal is the sum of the journal lines or,
+	// for a budget or report, of the orders.
 	Amount            string
 	Recorded, Journal int64
 }
@@ -36,16 +38,17 @@ func (d Difference) String() string {
 // Verified is the result of a verification.
 type Verified struct{ Orders, Budgets, Differences int }
 
-// comparison compares recorded amounts with sums over other rows. The queries recorded and journal both select the order, the
-// owner, the period and its start, a suffix for the names of the amounts, and the amounts.
+// comparison compares recorded amounts with sums over other rows. The query recorded selects the amounts, and the query journal
+// selects the rows to add up. Both select the order, the owner, the period and its start, a suffix for the names of the
+// amounts, and the amounts.
 type comparison struct {
 	amounts           []string
 	recorded, journal string
 }
 
-// SQL expressions for amounts of an order. heldCents is the amount that is reserved according to the journal, in which
-// unconfirmed cents above the charge remain reserved. spentCents is the amount that the budgets count as spent. The expressions
-// use CASE, because the databases have different functions for the maximum of two values.
+// SQL expressions for amounts of an order. heldCents is the amount that is reserved according to the journal: the reserved
+// amount, and the unconfirmed amount above the charge. spentCents is the amount that the budgets count as spent. The
+// expressions use CASE, because the databases have different functions for the maximum of two values.
 const (
 	heldCents  = `reserved_cents + CASE WHEN unconfirmed_cents > COALESCE(cost_cents, 0) THEN unconfirmed_cents - COALESCE(cost_cents, 0) ELSE 0 END`
 	spentCents = `CASE WHEN COALESCE(cost_cents, 0) - refunded_cents > unconfirmed_cents THEN COALESCE(cost_cents, 0) - refunded_cents ELSE unconfirmed_cents END`
@@ -101,7 +104,7 @@ func Verify(ctx context.Context, url string, differs func(Difference)) (Verified
 }
 
 // Verify compares an open ledger with its journal, like the function [Verify]. It reads one snapshot, and has no timeout. In an
-// in-memory ledger it compares only the orders, because the budgets include deleted orders.
+// in-memory ledger, it checks only the orders. It skips the budgets, because they include orders that were deleted from memory.
 func (l *Ledger) Verify(ctx context.Context, differs func(Difference)) (v Verified, err error) {
 	err = l.once(ctx, l.reads, l.dialect.snapshot, func(tx *transaction) error {
 		err := tx.row([]any{&v.Orders, &v.Budgets}, `SELECT (SELECT COUNT(*) FROM orders), (SELECT COUNT(*) FROM budgets)`)

@@ -38,9 +38,9 @@ func (o *Orders) IsSettled(ctx context.Context, generationID string) (bool, erro
 	return !known || order.Settled, err
 }
 
-// NotFound returns the recorded state of a generation that a read did not find in the catalog. The read failed with the error
-// err. A single such error does not prove that the generation is deleted. ok is false if Easel treats the generation as
-// deleted, if the owner has no order for it, or if the ledger fails. A nil owner means any owner.
+// NotFound returns the recorded state of a generation after a read of it from the catalog has failed with err. A single such
+// error does not prove that the generation is deleted. ok is false if Easel treats the generation as deleted, if the owner has
+// no order for it, or if the ledger fails. A nil owner means any owner.
 func (o *Orders) NotFound(ctx context.Context, cred catalog.Credential, owner *string, generationID string, err error) (recorded catalog.Version, ok bool) {
 	found, failed := o.Ledger.Own(ctx, owner, generationID)
 	order, known := found[generationID]

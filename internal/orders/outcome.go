@@ -97,8 +97,8 @@ func (s *submission) outcome() Outcome {
 	return Unknown
 }
 
-// knowsAll reports whether the ledger has every order that was placed with the credential. A copy of a ledger lacks the orders
-// that were placed after it was copied. Orders under a forwarded API key may be placed without Easel.
+// knowsAll reports whether the ledger has every order that was placed with the credential. If the ledger is a copy, it lacks
+// the orders that were placed after it was copied. If the API key is forwarded, orders may also be placed without Easel.
 func (o *Orders) knowsAll(cred catalog.Credential) bool {
 	return cred.IsShared() && o.Ledger.IsDurable() && !o.Ledger.IsCopy()
 }

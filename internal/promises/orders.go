@@ -69,8 +69,8 @@ func rejectedIsNotCharged(r *Run, say Say) {
 	}
 }
 
-// unplacedIsNotCharged checks the orders for which every call so far has reported that it did not place the order. Such
-// an order must not be charged until its idempotency key is used again.
+// unplacedIsNotCharged checks each order for which all calls so far have reported that they did not place it. Such an
+// order must not be charged until its idempotency key is used again.
 func unplacedIsNotCharged(r *Run, say Say) {
 	born := map[string]time.Duration{} // creation times of the charged generations, by idempotency key
 	for _, account := range r.Accounts {
@@ -81,7 +81,7 @@ func unplacedIsNotCharged(r *Run, say Say) {
 	type use struct {
 		calls   int // calls in progress
 		isMaybe bool
-		told    Event // latest response; unset if a call may have placed the order
+		told    Event // last response that reported that no order was placed; unset if a call is in progress or may have placed the order
 	}
 	uses := map[string]use{}
 	check := func(key string, u use, until time.Duration) {

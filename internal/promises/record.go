@@ -70,8 +70,8 @@ type Event struct {
 	Process    string // name of the process that responded
 	Text       string // code and reason of an error, idempotency key of an order, or digest of a result
 
-	Order   string        // idempotency key of the order that failed with this error
-	Outcome string        // outcome of the order in that error
+	Order   string        // for an error: idempotency key of the order that failed
+	Outcome string        // for an error: outcome of that order
 	Since   time.Duration // time when the order was sent, since the start of the record
 	Lasts   time.Duration // time from sending an order to its deadline
 

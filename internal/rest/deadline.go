@@ -27,7 +27,7 @@ type deadlineWriter struct {
 func limitWrites(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		limited := &deadlineWriter{ResponseWriter: w, connection: http.NewResponseController(w), timeout: service.DefaultSendTimeout}
-		defer limited.setDeadline() // applies to the data that the server flushes after the handler has returned
+		defer limited.setDeadline() // sets a deadline for the data that the server flushes after the handler has returned
 		next.ServeHTTP(limited, r)
 	})
 }
@@ -79,6 +79,6 @@ func (w *deadlineWriter) FlushError() error {
 // Unwrap allows http.ResponseController to reach the connection.
 func (w *deadlineWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Errors can be ignored, because only test connections do not support deadlines.
+// The error is ignored, because only connections in tests do not support deadlines.
 func (w *deadlineWriter) setDeadline()  { _ = w.connection.SetWriteDeadline(time.Now().Add(w.timeout)) }
 func (w *deadlineWriter) liftDeadline() { _ = w.connection.SetWriteDeadline(time.Time{}) }

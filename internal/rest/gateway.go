@@ -40,7 +40,7 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithWriteContentLength(),
 	)
-	unused := context.Background() // context for the registration functions, which do not use it
+	unused := context.Background() // the registration functions require a context, but do not use it
 	generations := easelv1.NewGenerationServiceClient(config.Calls)
 	err := errors.Join(
 		gatewayv1.RegisterAccountServiceHandlerClient(unused, mux, easelv1.NewAccountServiceClient(config.Calls)),
@@ -126,7 +126,7 @@ func bindings(visit func(protoreflect.MethodDescriptor, binding)) {
 	})
 }
 
-// jsonOut writes every scalar field, including false, 0 and "". Field names are in camelCase.
+// jsonOut also writes fields that have their default value, such as false, 0 or "". Field names are in camelCase.
 var jsonOut = protojson.MarshalOptions{EmitDefaultValues: true}
 
 // jsonIn rejects unknown fields. If it ignored them, a misspelled option could result in a different order. The recursion limit

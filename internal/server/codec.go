@@ -12,8 +12,9 @@ import (
 func init() { encoding.RegisterCodecV2(codec{encoding.GetCodecV2(proto.Name)}) }
 
 // codec is the gRPC library's protobuf codec with two changes. First, Marshal allocates a buffer of exactly the message's
-// size. For each message above 32 KiB, the library would allocate 1 MiB. This memory would stay in use while a message waits
-// for a client that reads slowly. Second, Unmarshal limits the number of large messages that are decoded concurrently.
+// size. The library's own codec would allocate 1 MiB for each message above 32 KiB. This memory would stay in use while a
+// message waits for a client that reads slowly. Second, Unmarshal limits the number of large messages that are decoded
+// concurrently.
 type codec struct{ encoding.CodecV2 }
 
 // largeMessage is the minimum size of a large message in bytes. At most half of the processors decode large messages

@@ -158,7 +158,7 @@ func (s *Server) assemble() (*servers, error) {
 		return nil, fmt.Errorf("connect to the in-memory server: %w", err)
 	}
 	run := &servers{public: newPublicGRPC(s.config, s.chain, s.health, s.certificates), rest: newRESTGRPC(s.config, s.chain), pipe: pipe, local: local}
-	rest, err := s.config.REST(s, local) // must follow the creation of the gRPC servers, which register their methods with the chain
+	rest, err := s.config.REST(s, local) // called after the gRPC servers are created, because they register their methods with the chain
 	if err != nil {
 		_ = local.Close() // the error does not matter, because the connection was never used
 		return nil, err
@@ -209,7 +209,7 @@ func (s *Server) stop(run *servers) {
 	defer cancel()
 	s.logger.Info("draining", "timeout_ms", s.config.drainTimeout().Milliseconds())
 	s.health.Shutdown()
-	go s.config.Service.Drain() // in the background, because ctx does not limit the time that Drain needs
+	go s.config.Service.Drain() // runs in a goroutine, because the timeout of ctx does not apply to Drain
 	var group sync.WaitGroup
 	group.Go(func() { s.stopGRPC(ctx, "grpc", run.public) })
 	group.Go(func() {

@@ -113,8 +113,9 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 	return err
 }
 
-// attribution returns the attribution to send with an update. After the initial update, it reads the attribution from the
-// ledger again if the known attribution is empty, or if it has labels, because the labels may have been erased since.
+// attribution returns the attribution to send with an update. For an update that is not initial, it reads the attribution
+// from the ledger again if no owner is known yet, or if there are labels, because they may have been erased since. If the
+// ledger fails, it returns the known attribution without labels.
 func (w *watchOfOne) attribution(u *watch.Update) ledger.Attribution {
 	if u.Initial || w.seen.Owner != "" && len(w.seen.Labels) == 0 {
 		return w.seen.Attribution

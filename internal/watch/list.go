@@ -10,8 +10,9 @@ import (
 // sweepFrom is the smallest number of generations for which one list request costs less than individual reads.
 const sweepFrom = 3
 
-// listPause is the time for which generations are read individually after sweeps were not useful, or after a list did not
-// contain the generations. It is also the maximum delay after a failed sweep, to which jitter can add a tenth.
+// listPause is the time for which generations are read individually after sweeps were not useful. It is also the time for
+// which a single generation is read individually after a list did not contain it, and the maximum delay after a failed sweep,
+// to which jitter can add a tenth.
 const listPause = time.Minute
 
 // list tracks the sweeps of the catalog's list, and whether they can replace individual reads.

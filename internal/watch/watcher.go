@@ -42,7 +42,7 @@ type watcher struct {
 	known         map[string]string             // etags that the caller already has for generations without a subscription
 	modelID       string                        // model of the watched generations; empty means any model
 	ordered       map[string]bool               // IDs in the request for which there are orders; nil after the initial subscriptions
-	offered       map[string]ledger.Attribution // orders in the last call to [Hub.Placed]; shared by all watchers
+	offered       map[string]ledger.Attribution // orders in the last call to [Hub.Placed], by generation ID; shared by all watchers
 	ifListed      []string                      // IDs of generations that are subscribed to only if the first list contains them; see [Request.Listed]
 }
 
@@ -122,7 +122,7 @@ func (w *watcher) add(e *generation, now time.Time) {
 	e.ordered = e.ordered || w.ordered[e.id]
 	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))}
 	if !w.everything || !w.initialKnown {
-		sub.flags = pending // only such a generation is part of the initial set
+		sub.flags = pending // a generation that is added later is not part of the initial set
 		w.pending++
 	}
 	if etag := w.known[e.id]; etag != "" {
@@ -143,8 +143,8 @@ func (w *watcher) add(e *generation, now time.Time) {
 }
 
 // subscribeListed subscribes a watcher of everything to the generations in its first list, and to all generations in
-// KnownEtags. A generation that only KnownEtags contains is read individually, to find out whether it still exists. All calls
-// after the first do nothing.
+// KnownEtags. A generation that is in KnownEtags but not in the list is read individually, to find out whether it still exists.
+// All calls after the first do nothing.
 func (w *watcher) subscribeListed(now time.Time) {
 	if w.initialKnown {
 		return
@@ -164,8 +164,8 @@ func (w *watcher) subscribeListed(now time.Time) {
 }
 
 // listed returns the listed generations that a watcher of everything covers. It adds generations that this process has just
-// ordered, because the list may not contain them yet. For a watcher of orders, it visits only the IDs in ifListed, so that it
-// spends no time on other owners' generations.
+// ordered, because the list may not contain them yet. If the watch is limited to orders, listed checks only the IDs in
+// ifListed, so that it spends no time on other owners' generations.
 func (w *watcher) listed(now time.Time) (all []*generation) {
 	a := w.agenda
 	if w.orders == nil {
@@ -220,7 +220,7 @@ func (w *watcher) remove(at int32, now time.Time) {
 		w.pending--
 	}
 	sub.flags &= dirty
-	if sub.flags&dirty == 0 { // otherwise, the index is still in w.dirty, and must not be reused yet
+	if sub.flags&dirty == 0 { // the index of a dirty subscription is still in w.dirty, so it must not be reused yet
 		w.free = append(w.free, at)
 	}
 	if len(e.subscribers) == 0 {

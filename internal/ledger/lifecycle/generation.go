@@ -62,7 +62,7 @@ type Observed struct {
 	Settled bool
 }
 
-// Observation is the result of one read of a generation, or of its deletion.
+// Observation is the result of one read of a generation, or of the call that deleted it.
 type Observation struct {
 	// Status is the observed state. Unseen means that the read returned no state.
 	Status Status
@@ -71,8 +71,8 @@ type Observation struct {
 	// Whole means that the record is complete. If a complete record has no charge, no later read is expected to have one. A
 	// record in a list may lack the charge.
 	Whole bool
-	// Deleted means that a call to Easel deleted the generation. If NotFound is also set, Deleted means instead that the
-	// observing process already treats the generation as deleted.
+	// Deleted means that a call to Easel deleted the generation. If NotFound is also set, Deleted means only that the process
+	// that made this observation already treats the generation as deleted.
 	Deleted bool
 	// NotFound means that the catalog itself, not a proxy, has responded that the generation does not exist.
 	NotFound bool
@@ -124,8 +124,8 @@ func (g Observed) isSettled(whole bool, now time.Time, refundWindow time.Duratio
 // IsDeleted reports whether the catalog no longer has the generation.
 func (g Observed) IsDeleted() bool { return g.DeletedByCall || g.Absence.Lasting }
 
-// isCharged reports whether the observed charge is complete: it is final, or it has reached the price. A price of zero means
-// that the order has no quote.
+// isCharged reports whether the observed charge is complete: either it is final, or it has reached the price. A price of zero
+// means that the order has no quote.
 func (g Observed) isCharged() bool {
 	return g.ChargedCents != nil && (g.Final || g.PriceCents > 0 && *g.ChargedCents >= g.PriceCents)
 }
@@ -161,8 +161,8 @@ type Money struct {
 	// RefundedCents is the refunded part of the charge.
 	RefundedCents int64
 	// UnconfirmedCents is an amount that the budgets count as spent, although it may not have been charged or may be refunded.
-	// It is set if a generation failed or was deleted without an observed refund, or ended without an observed charge. It is
-	// also set if the outcome of an order remains unknown. It includes the charge.
+	// It is set if a generation failed or was deleted and no refund was observed, or if it ended and no charge was observed. It
+	// is also set if the outcome of an order remains unknown. It includes the charge.
 	UnconfirmedCents int64
 }
 

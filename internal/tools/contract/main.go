@@ -53,7 +53,7 @@ func write(path, reasons, contract, errors string) error {
 	return os.WriteFile(errors, []byte(d.out.String()), 0o644)
 }
 
-// route returns the HTTP method and the path of a call in the REST API.
+// route returns the HTTP method and the path of a call in the REST API, or "" if the call is not part of it.
 func route(m protoreflect.MethodDescriptor) string {
 	rule, ok := proto.GetExtension(m.Options(), annotations.E_Http).(*annotations.HttpRule)
 	if !ok {

@@ -31,7 +31,7 @@ type Durations struct {
 type model struct {
 	durations []time.Duration
 	ids       []uint64 // fingerprints of the generations; each generation counts once
-	next      int      // index of the oldest duration, once the maximum number is stored
+	next      int      // index of the oldest duration, which is replaced next; zero until the maximum number is stored
 	added     int      // number of durations added since curve was computed
 	curve     *schedule.Curve
 }
