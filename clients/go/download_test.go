@@ -28,8 +28,8 @@ import (
 
 var whole = bytes.Repeat([]byte("easel"), 1000)
 
-// pieces returns a handler that sends whole[n:to] in chunks, where n is the requested offset, and then returns end. The
-// handler passes each chunk to spoil, which may change it, before it sends the chunk.
+// pieces returns a handler that sends whole[n:to] in chunks, where n is the requested offset, and then returns end. It
+// calls spoil with each chunk before it sends the chunk. spoil may change the chunk.
 func pieces(to int, end error, spoil func(*easelv1.ContentChunk)) func(*easelv1.DownloadGenerationRequest, downloadStream) error {
 	return func(request *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 		if request.GetReadOffset() > 0 && request.GetEtag() != "bytes-1" {
@@ -67,7 +67,7 @@ func TestDownloadKeepsEarlierContent(t *testing.T) {
 	const before = "an archive of ten years\n"
 	for name, test := range map[string]struct {
 		flags int
-		at    int64 // offset in the file at which the download is written
+		at    int64 // offset in the file at which the download starts to write
 		want  string
 	}{
 		"appended":        {os.O_APPEND, 0, before + string(whole)},

@@ -79,14 +79,15 @@ func checkCallers(path string) error {
 	return nil
 }
 
-// notifier provides the ledger's event configuration, and updates its teams when the callers file changes.
+// notifier contains the teams and the data functions for the ledger's event configuration. The teams are replaced when the
+// callers file changes.
 type notifier struct {
 	teams events.Teams
 	data  service.EventData
 	count func(team, outcome string, events int64)
 }
 
-// eventConfig returns an event configuration whose functions return the current teams and the data of events.
+// eventConfig returns the ledger's event configuration, which always uses the current teams.
 func (n *notifier) eventConfig() *ledger.EventConfig {
 	return &ledger.EventConfig{Teams: n.teams.Known, Generation: n.data.Generation, Budget: n.data.Budget}
 }
@@ -104,8 +105,8 @@ func (n *notifier) take(list *auth.List) {
 	n.teams.Set(teams)
 }
 
-// team returns an owner's configuration for package events. If the owner has an event receiver, team also adds 0 to the
-// owner's event counts, so that the metric exists before the first event.
+// team returns an owner's configuration for package events. If the owner has an event receiver, team also adds 0 to each of the
+// owner's event counters, so that the metric has values before the first event.
 func (n *notifier) team(owner string, team auth.Team) events.Team {
 	one := events.Team{
 		Limits: service.LimitsOf(team.Budget), Thresholds: slices.Sorted(slices.Values(team.Thresholds)),

@@ -63,9 +63,9 @@ func printDifference(console *terminal.Console) func(ledger.Difference) {
 	return func(d ledger.Difference) { console.Print(d.String()) }
 }
 
-// printVerified prints the text in done, followed by the counts in looked. looked is the result of comparing a ledger with
-// its journal. printVerified returns an error if there are differences. If err is not nil, it prints no result and returns
-// err with the exit code ExitUsage.
+// printVerified prints the result of comparing a ledger with its journal: the text in done, followed by the counts in
+// looked. It returns an error if there are differences. If err is not nil, it prints no result and returns err with the
+// exit code ExitUsage.
 func printVerified(console *terminal.Console, done string, looked ledger.Verified, err error) error {
 	console.ShowLive("")
 	if err != nil {

@@ -76,7 +76,7 @@ func TestThePageOfTheCommandLineIsItsHelp(t *testing.T) {
 	wantGenerated(t, "command-line.md", page)
 }
 
-// ownHelp removes --help, the connection flags and the server settings from the help of a command.
+// ownHelp returns the help of a command without --help, the connection flags and the server settings.
 func ownHelp(help string) string {
 	for _, shared := range []string{"\nConnection:\n", "\nThe catalog:\n"} {
 		help, _, _ = strings.Cut(help, shared)
@@ -97,8 +97,8 @@ func grammarParser(t *testing.T) *kong.Kong {
 	return parser
 }
 
-// wantGenerated checks that the part of the page docs/name after the marker equals want. With -update, it replaces this
-// part with want instead.
+// wantGenerated checks that the text after the marker in a page equals want. name is the file name of the page in docs.
+// With -update, it replaces this text with want instead.
 func wantGenerated(t *testing.T, name, want string) {
 	t.Helper()
 	const marker = "<!-- The rest is made by go test -run PageOf -update ./cmd/easel -->\n"
