@@ -100,8 +100,9 @@ func (l *Ledger) CountChanges(t *testing.T, table string) (largest func() int) {
 	return func() int { return int(most.Load()) }
 }
 
-// Repeat runs a transaction that returns err as many times as fails specifies, and then succeeds. begun is the number
-// of attempts, and last is the error that the ledger finally returned.
+// Repeat runs a transaction whose first attempts fail with err, and whose next attempt succeeds. fails is the number
+// of attempts that fail. begun is the number of attempts that the ledger made, and last is the error that it finally
+// returned.
 func (l *Ledger) Repeat(t *testing.T, fails int, err error) (begun int, last error) {
 	t.Helper()
 	last = l.tx(t.Context(), func(*transaction) error {
@@ -122,7 +123,7 @@ func (l *Ledger) Ask(t *testing.T, query string) (answer string) {
 	return answer
 }
 
-// CopiedTables returns the sorted names of the tables that [Copy] copies and of the other given tables.
+// CopiedTables returns the names of the tables that [Copy] copies and the names in others, in sorted order.
 func CopiedTables(others ...string) []string {
 	others = append(others, copiedTables...)
 	slices.Sort(others)

@@ -146,7 +146,7 @@ func (f Filter) states(c *clauses) {
 	}
 }
 
-// are reports whether the filter selects only the given states of existing generations.
+// are reports whether f.Existing is false and f.Statuses contains only statuses from the given list.
 func (f Filter) are(statuses ...lifecycle.Status) bool {
 	return !f.Existing && !slices.ContainsFunc(f.Statuses, func(s lifecycle.Status) bool { return !slices.Contains(statuses, s) })
 }

@@ -296,7 +296,7 @@ type Conclusion struct {
 	Written *Order
 
 	actor  string // operator who decided the outcome, or empty
-	unread bool   // whether the row was not read before the update; the update then checks whether another order has the generation
+	unread bool   // whether the row was not read before the update; the update must then check that no other order has the generation
 }
 
 // Conclude records the outcome of the attempts during a lease, and returns the step with the answer for the caller.
@@ -365,8 +365,8 @@ type Resolution struct {
 
 // Resolve records an operator's decision about an order whose outcome is unknown. The decision is the generation that the order
 // started, or "" if it started none. possible is false if there is no such order, if the catalog has decided the outcome, or
-// while an attempt may be in progress. It is also false while the order may be resent with apiKey. If apiKey is empty, this
-// applies to every API key. A decision can be corrected later. The journal and the audit log name the operator.
+// while an attempt may be in progress. It is also false while the order may be resent with apiKey. An empty apiKey means any API
+// key. A decision can be corrected later. The journal and the audit log name the operator.
 func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution) (before Order, possible bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, taken, err := l.orderAndHolder(tx, apiKey, id, said.Generation)

@@ -11,7 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The Helm chart and the systemd unit pass the password in a file.
+// The Helm chart and the systemd unit pass the password in a file that PGPASSFILE names. The error for a wrong
+// password must name the setting EASEL_LEDGER_URL, and must not contain the password.
 func TestThePasswordMayStandInAFile(t *testing.T) {
 	address := proctest.Database(t)
 	clerk := "clerk_" + databaseName(t, address) // must be unique, because all databases of a server share its roles

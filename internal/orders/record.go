@@ -51,7 +51,7 @@ func recordedVersion(order ledger.Order) catalog.Version {
 }
 
 // Published returns the recorded generation of an order, for event receivers. text is the result if the result is a text, and
-// otherwise nil. It is omitted if no state was recorded or the generation is deleted.
+// otherwise nil. The generation omits the text if no state was recorded or the generation is deleted.
 func Published(order ledger.Order, text *string) (catalog.Version, ledger.Attribution) {
 	v := recordedVersion(order)
 	if order.Record != "" && !order.IsDeleted() {

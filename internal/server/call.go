@@ -31,7 +31,7 @@ type call struct {
 	names           names
 	answer          any          // response of a unary call; nil for a stream
 	order           string       // ID of the order in the ledger; empty if the call places no order
-	messages, bytes atomic.Int64 // number of messages, and number of result bytes, that a stream has sent
+	messages, bytes atomic.Int64 // numbers of messages and result bytes that a stream has sent
 	cause           error        // error of the call before it was converted to a status
 }
 

@@ -4,8 +4,8 @@ import "context"
 
 type orderIDKey struct{}
 
-// WithOrderID returns a context for a CreateGeneration call. If the ledger has the call's order, the call stores the
-// order's ID in *id.
+// WithOrderID returns a context for a CreateGeneration call. The call stores its order's ID in *id if the order is in
+// the ledger.
 func WithOrderID(ctx context.Context, id *string) context.Context {
 	return context.WithValue(ctx, orderIDKey{}, id)
 }

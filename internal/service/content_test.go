@@ -151,8 +151,8 @@ func TestACallerThatIsTakenOutGetsNoMoreOfAResult(t *testing.T) {
 	}
 }
 
-// slowReader is a caller that needs the time takes(n) to read message n, counted from 0. It stops reading when the call
-// has ended.
+// slowReader is a caller that reads message n, counted from 0, in the time that takes returns for n. It stops reading
+// when the call has ended.
 type slowReader struct {
 	grpc.ServerStream
 	takes func(n int) time.Duration
@@ -170,7 +170,8 @@ func (r *slowReader) SendMsg(any) error {
 	}
 }
 
-// body is the body of a result. Each read first waits for the duration pause. Close closes the channel closed.
+// body is the body of a result. Each Read first sleeps for the duration in pause. Close closes the channel in the field
+// closed.
 type body struct {
 	io.Reader
 	pause  time.Duration
@@ -187,8 +188,8 @@ func (b *body) Close() error {
 	return nil
 }
 
-// flowTo sends n chunks to a reader. pause is the time before each read of the body. It returns the duration and the
-// error of the call.
+// flowTo sends n chunks to r. Each read of the body is delayed by pause. flowTo returns the duration and the error of
+// the call.
 func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err error) {
 	r.ended = make(chan struct{})
 	began, result := time.Now(), &body{bytes.NewReader(make([]byte, n*chunkSize-1)), pause, make(chan struct{})}

@@ -175,8 +175,8 @@ func (s *Service) fallback(ctx context.Context, id string, err error) (watch.Upd
 	return watch.Update{}, aboutGeneration(err, id)
 }
 
-// recorded passes the error err from the catalog to [orders.Orders.NotFound], which returns the generation as recorded
-// in the ledger.
+// recorded returns the generation as recorded in the ledger, after the catalog has returned err for it. See
+// [orders.Orders.NotFound].
 func (s *Service) recorded(ctx context.Context, id string, err error) (catalog.Version, bool) {
 	return s.cfg.Orders.NotFound(ctx, auth.Of(ctx).APIKey, viewer(ctx), id, err)
 }

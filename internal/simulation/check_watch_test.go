@@ -13,8 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// troubled reports whether a fault with the given ID was active at the given time. The parameter after is the time for
-// which a fault still counts as active after its end.
+// troubled reports whether a fault with the given ID was active at the given time. A fault counts as active until the
+// duration in the parameter after has passed since its end.
 func (o *outcome) troubled(id string, at, after time.Duration) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool { return f.id == id && f.from <= at && at <= f.to+after })
 }
@@ -149,8 +149,9 @@ func seenInTime(o *outcome, say promises.Say) {
 	}
 }
 
-// openGenerations returns a function that returns the maximum number of unfinished generations at the given time and
-// during the 200 changes of this number before it. A generation counts until 30 s after its end.
+// openGenerations returns a function of a time. The function returns the maximum number of unfinished generations at
+// that time and over the 200 preceding changes of the number. A generation counts as unfinished until 30 s after its
+// end.
 func (o *outcome) openGenerations() func(at time.Duration) float64 {
 	var changes []time.Duration
 	type change struct {
@@ -239,7 +240,7 @@ func drainIsAnnounced(o *outcome, say promises.Say) {
 			continue
 		}
 		for _, f := range o.faults {
-			other := o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers) || o.troubled("C2", e.At, time.Minute) // a frozen caller may miss the announcement
+			other := o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers) || o.troubled("C2", e.At, time.Minute) // a network fault may have ended the stream, and a frozen caller may miss the announcement
 			if f.id == "N4" && !other && f.from <= e.At && e.At <= f.to && strings.HasPrefix(e.Process, f.replica) && o.wasOpen(e, f.from) {
 				say(e, "the stream was closed without an announcement")
 			}

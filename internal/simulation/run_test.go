@@ -292,8 +292,8 @@ func (w *world) newRun() promises.Run {
 	}
 }
 
-// withFaults sets the functions that report at which times the catalog's responses may be wrong, and which generations'
-// refunds may be missing. Then it returns the run.
+// withFaults sets MayLie and HidesRefund, and returns the run. MayLie reports whether the catalog's responses may be
+// wrong at a given time. HidesRefund reports whether a given generation's refund may be missing.
 func (o *outcome) withFaults() *promises.Run {
 	o.MayLie = func(at time.Duration) bool {
 		return o.troubled("U13", at, time.Minute)

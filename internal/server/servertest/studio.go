@@ -32,8 +32,8 @@ type Studio struct {
 	easelv1.UnimplementedModelServiceServer
 	easelv1.UnimplementedGenerationServiceServer
 
-	// Handlers of the methods. GetGeneration and ListGenerations also work without a handler. A test must set the handler of
-	// every other method that it calls.
+	// Handlers of the methods. Without a handler, GetGeneration returns an empty generation, and ListGenerations returns
+	// UNIMPLEMENTED. A test must set every other handler whose method it calls.
 	Create      func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error)
 	Get         func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error)
 	List        func(context.Context, *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error)
