@@ -61,7 +61,8 @@ func claims(changes map[string]any) map[string]any {
 	return all
 }
 
-// sign returns a signed token. said contains its claims, and extra contains additional members of its header.
+// sign returns a token signed with s. said contains the claims of the token, and extra contains additional header
+// members.
 func (s signing) sign(t testing.TB, said map[string]any, extra map[jose.HeaderKey]any) string {
 	t.Helper()
 	options := &jose.SignerOptions{ExtraHeaders: extra}

@@ -33,7 +33,7 @@ func (s *scene) start(ctx context.Context, f facade, flags []string) error {
 	if err != nil {
 		return err
 	}
-	program, args, err := s.command(f, "http://"+catalog+basePath) //nolint:contextcheck // command may start a database server, which runs until the end of the scene
+	program, args, err := s.command(f, "http://"+catalog+basePath) //nolint:contextcheck // command takes no ctx, because it may start a database server that runs until the end of the scene
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (s *scene) stop() {
 	}
 }
 
-// growth returns the difference between the values that read returns after and before the call of the other function.
+// growth returns the increase of the value that read returns. It calls read before and after the given function.
 func growth(ctx context.Context, read func(context.Context) (float64, error), meanwhile func() error) (float64, error) {
 	before, err := read(ctx)
 	if err != nil {

@@ -136,9 +136,9 @@ func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 	})
 }
 
-// slowCatalog returns a client of a simulated catalog. Each response contains a record of about size bytes, and the end
-// of its body is sent a second late. *most is set to the maximum number of responses that were incomplete at the same
-// time.
+// slowCatalog returns a client of a simulated catalog. Each response contains a record of about size bytes. The catalog
+// sends the record at once, and ends the response a second later. *most is the largest number of responses that have
+// been incomplete at the same time.
 func slowCatalog(t *testing.T, size int, most *int) *Client {
 	record, reading := `{"id":"g1","status":"queued","inputs":{"prompt":"`+strings.Repeat("x", size)+`"}}`, 0
 	w := &wire{}

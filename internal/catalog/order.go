@@ -120,8 +120,8 @@ func orderBody(op, modelID string, inputs json.RawMessage) ([]byte, error) {
 
 // certainlyRefused reports whether an error with this HTTP status proves that the order was not placed. This is true for a 4xx,
 // and for a 307 or 308, which asks the client to send the same request to another address. Any other redirect may mean that the
-// order was placed (RFC 9110, 15.4). Status 0 means that there was no response. It counts as proof, so the caller must also
-// check for [KindUnavailable].
+// order was placed (RFC 9110, 15.4). certainlyRefused also returns true for status 0, which means that there was no response.
+// The caller must therefore check for [KindUnavailable] too.
 func certainlyRefused(status int) bool {
 	switch status {
 	case 0, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:

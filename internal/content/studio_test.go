@@ -114,7 +114,7 @@ type trouble struct {
 	stall  bool                     // whether requests hang
 	locked string                   // objects whose names contain this text cannot be deleted; empty if all can
 	cut    error                    // error that reads return after half of the object
-	lie    func(data []byte) []byte // replaces the bytes that a read returns; may be nil
+	lie    func(data []byte) []byte // changes the bytes that reads return; may be nil
 	puts   int
 	put    func() // called after each write
 }
@@ -332,8 +332,8 @@ func (s *studio) erase(all ...ledger.Order) {
 	}
 }
 
-// left waits until the copies that are marked for deletion are deleted, or until the duration within has passed. It
-// returns the number of copies that are still marked.
+// left waits until the copies that are marked for deletion are deleted, or until within has passed. It returns the
+// number of copies that are still marked.
 func (s *studio) left(within time.Duration) int64 {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), within)

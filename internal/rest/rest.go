@@ -35,8 +35,8 @@ type Calls interface {
 	MaxBody() int64
 	// Metadata returns the gRPC metadata of the call for a REST request.
 	Metadata(ctx context.Context, r *http.Request) metadata.MD
-	// Call runs a call through the server's chain of processing steps, without the in-memory connection. handle replaces the
-	// method's handler. For each message, handle must call sent with the number of result bytes in the message.
+	// Call runs a call through the server's chain of processing steps, without the in-memory connection. handle runs instead of
+	// the method's handler. For each message that it sends, it must call sent with the number of result bytes in the message.
 	Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error
 }
 

@@ -55,7 +55,7 @@ func (r *randomSource) number() string {
 	return strconv.FormatInt(1e15+rand.New(r).Int64N(8e15), 10)
 }
 
-// chance returns true with the probability share, which is between 0 and 1.
+// chance returns true with the given probability, which is between 0 and 1.
 func (r *randomSource) chance(share float64) bool { return rand.New(r).Float64() < share }
 
 // durations describes the random render times of a model. They have a log-normal distribution with the given median and sigma.

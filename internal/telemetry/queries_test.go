@@ -82,7 +82,7 @@ func (v vocabulary) faults(expr string) (all []string) {
 	return all
 }
 
-// seriesOf returns the names in an expression that are neither functions nor keywords.
+// seriesOf returns the series in an expression: all names that are neither functions nor keywords.
 func (vocabulary) seriesOf(expr string) (all []string) {
 	expr = grouping.ReplaceAllString(expr, " ")
 	expr = ranged.ReplaceAllString(selector.ReplaceAllString(expr, "$1 "), " ")

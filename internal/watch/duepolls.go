@@ -10,8 +10,8 @@ type situation struct {
 	now          time.Time
 	limit        int         // maximum number of requests to choose
 	ready        []candidate // due generations
-	nextDue      time.Time   // earliest time when a generation that is not in ready is due; zero if all are in ready
-	preferHinted bool        // whether the last read preferred hinted generations; every second read does
+	nextDue      time.Time   // earliest time when a generation outside ready is due; zero if all are in ready
+	preferHinted bool        // whether the last read preferred hinted generations; the next read then does not
 	listFailing  bool        // whether the last sweep failed, and no individual read has received a response since then
 
 	sweeps     bool          // whether sweeps are useful: a watch of everything is open, or a sweep polls at least sweepFrom generations
@@ -36,7 +36,7 @@ type candidate struct {
 type plan struct {
 	sweep        bool
 	reads        []*generation
-	more         bool      // whether more requests are due than the limit allows now
+	more         bool      // whether requests are due that this plan does not contain
 	next         time.Time // time when the next sweep or the next read is due; zero if nothing is planned
 	preferHinted bool      // new value of situation.preferHinted
 }
@@ -87,7 +87,7 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 		p.next = slow
 		return reads
 	case s.sweeping, p.next.After(s.now) && len(first) < sweepFrom && !s.firstList:
-		reads = append(reads, first...) // the sweep is slow, or the first reads are too few for an early sweep
+		reads = append(reads, first...) // the sweep is slow, or there are too few first reads to start a sweep early
 	case len(first) >= sweepFrom || s.firstList:
 		p.next = earliest(p.next, s.sweptAt.Add(s.least/2))
 	}

@@ -24,8 +24,8 @@ func hasControl(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
-// WantHarmless reports a test error if text contains an unescaped part of [Evil]. Error messages start with the description
-// what.
+// WantHarmless reports a test error if text contains a character that a terminal would interpret, or if the line break in
+// [Evil] has started a new line in text. The parameter what describes text in error messages.
 func WantHarmless(t *testing.T, what, text string) {
 	t.Helper()
 	if at := strings.IndexFunc(text, hasControl); at >= 0 {

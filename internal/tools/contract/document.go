@@ -74,7 +74,7 @@ func (d *document) call(m protoreflect.MethodDescriptor) {
 	d.message("####", m.Output())
 }
 
-// shared writes the messages that are parts of other messages.
+// shared writes a section for each message that is neither a request nor a response.
 func (d *document) shared() {
 	d.printf("\n## Messages\n")
 	for _, file := range d.files {
