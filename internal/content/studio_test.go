@@ -332,8 +332,8 @@ func (s *studio) erase(all ...ledger.Order) {
 	}
 }
 
-// left waits until the copies that are marked for deletion are deleted, or until within has passed. It returns the
-// number of copies that are still marked.
+// left waits until the copies that are marked for deletion are deleted, or until the given time has passed. It
+// returns the number of copies that are still marked.
 func (s *studio) left(within time.Duration) int64 {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), within)

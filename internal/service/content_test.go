@@ -151,8 +151,8 @@ func TestACallerThatIsTakenOutGetsNoMoreOfAResult(t *testing.T) {
 	}
 }
 
-// slowReader is a caller that reads message n, counted from 0, in the time that takes returns for n. It stops reading
-// when the call has ended.
+// slowReader is a caller that reads messages slowly: takes(n) is the time for message n, counted from 0. It stops
+// reading when the call has ended.
 type slowReader struct {
 	grpc.ServerStream
 	takes func(n int) time.Duration

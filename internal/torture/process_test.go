@@ -48,7 +48,7 @@ func before(upstream string) proctest.Settings {
 	return proctest.Settings{"EASEL_UPSTREAM_URL": "http://" + upstream + sandbox.BasePath}
 }
 
-// eventually waits up to 40 s until the function is returns true. The failure message contains what.
+// eventually waits up to 40 s for a condition. The parameter what describes the condition in the failure message.
 func eventually(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	proctest.Eventually(t, 40*time.Second, what, is)
