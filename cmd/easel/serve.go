@@ -151,7 +151,7 @@ func (c *serveCmd) beyondLoopbackInClear() bool {
 }
 
 func (f *listenFlags) listenFaults(list *cli.FaultList) {
-	metrics := cmp.Or(f.MetricsAddr, ":0") // EASEL_METRICS_ADDR may be empty; a valid address replaces an empty one, so that it passes the check
+	metrics := cmp.Or(f.MetricsAddr, ":0") // EASEL_METRICS_ADDR may be empty, so an empty value is replaced with ":0", which is valid
 	for _, a := range append(f.public(), address{"EASEL_ADMIN_ADDR", &f.AdminAddr}, address{"EASEL_METRICS_ADDR", &metrics}) {
 		_, _, err := net.SplitHostPort(*a.addr)
 		list.AddError(a.name, err)
@@ -187,9 +187,9 @@ func (c *serveCmd) unguarded() bool {
 	return c.UpstreamKeyFile != "" && c.CallersFile == "" && c.TLSClientCAFile == "" && !c.AllowAnonymous
 }
 
-// guard adds the host 127.0.0.1 to the gRPC and HTTP addresses of an unguarded server, if they have no host. Otherwise, other
-// machines could reach the server. Requests from web pages in a local browser are rejected by the HTTP server, which checks their
-// Host and Origin headers.
+// guard changes the addresses of an unguarded server so that other machines cannot reach it: if the gRPC address or the HTTP
+// address has no host, guard adds the host 127.0.0.1. Requests from web pages in a local browser are rejected by the HTTP server,
+// which checks their Host and Origin headers.
 func (c *serveCmd) guard() {
 	if !c.unguarded() {
 		return

@@ -15,8 +15,8 @@ import (
 type Config struct {
 	// Status provides the data for the probes and the status page.
 	Status Status
-	// Metrics is served at /metrics to operators, and Nameless to all other clients. Nameless omits the names of owners and
-	// callers.
+	// Metrics handles GET /metrics for operators, and Nameless handles it for all other clients. Nameless omits the names of
+	// owners and callers.
 	Metrics, Nameless http.Handler
 	// Prove authenticates an operator from a request's authorization headers, and returns the operator's name. Its errors are
 	// gRPC statuses. If Prove is nil, every client on this machine is an operator.
@@ -94,8 +94,8 @@ func (c Config) routes() []route {
 	}
 }
 
-// metrics serves GET /metrics. To a client with an invalid token, it serves the metrics without names, because a scraper may
-// send another server's token.
+// metrics serves GET /metrics. It does not reject an invalid token, because a scraper may send the token of another server.
+// A client that is not an operator receives the metrics without names.
 func (c Config) metrics(w http.ResponseWriter, r *http.Request) {
 	shown := c.Nameless
 	if _, err := c.operator(r); err == nil {

@@ -157,7 +157,7 @@ func (a *Authenticator) byToken(token string) (*Identity, error) {
 }
 
 // listed returns the identity of the caller that find returns for the current list of callers. If find returns nil, listed
-// returns missing, which is an error. The identity keeps find, so that it can be renewed when the list changes. The parameter
+// returns the error missing. The identity keeps find, so that it can be renewed when the list changes. The parameter
 // until is the end of the time in which the caller's JWT is accepted, or zero if the caller has no JWT.
 func (a *Authenticator) listed(find func(*List) *Caller, missing error, until time.Time) (*Identity, error) {
 	list := a.cfg.Callers.List()

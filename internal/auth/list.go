@@ -75,7 +75,7 @@ type Caller struct {
 	Name string
 	// Team is the team of the caller. If the caller has no team, Team.Name is empty, but Team.Budget may be set.
 	Team Team
-	// Operator means that the caller sees the orders of every owner.
+	// Operator means that the caller may see the orders of every owner.
 	Operator bool
 }
 

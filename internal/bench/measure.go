@@ -71,8 +71,8 @@ func (m *measurement) compared() sides {
 	return m.sides
 }
 
-// repeated measures both facades in each repeat. The order of the two facades is reversed after each
-// repeat.
+// repeated measures both facades several times, and returns their figures from each repeat. It reverses the
+// order of the two facades after each repeat.
 func (b *bench) repeated(ctx context.Context, m *measurement) (measured []map[facade]figures, err error) {
 	repeats := b.repeats
 	if m.repeats != 0 {

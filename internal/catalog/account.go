@@ -59,8 +59,9 @@ func readQuote(a answer) (Quote, error) {
 	return Quote{PriceCents: cents, ObserveTime: a.time}, nil
 }
 
-// readPrice reads the price, in cents, from the body of a quote. ok is false if there is no readable price, or if two
-// prices of the same priority differ.
+// readPrice reads the price, in cents, from the body of a quote. Members whose names contain the unit, such as costCents,
+// take precedence over other members, such as cost. ok is false if there is no readable price, or if two members of the
+// same precedence differ.
 func readPrice(v JSON) (cents int64, ok bool) {
 	r, ok := unwrap(v, quoteWrappers, quoteWeights)
 	if !ok || inOtherUnits(r) {
@@ -74,7 +75,7 @@ func readPrice(v JSON) (cents int64, ok bool) {
 	return 0, false
 }
 
-// agreedAmount returns the amount of money, in cents, that the members with the given names contain. found is false if all
+// agreedAmount returns the amount of money, in cents, in the members of r with the given names. found is false if all
 // these members are missing or null. ok is false if an amount is unreadable or if two amounts differ.
 func agreedAmount(r *Record, names []string) (cents int64, found, ok bool) {
 	ok = true

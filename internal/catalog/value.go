@@ -18,7 +18,8 @@ func Canonical(text []byte) Value {
 	return canonical
 }
 
-// extraOf returns the members of a record that were not taken, without secrets and without values nested deeper than maxDepth.
+// extraOf returns the members of a record that were not read into other fields. It omits secrets, and values that are
+// nested deeper than maxDepth.
 func extraOf(r *Record) Value {
 	members := slices.DeleteFunc(r.sent.Members(), func(m Member) bool { return r.hasTaken(m.Name) })
 	extra, _ := writer{keep: true}.object(nil, members, false, maxDepth+1)
@@ -36,9 +37,9 @@ type writer struct {
 	redactor *redactor
 }
 
-// value appends v to a buffer. It appends nothing and returns false if v is nested more deeply than depth or must be omitted.
-// ofKey means that v is inside an object that describes an API key. If ofKey and keep are true, value omits members that may
-// contain the API key itself, but not others, such as the daily cap.
+// value appends v to a buffer. depth is the maximum nesting depth of v. If v is nested more deeply or must be omitted, value
+// appends nothing and returns false. ofKey means that v is inside an object that describes an API key. If ofKey and keep are
+// true, value omits the members that may contain the API key itself. It does not omit others, such as the daily cap.
 func (w writer) value(to []byte, v JSON, ofKey bool, depth int) (_ []byte, ok bool) {
 	switch v.Kind() {
 	case '"':

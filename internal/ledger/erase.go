@@ -9,16 +9,16 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Erase erases the content of orders: records, events, and labels that have no budget. It skips orders whose outcome is unknown,
-// and returns the number of newly erased orders. It also marks the copies of their results for deletion. Pending events are
-// still delivered, but without the erased content. The ledger keeps the data that prevents a second charge, and the amounts of
-// money with their journal.
+// Erase erases the content of orders: records, events, and labels that have no budget. It also marks the copies of the orders'
+// results for deletion. Pending events are still delivered, but without the erased content. The ledger keeps the data that
+// prevents a second charge, and the amounts of money with their journal. Erase skips orders whose outcome is unknown. It returns
+// the number of orders that were not erased before.
 func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err error) {
 	return l.EraseFor(ctx, nil, all...)
 }
 
-// EraseFor is like [Ledger.Erase], but also records the act wanted in the audit log, together with the IDs of the erased orders.
-// If wanted is nil or no order is newly erased, nothing is recorded.
+// EraseFor is like [Ledger.Erase], but also writes the operator's act to the audit log, together with the IDs of the erased
+// orders. If the parameter wanted is nil or no order is newly erased, it writes nothing to the audit log.
 func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erased int64, err error) {
 	if len(all) == 0 {
 		return 0, nil

@@ -113,15 +113,15 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	return nil
 }
 
-// as returns the order with the state that an event of the given type reports. The order's row may already have another state.
-// For example, a success may be recorded after the generation was deleted.
+// as returns a copy of the order in the state that an event of the given type reports. The ledger may already contain another
+// state. For example, a success may be recorded after the generation was deleted.
 func (o Order) as(eventType string) Order {
 	if o.DeletedByCall = eventType == EventDeleted; o.DeletedByCall {
 		return o
 	}
 	o.Absence = lifecycle.Absence{}
 	for status, told := range eventTypes {
-		if told == eventType && (status != lifecycle.Refunded || o.Status != lifecycle.Succeeded) { // a refund does not change the state Succeeded
+		if told == eventType && (status != lifecycle.Refunded || o.Status != lifecycle.Succeeded) { // an order that was refunded after a success stays Succeeded
 			o.Status = status
 		}
 	}

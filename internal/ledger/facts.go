@@ -16,7 +16,7 @@ const (
 // Names of rows in the table facts that describe the store for copies of results.
 const (
 	storeFact   = "store"        // name of this ledger in the store
-	formerFact  = "store until " // prefix of the names of facts that contain an earlier name; the prefix is followed by the time when the name was replaced
+	formerFact  = "store until " // prefix of the names of facts that contain a former value of storeFact; after it comes the time when that value was replaced
 	adoptedFact = "adopted_time" // time when an operator adopted the copies that were stored under earlier names
 )
 

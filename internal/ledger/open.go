@@ -35,7 +35,7 @@ type Config struct {
 	Connector driver.Connector
 	// Events configures the events that the ledger records. If nil, it records no events.
 	Events *EventConfig
-	// Contents means that this process copies results.
+	// Contents means that this process copies results to a store.
 	Contents bool
 	// Audited is called with each line of the audit log after the line is committed. It must not block or use the ledger. It
 	// may be nil.

@@ -62,8 +62,8 @@ func scanUsage(row scanner, u *usage) error {
 	return row.Scan(&u.owner, &u.label, &u.period, &u.spent, &u.reserved, &u.notified)
 }
 
-// find returns the usage of this budget for an owner and a label value. For the budget of the owner, label is empty. ok is
-// false if used does not contain the budget.
+// find searches used for the amounts that count toward b for an owner and a label value. An empty label selects the owner's own
+// budget. ok is false if used does not contain these amounts.
 func (b Budget) find(owner, label string, used []usage) (found usage, ok bool) {
 	for _, u := range used {
 		if u.owner == owner && u.label == label && u.period == b.Period {

@@ -17,7 +17,7 @@ import (
 const (
 	mostText       = 64 << 10    // maximum length of a result's text in an event, in bytes
 	recordBatch    = 100         // maximum number of states in each transaction
-	settleFailures = 3           // a batch or a run of the settle job fails after this number of consecutive states that could not be recorded
+	settleFailures = 3           // number of consecutive failures to record a state after which a batch or a run of the settle job stops
 	recordTimeout  = time.Second // timeout for a batch; short, because its transactions lock budgets
 )
 
@@ -31,7 +31,7 @@ type Recorder struct {
 // catalog did not report. Easel has inferred it from repeated reads that did not find the generation.
 func (r *Recorder) observation(cred catalog.Credential, v catalog.Version, notFound bool) ledger.Observation {
 	seen := ledger.Observation{Observation: lifecycle.Observation{Status: watch.StatusOf(v.State), CostCents: v.CostCents, Deleted: v.State == catalog.StateDeleted, NotFound: notFound}}
-	seen.Whole = !cred.IsShared()        // a record read with a forwarded API key counts as complete, because the settle job can't read more details without the key
+	seen.Whole = !cred.IsShared()        // a record that was read with a forwarded API key counts as complete, because the settle job lacks the key to read more details
 	if v.State != catalog.StateDeleted { // a deleted generation has no details to record
 		seen.Record = encodeRecord(v)
 	}

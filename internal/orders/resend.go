@@ -45,7 +45,7 @@ type recovery struct {
 	last    string // owner of the order that was resent last
 }
 
-// next starts to resend one order, if there is one. It reports whether it may be called again immediately.
+// next starts to resend one order, if an order is due and may be sent now. It reports whether it may be called again immediately.
 func (r *recovery) next(ctx context.Context) bool {
 	if s, now := r.orders.Catalog.Limiter(r.shared.Tenant).State(), time.Now(); !jobs.MayAsk(r.orders.Ledger, r.orders.Catalog) || s.Paused.After(now) || s.Capped && s.NextProbe.After(now) {
 		return false
@@ -76,8 +76,8 @@ func (r *recovery) next(ctx context.Context) bool {
 	return true
 }
 
-// meetsOutage reports whether a resend failed because the catalog is down. failed is the error from the resend. The resend may
-// have failed only because of its order, so meetsOutage also reads the account.
+// meetsOutage reports whether a resend failed because the catalog is down. failed is the error from the resend. The order
+// itself may be the cause of that error, so meetsOutage also reads the account.
 func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	if !isOutage(failed) {
 		return false
@@ -119,8 +119,8 @@ func (o *outage) note(lasts bool) {
 	o.failures.Add(1)
 }
 
-// isOutage reports whether err means that the catalog does not respond, or responds with a server error. If the limiter rejected
-// the request or the order has expired, this does not count as an outage.
+// isOutage reports whether err means that the catalog does not respond, or responds with a server error. It returns false for a
+// rate limit, the daily cap, a limit in Easel, and an expired order.
 func isOutage(err error) bool {
 	upstream, ok := errors.AsType[*catalog.Error](err)
 	if !ok {
@@ -135,8 +135,8 @@ func isOutage(err error) bool {
 
 func (o *outage) lasts() bool { return o.failures.Load() > 0 }
 
-// pause returns the delay before the next order. Without a failure, this is the minimum delay that the caller passes as least.
-// The delay doubles with each consecutive failure, up to outagePauseMax.
+// pause returns the delay before the next resend. least is the delay if the last resend did not fail because of an outage. The
+// delay doubles with each consecutive failure, up to outagePauseMax.
 func (o *outage) pause(least time.Duration) time.Duration {
 	return min(least<<min(o.failures.Load(), 10), outagePauseMax)
 }

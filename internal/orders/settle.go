@@ -91,8 +91,8 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 	return rest, err
 }
 
-// leavesOut reports whether a list's record of a terminal generation is incomplete. The record is incomplete without the
-// charge. If the owner receives events, it is also incomplete without the details of the result.
+// leavesOut reports whether v, a list's record of a generation, is terminal but lacks the charge. If subscribed is true, the
+// owner receives events, and leavesOut also returns true if the record lacks the details of the result.
 func leavesOut(v catalog.Version, subscribed bool) bool {
 	return v.State.Terminal() && (v.CostCents == nil || subscribed && isShort(v))
 }
@@ -134,8 +134,9 @@ func (l *look) observe(ctx context.Context, id string, seen ledger.Observation) 
 	return l.proceed(err)
 }
 
-// proceed is called after each attempt to record a state, with the error of the attempt. It returns nil if the run should
-// continue. A single error can be due to a locked order, so proceed returns err only after settleFailures consecutive errors.
+// proceed counts consecutive errors from attempts to record a state. Each call passes the result of one attempt. proceed returns
+// nil if the run should continue. A locked order can cause a single error, so proceed returns err only after settleFailures
+// consecutive errors.
 func (l *look) proceed(err error) error {
 	if err == nil {
 		l.failures = 0
@@ -147,8 +148,8 @@ func (l *look) proceed(err error) error {
 	return err
 }
 
-// witness reports whether the catalog has responded to a request with this API key during this run. If the catalog has not
-// responded yet, witness reads the account.
+// witness reports whether the catalog has responded successfully to a request with this API key during this run. If there was
+// no such response yet, witness reads the account to obtain one.
 func (l *look) witness(ctx context.Context) bool {
 	if !l.witnessed {
 		_, err := l.orders.Catalog.Polls().Account(ctx, l.shared)
@@ -157,7 +158,7 @@ func (l *look) witness(ctx context.Context) bool {
 	return l.witnessed
 }
 
-// leaveAlone reports whether err means that the run should send no further requests, because they would fail in the same way.
+// leaveAlone reports whether err would also affect further requests of the run, so that none should be sent.
 func leaveAlone(err error) bool {
 	kind := catalog.KindOf(err)
 	return isOutage(err) || kind == catalog.KindCredentialRejected || kind == catalog.KindRateLimited

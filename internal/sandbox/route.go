@@ -124,8 +124,8 @@ func (s *Sandbox) admit(c *call) (err error) {
 	return c.readBody()
 }
 
-// wait uses a token of an account's rate limiter and returns zero. If no token is available, it does not block, but
-// returns the time until the next token.
+// wait removes a token from an account's rate limiter and returns zero. If no token is available, it returns the time
+// until the next token, without blocking. It also returns zero if the catalog has no rate limit.
 func (s *Sandbox) wait(who account) time.Duration {
 	if s.cfg.RateLimit == 0 {
 		return 0

@@ -99,8 +99,8 @@ func violationsOf(message proto.Message, invalid *protovalidate.ValidationError)
 	return violations
 }
 
-// fieldOf returns the path of the field that a rule in a message is about. rule is the ID of the rule. If the ID begins with
-// the name of a field in the message, the ID is also the path. Otherwise, fieldOf returns "".
+// fieldOf returns the path of the field to which a rule of the message applies, or "" if the path is unknown. The parameter rule
+// is the rule's ID. If the ID begins with the name of a field of the message, the ID is also the path of the field.
 func fieldOf(message proto.Message, rule string) string {
 	name, _, _ := strings.Cut(rule, ".")
 	if message.ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(name)) != nil {
@@ -109,8 +109,9 @@ func fieldOf(message proto.Message, rule string) string {
 	return ""
 }
 
-// alternative returns the first field in a message's oneof rule, which requires that exactly one of several fields is set. If
-// the message has no such rule, it returns "". The validator reports no field for a violation of such a rule.
+// alternative returns the name of the field to report for a violation of a message's oneof rule, which requires exactly one of
+// several fields. The validator reports no field for such a violation, so alternative returns the first field of the rule. It returns
+// "" if the message has no oneof rule.
 func alternative(message proto.Message) string {
 	rules, _ := proto.GetExtension(message.ProtoReflect().Descriptor().Options(), validate.E_Message).(*validate.MessageRules)
 	for _, rule := range rules.GetOneof() {

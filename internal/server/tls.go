@@ -108,8 +108,9 @@ func endOf(chain []*x509.Certificate) time.Time {
 	return slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
 }
 
-// stillVerified reports whether a client's certificate is still valid: one of the chains that the handshake verified has not
-// expired, and its CA is still configured. For a client without a certificate, stillVerified returns true.
+// stillVerified reports whether a client's certificate is still valid. It is valid if at least one of the chains that the
+// handshake verified has not expired and ends at a CA that is still configured. For a client without a certificate,
+// stillVerified returns true.
 func (c *chain) stillVerified(state *tls.ConnectionState) bool {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return true

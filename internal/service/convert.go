@@ -171,8 +171,8 @@ var errorKinds = map[watch.Condition]catalog.Kind{
 	watch.ConditionCredentialRejected: catalog.KindCredentialRejected,
 }
 
-// lastError returns the error of the last poll. If that poll was for another generation and the caller may not see the
-// account, lastError returns only the error's kind, or "" if the kind is unknown.
+// lastError returns the error of the last poll, or "" if that poll succeeded. A caller that may not see the account
+// receives only the kind of an error from another generation's poll, or "" if the kind is unknown.
 func lastError(c *auth.Identity, h watch.Heartbeat) string {
 	kind, failing := errorKinds[h.Condition]
 	if h.LastError == "" || h.Own || c.SeesAccount {

@@ -12,9 +12,9 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// deadlineSender sends messages on a stream, with a time limit for each message. If the caller does not read, a Send
-// blocks: it can't be canceled, and keepalive does not end it, because the caller is still connected. Therefore a
-// separate goroutine sends the messages. The blocked Send returns when the call ends.
+// deadlineSender sends messages on a stream, with a time limit for each message. A separate goroutine sends the
+// messages, because SendMsg blocks while the caller does not read. A blocked SendMsg can't be canceled, and keepalive
+// does not end it, because the caller is still connected. It returns when the call ends.
 type deadlineSender struct {
 	stream  grpc.ServerStream
 	timeout time.Duration
@@ -26,7 +26,7 @@ func (s *deadlineSender) send(m any) error {
 }
 
 // content sends a result with checksums, one chunk per message, and closes the result. After a timeout, content returns
-// immediately. The result is then closed when the blocked Send returns.
+// immediately. The result is then closed when the blocked SendMsg returns.
 func (s *deadlineSender) content(c *Content, message func(*easelv1.ContentChunk) proto.Message) error {
 	return s.run(func(send func(any) error) error {
 		defer c.Body.Close()

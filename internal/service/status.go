@@ -320,7 +320,7 @@ func repeats(e *catalog.Error, err error) bool {
 }
 
 // remedyOf returns advice about the fields that the catalog rejects. The advice names the method that lists the valid
-// values. The result is empty if there is no such method.
+// values. remedyOf returns "" if no method lists them.
 func remedyOf(violations []Violation) (remedy string) {
 	for _, v := range violations {
 		switch {

@@ -45,8 +45,8 @@ func (q *queue) remove(e *generation) {
 	}
 }
 
-// due returns the due generations for which keep returns true, and removes the other due generations from the queue. next is
-// the earliest time at which one of the remaining generations is due, or zero if the queue has no others.
+// due returns the due generations for which keep returns true, which stay in the queue. It removes the other due generations.
+// next is the earliest time at which a generation that is not due yet becomes due, or zero if all are due.
 func (q *queue) due(now time.Time, keep func(*generation) bool) (ready []*generation, next time.Time) {
 	for indexes := []int{0}; len(indexes) > 0; {
 		at := indexes[len(indexes)-1]

@@ -106,7 +106,7 @@ final class Classes {
 	return texts
 }
 
-// removeReasons removes the Java files of earlier runs. Otherwise, the file of an error class that was renamed would remain.
+// removeReasons removes the Java files of earlier runs. Otherwise, the file of a renamed error class would remain.
 func removeReasons(directory string) error {
 	paths, err := filepath.Glob(filepath.Join(directory, "*.java"))
 	for _, path := range paths {
