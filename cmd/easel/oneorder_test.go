@@ -16,8 +16,8 @@ import (
 
 var oneOrder = flag.Bool("one-order", false, "count what one order runs through: make one-order")
 
-// Maximum numbers of Easel's files and functions that one CreateGeneration may use. The long-term goals are 50 files
-// and 220 functions.
+// Maximum numbers of Easel's files and functions that may run for one CreateGeneration call. The long-term goals are
+// 50 files and 220 functions.
 const (
 	mostFiles     = 74
 	mostFunctions = 338

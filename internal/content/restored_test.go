@@ -18,8 +18,8 @@ import (
 )
 
 // inRestoredStudio runs a test with each kind of database, in simulated time. The function restore backs up the ledger,
-// calls lost, and then restarts the process with the backup as its ledger. This ledger lacks the changes that lost has
-// made.
+// calls the function lost, makes all files in the store three hours old, and restarts the process with the backup as
+// its ledger. This ledger lacks the changes that lost has made.
 func inRestoredStudio(t *testing.T, test func(s *studio, restore func(lost func()))) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		restored := "sqlite:" + filepath.Join(t.TempDir(), "backup.db")
@@ -103,7 +103,7 @@ func TestRestoredLedgerKeepsCopiesThatItLacks(t *testing.T) {
 func TestCloneDeletesNoCopyOfTheOtherLedger(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0")
-		s.finish("g1", picture(2000)) // the backup contains a pending copy of this result
+		s.finish("g1", picture(2000)) // this result is not copied yet when the ledger is backed up
 		restore(func() { s.copied("g2") })
 		before := s.objects()
 		defer s.run(s.results)()
@@ -121,8 +121,8 @@ func TestCloneDeletesNoCopyOfTheOtherLedger(t *testing.T) {
 	})
 }
 
-// A delete job starts while the restored ledger must keep the copy. Before the job has finished, an operator adopts the
-// copies. The copy must then be deleted.
+// A restored ledger may delete the earlier copies only after an operator has adopted them. If the operator adopts the
+// copies while a delete job is running, the job must run again and delete its copy.
 func TestAdoptionDuringADeletionDeletesTheCopy(t *testing.T) {
 	inRestoredStudio(t, func(s *studio, restore func(lost func())) {
 		s.copied("g0")

@@ -192,7 +192,7 @@ func TestFetchedResultIsCopiedAtOnce(t *testing.T) {
 			}
 		}
 		job := takeOne(t, l, ledger.CopyJob)
-		fetch() // requested while the copy is in progress
+		fetch() // the operator's request arrives while an attempt is in progress
 		finish(t, l, job, ledger.Outcome{Again: true, After: time.Hour, Problem: "no space left"})
 		if c, _, err := l.Content(t.Context(), "g1"); err != nil || c.Problem != "no space left" {
 			t.Errorf("the problem is %q, %v", c.Problem, err)

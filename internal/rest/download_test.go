@@ -27,14 +27,14 @@ type file struct {
 	etag      string
 	name      string
 	mediaType string
-	// tail is the body from offset tailAt on; nil means the correct bytes.
+	// tail replaces the bytes of the body after the first tailAt bytes; nil means the correct bytes.
 	tail io.Reader
 	// says is the size that the catalog reports; zero means the correct size.
 	says  int
 	calls int
 }
 
-// tailAt is the offset at which tail starts.
+// tailAt is the number of body bytes before tail.
 const tailAt = 2000
 
 func fileBytes(size int) []byte {
@@ -269,8 +269,8 @@ func (c *slowClient) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// The time limit applies to each chunk, not to the complete download. If the client disconnects before the limit, the
-// error's reason is not READER_TOO_SLOW.
+// The time limit applies to each chunk, not to the complete download. A client is too slow if one chunk takes longer
+// than the limit. If the client disconnects earlier, the error's reason is not READER_TOO_SLOW.
 func TestAClientIsTooSlowForOneChunkAlone(t *testing.T) {
 	const most = service.DefaultDownloadTimeout
 	for takes, tooSlow := range map[time.Duration]bool{most * 3 / 4: false, most: true} {

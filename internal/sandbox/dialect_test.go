@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// unspoken maps the tables in internal/catalog/rules.go that the dialects need not cover to the reasons.
+// unspoken contains the tables in internal/catalog/rules.go that the dialects need not cover, each with the reason.
 var unspoken = map[string]string{
 	"timeLayouts":    "formats, and no words",
 	"secretNames":    "members that a reader drops",
@@ -120,8 +120,8 @@ func plain(word string) string {
 	return strings.NewReplacer("_", "", "-", "", " ", "").Replace(strings.ToLower(word))
 }
 
-// readingRules returns the words in each table in internal/catalog/rules.go. If a table maps words to values, the words
-// for each value are in a separate row.
+// readingRules returns the words in internal/catalog/rules.go, keyed by table name. If a table maps words to values,
+// there is one entry for each value, and its key is the name of the table, a space and the name of the value.
 func readingRules(t *testing.T) map[string][]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "../catalog/rules.go", nil, 0)

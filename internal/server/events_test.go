@@ -84,7 +84,7 @@ func eventsOf(t *testing.T, c caller, req *easelv1.WatchEventsRequest) (ids []st
 	return ids, token
 }
 
-// sinceTheBeginning returns a request for all events from the last hour.
+// sinceTheBeginning returns a request for the events from the last hour, which are all events of a test.
 func sinceTheBeginning() *easelv1.WatchEventsRequest {
 	return &easelv1.WatchEventsRequest{StartTime: timestamppb.New(time.Now().Add(-time.Hour))}
 }
@@ -173,8 +173,8 @@ func TestEventsBelongToOneOwner(t *testing.T) {
 	}, withEvents)
 }
 
-// overVirtualTeams runs a scenario over gRPC and over REST in virtual time, in a stack with the options that change
-// sets. The API key is shared, and the caller is named shop.
+// overVirtualTeams runs a scenario over gRPC and over REST, each in virtual time and with a new stack that has a shared
+// API key. c is the caller shop. The functions in change can change the options of the stacks.
 func overVirtualTeams(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {

@@ -27,7 +27,7 @@ type runningFault struct {
 	world *world
 	trouble
 	c     *caller      // caller for which the trouble was planned
-	count atomic.Int64 // number of hits, for troubles whose hits are not counted by an injected fault or a link
+	count atomic.Int64 // number of hits; used only if neither an injected fault nor a link counts the hits
 	names int
 }
 
@@ -37,9 +37,9 @@ func (s *runningFault) next(name string) string {
 	return fmt.Sprint(name, s.names)
 }
 
-// apiKey returns the API key to which the trouble's injected faults apply. With a ledger, it is the shared API key, and
-// otherwise the tenant's own. If API keys are rotated, all API keys belong to one account, so apiKey returns "", which
-// means any API key.
+// apiKey returns the API key to which the trouble's injected faults apply. If API keys are rotated, it returns "", which
+// means any API key, because all API keys then belong to one account. With a ledger, it returns the shared API key. In
+// all other cases, it returns the tenant's own API key.
 func (s *runningFault) apiKey() string {
 	switch {
 	case s.world.plan.Rotates:
@@ -147,8 +147,8 @@ func inject(s *runningFault, f sandbox.Fault, routes ...string) (end func(), fir
 		}
 }
 
-// broken returns an action that injects one of the faults in variants into the given routes of the catalog. The
-// trouble's variant selects the fault.
+// broken returns an action that injects a fault into the given routes of the catalog. The trouble's variant selects one
+// of the faults in variants.
 func broken(r reach, victim func(*runningFault), routes []string, variants ...sandbox.Fault) faultAction {
 	return faultAction{reach: r, victim: victim, begin: func(s *runningFault) (func(), func() int) {
 		return inject(s, variants[s.Variant%len(variants)], routes...)
@@ -198,7 +198,7 @@ func breakEndpoints(state condition, cut bool) faultAction {
 	}}
 }
 
-// concurrently runs f in a helper caller.
+// concurrently starts f with a new helper caller, without waiting for its end.
 func (s *runningFault) concurrently(name string, f func(h *caller)) {
 	s.c.helper(name).start(f)
 }
@@ -211,9 +211,9 @@ func waitFor(after string) map[string]string { return map[string]string{"Retry-A
 
 const tooMany = `{"code":"RATE_LIMITED","message":"Too many requests."}`
 
-// acts contains the troubles by their IDs. It does not contain faults of sockets, disks and signals, which are tested
-// in the packages that use them. The limits on callers and changes to the callers file do not depend on random faults,
-// so they are tested in their own packages too.
+// acts contains the actions of the troubles, keyed by trouble ID. Faults of sockets, disks and signals are missing,
+// because they are tested in the packages that use these. The limits on callers and changes to the callers file are
+// missing too: they do not depend on random faults, and are tested in their own packages.
 var acts = map[string]faultAction{
 	"U1": uplinks(reachCatalog, refused, false),
 	"U2": broken(reachCatalog, watchOne, reads, sandbox.Fault{Hang: true}),
@@ -269,8 +269,8 @@ var acts = map[string]faultAction{
 		sandbox.Fault{AfterCommit: true, Status: 201, Body: page, Header: html, Count: 2}, sandbox.Fault{Cut: true, CutAfter: 20, Count: 2}),
 	"U14": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{AfterCommit: true, Reset: true, Count: 2}, sandbox.Fault{AfterCommit: true, Hang: true, Count: 1}),
 	"U15": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
-		// The catalog processes the first attempt late. In half of the variants, it rejects another attempt in the
-		// meantime.
+		// The first attempt is delayed by 22 s. In half of the variants, the catalog rejects another attempt during that
+		// time.
 		late, fired := inject(s, sandbox.Fault{Delay: sandbox.Delay(22 * time.Second), Count: 1, Key: s.apiKey()}, routePlace)
 		refusal := sandbox.Fault{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`, Count: 1, Key: s.apiKey()}
 		if s.Variant%2 == 0 {

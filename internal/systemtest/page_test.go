@@ -44,8 +44,8 @@ func TestThePageIsDrawnWithoutAnErrorAndAsksNobodyElse(t *testing.T) {
 	}
 }
 
-// JavaScript expressions that return three elements of the page: the entry with a given name in the table of
-// contents, the button that opens a test request, and the button that sends this request.
+// JavaScript expressions for three elements of the page: the entry named %s in the table of contents, the button that
+// opens a test request in the section that contains %s, and the button that sends this request.
 const (
 	inContents  = `[...document.querySelectorAll('aside button, aside a')].find(e => e.innerText.trim().split('\n')[0] === '%s')`
 	testRequest = `[...document.querySelectorAll('button')].find(e => e.innerText.includes('Test Request') && e.closest('section').innerText.includes('%s'))`

@@ -47,7 +47,7 @@ func (f facility) watch(key string, renders, watches int) (ids []string) {
 	return ids
 }
 
-// startWatch starts a watch of a render in another process.
+// startWatch starts the command 'easel watch' for a render.
 func (f facility) startWatch(key, id string) {
 	f.Helper()
 	proctest.Start(f, proctest.Environ(f.caller(key)), proctest.Easel(f), "watch", id)

@@ -51,8 +51,8 @@ const (
 	receiverFaults
 )
 
-// fault is a row in the table of faults. When a message reaches the stage, a part of the message is forwarded, and
-// then an action is performed. Afterwards, the connection is closed unless continues is set.
+// fault is a row in the table of faults. When a message reaches the fault's stage, the first part of the message may be
+// forwarded, and then the fault's action is performed. Afterwards, the connection is closed unless continues is set.
 type fault struct {
 	name      string
 	group     group
@@ -60,7 +60,7 @@ type fault struct {
 	part      func(m message) int    // returns the number of bytes that are forwarded before the action
 	act       func(x *exchange) bool // performs the action and reports whether the fault has happened
 	continues bool                   // whether the connection stays open
-	rare      bool                   // whether the fault takes a long time and should therefore happen rarely
+	rare      bool                   // whether the fault takes a long time, and is therefore four times less likely
 }
 
 // faults is the table of faults. A name that starts with an ID, such as K1, refers to the list in
@@ -127,8 +127,8 @@ func startOfBody(m message) int { return len(m.head) + rand.IntN(16<<10) }
 func killFacade(x *exchange) bool  { return x.facade.Kill() }
 func killCatalog(x *exchange) bool { return x.catalog.Kill() }
 
-// killWriter kills a facade that is writing a request. It reports whether it did so before the facade had passed the
-// complete request to the kernel.
+// killWriter kills a facade that is writing a request. It reports whether the facade died before it had passed
+// the complete request to the kernel.
 func killWriter(x *exchange) bool {
 	first := x.facade.Kill()
 	rest, _ := io.Copy(io.Discard, x.unread)
@@ -195,9 +195,9 @@ func (w *world) happened() map[group]float64 {
 }
 
 // share returns the probability that the fault f happens to a message at its stage. happened is the number of faults
-// in its group so far. share keeps the number of faults in each group proportional to the number of orders. Otherwise,
-// a slow machine would spend all its time on faults, because callers repeat their orders after each fault. The caller
-// must hold w.mu.
+// in f's group so far. share adapts the probability so that the number of faults in each group stays proportional to
+// the number of orders. With fixed probabilities, a slow machine would spend all its time on faults, because callers
+// repeat their orders after each fault. The caller must hold w.mu.
 func (w *world) share(f *fault, happened float64) float64 {
 	if f.at == posting {
 		return 1. / 8
@@ -249,8 +249,8 @@ func (w *world) strike(f *fault, x *exchange) (ended bool) {
 	return !f.continues
 }
 
-// missing returns the names of faults that have not happened, and the names of groups in which too few faults have
-// happened.
+// missing returns the names of faults that have not happened, and a text for each group in which too few faults have
+// happened. It includes the names of faults at the stage posting only if the world is calm.
 func (w *world) missing() (names []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

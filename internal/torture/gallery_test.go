@@ -142,8 +142,8 @@ func (g *gallery) count(query string) (n int) {
 	return n
 }
 
-// awaitCopies waits until the ledger contains the wanted number of copies. If no copy is added for five seconds, it
-// reads the unfinished generations, as their callers could.
+// awaitCopies waits until the ledger contains the wanted number of copies. Whenever no copy has been added for five
+// seconds, it calls comeBack.
 func (g *gallery) awaitCopies(want int, within time.Duration) {
 	g.Helper()
 	end, last, grown := time.Now().Add(within), 0, time.Now()
@@ -183,7 +183,8 @@ func (g *gallery) comeBack() {
 	}
 }
 
-// storm kills the replicas, the store and the catalog in turn while results are copied.
+// storm kills the replicas, the store and the catalog in turn while results are copied, and restarts them. It returns the
+// number of these steps.
 func (g *gallery) storm(results, rounds int) (kills int) {
 	g.Helper()
 	steps := 3 * rounds

@@ -174,8 +174,8 @@ const (
 	endOfStream  = 1
 )
 
-// readPart reads the next part of a facade's response. placed reports whether the part starts a successful response. A
-// successful response to an order shows that the facade knows the order's generation.
+// readPart reads the next part of a facade's response. placed reports whether the part is the start of a
+// successful response. If the request was an order, the facade then knows the order's generation.
 func readPart(answers *bufio.Reader, overREST bool) (text []byte, placed bool, err error) {
 	if overREST {
 		m, body, err := readMessage(answers)

@@ -6,8 +6,8 @@ import (
 )
 
 // looks contains the possible observations of a generation. Successive observations are 20 s apart. The catalog may
-// report the charge early, late or never. A read that does not find the generation may have a witness: another read to
-// which the catalog responded. A call through Easel may delete the generation.
+// report the charge early, late or never. A read that does not find the generation may be witnessed: the
+// catalog has then responded to another read. A call through Easel may delete the generation.
 var looks = map[string]Observation{
 	"queued":               {Status: Queued},
 	"queued, free":         {Status: Queued, CostCents: new(int64(0))},
@@ -38,7 +38,7 @@ type seen struct {
 	charged, deleted bool
 	refunded         bool
 	final            bool // whether a record with a terminal state contained a charge
-	absent           int  // number of consecutive reads that did not find the generation, up to the last one with a witness
+	absent           int  // number of reads that did not find the generation since a read last found it
 }
 
 // The test checks every sequence of observations.
@@ -84,7 +84,7 @@ func (s seen) next(look Observation) seen {
 	return s
 }
 
-// broken returns a description of the promise that the observation look breaks, or an empty string if it breaks none.
+// broken returns a description of the promise that the observation in look breaks, or an empty string if it breaks none.
 // before is the state before the observation, and s is the state after it.
 func (s seen) broken(before seen, look Observation) string {
 	m := s.Money()
