@@ -30,7 +30,7 @@ type facade string
 const (
 	thePeer  facade = "peer"
 	theEasel facade = "easel"
-	// These facades are easel with a shared API key, a callers file, and a ledger in the named database.
+	// Easel with a shared API key, a callers file, and a ledger in the database that the name contains.
 	inSQLite   facade = "easel, SQLite"
 	inPostgres facade = "easel, PostgreSQL"
 )

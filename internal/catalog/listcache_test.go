@@ -74,7 +74,7 @@ func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
 		c, asked := slowLister(t, numbered)
 		go func() { _, _ = c.List(t.Context(), testCredential, time.Time{}) }()
 		time.Sleep(time.Second / 4)
-		for range 10 { // these callers need a list that is newer than the first one, and share it
+		for range 10 { // these callers need a newer list than the first one; they share one request for it
 			go func() {
 				if list, err := c.List(t.Context(), testCredential, time.Now()); err != nil || list.Records[0].ID != "g2" {
 					t.Errorf("%+v, %v", list, err)
@@ -87,7 +87,7 @@ func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
 			t.Errorf("%d lists were requested, want 2", asked.Load())
 		}
 		time.Sleep(time.Second / 4)
-		list, err := c.List(t.Context(), testCredential, time.Now().Add(time.Hour)) // as if the caller's clock were ahead
+		list, err := c.List(t.Context(), testCredential, time.Now().Add(time.Hour)) // a minimum time in the future, as from a clock that is ahead
 		if err != nil || list.Records[0].ID != "g3" {
 			t.Errorf("%+v, %v", list, err)
 		}

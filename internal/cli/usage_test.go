@@ -14,7 +14,7 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// counted starts a scripted server with two pages of usage. It appends the requests to asked.
+// counted starts a scripted server with two pages of usage. It appends each request for a page to *asked.
 func counted(t *testing.T, asked *[]*easelv1.ListUsageRequest) dialer {
 	return (&scripted{usage: func(r *easelv1.ListUsageRequest) (*easelv1.ListUsageResponse, error) {
 		*asked = append(*asked, r)

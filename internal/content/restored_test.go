@@ -65,7 +65,7 @@ func (s *studio) age(age time.Duration) {
 	}
 }
 
-// copied creates generations that succeed, and waits until their results are copied.
+// copied creates generations with the given IDs, lets them succeed, and waits until their results are copied.
 func (s *studio) copied(ids ...string) {
 	s.Helper()
 	defer s.run(s.replica())()

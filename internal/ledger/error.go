@@ -43,7 +43,7 @@ func IsFault(err error) bool {
 	return contradicts || errors.Is(err, ErrGenerationTaken)
 }
 
-// Disagreed contains the error that [Request.Agreed] returned. Nothing was written.
+// Disagreed reports that [Request.Agreed] returned the error Err. Nothing was written.
 type Disagreed struct{ Err error }
 
 func (e *Disagreed) Error() string { return e.Err.Error() }

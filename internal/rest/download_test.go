@@ -79,7 +79,7 @@ func TestARangeIsServedAsHTTPSays(t *testing.T) {
 		code         int
 		body         []byte
 		contentRange string
-		calls        int // expected number of calls; zero means one
+		calls        int // expected number of calls of DownloadGeneration; zero means one
 	}{
 		{name: "the whole", code: 200, body: all},
 		{name: "a range", headers: []string{"Range: bytes=10-19"}, code: 206, body: all[10:20], contentRange: "bytes 10-19/5000"},

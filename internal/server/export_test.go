@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Default limits for the table in docs/limits.md.
+// The server's default limits, which must match the table in docs/limits.md.
 var (
 	MessageBytes, HeaderBytes                 = Limits{}.message(), headerBytes
 	CallerStreams, AllStreams                 = Limits{}.callerStreams(), Limits{}.streams()
