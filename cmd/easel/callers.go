@@ -29,7 +29,7 @@ func (c *callersCheckCmd) Run(p *cli.Program) error {
 	}
 	console := p.Console()
 	list, err := auth.Parse(text)
-	faults, _ := errors.AsType[auth.Faults](err) // Parse returns no other type of error
+	faults, _ := errors.AsType[auth.Faults](err) // every error from Parse has this type
 	for _, fault := range faults {
 		console.Print(fmt.Sprintf("%s:%d: %s", c.File, fault.Line, fault.Text))
 	}
@@ -73,7 +73,7 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// budgetHint is the remedy in the warnings about callers without a budget.
+// budgetHint is the advice in warnings about callers without a budget.
 const budgetHint = "set a budget for the caller, for its team or for all teams (total)"
 
 // unlimited returns a list of the callers that no budget limits: up to five names, and the number of further callers. It
@@ -97,7 +97,7 @@ type callersTokenCmd struct {
 	Team string `placeholder:"TEAM" help:"The caller's team in the callers file. A caller without a team owns its orders itself, and has a budget only if its line contains one."`
 }
 
-// Run prints a new token, and the line that registers the caller and this token in a callers file.
+// Run creates a token for a caller. It prints the token, and the line to add to the callers file.
 func (c *callersTokenCmd) Run(p *cli.Program) error {
 	team, teams := "", ""
 	if c.Team != "" {

@@ -19,7 +19,7 @@ type Resolution struct {
 	// Placed is the ID of the generation that the order started. If it is empty, Refused must be true.
 	Placed  string `json:"placed,omitempty"`
 	Refused bool   `json:"refused,omitempty"`
-	// Force records the generation without checking it in the catalog.
+	// Force means that the generation is recorded without asking the catalog whether it can belong to the order.
 	Force bool `json:"force,omitempty"`
 }
 
@@ -48,8 +48,8 @@ func (o Orders) resolve(ctx context.Context, asked Resolution) (Resolution, erro
 	return asked, err
 }
 
-// only searches for the order with the given name. It returns a problem if there is no such order, or if the name is
-// ambiguous.
+// only returns the single order that name identifies. name is an order ID, a generation ID or an idempotency key. If it
+// identifies no order or several orders, only returns a problem.
 func (o Orders) only(ctx context.Context, name string) (order ledger.Order, err error) {
 	found, err := o.Ledger.Find(ctx, name, maxNamed)
 	if err != nil {

@@ -76,7 +76,7 @@ type bench struct {
 	dir     string // temporary directory for logs and copies of the programs
 	repeats int
 	scale   float64
-	counts  bool // whether to run the short form, which measures only counts and sizes
+	counts  bool // whether to measure only counts and sizes, which takes less time
 }
 
 // identify reads the version of easel.

@@ -152,7 +152,8 @@ func generationOf(body []byte) (*easelv1.Generation, error) {
 	return g, err
 }
 
-// take removes a member and returns its value. If the member is missing or does not have the type T, it returns the zero value.
+// take removes a member from fields, and returns its value. If the value is missing or does not have the type T, take returns
+// the zero value of T.
 func take[T any](fields map[string]any, name string) T {
 	value, _ := fields[name].(T)
 	delete(fields, name)

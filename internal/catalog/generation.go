@@ -83,11 +83,11 @@ type candidate struct {
 var (
 	generationNames = set(names("generation", "render", "generationId", "renderId"))
 	ownIDNames      = names("generationId", "renderId")
-	looseMembers    = set(names("job", "result", "item")) // names of members whose object is either the generation or only a part of it
+	looseMembers    = set(names("job", "result", "item")) // names of members that contain either the generation or only a part of it
 )
 
 // findGeneration finds the record of a generation in a value. A wrapped object has priority, because a wrapper can have its
-// own ID and status. certain is false if two IDs could belong to the generation.
+// own ID and status. certain is false if two IDs could belong to the generation. ok is false if the value is not an object.
 func findGeneration(v JSON, requestedID string) (r *Record, certain, ok bool) {
 	top, ok := NewRecord(only(v))
 	if !ok {
@@ -118,14 +118,14 @@ func candidates(found []candidate, r *Record, wrapper string, depth int) []candi
 	return found
 }
 
-// choose returns the candidate that is the record of the generation. It applies the first criterion that a candidate meets: the
-// requested ID, names that indicate a generation, the same ID in all candidates, or a known status in a nested object that is
-// not just a part. It returns false if none of these applies, or if candidates with different IDs meet the criterion.
+// choose returns the candidate that is the record of the generation. It tries these criteria in order, and uses the first one
+// that applies: the requested ID, a name that indicates a generation, the same ID in all candidates, and a known status in a
+// nested object that is not just a part. It returns false if no criterion applies, or if candidates with different IDs meet it.
 func choose(found []candidate, requestedID string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {
 		if _, _, ok := find(c.Record, generationIDNames, equalsID(requestedID)); ok {
-			found[i].id = requestedID // the object has several IDs, and c.id may be another one of them
+			found[i].id = requestedID // an object can have several IDs, and candidates may have found a different one
 		}
 	}
 	if best, ok := pick(found, func(c candidate) bool { return c.id == requestedID }); ok {
@@ -250,10 +250,9 @@ func statusKey(status string) string {
 	return statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
 }
 
-// takeResult reads the result of a succeeded generation. The result is a text, a file or both. full means that the record is
-// complete. A complete record without a text has a file, even if it contains no details of the file. If full is false, the
-// record is from a list and may omit fields. It then has a file only if it contains a URL, or the type or size of a file. An
-// empty text next to a file is not a result.
+// takeResult reads the result of a succeeded generation: a text, a file or both. full means that the record is complete; a
+// record from a list may omit fields. A record with a URL has a file. A record with neither a URL nor a text has a file if
+// full is true, or if it contains the type or size of a file. An empty text next to a file is not a result.
 func takeResult(r *Record, full bool) (*string, *File) {
 	_, _, located := find(r, contentURLNames, AsWord)
 	answer, written := take(r, textOutputNames, AsText)

@@ -26,7 +26,7 @@ type List struct {
 	Records []Version
 	Cut     bool // whether the last records were dropped to limit memory
 
-	indexes map[string]int // index in Records by ID
+	indexes map[string]int // indexes in Records, keyed by generation ID
 }
 
 // NewList creates a list of records. It keeps only the first record of each generation.
@@ -67,7 +67,8 @@ func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*L
 	return list, err
 }
 
-// requestList requests the list. Several callers may wait for the result, so the request belongs to no owner.
+// requestList requests the list. Several owners may wait for the result, so the limiter treats it as a request without an
+// owner.
 func (c *Client) requestList(ctx context.Context, cred Credential) (r listRead) {
 	cred.Owner, cred.Weight = "", 0
 	permit, err := c.upstream.acquire(ctx, cred, opGenerations)

@@ -86,8 +86,8 @@ func outputKind(v JSON) (OutputKind, bool) {
 	return outputWord(v)
 }
 
-// outputWord reads the last known word of a string, because the first words may describe the input. If the string is a media
-// type, outputWord uses only the part before the slash.
+// outputWord reads the kind of output from a string such as "text-to-image". If several words name a kind, outputWord uses the
+// last one, because the first ones may describe the input. In a media type, it uses only the part before the slash.
 func outputWord(v JSON) (OutputKind, bool) {
 	s, _ := AsText(v)
 	s, _, _ = strings.Cut(strings.ToLower(s), "/")

@@ -59,8 +59,9 @@ func spellings(key string) []string {
 	return slices.Compact(forms)
 }
 
-// base64Core returns the part of an API key's Base64 encoding that does not depend on the bytes around the API key. Only the
-// length of the parameter before matters: it is the number of bytes that precede the key in its first group of three bytes.
+// base64Core returns the part of an API key's Base64 encoding that does not depend on the bytes around the API key. The
+// length of the parameter before is the number of bytes that precede the key in its first group of three bytes. The contents of
+// before don't matter.
 func base64Core(encoding *base64.Encoding, before, key string) string {
 	text := encoding.EncodeToString([]byte(before + key))
 	first := (len(before)*8 + 5) / 6
@@ -100,9 +101,9 @@ func (r *redactor) holdsKey(text string) bool {
 	return slices.ContainsFunc(r.forms(), func(form string) bool { return strings.Contains(lower, form) })
 }
 
-// hasWord reports whether a text has a word of at least length bytes. Words are separated by the characters in between. A text
-// without such a word can't contain an API key of this length, because each spelling of an API key is one word that is at least
-// as long as the key.
+// hasWord reports whether a text has a word of at least length bytes. The parameter between contains the characters that
+// separate words. A text without such a word can't contain an API key of this length, because each spelling of an API key is
+// one word that is at least as long as the key.
 func hasWord(text string, length int, between string) bool {
 	for len(text) >= length {
 		space := strings.LastIndexAny(text[:length], between)
@@ -170,7 +171,8 @@ func (r *redactor) redact(v JSON) JSON {
 	return JSON(clean)
 }
 
-// dropFrom removes headers that contain the API key, because callers receive the Content-Type and the ETag of a result.
+// dropFrom removes the headers that contain the API key. Otherwise, a caller could receive the API key in the Content-Type or
+// the ETag of a result.
 func (r *redactor) dropFrom(header http.Header) {
 	maps.DeleteFunc(header, func(_ string, values []string) bool { return slices.ContainsFunc(values, r.holdsKey) })
 }

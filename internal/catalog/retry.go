@@ -24,7 +24,7 @@ func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request,
 }
 
 // retry calls the given function for each attempt. It stops when an attempt succeeds or fails permanently, or when no attempts or
-// time are left. After several consecutive failures, the limiter of the API key allows no retries.
+// time are left. After several consecutive failures, the API key's limiter allows no retries.
 func (q *requester) retry(ctx context.Context, cred Credential, once func(context.Context) error) error {
 	for n := 1; ; n++ {
 		err := once(withAttempt(ctx, n))

@@ -24,7 +24,8 @@ type inputFlags struct {
 	NoCheck    bool     `help:"Do not check key=value against the model's description. A value is sent as JSON if it is valid JSON, otherwise as text."`
 }
 
-// text returns the inputs as one JSON object. It may read the model from the server, but orders nothing.
+// text returns the inputs as one JSON object. To learn the types of the inputs, it may read the model from
+// the server.
 func (f inputFlags) text(ctx context.Context, s *session) (string, error) {
 	switch {
 	case f.InputsJSON != "" && len(f.Inputs) > 0:
@@ -48,7 +49,7 @@ func readObject(from string, stdin io.Reader) (string, error) {
 	case from == "-":
 		text, err = io.ReadAll(stdin)
 	case !strings.HasPrefix(strings.TrimSpace(from), "{"):
-		text, err = os.ReadFile(from) //nolint:gosec // the user names the file
+		text, err = os.ReadFile(from) //nolint:gosec // the user chooses the path
 	}
 	var object map[string]json.RawMessage
 	if err == nil && (json.Unmarshal(text, &object) != nil || object == nil || !utf8.Valid(text)) {
@@ -162,7 +163,7 @@ func fileInput(name, value string) (string, error) {
 	if !isFile || strings.HasPrefix(path, "@") {
 		return path, nil
 	}
-	text, err := os.ReadFile(path) //nolint:gosec // the user names the file
+	text, err := os.ReadFile(path) //nolint:gosec // the user chooses the path
 	if err != nil {
 		return "", badInput(name, fmt.Sprintf("can't be read from the file %s: %s", terminal.OneLine(path), reasonOf(err)), "For a text that begins with @, write @@.")
 	}

@@ -28,7 +28,8 @@ func (r *Results) fromCatalog(ctx context.Context, cred catalog.Credential, row 
 	return &Content{*c, FromCatalog}, nil
 }
 
-// textAt returns the part of a text that starts at offset. It fails if servable rejects the offset or the caller's etag.
+// textAt returns the part of a text that starts at offset. It returns the error from servable if
+// the offset or the caller's etag is invalid.
 func textAt(text string, offset int64, etag string) (*catalog.Content, error) {
 	sum, size := sha256.Sum256([]byte(text)), int64(len(text))
 	own := ownEtag(hex.EncodeToString(sum[:]))
@@ -38,9 +39,9 @@ func textAt(text string, offset int64, etag string) (*catalog.Content, error) {
 	return &catalog.Content{Body: io.NopCloser(strings.NewReader(text[offset:])), ContentType: textType, Offset: offset, Size: &size, Etag: own}, nil
 }
 
-// servable returns an error if a request can't be served from a result with the given size and the etag has. This is the case
-// if the requested offset is past the end, or if the request has a different etag that is not empty. The catalog would reject
-// such a request too.
+// servable returns an error if a request can't be served from a result. size is the size of the result, and has is its etag.
+// The request's offset must not be past the end, and the request's etag must be empty or equal to has. The catalog would reject
+// other requests too.
 func servable(size int64, has string, offset int64, etag string) error {
 	switch {
 	case etag != "" && etag != has:

@@ -18,7 +18,7 @@ func (b Broken) String() string {
 	return fmt.Sprintf("%s: at %s, %s %s: %s", b.Promise, b.At.Round(time.Microsecond), b.Actor, b.Generation, b.Text)
 }
 
-// Say reports that the event e broke a promise.
+// Say reports that the event e broke a promise. format and args describe the violation, as in [fmt.Sprintf].
 type Say func(e Event, format string, args ...any)
 
 // Promise is a property that Easel guarantees. Check looks for violations in a run, and reports each of them with say.

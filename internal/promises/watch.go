@@ -101,7 +101,7 @@ func (d deliveries) watches(e Event) Event {
 func noneTwice(r *Run, say Say) {
 	type view struct {
 		actor, generation string
-		stream            int // zero if the stream watches a single generation, because its request contains the known etag
+		stream            int // number of the stream; zero if it watches a single generation, because a new stream then continues the earlier one
 	}
 	delivered := map[view]string{}
 	single := map[string]bool{} // whether a stream watches a single generation, by actor and stream

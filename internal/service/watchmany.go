@@ -90,8 +90,8 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 }
 
 // choose returns the elements of ids that the caller may see and the filter does not exclude. For each element that the
-// caller may not see, it sends STATE_DELETED. It also reads the attributions of the generations in ids and of those in
-// the parameter more.
+// caller may not see, it sends STATE_DELETED, unless known contains the etag of this state. It also reads the
+// attributions of the generations in ids and in the parameter more.
 func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string]string, more ...[]string) (chosen []string, err error) {
 	all := slices.Concat(append(more, ids)...)
 	w.ordered = make(map[string]bool, len(all))

@@ -31,7 +31,7 @@ type Order struct {
 	Leased bool
 	// Expired means that the order is no longer sent, because its resend window has ended or its expire time has passed.
 	Expired bool
-	// Rotated means that the first attempt used another API key than the current one.
+	// Rotated means that the first attempt used an API key that is no longer the current one.
 	Rotated bool
 	// Resolved means that an operator has decided the outcome of the order.
 	Resolved bool
@@ -126,8 +126,8 @@ func (o Order) Call(same bool) Step {
 	return o.resend()
 }
 
-// Written returns the order that the action [Write] records. free is false if another order with the same idempotency key was
-// written in the meantime. Then [Order.Call] must be called again.
+// Written returns the order that the action [Write] records. If another order with the same idempotency key was written in the
+// meantime, free is false, and [Order.Call] must be called again.
 func (o Order) Written() (next Order, free bool) {
 	if o.State == Open || o.State == Placed {
 		return o, false

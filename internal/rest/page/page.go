@@ -45,7 +45,7 @@ var (
 	scalar []byte // script of the API reference; copied from npm by `make generate`
 )
 
-// Handlers returns the handlers of the page, by path, for GET and HEAD. The page itself is at "/". grpcAddr is the address on
+// Handlers returns the page's handlers for GET and HEAD, keyed by path. The page itself is at "/". grpcAddr is the address on
 // which the gRPC listener listens.
 func Handlers(grpcAddr string) map[string]http.Handler {
 	start := Start
