@@ -47,8 +47,8 @@ type script struct {
 	calls     []time.Time
 }
 
-// creates returns one handler of orders for each of errs. A handler returns its error, or accepts the order if the error
-// is nil.
+// creates returns a handler of CreateGeneration for each error in errs. The handler returns this error, or accepts the
+// order if the error is nil.
 func creates(errs ...error) (all []func(*easelv1.CreateGenerationRequest) error) {
 	for _, err := range errs {
 		all = append(all, func(*easelv1.CreateGenerationRequest) error { return err })

@@ -20,8 +20,8 @@ import (
 	"github.com/easel-grpc/easel/internal/reload"
 )
 
-// guarded is an account guard with a simulated catalog, which takes the part of an API key before the dash as the name
-// of the key's account.
+// guarded is an account guard with a simulated catalog. In this catalog, an API key belongs to the account whose ID is
+// the part of the key before the first dash.
 type guarded struct {
 	*accountGuard
 	away atomic.Bool
@@ -46,7 +46,8 @@ func inGuard(t *testing.T, test func(t *testing.T, g *guarded)) {
 	})
 }
 
-// RoundTrip implements [http.RoundTripper] for the simulated catalog. It fails if away is set.
+// RoundTrip implements [http.RoundTripper] for the simulated catalog. If g.away is true, it returns an error, as if
+// the catalog were unavailable.
 func (g *guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 	if g.away.Load() {
 		return nil, errors.New("no server is there")

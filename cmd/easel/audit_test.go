@@ -123,8 +123,8 @@ func (c *changing) lines() (count int) {
 	return count
 }
 
-// ways returns functions that each make one kind of change that requires a token. They are keyed by the action that the
-// audit trail records.
+// ways returns a function for each kind of change that requires a token. They are keyed by the action that the audit
+// trail records for the change. Each function makes the change with the given token.
 func (c *changing) ways() map[string]func(token string) {
 	command := func(args ...string) func(string) { return func(token string) { c.run(token, args...) } }
 	return map[string]func(string){
@@ -186,8 +186,8 @@ func TestAChangeOfAFileIsOneLineOfLog(t *testing.T) {
 	}
 }
 
-// wantAudit checks that 'easel audit' prints entries with exactly the actions in want, all by the operator ops, and that
-// the log contains as many entries. Neither may contain a secret.
+// wantAudit checks that 'easel audit' prints one entry for each action in want, in this order, all by the operator ops.
+// It also checks that the server's log contains the same number of entries, and that neither contains a secret.
 func (c *changing) wantAudit(want []string) {
 	c.Helper()
 	var got []string

@@ -113,8 +113,8 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 	}
 }
 
-// holdContents checks the metrics and the status page at the address admin. The metrics must count two copies and no
-// failed ones, and the status page must report that results are copied.
+// holdContents checks the metrics and the status page of a server. The metrics must count two copies and no failed
+// ones, and the status page must report that results are copied. admin is the address of the server's admin listener.
 func holdContents(t *testing.T, admin string) {
 	t.Helper()
 	_, metrics := proctest.Request(t, http.MethodGet, "http://"+admin+"/metrics", "")

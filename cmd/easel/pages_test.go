@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// pages returns the text of each document by its path in the repository.
+// pages returns the text of each document, keyed by its path in the repository.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
@@ -88,7 +88,7 @@ func TestEachChangeOfThePageOfContributorsLeadsToItsCode(t *testing.T) {
 	}
 }
 
-// TestNoCellOfATableIsLong counts the words in each cell, without the targets of links.
+// TestNoCellOfATableIsLong checks that no cell has more than 30 words. The targets of links don't count.
 func TestNoCellOfATableIsLong(t *testing.T) {
 	const most = 30
 	cells := 0
@@ -157,7 +157,8 @@ func receiver(f *ast.FuncDecl) string {
 	return name + "."
 }
 
-// TestThePagesNameOnlyFilesThatThereAre checks the paths in inline code and in the src attributes of pictures.
+// TestThePagesNameOnlyFilesThatThereAre checks that each path in inline code, or in the src attribute of a picture,
+// exists.
 func TestThePagesNameOnlyFilesThatThereAre(t *testing.T) {
 	for path, text := range pages(t) {
 		for _, found := range regexp.MustCompile("(?:`|src=\")((?:clients|cmd|deploy|docs|gen|internal|proto)/[^`\"\\s*]+)[`\"]").FindAllStringSubmatch(text, -1) {

@@ -23,10 +23,10 @@ import (
 type script struct {
 	Name     string
 	Call     []string          // arguments of the program; FILE is replaced by the path of a file
-	Files    map[string]string // files to create before the call: the kind by name; FILE in a name is replaced by the base name of the file
+	Files    map[string]string // kinds of the files to create before the call, keyed by name; FILE in a name is replaced by the base name of the file
 	Timeout  int               // timeout in seconds; zero means the default
 	Answers  []answer          // answers to consecutive calls; the last answer repeats
-	Requests []map[string]any  // fields that each call's message must have; null means that a field must not be set
+	Requests []map[string]any  // for each call, the fields that its message must have; null means that the field must not be set
 	Most     int               // maximum number of calls; len(Requests) if that is larger
 	Prints   []string          // expected lines of the output, in which consecutive equal lines count as one; a line that starts with ? is optional
 	Attempts int               // maximum number of attempts for the call; zero means the default
@@ -101,8 +101,8 @@ func TestEveryHelperPlaysTheScripts(t *testing.T) {
 	}
 }
 
-// everyError returns a script with one order for each reason and each code. The idempotency key of an order contains
-// the name of the reason or code.
+// everyError returns a script with one order for each error reason and each status code in table. The first call for an
+// order fails with this reason or code. The order's idempotency key contains the name of the reason or code.
 func everyError(table errorTable) script {
 	s := script{Name: "every error has its class", Call: []string{"order"}}
 	add := func(name string, row remedy, fails failure) {
@@ -125,7 +125,8 @@ func everyError(table errorTable) script {
 	return s
 }
 
-// everyEnd returns a script with one watch for each code. The ID of the watched render is the name of the code.
+// everyEnd returns a script with one watch for each status code in table. The first stream of a watch fails with this
+// code, whose name is also the ID of the watched render.
 func everyEnd(table errorTable) script {
 	s := script{Name: "every code ends a watch or does not", Call: []string{"watch"}}
 	for _, name := range sortedKeys(table.Codes) {

@@ -91,7 +91,7 @@ func TestAListHasWhatItsFilterChooses(t *testing.T) {
 			if !slices.Equal(got, row.want) {
 				t.Errorf("%s are %q", name, got)
 			}
-			if row.filter.Unresolved { // these orders have no generations
+			if row.filter.Unresolved { // unresolved orders have no generations to compare
 				continue
 			}
 			if ids, err := l.Generations(t.Context(), row.filter, 2); err != nil || !slices.Equal(ids, row.want[:min(2, len(row.want))]) {

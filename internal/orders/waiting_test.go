@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// tellsEvents reopens the ledger with a configuration in which it writes events for the given owners. The data of each
-// event is the generation's text.
+// tellsEvents reopens the ledger so that it writes events for the given owners. The data of each event is the
+// generation's text.
 func (s *stack) tellsEvents(owners ...string) {
 	s.Helper()
 	teams := map[string]ledger.Team{}
@@ -55,7 +55,7 @@ func (s *stack) rejects(condition string) (end func()) {
 	return func() { run(`DROP TRIGGER reject`) }
 }
 
-// ended returns a version of a generation with the given state and charge.
+// ended returns a version of g in which the state and the cost are replaced.
 func ended(g catalog.Generation, state catalog.State, cents int64) catalog.Version {
 	g.State, g.Status, g.CostCents = state, "ended", &cents
 	return g.Version()

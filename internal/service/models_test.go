@@ -20,7 +20,7 @@ import (
 )
 
 // modelCatalog is a catalog with the models a and b. The display name of a model consists of the number of the request
-// and the API key. slowness is the duration of each response.
+// and the API key, such as "1 k". slowness is the duration of each response.
 type modelCatalog struct {
 	*testing.T
 	services *models

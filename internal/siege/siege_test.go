@@ -212,8 +212,9 @@ type assault struct {
 	// own number as worker.
 	workers int
 	one     func(ctx context.Context, worker int) error
-	// hold starts an attack that lasts until ctx is done, and returns the number of successes. It is called once, before
-	// the neighbor's calls during the attack are measured. If hold is nil, only the goroutines attack.
+	// hold starts an attack in the background that lasts until ctx is done. It returns the number of successes, such as
+	// opened streams. It is called once, before the neighbor's calls during the attack are measured. If hold is nil, only
+	// the goroutines attack.
 	hold func(ctx context.Context) int64
 	// least is the minimum number of successes. With fewer, the test would prove nothing.
 	least int64

@@ -46,7 +46,7 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 	}
 }
 
-// definite contains the HTTP statuses that prove that the catalog has rejected the order.
+// definite contains the HTTP statuses that prove that the catalog has rejected an order.
 var definite = []int{400, 401, 402, 403, 404, 409, 413, 422}
 
 // knower returns the name of the component that remembers a process's requests: "ledger" if there is a ledger,

@@ -70,11 +70,11 @@ func (j job) run(ctx context.Context, binary string) (r report) {
 	return r
 }
 
-// A seed that is divisible by repeated runs twice, and both runs must be identical to the nanosecond. If they
-// differed, the run of a failing seed could not be repeated for an analysis.
+// repeated selects the seeds that are simulated twice: the multiples of this number. Both runs must be identical to the
+// nanosecond. If they differed, the run of a failing seed could not be repeated for an analysis.
 const repeated = 20
 
-// TestSimulate runs consecutive seeds until their plans add up to the number of hours in -hours. It is run by 'make
+// TestSimulate runs consecutive seeds until the simulated time of the runs is at least -hours hours. It is run by 'make
 // simulate'.
 func TestSimulate(t *testing.T) {
 	if *hours == 0 {

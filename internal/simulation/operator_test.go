@@ -72,9 +72,9 @@ func (c cutTransport) RoundTrip(r *http.Request) (resp *http.Response, err error
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// oversee lists the latest generations of all owners and deletes a random one. It deletes neither the operator's own
-// generations nor generations with a file. At the end of the run, the files that callers have downloaded are compared
-// with the catalog's files.
+// oversee lists the latest generations of all owners and deletes a random one. It does not delete the operator's own
+// generations. It also keeps generations with a file, because the files that callers have downloaded are compared with
+// the catalog's files at the end of the run.
 func (c *caller) oversee() {
 	ctx, cancel := context.WithTimeout(c.world.ctx, time.Minute)
 	defer cancel()

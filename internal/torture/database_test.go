@@ -87,8 +87,8 @@ func (s *session) answer() bool {
 	return err == nil
 }
 
-// draw returns a fault for a commit, or nil if no fault is due. It returns nil until a facade has sent a commit over
-// this connection.
+// draw selects a fault for the given stage of a commit. It returns nil if no fault is due, or if no facade has sent a
+// commit over this connection yet.
 func (s *session) draw(at stage) *fault {
 	if s.facade.Load() == nil {
 		return nil

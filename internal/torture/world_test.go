@@ -90,7 +90,7 @@ func (w *world) fail(err error) {
 	w.failed = append(w.failed, err)
 }
 
-// calmIfDone ends the faults when enough orders were placed and enough faults have happened.
+// calmIfDone stops the faults if enough orders have been placed and enough faults have happened.
 func (w *world) calmIfDone() {
 	w.mu.Lock()
 	placed := len(w.placed)
@@ -170,7 +170,7 @@ func newWorld(ctx context.Context, t *testing.T, facades, wanted int, goal map[g
 }
 
 // run starts all processes and the given number of callers, and waits until enough faults have happened. It then calls
-// settle, and checks the promises for the record that settle returns.
+// settle, which returns the record of the run, and checks that the record breaks no promise.
 func (w *world) run(callers int, settle func() (promises.Run, error)) {
 	t, began := w.t, time.Now()
 	ctx, cancel := context.WithCancel(w.ctx)
@@ -251,8 +251,9 @@ func (w *world) story(b promises.Broken) string {
 	return text.String()
 }
 
-// The test kills processes at every crash point of an order (faults K1, K2, K3, K4, K5, K6 and S1), and cuts connections.
-// Sometimes two callers concurrently send the same key to two facades (faults K8 and S4).
+// Each order must be charged only once, although the test kills processes at every crash point of an order (faults K1,
+// K2, K3, K4, K5, K6 and S1), and cuts connections. Sometimes two callers concurrently send the same key to two facades
+// (faults K8 and S4).
 func TestAnOrderIsChargedOnceWhateverIsKilledAndCut(t *testing.T) {
 	t.Parallel() // runs in parallel with the other tests, which mostly wait
 	ctx, cancel := context.WithTimeout(t.Context(), *limit)

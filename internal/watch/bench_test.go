@@ -159,7 +159,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// seen collects a watch's events and its result.
+// seen collects the events that a watch delivers, and the error with which it ends.
 type seen struct {
 	mu sync.Mutex
 	delivered
@@ -175,7 +175,7 @@ type delivered struct {
 	ended      bool
 }
 
-// look returns the events received so far, and the watch's result.
+// look returns a copy of the events so far. If the watch has ended, the copy also contains the watch's error.
 func (s *seen) look() delivered {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,7 @@ func (b *blocked) deliver(Event) error {
 }
 
 // dispatched runs a test in virtual time with a hub, one generation and a single dispatcher. The function watch starts
-// a watch of the generation, and returns a channel that receives the error that ends it.
+// a watch of the generation. It returns a channel that receives the watch's error when the watch ends.
 func dispatched(t *testing.T, test func(t *testing.T, hub *Hub, up *upstream, watch func(req Request, deliver func(Event) error) chan error)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -19,7 +19,7 @@ func TestManyGenerationsAreServedByOneListCallATick(t *testing.T) {
 		}
 		before := b.up.calls()
 		pass(time.Minute)
-		// The interval between list polls grows from 1 s to 6 s, so there are fewer than 60 requests per minute.
+		// The first list polls are 1 s apart. The interval grows to 6 s, so there are at most 60 requests in this minute.
 		if n := b.up.calls() - before; n > 60 {
 			b.t.Errorf("%d requests in a minute for 1000 generations", n)
 		}
@@ -139,7 +139,7 @@ func TestKnownGenerationsThatTheListHasDroppedAreReadOnceAndWithinTheBudget(t *t
 		if least, most := b.up.reads(ids); least != 1 || most != 1 {
 			b.t.Errorf("each generation was read %d to %d times, want once", least, most)
 		}
-		if n := busiest(b.up.callTimes(), 10*time.Second); n > 5*10+5+1 { // 5 polls per second for 10 s, a burst of 5 polls, and one more poll because the period includes both of its ends
+		if n := busiest(b.up.callTimes(), 10*time.Second); n > 5*10+5+1 { // 5 polls per second for 10 s, a burst of 5 polls, and one more poll because busiest counts both ends of the period
 			b.t.Errorf("%d polls within 10 s", n)
 		}
 	})
