@@ -14,7 +14,8 @@ import (
 // sending lists the packages below internal that create the errors that callers receive.
 var sending = []string{"auth", "service", "server", "rest", "crossorigin"}
 
-// sources parses the source files of packages below internal. It returns the files by path.
+// sources parses the source files of packages below internal, except their tests. It returns the syntax trees, keyed by
+// path.
 func sources(t *testing.T, packages []string) map[string]*ast.File {
 	t.Helper()
 	files := map[string]*ast.File{}
@@ -35,8 +36,8 @@ func sources(t *testing.T, packages []string) map[string]*ast.File {
 	return files
 }
 
-// inspectSending calls visit for each syntax node in the packages that sending lists. around is the parent of
-// the node.
+// inspectSending calls visit for each syntax node in the packages that sending lists, except the root of each file.
+// visit receives the path of the file, the node and the node's parent.
 func inspectSending(t *testing.T, visit func(path string, node, around ast.Node)) {
 	t.Helper()
 	for path, file := range sources(t, sending) {

@@ -20,8 +20,8 @@ type AuditLine struct {
 	After   json.RawMessage `json:"after,omitempty"`
 }
 
-// AuditLineOf converts a line of the ledger's audit log to the form that is sent to operators and
-// written to the program's log.
+// AuditLineOf converts a line of the ledger's audit log to the form in which it is sent to operators
+// and written to the program's log.
 func AuditLineOf(a ledger.AuditLine) AuditLine {
 	return AuditLine{
 		ID: a.ID, Time: a.Time, Actor: a.Actor, From: a.Origin, Action: string(a.Action), Subject: a.Subject,

@@ -26,8 +26,8 @@ type Erasure struct {
 type Erased struct {
 	// Erased is the number of orders that this step has erased.
 	Erased int64 `json:"erased"`
-	// Left maps each item that was not erased to the reason. An item is an order whose outcome is unknown, or the store of
-	// results if copies remain in it.
+	// Left contains the reasons why content was not erased. If an order's outcome is unknown, the key is the generation ID or,
+	// if there is no generation ID, the order ID. If copies of erased results remain, the key is "the store of results".
 	Left map[string]string `json:"left,omitempty"`
 	// Next is the position at which the next step starts. It is nil after the last step.
 	Next *ledger.Position `json:"next,omitempty"`

@@ -22,8 +22,8 @@ import (
 // process is a measured server.
 type process struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer         // the peer exits when its standard input is closed
-	logs   string            // path of the file with its standard error
+	stdin  io.Closer         // standard input; the program that Easel is compared with exits when it is closed
+	logs   string            // path of the file that receives the standard error
 	addrs  map[string]string // addresses by listener name
 	exited chan struct{}
 }
@@ -114,8 +114,8 @@ func (p *process) stat() (procfs.ProcStat, error) {
 	return proc.Stat()
 }
 
-// inUse runs the garbage collector twice, and returns the memory of live objects and of stacks, in bytes. Resident memory would
-// also include the space of collected garbage, whose size depends on when garbage collections run.
+// inUse runs the garbage collector twice, and returns the memory of live objects and of stacks, in bytes. It does not use the
+// resident memory, which also includes the space of collected garbage and so depends on the times of garbage collections.
 func (p *process) inUse(ctx context.Context) (bytes float64, err error) {
 	if _, err := p.heapFigures(ctx); err != nil {
 		return 0, err
@@ -151,8 +151,8 @@ func (p *process) heapFigures(ctx context.Context) (figures, error) {
 
 var heapFigure = regexp.MustCompile(`(?m)^# (\w+) = (\d+)`)
 
-// get sends a GET request with the token benchKey, and copies the body of the response to body. It returns an error unless the
-// status is 200.
+// get sends a GET request with benchKey as the bearer token, and copies the body of the response to body. It returns an error
+// unless the status is 200.
 func get(ctx context.Context, client *http.Client, url string, body io.Writer) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

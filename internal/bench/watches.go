@@ -37,7 +37,7 @@ var idleWatches = &measurement{
 const (
 	pushWatches = 10_000
 	pushRounds  = 7
-	pushPause   = 300 * time.Millisecond // pause after each round, in which the facade finishes its work
+	pushPause   = 300 * time.Millisecond // pause after each round, so that the facade can finish its work
 )
 
 // pushes measures the cost of sending a change of one generation to many watchers: the 99th percentile of the time
@@ -74,9 +74,9 @@ var pushes = &measurement{
 	},
 }
 
-// push changes the generation, and waits until n watches have received the change. It returns the 99th percentile of
-// the delays, in milliseconds. A delay is the time from the catalog's first response with the new state until a watch
-// has received the change.
+// push changes the state of generation g0 in the catalog, and waits until n watches of w have received the change. It
+// returns the 99th percentile of the delays, in milliseconds. The delay of a watch is the time from the catalog's first
+// response with the new state until the watch has received the change.
 func (s *scene) push(ctx context.Context, w *watchClient, n int) (float64, error) {
 	had := w.arrived()
 	s.catalog.change("g0")

@@ -29,7 +29,8 @@ func parseUnsatisfied(value string) (total int64, ok bool) {
 	return total, ok && span == "*"
 }
 
-// cutRange splits a Content-Range into the range and the size of the complete file.
+// cutRange splits a Content-Range into the range and the size of the complete file. ok is false if the unit is not bytes, or if
+// there is no valid size. The range is not checked.
 func cutRange(value string) (span string, total int64, ok bool) {
 	rest, isBytes := strings.CutPrefix(strings.TrimSpace(value), "bytes ")
 	span, size, _ := strings.Cut(rest, "/")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// jsonOf returns a value in canonical JSON.
+// jsonOf returns the canonical JSON encoding of value.
 func jsonOf(value any) Value {
 	text, err := json.Marshal(value)
 	if err != nil {

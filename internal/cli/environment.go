@@ -64,7 +64,7 @@ func misfit(v *kong.Value, text string) string {
 	return ""
 }
 
-// namedValues returns the values that a flag lists as allowed, except the empty value.
+// namedValues returns the allowed values of a flag, without the empty value.
 func namedValues(v *kong.Value) []string {
 	return slices.DeleteFunc(v.EnumSlice(), func(value string) bool { return value == "" })
 }

@@ -49,8 +49,8 @@ func indented(line string) string {
 	return text.String()
 }
 
-// answer prints a command's result. With -o json, it prints m as JSON. With --quiet, it prints only brief. Otherwise, it calls
-// the function table.
+// answer prints a command's result. With -o json, it prints m as JSON. With --quiet, it prints the text in brief. Otherwise, it
+// calls the function table, which prints the result for people.
 func (s *session) answer(m proto.Message, brief string, table func()) error {
 	switch {
 	case s.json:

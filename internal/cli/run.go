@@ -38,7 +38,7 @@ type Program struct {
 	Grammar Grammar
 	Build   Build
 
-	JSONErrors bool // whether errors are printed as JSON, like the output
+	JSONErrors bool // whether errors and warnings are printed as JSON, as with -o json
 
 	line            string // command line, quoted for a shell
 	connectionFlags string // connection flags on the command line, quoted for a shell

@@ -82,8 +82,9 @@ func evilError(code codes.Code) error {
 	return st.Err()
 }
 
-// evilServer returns a server that puts terminaltest.Evil into every string of its responses. If code is not OK,
-// calls fail with this code, and watches fail after some events. A watch of a queued render does not end.
+// evilServer returns a server that puts terminaltest.Evil into the strings of its responses. All renders have the given
+// state. Files have the given name. If code is not OK, calls other than lists fail with it, and streams fail after some
+// messages. If state is queued, watches stay open until the client ends them.
 func evilServer(state easelv1.State, text bool, code codes.Code, fileName string) *scripted {
 	fail := func() error { return nil }
 	if code != codes.OK {
@@ -209,7 +210,8 @@ func TestAttackOfEveryTextOnATerminal(t *testing.T) { // fault A15
 	}
 }
 
-// wantJSON checks that text is valid JSON and contains the original strings.
+// wantJSON checks that text consists of valid JSON values, and that each generation ID in a top-level object is
+// terminaltest.Evil, unchanged. what identifies the output in test errors.
 func wantJSON(t *testing.T, what, text string) {
 	t.Helper()
 	decoder := json.NewDecoder(strings.NewReader(text))

@@ -52,7 +52,8 @@ func (v *watchView) follow(renders iter.Seq2[*easel.Render, error]) error {
 	return nil
 }
 
-// received prints a message as JSON if v.raw is set. It also shows the information in heartbeats and in caught_up messages.
+// received handles a message from the server. If v.raw is set, it prints the message as JSON. It also applies heartbeats, and
+// reports the number of watched renders when a caught_up message arrives.
 func (v *watchView) received(m easel.Message) {
 	if v.raw {
 		v.tell(compactJSON(m))

@@ -134,9 +134,9 @@ func (r *Results) drop(ctx context.Context, object string) {
 	_ = r.Store.Delete(ctx, object)
 }
 
-// objectPrefix returns the common prefix of the names of a generation's objects. store is the name of the ledger in the store.
-// In each object's name, the prefix is followed by the job's ID, the job's fence and a random string. Therefore no object
-// replaces another one.
+// objectPrefix returns the common prefix of the names of a generation's objects. Despite its name, the parameter store is the
+// name under which the ledger's objects are stored. In each object's name, the prefix is followed by the job's ID, the job's
+// fence and a random string. Therefore no object replaces another one.
 func objectPrefix(store, generation string) string {
 	sum := sha256.Sum256([]byte(generation))
 	name := hex.EncodeToString(sum[:])

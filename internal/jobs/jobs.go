@@ -37,7 +37,7 @@ type Kind struct {
 	// [MayAsk] returns true. Nil means that the jobs send no such requests.
 	Catalog *catalog.Client
 	// Room returns the maximum number of an owner's concurrent jobs in this process, which may change at any time. If Room is
-	// nil, an owner may use half of the slots that other owners do not use, but always at least one.
+	// nil, the maximum is half the number of slots that are not occupied by other owners' jobs, but at least one.
 	Room func(owner string) int
 	// RetryShare determines the delay before a retry. The delay is the age of the job divided by RetryShare, but at least
 	// MinRetry and at most MaxRetry.
@@ -108,8 +108,9 @@ func (j *Jobs) Run(ctx context.Context) {
 	}
 }
 
-// look starts due jobs of a kind. It begins with the owner that follows k.last, so that owners take turns. A ledger error is
-// ignored, because the next call retries.
+// look starts due jobs of a kind. For a periodic kind, it first writes the job unless that has been done. It begins with the
+// owner that follows k.last, so that owners take turns. The queries use ctx. The jobs run with lasting, which is canceled later
+// than ctx. Ledger errors are ignored, because the next call retries.
 func (j *Jobs) look(ctx, lasting context.Context, k *kind) {
 	if k.Interval > 0 && !k.written {
 		k.written = j.ledger.AddJob(ctx, ledger.Job{Kind: k.Name}) == nil
@@ -149,7 +150,7 @@ func (j *Jobs) room(k *kind, owner string) int {
 	return room - own
 }
 
-// start leases at most the given number of an owner's due jobs, and runs them.
+// start leases up to most due jobs of the given kind and owner, and runs each of them in a goroutine.
 func (j *Jobs) start(ctx, lasting context.Context, k *kind, owner string, most int) {
 	if most <= 0 {
 		return

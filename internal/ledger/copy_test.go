@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// lived fills a ledger with the given number of orders in various states, and closes it.
+// lived opens the ledger at url, writes the given number of orders in various states, and closes the ledger.
 func lived(t *testing.T, url string, orders int) {
 	t.Helper()
 	l := openWith(t, ledger.Config{URL: url, Events: &ledger.EventConfig{

@@ -53,8 +53,8 @@ func (l *Ledger) ForgetRefused(ctx context.Context) (forgotten int, err error) {
 const surplusOrders = `SELECT id FROM (SELECT id, order_time, ROW_NUMBER() OVER (PARTITION BY owner ORDER BY order_time DESC, id DESC) AS place FROM orders
 	WHERE state <> {open} AND (SELECT COUNT(*) FROM orders WHERE state <> {open}) > $1) AS ranked ORDER BY place, order_time DESC LIMIT -1 OFFSET $1`
 
-// forgetSurplus deletes orders with an outcome until at most the given number is left. Each transaction deletes at most
-// [stepRows] orders.
+// forgetSurplus deletes orders with an outcome until at most kept of them are left. Each transaction deletes at most [stepRows]
+// orders.
 func (l *Ledger) forgetSurplus(ctx context.Context, kept int) (forgotten int, err error) {
 	ids, err := ask(ctx, l, scanText, surplusOrders, kept)
 	for step := range slices.Chunk(ids, stepRows) {

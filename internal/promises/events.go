@@ -58,7 +58,8 @@ var terminalEvents = map[lifecycle.Status]string{
 	lifecycle.Failed: ledger.EventFailed, lifecycle.Succeeded: ledger.EventSucceeded, lifecycle.Refunded: ledger.EventRefunded,
 }
 
-// requiredEvents returns the events that are required by the changes in the ledger, with the times of the changes.
+// requiredEvents returns the events that are required by the changes in the ledger. It maps each event to the time of the first
+// change that requires it.
 func (r *Run) requiredEvents() map[requiredEvent]time.Duration {
 	all, before := map[requiredEvent]time.Duration{}, map[string]Version{}
 	add := func(e requiredEvent, at time.Duration) {

@@ -151,8 +151,8 @@ func (r row) make(t *testing.T, c caller, id string) error {
 	return callAny(ctx, c, errorCalls[r.call].method, request, &easelv1.GetAccountResponse{})
 }
 
-// untold reports whether a create timed out before the caller could receive the catalog's error. If it is repeated
-// with the same key, it usually does not time out again.
+// untold reports whether a create timed out before the caller could receive the catalog's error. A repeat with the
+// same key usually does not time out.
 func (r row) untold(t *testing.T, err error) bool {
 	if r.call != "create" || !r.retry {
 		return false

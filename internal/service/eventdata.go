@@ -42,7 +42,7 @@ func (d EventData) withResult(data string, g catalog.Generation) string {
 	}
 	address, err := json.Marshal(strings.TrimRight(d.Results, "/") + "/v1/generations/" + url.PathEscape(g.ID) + "/content")
 	if err != nil {
-		return data // can't fail for a string
+		return data // unreachable, because encoding a string cannot fail
 	}
 	return strings.TrimSuffix(data, "}") + `,"resultUrl":` + string(address) + "}"
 }
@@ -68,7 +68,7 @@ const hiddenCatalog = "[catalog]"
 func eventJSON(m proto.Message) string {
 	text, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(m)
 	if err != nil {
-		return "{}" // can't fail, because the strings in m are valid UTF-8
+		return "{}" // unreachable, because the strings in m are valid UTF-8
 	}
 	return string(text)
 }

@@ -34,7 +34,7 @@ type receivers struct {
 	all []promises.Arrival
 }
 
-// limitsOfTeams returns the budgets of the teams in the callers file.
+// limitsOfTeams returns the budget limits in the callers file, keyed by team. It omits teams without limits.
 func (w *world) limitsOfTeams() map[string]ledger.Limits {
 	limits := map[string]ledger.Limits{}
 	for i, name := range w.plan.tenantNames() {

@@ -16,9 +16,9 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// TestTheStackKeepsItsPromises runs short jobs for each kind of world and trouble. Each row in the table contains jobs
-// that start the same goroutines. With -short, only the first third of each row runs, which is enough for the race
-// detector. With the race detector, a job takes ten times as long.
+// TestTheStackKeepsItsPromises runs short jobs for each kind of world and trouble. The jobs in a row of the table start
+// the same goroutines. With -short, only the first third of each row runs. This is enough to find data races. Under
+// the race detector, a job takes ten times as long.
 func TestTheStackKeepsItsPromises(t *testing.T) {
 	for _, row := range [][]job{
 		seeds("short", 1, 2, 3, 4, 5, 6, 7, 8),

@@ -72,7 +72,8 @@ func fetchOne(s *runningFault) {
 	}
 }
 
-// watched orders two generations and watches them through the trouble's replica. It waits 1.5 s so that the watches open.
+// watched orders two generations, and watches them through the trouble's replica. Then it waits 1.5 s for the watches to
+// open.
 func watched(s *runningFault) {
 	for i := range 2 {
 		s.concurrently(fmt.Sprint("watched", i), func(h *caller) {

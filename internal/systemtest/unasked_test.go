@@ -42,7 +42,7 @@ func TestWhatACatalogSendsUnaskedIsPrintedNowhere(t *testing.T) { // fault X3
 		t.Fatal(quote, err)
 	}
 	for range []string{"the price", "the balance"} {
-		if err := <-hungUp; err != nil { // nil if the server has closed the connection after the additional bytes
+		if err := <-hungUp; err != nil { // err is nil if the server has closed the connection after the additional bytes
 			t.Fatal(err)
 		}
 	}

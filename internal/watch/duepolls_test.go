@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// read returns a candidate with an urgency. swept, first and hinted return candidates in which the field of the same
-// name is true. first also sets swept.
+// read returns a candidate with the given ID and urgency. swept, first and hinted return candidates in which the field of
+// the same name is true. In those from first, swept is also true.
 func read(id string, urgency float64) candidate {
 	return candidate{e: &generation{id: id}, urgency: urgency}
 }

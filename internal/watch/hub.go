@@ -179,7 +179,7 @@ func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, 
 
 // Observe applies a record that a call has read from the catalog, so that watchers receive it too. It returns the hub's latest
 // state of the generation, which is never older than the last state delivered to a watcher. If lacking is true, the ledger
-// lacks the state, and Observe waits up to a second until it is recorded. ctx is used only for its trace.
+// lacks the state, and Observe waits up to a second until the state is recorded. ctx is used only for its trace.
 func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version, lacking bool) Update {
 	update := Update{Version: read}
 	h.apply(ctx, cred, read.ID, lacking, func(t *tenant, e *generation, result *pollResult, now time.Time) {
@@ -198,8 +198,8 @@ func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog
 
 // Created adds the generation of an order that this process placed at the given time. For lifecycle.VisibleAfter from that
 // time, a 404 is taken to mean that the generation is not visible yet. Under a shared API key, the generation is polled even
-// without a watch, until its charge is final or keepTime has passed, unless the hub has more than maxKept generations of the
-// tenant. ctx is used only for its trace.
+// without a watch, until its charge is final or keepTime has passed. If the hub then has more than maxKept generations of the
+// tenant, the new generation is polled only while it is watched. ctx is used only for its trace.
 func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Generation, modelID string, placed time.Time) (update Update) {
 	answered := g.Version()
 	h.apply(ctx, cred, g.ID, true, func(t *tenant, e *generation, result *pollResult, now time.Time) {
@@ -284,7 +284,7 @@ func (h *Hub) Called(cred catalog.Credential, err error) {
 	}
 }
 
-// with calls f with a generation and its tenant, while it holds the tenant's mutex. If the hub does not have the generation, f is
+// with passes a generation and its tenant to f, while it holds the tenant's mutex. If the hub does not have the generation, f is
 // not called.
 func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *generation)) {
 	t := h.find(cred, false)

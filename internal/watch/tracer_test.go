@@ -51,7 +51,8 @@ func (n *notebook) Delivery(ctx context.Context, watching TraceRef, event Event,
 	}
 }
 
-// observed runs test in virtual time with a hub and a tracer, and returns the tracer.
+// observed runs test in virtual time, and returns the hub's tracer. The catalog up has generations with the given states.
+// The function watch starts a watch of the generations ids in a goroutine, with name as its trace reference.
 func observed(t *testing.T, states map[string]catalog.State, test func(hub *Hub, up *upstream, watch func(name string, ids ...string))) *notebook {
 	t.Helper()
 	heard := &notebook{}

@@ -143,8 +143,8 @@ func (w *world) say(r *replica, answer Answer) {
 	*r = replica{}
 }
 
-// next calls visit with every world that can directly follow w. It calls methods that add these worlds through their
-// parameter also: each call of also adds a copy of w to which the given function has been applied.
+// next calls visit with every world that can directly follow w. The methods below receive a function named also. Each
+// call of also applies a change to a copy of w, and passes the result to visit. This is called "adding a world".
 func (w world) next(visit func(*world)) {
 	var changed world
 	also := func(change func(*world)) {
@@ -193,7 +193,7 @@ func (r replica) order() (n int) {
 	return n
 }
 
-// step adds the worlds that can follow a replica's next step.
+// step adds the worlds that can follow the next step of replica n.
 func (w world) step(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	if r.at != idle {
@@ -223,7 +223,7 @@ func (w world) step(n int, also func(func(*world))) {
 	}
 }
 
-// begin adds the worlds that can follow a new call or the start of a recovery.
+// begin adds the worlds that can follow if replica n receives a call or starts a recovery.
 func (w world) begin(n int, also func(func(*world))) {
 	if w.calls < mostCalls && !w.removed {
 		row, at := w.row(w.team)
@@ -261,8 +261,9 @@ func (w *world) leased(n int, row uint8, order Order, called bool) {
 	w.replicas[n] = replica{at: checking, row: row, lease: uint8(order.Leases), called: called}
 }
 
-// write commits an order. The commit can fail, or it can succeed although its response is lost. Even if the replica does
-// not know that the caller has changed teams, the transaction detects the other team's order under the same key.
+// write adds the worlds that can follow when replica n commits an order. The commit can fail, or it can succeed although
+// its response is lost. Even if the replica does not know that the caller has changed teams, the transaction detects the
+// other team's order under the same key.
 func (w world) write(n int, also func(func(*world))) {
 	of := w.replicas[n].team
 	also(func(w *world) { w.replicas[n] = replica{} }) // nothing is committed
@@ -287,7 +288,8 @@ func (w *world) add(order Order, of team) {
 	}
 }
 
-// refuse checks whether the key has an order before the caller receives not_placed.
+// refuse adds the world in which replica n responds to a call whose order it rejected without writing it. The caller
+// receives not_placed only if no order uses the key.
 func (w world) refuse(n int, also func(func(*world))) {
 	also(func(w *world) {
 		r := &w.replicas[n]
@@ -298,7 +300,7 @@ func (w world) refuse(n int, also func(func(*world))) {
 	})
 }
 
-// check checks whether the replica may send an attempt.
+// check adds the world in which replica n has checked whether it may send an attempt.
 func (w world) check(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	if !w.rows[r.row].May(int(r.lease)) {
@@ -370,7 +372,8 @@ func (w world) record(n int, also func(func(*world))) {
 	})
 }
 
-// answer reports to the caller that no order exists. It looks up the key first, because another order may use it by now.
+// answer adds the world in which replica n responds to the caller of a rejected order. The answer is NotPlaced, or
+// Unknown if another order uses the key by now.
 func (w world) answer(n int, also func(func(*world))) {
 	also(func(w *world) {
 		answer := NotPlaced

@@ -72,8 +72,8 @@ func (c rgb) mix(d rgb, t float64) rgb {
 
 func (c rgb) add(d rgb, t float64) rgb { return rgb{c.r + d.r*t, c.g + d.g*t, c.b + d.b*t} }
 
-// gradient interpolates between the given colors. If t is 0 or less, it returns the first color; if t is 1 or more, the
-// last.
+// gradient returns the color at position t of a gradient. The given colors are evenly spaced from t = 0 to t = 1. For a t
+// outside this range, gradient returns the first or the last color.
 func gradient(of []rgb, t float64) rgb {
 	t = min(max(t, 0), 1) * float64(len(of)-1)
 	n := max(min(int(t), len(of)-2), 0)
@@ -97,8 +97,8 @@ func noise(x, y float64, seed uint32) float64 {
 	return lerp(top, lerp(hash2(ix, iy+1, seed), hash2(ix+1, iy+1, seed), u), v)
 }
 
-// fractal returns the weighted mean of several octaves of noise, which is from 0 to 1. Each octave has twice the frequency
-// and half the weight of the previous octave. If ridged is true, the noise has sharp crests.
+// fractal returns a number from 0 to 1: the weighted mean of the given number of octaves of noise. Each octave has twice
+// the frequency and half the weight of the previous octave. If ridged is true, the noise has sharp crests.
 func fractal(x, y float64, octaves int, seed uint32, ridged bool) float64 {
 	sum, weight, total := float64(0), float64(1), float64(0)
 	for i := range octaves {
