@@ -89,7 +89,8 @@ func ordering(watch func(*easelv1.WatchGenerationRequest, oneStream) error, down
 	}
 }
 
-// watchScript starts a scripted server. The n-th watch is handled by the n-th function in streams.
+// watchScript starts a scripted server, and returns a dialer for it. The n-th function in streams handles the n-th watch. Later
+// watches fail.
 func watchScript(t *testing.T, streams ...func(*easelv1.WatchGenerationRequest, oneStream) error) dialer {
 	server := &scripted{}
 	server.watch = func(r *easelv1.WatchGenerationRequest, stream oneStream) error {

@@ -97,7 +97,7 @@ func (r *Results) write(ctx context.Context, row ledger.Content, object string) 
 	if err != nil {
 		return made, err
 	}
-	defer func() { _ = result.Body.Close() }() // an error does not matter, because all required bytes have been read
+	defer func() { _ = result.Body.Close() }() // an error does not matter, because the body is only read
 	sum, size := sha256.New(), int64(-1)
 	if result.Size != nil {
 		size = *result.Size

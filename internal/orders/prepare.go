@@ -69,7 +69,8 @@ func (s *submission) lasts(waiting context.Context) bool {
 }
 
 // waits returns a context that limits a wait for a permit or for the next attempt. The context is done when no caller has
-// enough time left, the order expires, the last caller leaves, the process stops, or the lease must be renewed.
+// enough time left, the order expires, the last caller leaves, the process stops, or the lease must be renewed. When the wait
+// is over, the returned function must be called.
 func (s *submission) waits(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -71,7 +71,7 @@ func handleRoutingError(ctx context.Context, mux *runtime.ServeMux, _ runtime.Ma
 }
 
 // allowed returns the methods that the gateway supports at the path of a request. It sends the gateway a probe with each
-// method. A probe is a request that only shows whether a route exists.
+// method. A probe is a request that only checks whether the gateway supports its method and path.
 func allowed(mux *runtime.ServeMux, r *http.Request) (methods []string) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete} {
 		m := &matched{probe: true}
@@ -103,8 +103,8 @@ func traceRequests(next http.Handler) http.Handler {
 // matched is a context value in which the gateway stores the route of a request, for the handlers around the gateway.
 type matched struct {
 	request *http.Request // request whose Pattern OpenTelemetry's handler reads
-	probe   bool          // whether the request is a probe, which only checks whether a route exists
-	found   bool          // result of a probe: whether the route exists
+	probe   bool          // whether the request is a probe: see allowed
+	found   bool          // result of a probe: whether its method and path are supported
 }
 
 type matchedKey struct{}

@@ -112,7 +112,8 @@ func (w *world) isLive() bool {
 	return false
 }
 
-// exists reports whether the catalog has a generation under a team's upstream key.
+// exists reports whether the catalog has a generation under a team's upstream key. A generation whose order the restored
+// backup lacks counts for both teams.
 func (w *world) exists(of team) bool {
 	for row := range w.written {
 		if w.teams[row] == of && w.charges[row] > 0 {
