@@ -60,7 +60,7 @@ func TestWatchYieldsEachStateOnceOverAllStreams(t *testing.T) {
 				t.Fatal(err)
 			}
 			states = append(states, render.State)
-			time.Sleep(time.Hour) // the time spent in the loop body must not count as silence of the stream
+			time.Sleep(time.Hour) // a slow loop body must not count as silence of the stream
 		}
 		if got := fmt.Sprint(states, etags); got != "[QUEUED RUNNING SUCCEEDED] [ e1 e1]" {
 			t.Errorf("the states and the etags in the requests are %s, want [QUEUED RUNNING SUCCEEDED] [ e1 e1]", got)
@@ -99,8 +99,8 @@ func TestWatchEndsWhenTheCallerLeavesTheLoop(t *testing.T) {
 	})
 }
 
-// The watch must end with the error by which the server rejects the heartbeat interval, before the client treats the
-// stream as silent.
+// The server rejects the heartbeat interval. The watch must end with this error before the client treats the stream
+// as silent.
 func TestRejectedHeartbeatIntervalEndsTheWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{watches: []func(*easelv1.WatchGenerationRequest, watchStream) error{

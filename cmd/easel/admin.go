@@ -46,8 +46,7 @@ func (s *since) UnmarshalText(text []byte) (err error) {
 // adminTimeout is the timeout of a request to the admin address.
 const adminTimeout = 15 * time.Second
 
-// post sends a POST request to the admin address. asked is encoded as the JSON body of the request. The JSON response is
-// decoded into answer.
+// post sends asked as the JSON body of a POST request to the admin address, and decodes the JSON response into answer.
 func (f *adminFlags) post(ctx context.Context, p *cli.Program, path string, asked, answer any) error {
 	body, _ := json.Marshal(asked) // cannot fail, because asked is a request type of package admin
 	text, err := f.ask(ctx, p, http.MethodPost, path, body)
@@ -57,8 +56,8 @@ func (f *adminFlags) post(ctx context.Context, p *cli.Program, path string, aske
 	return json.Unmarshal(text, answer)
 }
 
-// read requests a list from the admin address. It returns the items of the list, and the response body as text that is
-// safe to print on a terminal.
+// read requests a list from the admin address. query is the request, which is encoded in the URL. read returns the items
+// of the list, and the response body as text that is safe to print on a terminal.
 func read[T any](ctx context.Context, p *cli.Program, f *adminFlags, path string, query any) (items []T, text string, err error) {
 	body, err := f.ask(ctx, p, http.MethodGet, admin.Address(path, query), nil)
 	if err != nil {
@@ -72,8 +71,8 @@ func read[T any](ctx context.Context, p *cli.Program, f *adminFlags, path string
 	return items, terminal.Sanitize(string(body)), err
 }
 
-// list prints a list from the admin address as JSON, or as a table. The header has the column titles, separated by tabs.
-// The function row returns the cells for one item.
+// list prints a list from the admin address, either as JSON or as a table. header contains the column titles of the
+// table, separated by tabs. row returns the cells for one item.
 func list[T any](ctx context.Context, p *cli.Program, f *listFlags, path string, query any, header string, row func(T) []string) error {
 	items, text, err := read[T](ctx, p, &f.adminFlags, path, query)
 	if err != nil {
@@ -89,7 +88,7 @@ func list[T any](ctx context.Context, p *cli.Program, f *listFlags, path string,
 	return printTable(p.Console(), header, rows)
 }
 
-// printTable prints rows as a table. The header has the column titles, separated by tabs.
+// printTable prints rows as a table. header contains the column titles, separated by tabs.
 func printTable(console *terminal.Console, header string, rows [][]terminal.Cell) error {
 	if len(rows) == 0 {
 		console.Print("Nothing found.")
@@ -155,8 +154,8 @@ func (f *adminFlags) request(ctx context.Context, p *cli.Program, method, path s
 	return request, nil
 }
 
-// refusedByAdmin returns the problem to report for an error response from the admin address. It returns nil if the
-// request succeeded. code and text are the status code and the body of the response.
+// refusedByAdmin converts an error response from the admin address to an error for the user. code and text are the
+// status code and the body of the response. If the request succeeded, refusedByAdmin returns nil.
 func refusedByAdmin(code int, text string, request *http.Request) error {
 	problem := &cli.Problem{Exit: cli.ExitUsage, Text: text}
 	switch {

@@ -60,7 +60,7 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	if unanswered[catalog.KindOf(err)] || ctx.Err() != nil {
 		return err
 	}
-	if account.ID == "" { // the key is accepted, because the catalog returned no account ID, or an account record that Easel can't read
+	if account.ID == "" { // the catalog returned no account ID, or a record that Easel can't read; the key is then accepted
 		return nil
 	}
 	own, err := g.ledger.BelongsTo(ctx, account.ID)
@@ -75,7 +75,7 @@ var unanswered = map[catalog.Kind]bool{catalog.KindUnavailable: true, catalog.Ki
 
 // begin checks the API key at startup. It returns an error only if the key belongs to a different account than the ledger. If
 // the account is still unknown, for example because the catalog does not respond, begin returns a function that repeats the
-// check in the background. No order is sent until the check has succeeded.
+// check. The server must run this function in the background. No order is sent until the check has succeeded.
 func (g *accountGuard) begin(ctx context.Context, key func() catalog.Secret) (repeat func(context.Context) error, err error) {
 	first := g.check(ctx, key())
 	if first == nil || errors.Is(first, errOtherAccount) {
@@ -107,7 +107,7 @@ func (g *accountGuard) repeat(ctx context.Context, key func() catalog.Secret) er
 }
 
 // openHeldKey reads the shared API key, and reloads it when its file changes. If accept is not nil, it is called with each
-// changed key. If accept returns an error, the previous key remains in use.
+// reloaded key, but not with the first key. If accept returns an error, the previous key remains in use.
 func openHeldKey(path string, logger *slog.Logger, accept func(catalog.Secret) error) (*reload.Value[catalog.Secret], error) {
 	first := true
 	value, err := reload.Open("upstream key", logger, func(contents ...[]byte) (catalog.Secret, error) {

@@ -39,7 +39,7 @@ func (c *devCmd) Faults() []string {
 func (c *devCmd) Run(ctx context.Context, p *cli.Program) error {
 	box := c.config(p.Stderr)
 	if c.Dialect == "" {
-		box.Dialect.ShowRunning = true // without ShowRunning, no state is visible between queued and succeeded
+		box.Dialect.ShowRunning = true // otherwise, the catalog shows no state between queued and succeeded
 	}
 	catalog, err := startCatalog(ctx, "127.0.0.1:0", box, false)
 	if err != nil {
@@ -94,8 +94,8 @@ func (c *devCmd) shown(key shownKey) shownKey {
 	return shownKey{"TOKEN", "a token of a caller in " + c.Callers}
 }
 
-// together runs steps concurrently. When ctx is done or one step returns, it cancels the other steps. It returns the first error
-// of a step, or nil if that is [context.Canceled].
+// together runs steps concurrently. When ctx is done or one step returns, it cancels the other steps, and waits until they
+// have returned. It returns the first error from a step, or nil if this error is [context.Canceled].
 func together(ctx context.Context, steps ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -12,9 +12,9 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// TestTheCommandsOfTheRunbookWork runs the commands on the operators' page, from the section "Back up" on. The server
-// is stopped before 'easel ledger copy' and started again after 'easel ledger restored'. The catalog contains a render
-// that is not in the ledger.
+// TestTheCommandsOfTheRunbookWork runs the commands on the operators' page, starting with the section "Back up". It
+// stops the server before 'easel ledger copy', and starts it again after 'easel ledger restored'. One of the catalog's
+// renders is missing from the ledger.
 func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	dir := t.TempDir()
 	file, moved := filepath.Join(dir, "ledger.db"), "sqlite:"+filepath.Join(dir, "moved.db")
