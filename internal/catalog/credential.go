@@ -55,21 +55,21 @@ func (t Tenant) MarshalText() ([]byte, error) { return []byte(t.Fingerprint()), 
 // tenantKey is the random key with which this process hashes forwarded API keys to tenants. Without tenantKey, a tenant can't
 // be computed from an API key.
 var tenantKey = func() (key [32]byte) {
-	_, _ = rand.Read(key[:]) // documented never to return an error
+	_, _ = rand.Read(key[:]) // rand.Read never returns an error
 	return key
 }()
 
 // Credential contains the API key of a call and the call's owner.
 type Credential struct {
 	Tenant Tenant
-	Shared bool // whether the server's shared API key is used; if the catalog rejects this key, only the operator can replace it
+	Shared bool // whether the API key is the server's shared one, which only the operator can replace
 	// Owner is the owner of a call with the shared API key. It is empty for polls and for anonymous callers. All anonymous
 	// callers count as one owner.
 	Owner string
 	// Weight is the owner's share of the catalog's capacity, relative to other owners. Zero means 1.
 	Weight float64
 	key    func() Secret
-	sum    string // SHA-256 of the API key in hex; empty if the API key can change
+	sum    string // SHA-256 of the API key in hex; empty unless the function key always returns the same API key
 }
 
 // Forwarded returns the credential of a caller that sent its own API key.
@@ -93,8 +93,8 @@ func hexOf(sum []byte) string {
 // sharedTenant is the tenant of the shared API key.
 const sharedTenant Tenant = "held"
 
-// Shared returns the credential for the shared API key. The function key must return the current API key. The tenant stays the
-// same when the API key is rotated.
+// Shared returns the credential for the shared API key. key is called to get the current API key. The tenant stays the same
+// when the API key is rotated.
 func Shared(key func() Secret) Credential {
 	return Credential{Tenant: sharedTenant, Shared: true, key: key}
 }

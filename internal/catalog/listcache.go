@@ -12,7 +12,8 @@ import (
 // listAge is the maximum age of a list that is shared with other callers.
 const listAge = time.Second
 
-// lists reads at most one list for each API key at a time. It shares each list among all callers for a second.
+// lists caches each tenant's list for a second, so that callers can share it. It sends at most one list request for each tenant
+// at a time.
 type lists struct {
 	reads singleflight.Group
 
@@ -96,7 +97,7 @@ func (l *lists) store(tenant Tenant, r listRead) {
 	})
 }
 
-// invalidate ensures that later calls request the list again.
+// invalidate ensures that later calls request a tenant's list again.
 func (l *lists) invalidate(tenant Tenant) {
 	l.reads.Forget(string(tenant))
 	l.store(tenant, listRead{start: time.Now()})

@@ -14,7 +14,7 @@ import (
 
 const (
 	verifyBatch    = 500             // number of copies read by one query
-	unrecordedTime = 2 * copyTimeout // maximum age of an object that may lack a row in the ledger, because its copy is in progress
+	unrecordedTime = 2 * copyTimeout // a younger object may lack a row in the ledger, because its copy may still be in progress
 )
 
 // Verified contains the totals of [Results.Verify].
@@ -75,8 +75,9 @@ func (r *Results) verifyOne(ctx context.Context, c ledger.Content, bytes bool) (
 	return "", nil
 }
 
-// verifyObjects reports each object that has no row in the ledger. It checks only objects under the names that the ledger has
-// in the store. It skips objects younger than unrecordedTime, because their copies may be in progress.
+// verifyObjects reports each object that has no row in the ledger. It checks only objects whose names begin with the ledger's
+// current name or one of its former names in the store. It skips objects younger than unrecordedTime, because their copies may
+// be in progress.
 func (r *Results) verifyObjects(ctx context.Context, differs func(line string)) error {
 	stores, err := r.Ledger.Stores(ctx)
 	now, failed := r.Ledger.Now(ctx)

@@ -158,7 +158,8 @@ func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (ha
 		if has = rows > 0; err != nil || !has {
 			return err
 		}
-		// Incrementing the fence ends the lease of an attempt in progress, so that the attempt can't complete this request.
+		// Incrementing the fence invalidates the lease of an attempt in progress, so that this attempt can't complete the new
+		// request.
 		if _, err := tx.exec(addCopies+`generation_id = $1 ON CONFLICT (kind, ref) DO UPDATE SET begin_time = {now}, run_time = {now}, fence = jobs.fence + 1, attempts = 0, problem = '' WHERE jobs.attempts > 0`, generation); err != nil {
 			return err
 		}
@@ -228,8 +229,7 @@ func (l *Ledger) HasObject(ctx context.Context, object string) (has bool, err er
 	return has, err
 }
 
-// CopiesAfter returns copies in the order of their generation IDs, starting after the given ID. most is the maximum number of
-// copies.
+// CopiesAfter returns up to most copies, in the order of their generation IDs, starting after the given ID.
 func (l *Ledger) CopiesAfter(ctx context.Context, generation string, most int) ([]Content, error) {
 	return ask(ctx, l, scanContent, selectContents+`generation_id > $1 AND state = {copied} ORDER BY generation_id LIMIT $2`, generation, most)
 }

@@ -59,7 +59,7 @@ func Copy(ctx context.Context, from, to string, by By, done func(table string, r
 	return copied, nil
 }
 
-// named replaces the name of the setting at the start of an error's text with part, such as FROM or TO.
+// named prefixes an error with part, such as FROM or TO, instead of the name of the setting.
 func named(part string, err error) error {
 	return fmt.Errorf("%s: %s", part, strings.TrimPrefix(unusable(err).Error(), "EASEL_LEDGER_URL: "))
 }
@@ -132,7 +132,7 @@ func (l *Ledger) copyFrom(old *transaction, by By, done func(table string, rows 
 	return rows, err
 }
 
-// isNew returns an error if the ledger has data. Otherwise it deletes the rows that were written to the table facts when the
+// isNew returns an error if the ledger has data. Otherwise it deletes the rows of the table facts, which were written when the
 // ledger was opened.
 func (t *transaction) isNew() error {
 	for _, table := range copiedTables[1:] {

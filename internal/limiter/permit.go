@@ -36,10 +36,10 @@ type Permit struct {
 	limiter   *Limiter
 	owner     *owner
 	deadline  time.Time     // deadline of the request; zero if it has none
-	decided   chan struct{} // closed when the permit is granted or rejected; nil if this was decided without waiting
+	decided   chan struct{} // closed when the permit is granted or rejected; nil if that happened immediately
 	err       error         // reason for a rejection; nil if the permit was not rejected
 	granted   time.Time     // time of the grant; zero until the permit is granted
-	probesCap bool          // whether the request is an order that probes the daily cap
+	probesCap bool          // whether the request is an order that tests whether the daily cap is still reached
 	pauses    int           // value of pause.count when the permit was granted
 	released  bool
 }
@@ -63,10 +63,10 @@ func (p *Permit) Release(r Result) {
 	l.grant(now)
 }
 
-// adapt changes the allowed number of requests in flight by additive increase and multiplicative decrease. Successful requests
-// increase the number while other requests wait. The increase is slow, because each 429 costs the time of a pause and of the
-// probe that follows it. A 429 changes nothing if its request started before the latest pause, or if it was the probe after
-// that pause.
+// adapt changes the limit on requests in flight by additive increase and multiplicative decrease. A success increases the
+// limit if other requests are waiting. The increase is slow, because each 429 costs the time of a pause and of the probe that
+// follows it. A 429 sets the limit to a fraction of the current number of requests in flight, unless its request started
+// before the latest pause or was the probe after that pause.
 func (l *Limiter) adapt(p *Permit, o Outcome) {
 	switch {
 	case o == Passed && len(l.queue.waiting) > 0:

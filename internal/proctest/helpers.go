@@ -11,9 +11,8 @@ import (
 	"time"
 )
 
-// Eventually calls is() repeatedly until it returns true. It fails the test if this takes longer than limit. The
-// parameter what describes the condition. The failure message contains this description and the results of the
-// functions in said.
+// Eventually checks the condition is() every 20 ms until it is true. It fails the test if this takes longer than
+// limit. The failure message contains what, which describes the condition, and the results of the functions in said.
 func Eventually(t testing.TB, limit time.Duration, what string, is func() bool, said ...func() string) {
 	t.Helper()
 	for end := time.Now().Add(limit); !is(); time.Sleep(20 * time.Millisecond) {

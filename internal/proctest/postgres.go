@@ -89,8 +89,8 @@ func OnEach(t *testing.T, test func(t *testing.T, url string)) {
 	}
 }
 
-// StartPostgres starts a PostgreSQL server only for this test, which may kill it. The server stops at the end of the
-// test.
+// StartPostgres starts a PostgreSQL server that only this test uses, so that the test may kill it. The server stops at
+// the end of the test.
 func StartPostgres(t testing.TB) *Postgres {
 	t.Helper()
 	p := orSkip(t, newForgetful)
@@ -159,8 +159,8 @@ func (p *Postgres) url(database string) string {
 	return "postgres://postgres@" + p.address + "/" + database + "?sslmode=disable"
 }
 
-// newForgetful starts a server for the enabled variants. fsync is off unless the variant synced is enabled, because
-// test data need not survive a crash of the machine.
+// newForgetful starts a server with the settings of the enabled variants. fsync is off unless the variant synced is
+// enabled, because test data need not survive a crash of the machine.
 func newForgetful() (*Postgres, error) {
 	settings := []string{"max_connections=200", "autovacuum=off"} // autovacuum would distort measurements
 	if !isVariant(synced) {

@@ -39,10 +39,10 @@ var freePorts = Settings{
 	"EASEL_GRPC_ADDR": "127.0.0.1:0", "EASEL_HTTP_ADDR": "127.0.0.1:0", "EASEL_ADMIN_ADDR": "127.0.0.1:0", "EASEL_SANDBOX_ADDR": "127.0.0.1:0",
 }
 
-// TryLaunch starts one of Easel's commands that run a server: serve, sandbox or dev. The process has only the given
-// environment variables. Unless they contain addresses, it listens on free ports. TryLaunch waits until the server
-// listens. If this fails, it kills the process and returns an error that contains its output. program is the path of
-// the easel program, which may be a different version than the program from [Easel].
+// TryLaunch starts one of Easel's servers and waits until it listens. words are the command (serve, sandbox or dev) and
+// its flags. settings are the only environment variables of the process, except that it listens on free ports if they
+// contain no addresses. If the server does not listen, TryLaunch kills it and returns an error that contains its output.
+// program is the path of the easel program, which may be a different version than the program from [Easel].
 func TryLaunch(t testing.TB, program string, settings Settings, words ...string) (*Process, error) {
 	p := Start(t, Environ(freePorts.With(settings)), append([]string{program}, words...)...)
 	for pattern, found := range map[string]map[string]*string{

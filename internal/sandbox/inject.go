@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// applyFault serves a request to which the fault f applies. Without the fault, serve would serve the request.
+// applyFault serves a request to which the fault f applies. serve is the handler that serves the request if there is no
+// fault.
 func (s *Sandbox) applyFault(f *Fault, w http.ResponseWriter, r *http.Request, serve http.HandlerFunc) {
 	bufferBody(r)
 	if f.Delay > 0 {
@@ -67,8 +68,8 @@ func (letters) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// bufferBody reads the body of a request into memory. The handler can then use the body even if the client disconnects. The
-// server can then also notice that the client disconnects, which it can't do before the body was read.
+// bufferBody reads the body of a request into memory, so that the handler can use the body even if the client disconnects.
+// The server can detect a disconnect only after the body was read.
 func bufferBody(r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxBody+1))
 	if err == nil {
@@ -94,7 +95,7 @@ func reset(w http.ResponseWriter) {
 		panic(http.ErrAbortHandler)
 	}
 	if tcp, ok := conn.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // without this, the client would see an orderly close instead of a reset
+		_ = tcp.SetLinger(0) // makes Close reset the connection instead of closing it gracefully
 	}
 	_ = conn.Close()
 }

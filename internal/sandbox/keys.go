@@ -108,7 +108,7 @@ func (s *Sandbox) TopUp(_ context.Context, key string, cents int64, note string)
 	})
 }
 
-// change passes the account of an API key to fn. It reads the account and calls fn in one transaction.
+// change finds the account of an API key, and passes it to fn in the same transaction.
 func (s *Sandbox) change(key string, fn func(tx link, who account) error) error {
 	return s.db.tx(func(tx link) error {
 		who, err := findAccount(tx, key)

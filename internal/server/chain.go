@@ -46,7 +46,7 @@ type chain struct {
 	rules                   rules
 	tracing                 *tracing
 	certificates            *reload.Value[*tls.Config] // current certificates; nil without TLS
-	calls, streams, watched *counts                    // limits on short calls, on streams and waits, and on the renders that are named by open watches
+	calls, streams, watched *counts                    // limits on short calls, on streams and waits, and on the renders named by open watches, respectively
 	probes                  *counts                    // limits the health and reflection streams of each connection
 	maxMessage              int                        // maximum size of a request in bytes
 	methods                 map[string]grpc.MethodInfo // methods of the gRPC servers, by full name
@@ -140,9 +140,9 @@ func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 	return ctx, nil
 }
 
-// count adds a call to the number of concurrent calls until release is called. Health and reflection streams are counted
-// separately for each connection, so that one client can't use up the limit for all clients. Other calls without a credential
-// are counted together, as if they had the same caller.
+// count counts a call as concurrent until release is called. It returns an error if a limit on concurrent calls is reached.
+// Health and reflection streams are counted separately for each connection, so that one client can't use up the limit for all
+// clients. Other calls without a credential are counted together, as if they had the same caller.
 func (c *call) count() (release func(), err error) {
 	if public(c.method) && c.methods[c.method].IsServerStream {
 		return c.probes.acquire(c.origin.peer, 1)
@@ -187,7 +187,8 @@ func (s *checkedStream) RecvMsg(message any) error {
 	return s.call.watch(message)
 }
 
-// watch counts the renders that a WatchGenerations request names. They remain counted until the call ends.
+// watch counts the renders that a WatchGenerations request names until the call ends. It returns an error if a limit on watched
+// renders would be exceeded.
 func (c *call) watch(request any) error {
 	many, ok := request.(*easelv1.WatchGenerationsRequest)
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	_ "google.golang.org/grpc/encoding/gzip" // importing gzip enables compression for callers
+	_ "google.golang.org/grpc/encoding/gzip" // registers gzip, so that callers can use compression
 	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -44,7 +44,8 @@ func newPublicGRPC(config Config, chain *chain, health healthServer, certificate
 	return server
 }
 
-// newRESTGRPC returns the in-memory gRPC server for REST requests. Local is its only client.
+// newRESTGRPC returns the in-memory gRPC server for REST requests. [Local] is the only connection
+// to it.
 func newRESTGRPC(config Config, chain *chain) *grpc.Server {
 	server := grpc.NewServer(append(chain.options(chain.originOfRequest),
 		grpc.MaxConcurrentStreams(math.MaxUint32), // all REST calls share one connection

@@ -45,7 +45,7 @@ type Content struct {
 	Offset, Limit int64 // position of the first byte, and maximum number of bytes; a zero Limit means no maximum
 
 	id    string       // generation ID
-	known func() error // returns an error if the caller is no longer authorized; may be nil
+	known func() error // function that returns an error if the caller is no longer authorized; may be nil
 }
 
 // Content opens the result of a generation. If the request has a wait_timeout and Easel has no copy of the result,

@@ -37,11 +37,11 @@ type order struct {
 // exists reports whether the generation has or may have an order, and is not recorded as deleted.
 func (o order) exists() bool { return o.ordered && !o.Deleted }
 
-// lacks reports whether version v of the generation may be missing from the ledger.
+// lacks reports whether the ledger may not have recorded version v of the generation yet.
 func (o order) lacks(v catalog.Version) bool { return o.ordered && o.Recorded != v.Etag }
 
-// see returns the order of a generation. If the ledger must hide other owners' generations from the call, see returns
-// the same error whether the generation belongs to another owner or has no order.
+// see returns the ledger's information about a generation. If other owners' generations must be hidden from the call,
+// see returns the same error for another owner's generation as for a generation without an order.
 func (s *Service) see(ctx context.Context, id string) (order, error) {
 	owner := viewer(ctx)
 	own, err := s.cfg.Orders.Owned(ctx, owner, id)
@@ -103,7 +103,7 @@ func addressOf(ctx context.Context) string {
 
 const (
 	askTimeout = time.Second // timeout of a ledger query for an open watch; short, because the query delays heartbeats
-	askPause   = time.Second // time after a failed query during which open watches send no query
+	askPause   = time.Second // time to wait after a failed query before an open watch sends the next query
 )
 
 // errNotAsked is the error of a query that was not sent, because the previous query failed less than [askPause] ago.
@@ -118,7 +118,7 @@ func (s *Service) attribution(ctx context.Context, id string) (ledger.Attributio
 	if !auth.Of(ctx).SharesAPIKey() {
 		owner = orderer(ctx)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout) // not canceled with this call, because other watches share the result
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout) // the query is not canceled with this call, because other watches share its result
 	defer cancel()
 	own, err := s.cfg.Orders.Owned(ctx, owner, id)
 	if err != nil {

@@ -124,7 +124,7 @@ func measure(text []byte) (values, depth int) {
 
 // exact reports whether f, the double nearest to a JSON number, may replace the number. An integer may be replaced if
 // its magnitude is at most 2^53. A number with a fraction or an exponent may be rounded if its magnitude is less than
-// 2^53, but not to zero. If its magnitude is at least 2^53, f must have the same digits.
+// 2^53 and it is not rounded to zero. From 2^53 on, such a number may be replaced only if f has the same digits.
 func exact(number string, f float64) bool {
 	switch isInteger := !strings.ContainsAny(number, ".eE"); {
 	case f == 0:

@@ -28,7 +28,7 @@ type health struct {
 	read      time.Time // time of the last successful poll; a 404 does not count
 }
 
-// succeeded records that the catalog responded.
+// succeeded records that the catalog responded to a poll. A 404 that shows that a generation is absent also counts.
 func (h *health) succeeded(now time.Time) {
 	h.failures, h.pauses, h.answered = 0, 0, now
 	h.condition, h.lastErr = ConditionHealthy, ""

@@ -15,9 +15,9 @@ type Tracer interface {
 	// PollBegins is called before a poll. The hub sends the request with the returned context. found refers to the trace of the
 	// poll. The hub calls ended once, after it has applied the response.
 	PollBegins(ctx context.Context, poll Poll) (_ context.Context, found TraceRef, ended func(Outcome))
-	// Delivery is called before an event is delivered to a watcher. ctx is the context of the watch. watching refers to the
-	// trace of that context. found refers to the trace of the poll or call that found the change. Each is nil if its trace is
-	// not recorded. If delivered is not nil, the hub calls it after the delivery.
+	// Delivery is called before an event is delivered to a watcher. ctx is the context of the watch, and watching refers to its
+	// trace. found refers to the trace of the poll or call that found the change. watching or found is nil if the trace is not
+	// recorded. If delivered is not nil, the hub calls it after the delivery.
 	Delivery(ctx context.Context, watching TraceRef, event Event, found TraceRef) (delivered func())
 }
 
@@ -38,8 +38,8 @@ type TraceRef any
 // Poll describes one request of a poller.
 type Poll struct {
 	Tenant      catalog.Tenant
-	ID          string     // empty for a sweep or a read of the account
-	Account     bool       // whether it is a read of the account
+	ID          string     // ID of the generation that is read; empty for a sweep or a read of the account
+	Account     bool       // whether the request reads the account
 	Generations int        // number of polled generations
 	Watches     int        // number of watches of these generations; a watch of two of them counts twice
 	Orders      []TraceRef // traces of the calls that ordered the generations, at most 16
@@ -67,8 +67,8 @@ type Outcome struct {
 // Change is a change of a generation's state that a poll has detected.
 type Change struct {
 	State catalog.State
-	// Delay is the expected time between the change and its detection. It is estimated from the history of the model and the
-	// time of the last poll.
+	// Delay is the time between the change and its detection, estimated from the history of the model and the time of the last
+	// poll.
 	Delay time.Duration
 }
 

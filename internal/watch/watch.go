@@ -65,7 +65,7 @@ const (
 type Request struct {
 	Credential catalog.Credential
 	IDs        []string      // IDs of the generations to watch, without duplicates; empty means every generation that the catalog lists
-	Everything bool          // whether to also watch every generation that the catalog lists or that is in KnownEtags
+	Everything bool          // whether to watch not only IDs, but also every generation that the catalog lists or that is in KnownEtags
 	Goal       Goal          // goal for each generation; a watch of everything ignores it
 	Heartbeat  time.Duration // time without an event after which a heartbeat is delivered; zero means 15 s
 	Until      time.Time     // time when the watch ends with ErrExpired; zero means never
@@ -74,13 +74,13 @@ type Request struct {
 	KnownEtags map[string]string // etags of the states that the caller already has, by generation ID
 	ModelID    string            // model of the watched generations; empty means any model
 
-	// Ordered contains those IDs from IDs and KnownEtags for which an order exists. A single 404 does not prove that such a
-	// generation is deleted.
+	// Ordered contains those IDs from IDs and KnownEtags for which an order exists. A single 404 does not prove that a generation
+	// with an order is deleted.
 	Ordered map[string]bool
 	// Orders limits a watch of everything to the selected orders. Nil selects every generation that the catalog lists.
 	Orders Orders
-	// Listed contains the IDs of generations whose orders are selected by Orders. Each is watched only if the catalog lists it
-	// when the watch starts.
+	// Listed contains the IDs of generations whose orders Orders selects. Each of these generations is watched only if the
+	// catalog lists it when the watch starts.
 	Listed []string
 }
 
@@ -90,16 +90,16 @@ type Orders interface {
 	Covers(order ledger.Attribution) bool
 }
 
-// Reasons why a hub ends a watch before its goal is reached. Changes before the end are still delivered, except to a stalled
-// watcher.
+// Errors with which a hub ends a watch before its goal is reached. Changes before the end are still delivered, except to a
+// stalled watcher.
 var (
 	ErrDraining = errors.New("hub is draining")
 	ErrExpired  = errors.New("maximum age of the watch reached")
 	ErrStalled  = errors.New("watcher too slow: delivery timed out")
 )
 
-// ErrSkipped means that the function passed to [Hub.Watch] has sent nothing to the caller. The watch continues, and the next
-// heartbeat is not postponed.
+// ErrSkipped is returned by the function passed to [Hub.Watch] if it has sent nothing to the caller. The watch then continues,
+// and the next heartbeat is not postponed.
 var ErrSkipped = errors.New("nothing was sent")
 
 // Event is one message to a watcher: exactly one of Update, Heartbeat and CaughtUp is set.
@@ -107,7 +107,7 @@ type Event struct {
 	Update    *Update
 	Heartbeat *Heartbeat
 	CaughtUp  bool    // whether the initial states of all generations known at the start have been delivered
-	Known     *Update // state that the caller already has; set only if Heartbeat replaces the initial update
+	Known     *Update // initial state, if the caller already has it and Heartbeat therefore replaces the initial update; otherwise nil
 }
 
 // Update is a state of a generation that is new to a watcher. All watchers of the generation share it, so it must not be
@@ -115,7 +115,7 @@ type Event struct {
 type Update struct {
 	catalog.Version
 	Initial bool  // whether this is the state at the start of the watch
-	Missing bool  // whether the catalog has never returned this ID; the state is then StateDeleted
+	Missing bool  // whether the catalog has never returned this ID, in which case the state is StateDeleted
 	Memo    *Memo // cache for a value derived from the update; nil if the update does not come from a watch
 }
 
@@ -158,7 +158,7 @@ type Heartbeat struct {
 	Condition        Condition
 	Failures         int    // number of consecutive failed polls
 	LastError        string // error from the last failed poll; empty if Condition is healthy
-	Own              bool   // whether LastError is from a poll of the watched generation itself, rather than of another generation with the same API key
+	Own              bool   // whether LastError is from a poll of the watched generation itself, rather than from a poll of another generation with the same API key
 	TypicalRemaining time.Duration
 	HasTypical       bool // whether there is enough history for TypicalRemaining
 }
@@ -173,8 +173,8 @@ type Stats struct {
 	Conditions [ConditionCredentialRejected + 1]int `json:"-"`        // number of pollers, indexed by [Condition]
 	Paused     int                                  `json:"-"`        // number of pollers whose polls are paused
 	Replicas   int                                  `json:"replicas"` // number of replicas that share the poll rate
-	Ready      float64                              `json:"-"`        // smallest number of polls that any poller may start now
-	Rate       float64                              `json:"-"`        // lowest poll rate of all pollers, in polls per second
+	Ready      float64                              `json:"-"`        // minimum over all pollers of the number of polls that a poller may start now; may be fractional
+	Rate       float64                              `json:"-"`        // lowest poll rate of any poller, in polls per second
 	Stalest    time.Duration                        `json:"stalest"`  // longest time since the last response, over all active generations
 
 	Reads       int64 `json:"reads"`     // number of individual reads of generations

@@ -161,9 +161,9 @@ func openStruct(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
 	}
 }
 
-// alwaysThere reports whether a response always contains the field. This is true for each field that does not track presence,
-// which the server writes even if it is 0 or empty. It is also true for two kinds of fields that track presence: emit_time,
-// and a field of a response or an update whose type is a message in the contract. Members of a oneof are excluded.
+// alwaysThere reports whether a response always contains the field. The server always writes a field that does not track
+// presence, even if it is 0 or empty. Outside a oneof, it also always writes two kinds of fields that track presence:
+// emit_time, and a field of a response or an update whose type is a message in the contract.
 func alwaysThere(field protoreflect.FieldDescriptor) bool {
 	if !field.HasPresence() {
 		return true
@@ -174,8 +174,8 @@ func alwaysThere(field protoreflect.FieldDescriptor) bool {
 		(field.Name() == "emit_time" || record && (strings.HasSuffix(holder, "Response") || strings.HasSuffix(holder, "Update")))
 }
 
-// choose marks the members that a request must contain as required in its schema: modelId, if the schema has this member, and
-// exactly one of the members in a oneof rule.
+// choose adds the members that a request must contain to its schema's requirements: modelId, if the schema has this member,
+// and exactly one of the members in a oneof rule.
 func choose(schema *openapi3.Schema, message protoreflect.MessageDescriptor) {
 	rules, _ := proto.GetExtension(message.Options(), validate.E_Message).(*validate.MessageRules)
 	for _, rule := range rules.GetOneof() {

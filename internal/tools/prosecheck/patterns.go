@@ -2,8 +2,8 @@ package main
 
 import "regexp"
 
-// pattern describes phrases that readers stumble over, and how to replace them. The regular expression find matches the
-// phrases. A phrase is not reported if the regular expression unless also matches it.
+// pattern describes phrases that readers stumble over. The regular expression find matches the phrases. Phrases
+// that the regular expression unless also matches are not reported. The field instead suggests a replacement.
 type pattern struct {
 	find, unless *regexp.Regexp
 	instead      string
