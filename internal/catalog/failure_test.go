@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// every is the op of a row that applies to all routes. A row for a single route with the same status and body takes
-// precedence.
+// every is the value of statusRow.op in a row that applies to all routes. A row with the same status and body for a
+// single route takes precedence.
 const every = ""
 
 type statusRow struct {

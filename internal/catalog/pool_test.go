@@ -87,7 +87,8 @@ func TestABurstTakesNoMoreConnectionsThanItMay(t *testing.T) {
 	})
 }
 
-// askAs sends a request with an API key and returns the response body.
+// askAs sends a GET request with an API key over the given transport, and returns the response
+// body.
 func askAs(t *testing.T, by http.RoundTripper, url, apiKey string) (string, error) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

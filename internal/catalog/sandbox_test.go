@@ -63,7 +63,8 @@ func open(t *testing.T, cfg sandbox.Config, key sandbox.KeyConfig) *bench {
 	return b
 }
 
-// generation places an order and polls its generation until the state is terminal.
+// generation places an order, polls its generation until the state is terminal, and returns the
+// generation.
 func (b *bench) generation(model, inputs string) catalog.Generation {
 	b.t.Helper()
 	order := catalog.Order{ModelID: model, Inputs: json.RawMessage(inputs), IdempotencyKey: fmt.Sprint(time.Now().UnixNano())}

@@ -33,7 +33,7 @@ func newContent() *content {
 }
 
 // send sends the result from the requested offset. If breakAt is not empty, send removes its first
-// offset, and fails when it reaches this offset.
+// element, and fails at this offset.
 func (c *content) send(r *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 	c.requests = append(c.requests, r)
 	end := len(c.bytes)

@@ -28,7 +28,7 @@ func TestADeleteThatAllowsAMissingRenderDoesNotClaimThatItWasThere(t *testing.T)
 	}
 }
 
-// shelf starts a scripted server with a number of renders, in pages of 100.
+// shelf starts a scripted server that lists the given number of renders in pages of 100.
 func shelf(t *testing.T, renders int) dialer {
 	return (&scripted{list: func(r *easelv1.ListGenerationsRequest) *easelv1.ListGenerationsResponse {
 		at, _ := strconv.Atoi(r.PageToken) // without a token, Atoi returns zero, the offset of the first page

@@ -30,7 +30,8 @@ func (s stack) awaitWatches(want int) {
 	proctest.Eventually(s, patience, "watches", func() bool { return s.Measured("easel_stream_open", "WatchGeneration") == float64(want) }, s.Status)
 }
 
-// hold injects faults that make the catalog report all renders as queued and fail to list them.
+// hold injects faults, so that the catalog reports every render as queued and responds to list requests
+// with 503.
 func (s stack) hold() {
 	s.Helper()
 	s.Fault(`{"route":"GET /generations","status":503}`)
@@ -38,7 +39,8 @@ func (s stack) hold() {
 	s.Fault(`{"route":"POST /generations","set":{"status":"queued"}}`)
 }
 
-// onlyOrder returns the only order of an API key according to the catalog, which must have charged it once.
+// onlyOrder returns the catalog's record of the only order of an API key. It fails the test unless there is exactly one
+// order, which was charged once.
 func (s stack) onlyOrder(key string) (order sandbox.AuditedGeneration) {
 	s.Helper()
 	var audit struct {

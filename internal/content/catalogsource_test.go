@@ -62,8 +62,8 @@ func TestEachReadOfACopyIsCounted(t *testing.T) {
 	})
 }
 
-// A client resumes a download with the etag of a copy that was deleted in the meantime. The download must fail, and not
-// return bytes of another file.
+// A client resumes a download with the etag of a copy that was deleted in the meantime. The download must fail instead
+// of returning bytes of another file.
 func TestAnEtagOfADeletedCopyIsThatOfOtherBytes(t *testing.T) {
 	inStudio(t, func(s *studio) {
 		s.upstream.set(func() { s.upstream.files["g9"] = picture(1000) })

@@ -49,7 +49,7 @@ func TestTheLogTellsOnceThatAReceiverFailsAndOnceThatItIsBack(t *testing.T) {
 			return http.StatusOK, nil
 		}
 		defer o.run(o.sender)()
-		for n := range 2 { // n is the number of outages before this one
+		for n := range 2 { // n is the number of earlier outages
 			down.Store(true)
 			for i := range 12 {
 				o.order("studio", fmt.Sprintf("g%d-%d", n, i), lifecycle.Failed)
@@ -262,7 +262,7 @@ func TestAtMostSixteenEventsAreInFlightToATeam(t *testing.T) {
 // expired.
 func TestUnrecordedDeliveryIsRepeated(t *testing.T) {
 	inOffice(t, func(o *office) {
-		jobs := func(statement string) { // executes the statement twice: with UPDATE and with DELETE in place of CHANGE
+		jobs := func(statement string) { // executes the statement twice, first with UPDATE and then with DELETE in place of CHANGE
 			for _, change := range []string{"UPDATE", "DELETE"} {
 				proctest.Exec(o, o.url, strings.ReplaceAll(statement, "CHANGE", change))
 			}

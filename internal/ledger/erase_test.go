@@ -33,8 +33,8 @@ func prompted(t *testing.T, l *ledger.Ledger, key, generation string) ledger.Ord
 	return o
 }
 
-// saying returns an event configuration with the given retention. The data of each generation event contains the
-// order's label and record, both of which may contain [prompt].
+// saying returns an event configuration with the given retention. Each generation event contains the order's label
+// and record, which may contain [prompt].
 func saying(retention time.Duration) *ledger.EventConfig {
 	return &ledger.EventConfig{
 		Teams: func() map[string]ledger.Team {

@@ -49,8 +49,8 @@ func (r *requests) Write(message []byte) (int, error) {
 	return len(message), nil
 }
 
-// A transaction that updates a total budget locks the budget's row, and the orders of all owners wait for
-// this lock.
+// A transaction that updates a total budget locks the budget's row. The orders of all owners wait for
+// this lock, so it may be held only for one query and the commit.
 func TestTheTotalLockIsHeldForOneQueryAndTheCommit(t *testing.T) { // fault T5
 	sent := &requests{}
 	relay := newRelay(t, proctest.Database(t), sent)

@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// lists records a generation from the catalog's list, as a caller's list request does. It returns the generation's
-// recorded status.
+// lists calls ListedLater with a generation from the catalog's list, as a caller's list request does. It returns
+// the status that the ledger has recorded.
 func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) lifecycle.Status {
 	r.Helper()
 	recorded, err := r.orders.List(r.Context(), ledger.Filter{}, ledger.Position{}, 10)

@@ -32,7 +32,8 @@ func TestAPlacedOrderIsNeverAnsweredAsMissing(t *testing.T) {
 	}
 }
 
-// briefly places an order with a timeout of 300 ms, and checks that it fails with an error of the given kind.
+// briefly places the order o with a timeout of 300 ms, and checks that the call fails with an error of the
+// kind want.
 func (s *clientStack) briefly(o order, want catalog.Kind) {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
@@ -51,7 +52,7 @@ func TestAnOrderThatTookTheLastMoneyIsNotCalledRefused(t *testing.T) { // fault 
 		_, err := restarted.Create(t.Context(), s.cred, s.order("k"))
 		s.wantKind(err, catalog.KindInsufficientFunds)
 		if outcomeOf(err) != orders.NotPlacedByThisCall {
-			t.Errorf("a process that does not know the order returns %+v", err) // a process without the earlier call's ledger cannot know whether that call placed the order
+			t.Errorf("a process that does not know the order returns %+v", err) // without the ledger of the earlier call, a process cannot know whether that call placed the order
 		}
 		if err := s.box.TopUp(t.Context(), s.key, 1, "one more"); err != nil {
 			t.Fatal(err)

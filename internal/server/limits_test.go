@@ -41,7 +41,7 @@ type limit struct {
 
 const invalid = "`INVALID_ARGUMENT` `INVALID_REQUEST`"
 
-// limits returns the rows of the table, in the table's order.
+// limits returns the rows of the table in docs/limits.md, in the table's order.
 func limits() []limit {
 	return []limit{
 		{

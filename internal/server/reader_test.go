@@ -129,8 +129,8 @@ func TestAReaderStuckInLargeMessagesHoldsAtMost256KiB(t *testing.T) { // fault L
 	if raceDetector {
 		t.Skip("memory is not meaningful under the race detector")
 	}
-	// The maximum memory per reader is 256 KiB for the server plus 64 KiB for the client's receive buffer, because the
-	// clients run in the same process.
+	// The constant each is the maximum memory per reader: 256 KiB for the server, and 64 KiB for the client's receive
+	// buffer, which is in the same process.
 	const readers, each = 100, 256<<10 + 64<<10
 	catalog := &busyCatalog{size: 60 << 10}
 	s := newStack(t, func(o *options) {
@@ -238,7 +238,7 @@ func TestALargeNumberOfWatchesOpenedAndCancelledLeavesNothing(t *testing.T) { //
 		}
 		workers.Wait()
 	}
-	all(2000) // fills pools and caches, which would otherwise grow during the measurement
+	all(2000) // the first streams fill pools and caches, which would otherwise grow during the measurement
 	rest := func() (int, int, int64) { return runtime.NumGoroutine(), descriptors(), liveHeap() }
 	eventually(t, "the first streams have ended", func() bool { return handlers() == 0 })
 	goroutines, files, heap := rest()

@@ -88,14 +88,15 @@ func runEasel(t *testing.T, addr string, args ...string) string {
 	return got.stdout + got.stderr
 }
 
-// everyIDIsOfOne checks that each event has only one ID, and that each ID belongs to only one event.
+// everyIDIsOfOne checks that each printed event has only one ID, and that each ID belongs to only one
+// event. It skips budget events.
 func everyIDIsOfOne(t *testing.T, told string) {
 	t.Helper()
 	ids, events := map[string]string{}, map[string]string{}
 	for _, found := range regexp.MustCompile(`(?m)^(evt_\w+) (easel\.\S+) (\S+)`).FindAllStringSubmatch(told, -1) {
 		id, event := found[1], found[2]+" "+found[3]
 		if strings.Contains(event, "budget") {
-			continue // not checked, because a subject has several budget events, one for each threshold
+			continue // one subject can have several budget events, one for each threshold
 		}
 		if ids[id] != "" && ids[id] != event || events[event] != "" && events[event] != id {
 			t.Errorf("%s is %s and %s, and %s is %s", id, ids[id], event, event, events[event])

@@ -24,8 +24,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// readTimeout is the read timeout of nginx in these tests. In the shipped file, it is 75 s. A watch stays open for
-// longer than the timeout only because of its heartbeats.
+// readTimeout is the read timeout of nginx in these tests. The shipped file sets it to 75 s. Only its heartbeats
+// keep a watch open for longer than this timeout.
 const readTimeout = 2 * time.Second
 
 // proxied is a server behind a proxy. The server and the proxy are separate programs. The clients connect through
@@ -43,8 +43,8 @@ func startNginx(t *testing.T, flags ...string) proxied {
 }
 
 // nginxBefore starts nginx with deploy/nginx/easel.conf in front of a server. nginx listens on Unix sockets,
-// because another process could already use its ports. For each pair in swaps, the second string replaces the
-// first string in the file.
+// because its ports could already be in use. swaps contains replacements for strings in the file, as pairs of an
+// old and a new string.
 func nginxBefore(t *testing.T, server *proctest.Process, swaps ...[2]string) proxied {
 	t.Helper()
 	binary := tool(t, "nginx")
@@ -64,8 +64,8 @@ func nginxBefore(t *testing.T, server *proctest.Process, swaps ...[2]string) pro
 	return proxied{easelv1.NewGenerationServiceClient(conn), &http.Client{Transport: transport}, server.Key}
 }
 
-// deployedWith returns the content of a file. For each pair in swaps, the second string replaces the first string
-// in the content.
+// deployedWith returns the content of a file with the replacements in swaps, which contains pairs of an old and a
+// new string. It fails the test if an old string is not in the file.
 func deployedWith(t *testing.T, file string, swaps [][2]string) string {
 	t.Helper()
 	text := proctest.Read(t, file)

@@ -31,7 +31,8 @@ func startExporting(t *testing.T, endpoint string, settings proctest.Settings) t
 	}).Serve()}
 }
 
-// job orders a render, watches it and downloads the result. All its calls are in the caller's trace.
+// job orders a render, watches it, downloads the result, and returns the generation ID. All these calls are in
+// the caller's trace.
 func (s traced) job(t *testing.T) (id string) {
 	t.Helper()
 	conn := proctest.Dial(t, s.Server.GRPC)
@@ -62,8 +63,8 @@ func (s traced) job(t *testing.T) (id string) {
 	return id
 }
 
-// holdJob checks that the exports contain the spans of a job, and only metrics from the table of metrics. The spans
-// must not contain the API key or baggage, and span names must not contain IDs.
+// holdJob checks that the exports contain the spans of a job, and that all exported metrics are in the table of
+// metrics. The spans must not contain the API key or baggage, and span names must not contain IDs.
 func (c *collector) holdJob(t *testing.T, key, id string) {
 	t.Helper()
 	const service = "easel.v1.GenerationService/"
@@ -126,8 +127,8 @@ func TestACollectorThatNeverAnswersDelaysNoCall(t *testing.T) { // fault N5
 			calls[i]()
 		}
 	}
-	// The following calls fill the queue of spans. They alternate between the two servers, so that other load on the
-	// machine affects both equally.
+	// These calls fill the queue of spans. They alternate between the two servers, so that other load on the machine
+	// affects both equally.
 	var ratios []float64
 	for n := range 40 {
 		var took [2][]time.Duration

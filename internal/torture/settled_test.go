@@ -56,7 +56,7 @@ func (w *world) settle() (run promises.Run, err error) {
 		IsShared: true, HasLedger: true, HasEvents: true, Begin: w.record.Begin, Healed: w.record.Since(), End: time.Hour, Events: w.record.Sorted(),
 		Limits: w.limits, Receivers: map[string]bool{}, IsCaller: func(owner, caller string) bool { return caller == owner+"-service" },
 	}
-	run.End += run.Healed // an event that has not arrived by this time is late
+	run.End += run.Healed // an event that has not arrived by run.End is late
 	for _, team := range receivers {
 		run.Receivers[team] = true
 	}

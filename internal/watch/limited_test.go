@@ -15,7 +15,8 @@ type unlimited interface {
 	Account(context.Context, catalog.Credential) (catalog.Account, error)
 }
 
-// withLimiters returns an upstream whose requests need permits, like those of the catalog client.
+// withLimiters returns an upstream that passes requests to another upstream. As with the catalog
+// client, each request needs a permit.
 func withLimiters(up unlimited) Upstream { return limited{up, limiter.NewSet()} }
 
 type limited struct {
