@@ -65,8 +65,8 @@ func (b *background) start(ctx context.Context, until stage, works ...func(conte
 	})
 }
 
-// closeAt adds the function end to a stage. A stage calls its functions in reverse order, because the part that was opened last
-// must be closed first.
+// closeAt registers the function end, which the given stage calls. A stage calls its functions in the reverse order of
+// registration, because the part that was opened last must be closed first.
 func (b *background) closeAt(at stage, end func(context.Context) error) {
 	b.ends[at] = append(b.ends[at], end)
 }

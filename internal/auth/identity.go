@@ -59,8 +59,8 @@ func (i *Identity) Subject() string { return cmp.Or(i.Caller, string(i.APIKey.Te
 // callers have no names.
 func (i *Identity) SeesAll() bool { return i.Operator || i.nameless }
 
-// IsIsolated reports whether only the ledger separates the owner's orders from the orders of other owners. With forwarded API
-// keys, the catalog separates them.
+// IsIsolated reports whether Easel must hide the owner's orders from other owners that use the same API key. It returns false
+// if callers have no names. It also returns false for a forwarded API key, because the catalog then separates the owners.
 func (i *Identity) IsIsolated() bool { return i.APIKey.Shared && !i.nameless }
 
 // SharesAPIKey reports whether other owners may use the same API key.

@@ -46,7 +46,7 @@ type contentBody struct {
 	etag        string // strong ETag of the file, which is the same in all responses; empty if unknown
 	size        int64  // size of the complete file, or -1 while it is unknown
 	start       int64  // offset that the caller requested
-	at          int64  // offset of the next byte for the caller
+	at          int64  // file offset of the next byte that Read returns
 	sum         uint32 // checksum of the bytes returned to the caller; computed only if there is no ETag
 
 	stream   *contentStream // nil between connections
@@ -64,7 +64,7 @@ type contentStream struct {
 	idle   *time.Timer // cancels the response if a read takes longer than idleTimeout
 	at     int64       // file offset of the stream's next byte; initially at most contentBody.at
 	end    int64       // file offset after the last byte of the response, or -1 if unknown
-	framed bool        // whether a truncated response causes an error; if so, io.EOF is the end of the file, even if its size is unknown
+	framed bool        // whether a truncation of the response can be detected; if so, io.EOF marks the end of the file, even if its size is unknown
 	sum    uint32      // checksum of the bytes that this stream has read again, starting at contentBody.start
 }
 

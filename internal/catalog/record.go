@@ -82,8 +82,8 @@ func (r *Record) object(key string) (*Record, bool) {
 	return NewRecord(v)
 }
 
-// find returns the first value for which the function read returns true, and the member that contains it. It tries the members
-// in the order of names, and skips members that were taken. It does not mark the returned member as taken.
+// find calls the function read with the value of each named member, in the order of names, until read returns true. It returns
+// the value from read, and the member. It skips members that were taken, and does not mark the returned member as taken.
 func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T, found *picked, ok bool) {
 	for _, name := range names {
 		if p := r.member(name); p != nil {
@@ -161,8 +161,10 @@ func (r *Record) inside(wrappers []string, weights []weight, depth int) *Record 
 	return best
 }
 
-// findList finds the list in a body: an array, a member with one of the names, the only array of an object, or an object that
-// contains records keyed by ID. Null is an empty list. depth limits the nesting.
+// findList finds the list in a body. If v is an array, it is the list. Otherwise v is an object, and the list is the first of
+// these that exists: an array in a member with one of the names; a list nested in such a member, down to depth levels; the only
+// array among all members; or v itself, if its members are records keyed by ID. Null counts as an empty array in v and in the
+// named members.
 func findList(v JSON, names []string, weights []weight, depth int) ([]JSON, bool) {
 	if items, ok := v.Items(); ok || v.IsNull() {
 		return items, true
@@ -221,7 +223,8 @@ func onlyArray(members []Member) (only []JSON, found bool) {
 	return only, found
 }
 
-// withMember returns a copy of object with an additional first member, whose value is the string text.
+// withMember returns a copy of object with an additional first member, which has the given name and whose value is the string
+// text.
 func withMember(name, text string, object JSON) JSON {
 	member, _ := json.Marshal(map[string]string{name: text})
 	if len(object) == len("{}") {

@@ -27,7 +27,7 @@ const (
 
 const (
 	smallBody      = 256 << 10 // bytes
-	maxLargeBodies = 4         // maximum number of bodies larger than smallBody in memory; they are decoded one at a time
+	maxLargeBodies = 4         // maximum number of response bodies in memory that are larger than smallBody, except responses to orders; they are decoded one at a time
 )
 
 // OpCreate is the route that places an order. Error.Op and http.Request.Pattern contain routes in this form.
@@ -56,7 +56,7 @@ type request struct {
 	body           []byte
 	idempotencyKey string
 	leaveBy        time.Time   // time by which the body must be sent; zero means no limit
-	header         http.Header // additional headers for content
+	header         http.Header // additional headers; only requests for content have any
 }
 
 // errManyLarge means that a large response was not decoded in time, because other large responses were being read or decoded.
@@ -313,7 +313,7 @@ func (a answer) malformed(why string) error {
 	return &Error{Kind: KindMalformed, Op: a.op, Status: a.status, Err: errors.New(why)}
 }
 
-// list returns the items of the list in the body, which it finds as described at [findList]. It does not redact them.
+// list returns the items of the list that [findList] finds in the body. It does not redact them.
 func (a answer) list(names []string, weights []weight) ([]JSON, error) {
 	body, err := parse(a.body)
 	if err != nil {

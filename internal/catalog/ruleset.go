@@ -42,7 +42,7 @@ func readable[T any](read func(JSON) (T, bool)) func(JSON) bool {
 
 // reading contains the rules for reading the response body of a route.
 type reading struct {
-	name             string // name of the record, or of the list
+	name             string // name of the record or of the list, for Finding.Part
 	wrappers, lists  string // names of the variables in [RulesFile] for wrappers and lists; lists is empty for a single record
 	list             func(JSON) ([]JSON, bool)
 	record           func(JSON) (*Record, bool)

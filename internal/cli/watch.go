@@ -65,8 +65,8 @@ func (c *waitCmd) Run(ctx context.Context, s *session) error {
 }
 
 // stillGoing replaces the error of a command that was interrupted or timed out. The new error says that the renders in ids
-// continue, and suggests the command line again, with which the user can follow them. If ctx is not done, stillGoing returns
-// err unchanged.
+// continue and are still charged. The parameter again is the command line that the error suggests for following them. If ctx is
+// not done, stillGoing returns err unchanged.
 func (s *session) stillGoing(ctx context.Context, err error, again string, ids ...string) error {
 	if ctx.Err() == nil {
 		return err

@@ -76,16 +76,16 @@ func exceeded(o Order, b Budget, used int64, e BudgetError) error {
 }
 
 // move describes a change to an order's money. The change updates the order's row, and then the budgets for the order's day and
-// month. The budgets come last, because transactions for other orders may wait for the same rows.
+// month. The budgets come last, because transactions for other orders may have to wait while their rows are locked.
 type move struct {
 	order  Order
 	to     lifecycle.Money
 	actor  string // operator who caused the change; empty if Easel caused it
 	placed int    // number that is added to the count of placed orders in the budgets
 
-	changes    string // assignments to further columns; each %s is a placeholder for one of args
+	changes    string // SQL assignments to further columns; each %s is a placeholder for one of args
 	args       []any
-	unless     string // condition under which the row is not changed; each %s is a placeholder for one of unlessArgs
+	unless     string // SQL condition; if it is true, the row is not changed and move returns errMoved; each %s is a placeholder for one of unlessArgs
 	unlessArgs []any
 }
 

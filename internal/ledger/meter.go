@@ -14,7 +14,7 @@ const (
 // Reading contains the totals of the ledger and the time when they were read.
 type Reading struct {
 	Summary // totals from the latest successful read
-	// Up means that the last read succeeded. Time is the time of the last successful read, and zero before it.
+	// Up means that the last read succeeded. Time is the time of the last successful read, or zero before the first.
 	Up   bool      `json:"up"`
 	Time time.Time `json:"time,omitzero"`
 	// Faults is the number of contradictions between the catalog and the ledger. Dearer is the number of charges above the

@@ -41,7 +41,7 @@ type Terms struct {
 	Limits  ledger.Limits
 	Total   ledger.Limits            // limits for all owners together
 	Labels  map[string]ledger.Limits // limits for the values of the order's labels, by label name; nil if no label has a limit
-	Refused bool                     // whether to refuse the order, because the owner may not order from its model
+	Refused bool                     // whether the order must be refused because the owner may not order from its model
 }
 
 // terms returns the current terms. If r.Terms is nil, it returns empty terms, which allow every order.
@@ -130,7 +130,7 @@ type placing struct {
 // result. It repeats these steps until it has a result for the call.
 func (p *placing) place(ctx context.Context) (Receipt, error) {
 	for {
-		asked := time.Now() // the time before the query, because the lease starts while the query runs
+		asked := time.Now() // read before the query, because a lease that the query acquires starts while it runs
 		order, step, err := p.orders.Ledger.Call(ctx, p.request)
 		p.name(order)
 		var s *submission // nil if this process is not sending the order
@@ -300,8 +300,8 @@ func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 	}
 }
 
-// refuse returns the error for an order that this call did not write. The reason is the error why. If another call has written
-// an order under the same idempotency key, refuse returns nil, so that this call returns the result of that order.
+// refuse returns the error for an order that this call did not write; the parameter why is the reason. If another call has
+// written an order under the same idempotency key, refuse returns nil, so that this call returns the result of that order.
 func (p *placing) refuse(ctx context.Context, why error) error {
 	if errors.Is(why, ledger.ErrOrderExpired) {
 		why = orderExpired()

@@ -20,7 +20,7 @@ type counts struct {
 	kind      string              // name in error messages, such as "calls"
 	each, all int                 // maximum for each caller, and maximum for all callers together
 	reason    easelv1.ErrorReason // reason of the error if the caller has reached its maximum
-	remedy    string              // advice at the end of the message of that error
+	remedy    string              // advice that is appended to that error's message
 
 	mu    sync.Mutex
 	used  map[string]int // current number of calls, streams or renders by caller; a caller without an entry has zero

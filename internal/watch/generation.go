@@ -156,7 +156,7 @@ func (e *generation) advance(g catalog.Generation, etag string) (changed, regres
 	}
 	if !e.mayBecome(g.State) {
 		e.state.ObserveTime = g.ObserveTime
-		changed, e.fresh = !e.fresh, true // the current state is now recent enough to be delivered
+		changed, e.fresh = !e.fresh, true // the current state is now recent enough to be delivered; watchers are notified if it was not before
 		return changed, true
 	}
 	changed = etag != e.etag || !e.fresh
@@ -265,9 +265,11 @@ func (e *generation) reached(goal Goal, now time.Time, refundWindow time.Duratio
 }
 
 // settledAt returns the time from which the charge of a terminal generation is final. For a failed generation, this is the end
-// of its refund window. For any other generation, it is the zero time. The window starts when this process first saw the
-// failure, because the catalog's clock may differ from the local clock. If this process did not see the generation before it
-// failed, the window starts at the end time in the record or when this process first saw the failure, whichever is earlier.
+// of its refund window. For any other generation, it is the zero time.
+//
+// If this process saw the generation before it failed, the window starts when this process first saw the failure. Otherwise, it
+// starts at that time or at the end time in the record, whichever is earlier. The end time in the record is used only if
+// necessary, because the catalog's clock may differ from the local clock.
 func (e *generation) settledAt(refundWindow time.Duration) time.Time {
 	if e.state.State != catalog.StateFailed {
 		return time.Time{}
@@ -308,8 +310,8 @@ func (e *generation) duration(g catalog.Generation, before catalog.State) time.D
 	return 0
 }
 
-// fewestWaits returns the smallest number of generations that any of this generation's watchers waits for. The smaller it is,
-// the more useful a poll of the generation is. A watcher of everything waits for all listed generations.
+// fewestWaits returns the minimum, over this generation's watchers, of the number of generations that a watcher waits for. The
+// smaller it is, the more useful a poll of the generation is. A watcher of everything waits for at least all listed generations.
 func (e *generation) fewestWaits(listed int) int {
 	least := math.MaxInt
 	for _, c := range e.subscribers {

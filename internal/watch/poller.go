@@ -223,7 +223,7 @@ func (p *poller) begins(j *job) bool {
 	return true
 }
 
-// account adds a generation to j.Poll, which describes the job for the tracer.
+// account adds a generation, its watchers and their traces to j.Poll, which describes the job for the tracer.
 func (j *job) account(e *generation) {
 	j.Generations++
 	j.Watches += len(e.subscribers)
