@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/rest/page"
 )
 
-// headings returns the text that precedes the explanation of each name in the contract: a heading, or the first cell of
-// a table row.
+// headings returns, for each name in file, the text that must precede its explanation in docs/contract.md: a heading, or
+// the first cells of a table row.
 func headings(file protoreflect.FileDescriptor) (all []string) {
 	for n := range file.Services().Len() {
 		service := file.Services().Get(n)
@@ -75,11 +75,11 @@ func spans(text string) (all []string) {
 }
 
 // TestEveryCommandThatTheDocsNameExists checks that the make targets, easel commands and test names in the docs exist.
-// It also checks commands that no other test runs, because they take too long or do not exit.
+// The docs also contain commands that no other test runs, because they take too long or do not exit.
 func TestEveryCommandThatTheDocsNameExists(t *testing.T) {
 	var named []string
 	for path, text := range pages(t) {
-		if !strings.HasPrefix(path, "deploy/") { // pages in deploy/ also contain commands of other programs
+		if !strings.HasPrefix(path, "deploy/") { // skips the pages in deploy/, which also contain commands of other programs
 			named = append(named, spans(text)...)
 		}
 	}

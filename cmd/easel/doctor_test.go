@@ -53,7 +53,7 @@ func TestTheDoctorReadsEveryDialect(t *testing.T) {
 	}
 }
 
-// orderDirectly places an order at the catalog with the URL base, without Easel. Different values of n result in different
+// orderDirectly places an order without Easel, at the catalog whose URL is base. Different values of n result in different
 // idempotency keys.
 func orderDirectly(t *testing.T, base, key string, n int) {
 	t.Helper()
@@ -64,8 +64,8 @@ func orderDirectly(t *testing.T, base, key string, n int) {
 	}
 }
 
-// answering starts a catalog and returns its URL. bodies contains the response bodies by method and path, such as
-// "GET /models". All other routes return 404.
+// answering starts a catalog and returns its URL. bodies maps a method and path, such as "GET /models", to a response body.
+// All other routes return 404.
 func answering(t *testing.T, bodies map[string]string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -13,8 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// TestEverySettingIsInATestOfAUsersWay checks that the variable or the flag of each setting occurs in a test. It skips
-// settings_test.go, which tests invalid values.
+// TestEverySettingIsInATestOfAUsersWay checks that the variable or the flag of each setting occurs in a test file other
+// than settings_test.go, which tests invalid values.
 func TestEverySettingIsInATestOfAUsersWay(t *testing.T) {
 	var tests strings.Builder
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, _ os.DirEntry, err error) error {

@@ -40,7 +40,7 @@ func TestNoRouteChangesAnythingWithoutAnIdentity(t *testing.T) {
 		t.Errorf("%q became %q, with %d lines", before, after, c.lines()-lines)
 	}
 	t.Logf("%d routes with side effects rejected %d unknown clients", changing, len(withoutIdentity))
-	if want := 2 + 2 + 5; changing != want { // two over gRPC and two over REST, for create and delete, and five operator routes
+	if want := 2 + 2 + 5; changing != want { // create and delete over gRPC, create and delete over REST, and five operator routes
 		t.Errorf("tried %d routes with side effects, want %d", changing, want)
 	}
 }
@@ -110,8 +110,8 @@ func (c *changing) walkREST(authorization string) (changing int) {
 	return changing
 }
 
-// walkPages tries every HTTP method that can change data on every page. The pages must reject all these requests.
-// walkPages always returns 0, because pages have no side effects.
+// walkPages sends requests to every page, with each HTTP method that can change data. The pages must reject all these
+// requests. walkPages always returns 0, because pages have no side effects.
 func (c *changing) walkPages(authorization string) int {
 	c.Helper()
 	paths := []string{"/openapi.json"}
@@ -133,8 +133,8 @@ var (
 	untaken = []int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented}
 )
 
-// walkAdmin tries every HTTP method that can change data on every path at the admin and metrics addresses. The servers must
-// reject all these requests. walkAdmin returns the number of routes with side effects.
+// walkAdmin sends requests to every path at the admin and metrics addresses, with each HTTP method that can change data. The
+// servers must reject all these requests. walkAdmin returns the number of routes with side effects.
 func (c *changing) walkAdmin(authorization string) (changing int) {
 	c.Helper()
 	for pattern := range admin.Routes() {
@@ -155,8 +155,8 @@ func (c *changing) walkAdmin(authorization string) (changing int) {
 	return changing
 }
 
-// send sends an HTTP request whose body, on the route for resolving orders, would resolve an order as rejected. It returns
-// the status code of the response.
+// send sends an HTTP request and returns the status code of the response. The body is a valid one for the route that
+// resolves an order: there, it would resolve the order as rejected.
 func (c *changing) send(addr, method, path, authorization string) int {
 	c.Helper()
 	header := []string{"Content-Type", "application/json"}

@@ -11,8 +11,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// shaky starts a scripted server. Its first responses to requests for a model or a quote are the given errors. It adds
-// each order to o.got.
+// shaky starts a scripted server. It responds to the first requests for a model or a quote with the given errors, one for
+// each request, and then succeeds. It adds each order to o.got.
 func shaky(t *testing.T, o *orders, errors ...error) dialer {
 	next := func() error {
 		if len(errors) == 0 {

@@ -33,8 +33,8 @@ func TestOutcomeOfAFailedOrder(t *testing.T) { // faults A10, U8, U9
 		quote step
 		steps []step
 		kind  catalog.Kind   // zero means any
-		want  orders.Outcome // expected outcome if knowsAll and open are false; if only knowsAll is true, NotPlaced is expected
-		open  bool           // whether the outcome is unknown in all four ways
+		want  orders.Outcome // expected outcome if open is false; where knowsAll is true, NotPlaced is expected instead
+		open  bool           // whether the expected outcome is Unknown in all four ways
 	}{
 		"a cap in the catalog's form":      {steps: []step{{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}}, want: definite},
 		"no connection":                    {steps: []step{noDial}, want: nothingLeft, kind: catalog.KindUnavailable},

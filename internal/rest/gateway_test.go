@@ -265,7 +265,7 @@ func TestAnUnreadableRequestNamesItsField(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	const generation, order = "/v1/generations/g", "/v1/generations"
 	for _, test := range []struct {
-		name, path, body, header string // a request with a body uses POST
+		name, path, body, header string // the method is POST if the body is not empty
 		field, says              string
 	}{
 		{name: "an invalid number", path: order + "?pageSize=ten", field: "pageSize"},

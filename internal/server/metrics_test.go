@@ -206,8 +206,8 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 	}
 }
 
-// muddle watches a generation, and reports several states to the hub at each update, so that the watch skips some of
-// them. The last reported state is outdated.
+// muddle watches a generation. At each update, it reports three states to the hub, so that the watch skips some of them. The
+// last of the three is outdated.
 func muddle(t *testing.T, s *stack) {
 	t.Helper()
 	cred := catalog.Forwarded(catalog.NewSecret(s.key))

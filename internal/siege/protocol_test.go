@@ -30,11 +30,11 @@ const (
 	neverLate = 20 * time.Second
 )
 
-// enemy is an attacker of one address of the server.
+// enemy is an attacker that targets one of the server's addresses.
 type enemy struct {
 	t    *testing.T
 	dial func() (net.Conn, error)
-	// path and headers describe a valid call at the address.
+	// path and headers belong to a valid call to the address.
 	path    string
 	headers []hpack.HeaderField
 }
@@ -190,7 +190,7 @@ func TestAttacksOnTheProtocolCostLittleMemoryAndOthersAreServed(t *testing.T) { 
 				s.readsAccount()
 				e, started, done := s.enemy(on.address, on.kind), atomic.Int64{}, atomic.Int64{}
 				s.alongside(assault{workers: attackers, least: attackers, memory: attackRise, one: func(ctx context.Context, _ int) error {
-					if started.Add(1) > attackers { // each worker attacks once
+					if started.Add(1) > attackers { // one attack for each worker; after that, the workers only wait
 						<-ctx.Done()
 						return ctx.Err()
 					}

@@ -289,7 +289,7 @@ func (s *siege) heartbeats() (stop func()) {
 			case err != nil:
 				s.t.Errorf("a neighbour's watch: %v", err)
 				return
-			case silence > sizeOf(3*time.Second, 15*time.Second): // smaller attacks run in parallel, so messages may arrive later
+			case silence > sizeOf(3*time.Second, 15*time.Second): // short attacks run in parallel and delay messages, so up to 15 s are allowed
 				s.t.Errorf("a neighbour's watch was silent for %v", silence)
 			}
 		}
