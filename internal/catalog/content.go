@@ -135,7 +135,7 @@ func (b *contentBody) advance(p []byte) {
 	}
 }
 
-// compare updates the stream's checksum with bytes that were already returned to the caller. When the stream reaches the
+// compare adds p, which contains only bytes before the caller's position, to the stream's checksum. When the stream reaches the
 // caller's position, compare ends the body with an error if the file has changed.
 func (b *contentBody) compare(p []byte) {
 	s := b.stream

@@ -52,9 +52,10 @@ type Config struct {
 	// MaxStreamAge is the approximate maximum duration of a watch. It makes callers reconnect, so that load spreads
 	// over the replicas. Zero means no limit.
 	MaxStreamAge time.Duration
-	// SendTimeout is the time that a watch waits for a caller that does not read. Zero means [DefaultSendTimeout].
+	// SendTimeout is the maximum time for which a watch waits for a caller that does not read. Zero means
+	// [DefaultSendTimeout].
 	SendTimeout time.Duration
-	// DownloadTimeout is the time that a download waits for a caller that does not read. Zero means
+	// DownloadTimeout is the maximum time for which a download waits for a caller that does not read. Zero means
 	// [DefaultDownloadTimeout].
 	DownloadTimeout time.Duration
 

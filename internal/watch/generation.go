@@ -256,7 +256,7 @@ func (e *generation) justCreated(now time.Time) bool {
 	return now.Sub(e.created) < lifecycle.VisibleAfter
 }
 
-// reached reports whether the generation has reached the goal.
+// reached reports whether the latest state is fresh and terminal and, if the goal is [Settled], the charge is final.
 func (e *generation) reached(goal Goal, now time.Time, refundWindow time.Duration) bool {
 	if !e.fresh || !e.state.State.Terminal() {
 		return false
@@ -311,7 +311,7 @@ func (e *generation) duration(g catalog.Generation, before catalog.State) time.D
 }
 
 // fewestWaits returns the minimum, over this generation's watchers, of the number of generations that a watcher waits for. The
-// smaller it is, the more useful a poll of the generation is. A watcher of everything waits for at least all listed generations.
+// smaller it is, the more useful a poll of the generation is. A watcher of everything waits for all listed generations or more.
 func (e *generation) fewestWaits(listed int) int {
 	least := math.MaxInt
 	for _, c := range e.subscribers {
