@@ -1,9 +1,9 @@
-// Package deploy embeds the schema of the callers file.
+// Package deploy embeds the JSON Schema of the callers file.
 package deploy
 
 import _ "embed"
 
-// CallersSchema is the content of callers.schema.json, a JSON Schema.
+// CallersSchema is the JSON Schema of the callers file (EASEL_CALLERS_FILE).
 //
 //go:embed callers.schema.json
 var CallersSchema []byte

@@ -14,8 +14,8 @@ import (
 // Thresholds for warnings.
 const (
 	crowded      = 0.8              // warn if at least this fraction of a limit or a budget is used
-	stale        = 60 * time.Second // warn if the last response for a render is older than this, while all API keys are healthy
-	persistent   = 3                // a warning about failed requests is grave after this number of consecutive failed polls
+	stale        = 60 * time.Second // warn if all API keys are healthy, but the last response for a render is older than this
+	persistent   = 3                // a warning about failed requests is grave if at least this number of consecutive polls have failed
 	longWaiting  = 10 * time.Second // warn if a request has waited this long for a permit
 	unknownLong  = 10 * time.Minute // warn if an order whose outcome is unknown is at least this old
 	silentLong   = 30 * time.Minute // warn if an undelivered event is at least this old
@@ -30,15 +30,15 @@ type concern struct {
 
 type concerns []concern
 
-// add adds a warning if holds is true.
+// add adds a warning with the formatted text if holds is true. grave means that the operator must act.
 func (c *concerns) add(holds, grave bool, format string, args ...any) {
 	if holds {
 		*c = append(*c, concern{Grave: grave, Text: fmt.Sprintf(format, args...)})
 	}
 }
 
-// concerns returns all warnings, grave ones first. problems maps a setting to the errors from reloading its files. The errors
-// under [Issuers] are from reading the keys of token issuers.
+// concerns returns all warnings, grave ones first. problems contains the errors from the last reload of the settings' files,
+// keyed by setting. The entry for [Issuers] contains the errors from reading the keys of token issuers.
 func (r *report) concerns(problems map[string][]error) []concern {
 	all := concerns{}
 	all.add(!r.Serving, true, "This server accepts no calls: it is stopping, or still starting.")
@@ -68,8 +68,8 @@ func graveFirst(a, b concern) int {
 	return 1
 }
 
-// addKeys adds one warning for each kind of problem that API keys have with the catalog. Warnings about occasional
-// failed polls and about a caller's invalid API key are not grave. addKeys also adds a warning if renders are polled
+// addKeys adds one warning for each unhealthy condition that API keys have. The warning is grave only if at least [persistent]
+// consecutive polls have failed, or if the catalog rejects a shared API key. addKeys also adds a warning if renders are polled
 // too rarely.
 func (c *concerns) addKeys(r *report) {
 	troubled := 0

@@ -59,8 +59,8 @@ func isLocal(r *http.Request) bool {
 	return crossorigin.IsLoopback(r.RemoteAddr) && r.Header.Get("X-Forwarded-For") == "" && r.Header.Get("Forwarded") == ""
 }
 
-// authorization returns the authorization headers of a request. Browsers use basic authentication, with the operator's token
-// as the password. authorization returns this token as a bearer token.
+// authorization returns the Authorization headers of a request. It converts basic authentication, which browsers use, to a
+// bearer token: the password is the operator's token.
 func authorization(r *http.Request) []string {
 	if _, token, ok := r.BasicAuth(); ok {
 		return []string{"Bearer " + token}
@@ -92,7 +92,7 @@ func withBy(ctx context.Context, by ledger.By) context.Context {
 	return context.WithValue(ctx, byKey{}, by)
 }
 
-// byOf returns the operator in a context. If there is no operator, it returns the zero value, with which the ledger rejects
+// byOf returns the operator in a context. If there is no operator, it returns the zero value, for which the ledger rejects
 // every action.
 func byOf(ctx context.Context) ledger.By {
 	by, _ := ctx.Value(byKey{}).(ledger.By)

@@ -20,7 +20,7 @@ const listed = 1000
 // Orders serves the ledger's orders to operators.
 type Orders struct {
 	Ledger *ledger.Ledger
-	// Catalog is the client that reads a generation from the catalog when an operator records it as the outcome of an order.
+	// Catalog reads a generation from the catalog when an operator sets it as the outcome of an order.
 	Catalog *catalog.Client
 	// SharedKey is the shared API key, or nil if callers send their own API keys. It determines whether an order may be resent;
 	// see [ledger.Ledger.ResendUntil].
@@ -45,7 +45,7 @@ type Order struct {
 	RefundedCents    int64             `json:"refunded_cents,omitempty"`
 	UnconfirmedCents int64             `json:"unconfirmed_cents,omitempty"`
 	Labels           map[string]string `json:"labels,omitempty"`
-	// Leases is the number of leases that processes have acquired to send the order.
+	// Leases is the number of times that a process has leased the order to send it.
 	Leases int `json:"claims"`
 	// Problem is the failure of the last attempt, if the order has no outcome yet.
 	Problem string `json:"problem,omitempty"`
@@ -53,8 +53,8 @@ type Order struct {
 	ExpireTime *time.Time `json:"expire_time,omitempty"`
 	// SentAgainUntil is the time until which an order whose outcome is unknown is resent; nil if the order is not resent.
 	SentAgainUntil *time.Time `json:"sent_again_until,omitempty"`
-	// Held reports whether the outcome of the order was unknown when the ledger was copied or restored, and the order has not
-	// been sent or resolved since.
+	// Held reports whether the order's outcome was unknown when the ledger was copied or restored. It is false if the order has
+	// been sent or resolved since then.
 	Held bool `json:"held,omitempty"`
 	// Resolved reports whether an operator has set the outcome.
 	Resolved bool `json:"resolved,omitempty"`
@@ -109,8 +109,8 @@ type OrderQuery struct {
 	// Name is an order ID, a generation ID or an idempotency key. If Name is set, all other conditions are ignored.
 	Name string `json:"name,omitempty"`
 	// Unknown selects orders whose outcome is unknown. Reserved selects orders that still reserve money. Held selects orders
-	// whose outcome has been unknown since the ledger was copied or restored. They are not resent until their callers repeat
-	// them.
+	// whose outcome has been unknown since the ledger was copied or restored. Held orders are not resent until their
+	// callers repeat them.
 	Unknown  bool `json:"unknown,omitempty"`
 	Reserved bool `json:"reserved,omitempty"`
 	Held     bool `json:"held,omitempty"`

@@ -28,7 +28,7 @@ type Status struct {
 // Issuers is the key in [Status.Problems] for errors from loading the token issuers' keys.
 const Issuers = "issuers"
 
-// Usage is the current usage of a limit for all callers together.
+// Usage is the current use of a limit by all callers together.
 type Usage struct {
 	Limit string `json:"name"` // "streams" or "calls"
 	Used  int    `json:"used"`
@@ -56,7 +56,7 @@ type report struct {
 	Watching    watch.Stats              `json:"watching"`
 	Limiters    limiters                 `json:"limiters"`
 	Ledger      ledger.Reading           `json:"ledger"`
-	LedgerMeans string                   `json:"ledgerMeans"` // description of the ledger's kind, for display
+	LedgerMeans string                   `json:"ledgerMeans"` // description of the ledger's durability, for display
 	Copies      bool                     `json:"copies"`      // whether results are copied into a store
 	Keys        []watch.PolledCredential `json:"keys"`        // at most 100; unhealthy API keys come first
 	Generations []watch.PolledGeneration `json:"generations"` // at most 100; generations with the longest time since their last response come first

@@ -71,8 +71,8 @@ func explain(ctx context.Context, err error) failure {
 	return f
 }
 
-// explain converts a problem to a failure. A missing exit code, message or render is taken from the problem's cause.
-// The cause's hint is dropped, unless keepCure is true.
+// explain converts a problem to a failure. It takes the exit code, the message and the render from the problem's
+// cause if the problem does not set them. The cause's hint is dropped, unless keepCure is true.
 func (p *Problem) explain(ctx context.Context) (f failure) {
 	cure := ""
 	if p.Err != nil {
@@ -217,8 +217,8 @@ func badUsage(text, cure string) error {
 	return &Problem{Exit: ExitUsage, Text: text, Cure: cure}
 }
 
-// remedies maps the reason or the gRPC code of a failed call to an exit code and a hint. If the exit code of a reason
-// is zero, the exit code of the gRPC code applies.
+// remedies contains the exit codes and hints for failed calls, keyed by reason or gRPC code. If the exit code of a
+// reason is zero, the exit code of the gRPC code applies.
 var remedies = map[string]struct {
 	exit int
 	cure string

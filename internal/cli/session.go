@@ -68,14 +68,14 @@ type session struct {
 	json, quiet bool
 	stdin       io.Reader
 	line        string                       // command line, quoted for a shell
-	commandLine func(words ...string) string // returns a command line that runs easel with words and with this command's connection flags
+	commandLine func(words ...string) string // function that returns the command line to run easel with words and with this command's connection flags
 	message     func(easel.Message)          // called with each message of a watch
 
 	lost string // message of the last failed attempt; empty if the server has responded since
 }
 
 // open creates the command's session. The session's client sends nothing before the first call. It retries a read only if the
-// server requests a retry, so that a mistyped address is reported without delay.
+// server requests a retry. Otherwise, a mistyped address would be reported only after several attempts.
 func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	s := &session{
 		Console: p.Console(), json: c.Output == "json", quiet: c.Quiet, stdin: p.Stdin, message: func(easel.Message) {}, line: p.line,

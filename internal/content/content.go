@@ -31,7 +31,7 @@ type Config struct {
 	Catalog *catalog.Client // required
 	// Store stores the copies. Nil means that there are no copies.
 	Store Store
-	// Ledger records each copy. SharedKey is the credential with the shared API key. Copy jobs use it to read results.
+	// Ledger records each copy. SharedKey is the shared API key, with which copy jobs read results.
 	Ledger    *ledger.Ledger
 	SharedKey *catalog.Credential
 	// Name is the name of the ledger in the store; see [ledger.Ledger.StoreName].
@@ -82,7 +82,7 @@ func (r *Results) Has(ctx context.Context, id string) bool {
 	return copied
 }
 
-// find returns the ledger's row about the copy of a result. copied is true if the copy can be read.
+// find returns the ledger's row for the copy of a result. copied is true if the copy can be read.
 func (r *Results) find(ctx context.Context, id string) (row ledger.Content, copied bool) {
 	if r.Store == nil {
 		return row, false

@@ -36,8 +36,8 @@ type Object struct {
 // Form is the syntax of EASEL_CONTENT_URL.
 const Form = "file:DIR or s3://BUCKET/PREFIX?endpoint=URL&region=NAME"
 
-// Check returns an error if the address of a store is invalid. It sends no requests. insecure allows unencrypted transfers. The
-// error contains no secrets from the address.
+// Check returns an error if the address of a store is invalid. It sends no requests. If insecure is true, unencrypted transfers
+// are allowed. The error contains no secrets from the address.
 func Check(address string, insecure bool) error {
 	if _, isDir := dirOf(address); isDir {
 		return nil
@@ -52,7 +52,8 @@ func dirOf(address string) (name string, isDir bool) {
 	return strings.TrimPrefix(name, "//"), isDir && name != ""
 }
 
-// OpenStore opens the store at an address. insecure allows unencrypted transfers. Errors contain no secrets from the address.
+// OpenStore opens the store at an address. If insecure is true, unencrypted transfers are allowed. Errors contain no secrets
+// from the address.
 func OpenStore(address string, insecure bool) (Store, error) {
 	if name, isDir := dirOf(address); isDir {
 		return openDir(name)

@@ -12,7 +12,7 @@ import (
 // fails.
 func (l *Ledger) Audit(ctx context.Context, act Act) error {
 	err := l.tx(ctx, func(tx *transaction) error { return tx.audit(act) })
-	if doubt, ok := errors.AsType[*Doubt](err); ok { // an unknown commit result counts as a failure, because the caller has not started the action yet
+	if doubt, ok := errors.AsType[*Doubt](err); ok { // it is unknown whether the line was committed; Audit fails, so that the caller does not start the action
 		return &Unavailable{doubt.Err, false}
 	}
 	return err

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// calm is the time without failed operations after which a successful operation shows that the database is available again. In
-// a read-only or full database, only some operations fail, so an earlier success is not enough.
+// calm is the time that must have passed since the latest failed operation before a successful operation shows that the
+// database is available again. In a read-only or full database, only some operations fail, so a success shortly after a failure
+// is not enough.
 const calm = 5 * time.Second
 
 // availability logs when the database becomes unavailable, and when it is available again.

@@ -35,7 +35,7 @@ type dialect struct {
 	still    *sql.TxOptions // options of the transaction in which [Copy] reads and seals the old ledger
 
 	hasFacts      string // query that reports whether the database has a ledger
-	migrationLock string // statements that disable the timeouts, and wait until no other replica is migrating the ledger; may be empty
+	migrationLock string // statements that disable the timeouts, and then wait until no other replica is migrating the ledger; empty for SQLite
 
 	oneAtATime string        // statement that makes transactions run one at a time; empty if the database has only one writer
 	idle       time.Duration // time after which an idle connection is closed; zero means never
@@ -86,9 +86,9 @@ const (
 // location contains the parsed URL of a ledger.
 type location struct {
 	dialect
-	// writing is the DSN of the pool that writes. reading is the DSN of the pool that reads, or empty if one pool does both.
-	// offline is the DSN for commands that open the ledger without a server, and has no timeouts. If offline is empty, writing
-	// and reading have no timeouts, and commands use these DSNs.
+	// writing is the DSN of the pool that writes. reading is the DSN of the pool that reads, or empty if one pool does
+	// both. offline is the DSN for commands that open a PostgreSQL ledger without a server. It omits the timeouts in
+	// [bounds]. For SQLite, offline is empty, and these commands use writing or reading.
 	writing, reading, offline string
 	// file is the path of a SQLite file, or empty.
 	file string
@@ -195,8 +195,8 @@ func postgresPlace(address string) (location, error) {
 // encoded encodes a query for the PostgreSQL driver, which does not decode + as a space.
 func encoded(query url.Values) string { return strings.ReplaceAll(query.Encode(), "+", "%20") }
 
-// open opens a pool with the given number of connections to the database with the given DSN. If connector is not nil, the pool
-// uses the connector instead of the DSN, and the number of connections is not limited.
+// open returns a pool of at most conns connections to the database with the given DSN. If connector is not nil, the pool uses
+// the connector instead of the DSN, and the number of connections is not limited.
 func (d dialect) open(dsn string, conns int, connector driver.Connector) (*pool, error) {
 	if connector != nil {
 		return d.newPool(sql.OpenDB(connector)), nil

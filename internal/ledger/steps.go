@@ -10,9 +10,9 @@ import (
 const stepRows = 100
 
 // inSteps calls step repeatedly, each time in a new transaction, until a step changes fewer than [stepRows] rows. Each step
-// changes rows in the order of their times, and returns these times. The argument from is the time at which the step starts:
-// zero for the first step, and otherwise the latest time that the previous step returned. inSteps returns the number of
-// changed rows, even if it also returns an error.
+// changes rows in the order of their times, and returns these times. Its parameter from is the time of the first rows that it
+// may change: zero for the first step, and otherwise the latest time that the previous step returned. inSteps returns the
+// number of changed rows, even if it also returns an error.
 func (l *Ledger) inSteps(ctx context.Context, step func(tx *transaction, from int64) (times []int64, err error)) (rows int, err error) {
 	for from := int64(0); ; {
 		var times []int64

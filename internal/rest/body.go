@@ -49,8 +49,8 @@ func checkText(u *url.URL) error {
 	return nil
 }
 
-// entrance creates the handlers through which each request to a method of the contract passes first. They check the credential
-// of the request, and read its complete body, up to a maximum size.
+// entrance creates the handlers that run before a method of the contract. They check the credential of the request, and read
+// its complete body, up to a maximum size.
 type entrance struct {
 	calls   Calls
 	methods map[string]string // gRPC names of methods by HTTP verb and route template, such as "GET /v1/account"
@@ -168,7 +168,7 @@ func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
-// placeOfParser matches the line and the column in an error from the JSON parser.
+// placeOfParser matches the position in an error from the JSON parser. Its groups are the line and the column.
 var placeOfParser = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
 
 // faultyMember returns the path of the member that caused an error from the JSON parser, or "" if the member is unknown. The

@@ -18,8 +18,8 @@ import (
 
 // parameters maps each route, such as "GET /v1/generations", to its query parameters: the fields of the request message that
 // are not in the path. A route whose body contains the request has no query parameters. The inner map maps the JSON name of a
-// parameter to its name in the contract; both names are accepted. Unknown parameters must be rejected here, because the gateway
-// would ignore them, for example a misspelled limit.
+// parameter to its name in the contract; both names are accepted. An unknown parameter, such as a misspelled limit, must be
+// rejected here, because the gateway would ignore it.
 type parameters map[string]map[string]string
 
 func newParameters() parameters {
@@ -37,8 +37,8 @@ func newParameters() parameters {
 
 // addNames adds the names of a message's fields to names. The name of a field in a nested message consists of the outer field's
 // name, a dot and the inner field's name. inJSON and inProto are the prefixes for the names of inner fields, with the dot; they
-// are empty for the outermost message. The name of a map field ends with a key in brackets, as in labels[job]. A field is
-// omitted if the function without returns true for it.
+// are empty for the outermost message. The name of a map field ends with a key in brackets, as in labels[job]. The function
+// without returns true for the fields to omit.
 func addNames(names map[string]string, message protoreflect.MessageDescriptor, inJSON, inProto string, without func(protoreflect.Name) bool) {
 	for n := range message.Fields().Len() {
 		field := message.Fields().Get(n)

@@ -67,8 +67,9 @@ func (s *generations) inputs(req interface {
 	return inputs, err
 }
 
-// inputsBytes returns the inputs of a request as the JSON that is sent to the catalog. If inputs is nil, text contains
-// them as JSON. Equal Structs always result in equal bytes, so that a repeated order is recognized.
+// inputsBytes returns the inputs of a request as the JSON that is sent to the catalog. The inputs are either a Struct
+// or, if inputs is nil, the JSON in text. Equal Structs always result in equal bytes, so that a repeated order is
+// recognized.
 func inputsBytes(inputs *structpb.Struct, text string) (json.RawMessage, error) {
 	if inputs != nil {
 		if valuesIn(inputs) > MaxValues {

@@ -6,7 +6,7 @@ type Kind string
 // The kinds.
 const (
 	Counter   Kind = "counter"   // value that only increases; Prometheus adds _total to the name
-	UpDown    Kind = "updown"    // number that events increase and decrease
+	UpDown    Kind = "updown"    // value that can go up or down
 	Gauge     Kind = "gauge"     // current value, read at each collection
 	Histogram Kind = "histogram" // distribution; Prometheus adds _bucket, _sum and _count to the name
 )
@@ -20,7 +20,7 @@ type Metric struct {
 	Text    string    // description of the metric, in one or two sentences
 	Buckets []float64 // bucket boundaries of a histogram, in the metric's unit
 	Scraped bool      // whether the metric exists only in the Prometheus format
-	From    Source    // source that is read at each collection; empty if the metric is updated when events happen
+	From    Source    // source of the value, read at each collection; empty if the program updates the metric as events happen
 }
 
 // Source is a source of metrics that is read at each collection.
@@ -75,8 +75,9 @@ var (
 	goVersion       = Label{Name: "process.runtime.version", Of: "version of Go"}
 )
 
-// Table contains every metric of the program. No other metrics are exported. No name is a prefix of another name. Only the
-// last part of a name may be plural, and only if it names things that are counted: easel.orders, but easel.order.charged.
+// Table contains every metric of the program. No other metrics are exported. No name is a prefix of another name. The last part
+// of a name may be plural if it names things that are counted, as in easel.orders. All other parts are singular, as in
+// easel.order.charged.
 var Table = []Metric{
 	{
 		Name: "rpc.server.call.duration", Kind: Histogram, Unit: "s", Buckets: seconds,

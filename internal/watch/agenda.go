@@ -13,7 +13,7 @@ import (
 
 const (
 	maxUnrecorded = 10_000         // maximum number of a tenant's idle generations that are kept only because of unrecorded states
-	maxKept       = 10_000         // number of generations of a tenant above which new orders are polled only while they are watched
+	maxKept       = 10_000         // if a tenant has more generations than this, its new orders are polled only while they are watched
 	keepTime      = 24 * time.Hour // maximum age of an order that is polled without a watcher
 )
 
@@ -162,9 +162,9 @@ func (a *agenda) served(most int, now time.Time) (served []*generation) {
 	return served
 }
 
-// nextSweep returns the time when the next sweep is due. The time depends on how often individual reads would poll the same
-// generations: the more often, the sooner the sweep is due. Generations without a current state are ignored. everything means
-// that a watch of everything is open. Such a watch also needs sweeps to find generations that this process did not order.
+// nextSweep returns the time when the next sweep is due. The more often individual reads would poll the same generations, the
+// sooner the sweep is due. Generations without a current state are ignored. If everything is true, a watch of everything is
+// open. Such a watch also needs sweeps to find generations that this process did not order.
 func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 	var squares float64
 	for _, e := range a.served(len(a.order), now) {
@@ -198,7 +198,8 @@ func (a *agenda) readSingly(e *generation, now time.Time) {
 	a.pollAt(e, earliest(e.polling.due, now))
 }
 
-// pollAfter schedules the next poll of a generation after gap. jitter is a random number in [0, 1) that varies the time.
+// pollAfter schedules the next poll of a generation about gap from now. The exact time depends on jitter, a random number
+// in [0, 1).
 func (a *agenda) pollAfter(e *generation, gap time.Duration, jitter float64, now time.Time) {
 	e.polling.gap = gap
 	a.pollAt(e, now.Add(schedule.Jitter(gap, jitter)))

@@ -11,9 +11,10 @@ import (
 	"time"
 )
 
-// handoff is the maximum time that a delivery can block its worker before another worker continues with the queue. If
-// the next delivery blocks too, this time is halved, down to leastHandoff. So even many blocked deliveries delay the
-// others only briefly. Go's scheduler does the same for goroutines when a thread blocks.
+// handoff is the interval between inspections of a worker. If a delivery has blocked the worker since the previous
+// inspection, another worker continues with the queue. That worker is first inspected after half this time. If it is
+// blocked too, the time is halved again, down to leastHandoff. So even many blocked deliveries delay the others only
+// briefly. Go's scheduler does the same for goroutines when a thread blocks.
 const (
 	handoff      = 5 * time.Millisecond
 	leastHandoff = handoff / 32
@@ -112,9 +113,8 @@ func (d *dispatcher) inspect(w *worker) {
 	d.releaseEnded()
 }
 
-// releaseEnded releases the ended deliveries if no worker is running. The watcher of a released delivery is removed, which
-// takes time. Deliveries are therefore released only after a final state has been delivered to all watchers. The caller must
-// hold mu.
+// releaseEnded releases the ended deliveries if no worker is running. Releasing a delivery removes its watcher, which takes
+// time. This must not delay the deliveries in the queue, for example of a final state to many watchers. The caller must hold mu.
 func (d *dispatcher) releaseEnded() {
 	if d.worker != nil {
 		return

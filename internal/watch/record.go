@@ -29,7 +29,7 @@ func (noRecorder) Record(_ context.Context, _ catalog.Credential, seen []Sightin
 }
 
 const (
-	recordTimeout  = time.Second      // maximum time that subscribers wait for the ledger to record a state
+	recordTimeout  = time.Second      // maximum time for which subscribers wait until a state is recorded in the ledger
 	retryTimeout   = 10 * time.Second // timeout of a retry, for which no subscriber waits
 	recordRetry    = time.Second      // initial delay before recording is retried; doubles after each failure
 	maxRecordRetry = 30 * time.Second // maximum delay before recording is retried

@@ -11,8 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// forgetAfter is the time for which a settled generation must be missing from the catalog's list before watches of everything
-// drop it.
+// forgetAfter is the time after which watches of everything drop a settled generation that is missing from the catalog's list.
 const forgetAfter = 5 * time.Minute
 
 // tenant is the state for one credential: the polled generations and their watchers. The mutex of its agenda guards it.
@@ -147,9 +146,9 @@ func (t *tenant) notFound(e *generation, err error, result *pollResult, now time
 	t.scheduleNext(e, now)
 }
 
-// lasts records that a read has returned 404, and reports whether the generation is now treated as deleted. For this, the first
-// of the consecutive 404s must be at least [lifecycle.AbsentFor] ago, and another read must have succeeded since then. If no
-// other read has succeeded by the end of this time, lasts requests a read of the account.
+// lasts records that a read has returned 404, and reports whether the generation is now treated as deleted. This is the case if
+// the first of the consecutive 404s is at least [lifecycle.AbsentFor] ago, and another read has succeeded since then. If this
+// time has passed and no other read has succeeded, lasts requests a read of the account.
 func (t *tenant) lasts(e *generation, now time.Time) bool {
 	witnessed := t.health.read.After(e.absence.Since)
 	e.absence = e.absence.NotFound(now, witnessed)
@@ -328,8 +327,8 @@ func (t *tenant) recheck(e *generation, now time.Time) {
 	t.pollAt(e, now)
 }
 
-// applyHints applies the hints that have every detail (see complete). It does nothing unless the list's records are considered
-// as complete as reads.
+// applyHints applies the hints that have every detail (see complete). It does nothing unless the last comparison showed that
+// the list's records are as complete as the responses to reads.
 func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	if !t.list.fullRecords {
 		return

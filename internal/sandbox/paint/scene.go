@@ -105,9 +105,9 @@ var (
 
 // land describes the terrain of a place.
 type land struct {
-	far, near    float64 // height of the farthest layer, and height of the nearest layer
+	far, near    float64 // heights of the farthest and the nearest layer, as shares of the picture's height
 	drop         float64 // vertical distance from the farthest layer to the nearest, as a share of the area below the horizon
-	rough, round float64 // rough is the amount of detail in the crests, round is their roundness; both are from 0 to 1
+	rough, round float64 // rough is the amount of detail in the crests, and round is their roundness; both are from 0 to 1
 	trees        float64 // height of the trees on the nearest layer; zero means no trees
 	snow, sand   float64 // snow is the depth of the snow below the crests; sand is the share of the sand color, from 0 to 1
 }
@@ -184,8 +184,8 @@ func (s *scene) plan(rnd *rand.Rand) {
 	}
 }
 
-// trees returns the height of a row of ragged conifers at the position x, as a share of the maximum height. Rows with higher
-// numbers have wider trees.
+// trees returns the height of the trees in a row of ragged conifers at the position x, as a share of their maximum height. Rows
+// with higher numbers have wider trees.
 func (s *scene) trees(x float64, row int) (top float64) {
 	x *= 36 - 4*float64(min(row, 5))
 	for n := int(math.Floor(x)) - 1; n <= int(math.Floor(x))+1; n++ {
