@@ -36,7 +36,7 @@ func TestEventsContinueAfterTheLastMessage(t *testing.T) {
 		budget := event("t3", &easelv1.Event{EventId: "b", Budget: &easelv1.Budget{LimitCents: 100}})
 		s := &script{events: []func(*easelv1.WatchEventsRequest, eventStream) error{
 			then(status.Error(codes.Unavailable, "scripted"), render, heartbeat),
-			then(nil, budget), // the client must also reconnect when a stream ends without an error
+			then(nil, budget), // the stream ends without an error; the client must reconnect in this case too
 			then(failed(codes.OutOfRange, "RESUME_TOKEN_EXPIRED", "", 0)),
 		}}
 		query := easel.EventQuery{ResumeToken: "t0", Start: time.Unix(1, 0), Types: []string{"easel.generation.failed"}, Owner: "studio"}

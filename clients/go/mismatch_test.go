@@ -68,7 +68,7 @@ func TestErrorNamesAnAddressThatFailsOrIsSilent(t *testing.T) {
 		t.Cleanup(func() { _ = listener.Close() })
 		return listener
 	}
-	silent, closed := open().Addr().String(), open() // at the address silent, clients can connect but get no response, because nothing calls Accept
+	silent, closed := open().Addr().String(), open() // clients can connect to the address silent, but get no response, because nothing calls Accept
 	if err := closed.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func TestParseAcceptsWhatTheSchemaAndTheNamesAllow(t *testing.T) {
 	} {
 		judge(text, false)
 	}
-	for _, text := range []string{ // each text breaks a rule that the schema does not contain
+	for _, text := range []string{ // each text breaks a rule that the schema does not express
 		team("labels: {budgets: {Project: {}}}"), team("labels: {budgets: {'a=b': {}}}"), caller("team: nowhere"), "teams: {a: {}}\ncallers: [{name: a}]", "callers: [{name: a}, {name: a}]",
 		"callers: [{name: a, tokens: [<one>]}, {name: b, tokens: [<one>]}]", "callers: [{name: a, certificates: [x]}, {name: b, certificates: [X]}]",
 		caller("subjects: [s]"), caller("issuer: i"), "issuers: [{issuer: i, audience: a, jwks_file: k}, {issuer: i, audience: b, jwks_file: k}]\ncallers: []",

@@ -22,7 +22,7 @@ func expiring(t *testing.T, l *ledger.Ledger, r ledger.Request, left time.Durati
 	return r
 }
 
-// pass simulates that all expire times have passed.
+// pass moves the expire times of all orders into the past.
 func pass(t *testing.T, l *ledger.Ledger) {
 	t.Helper()
 	l.Exec(t, "UPDATE orders SET expire_time = order_time WHERE expire_time <> 0")
@@ -46,7 +46,7 @@ func TestExpiredOrderIsNotResent(t *testing.T) { // fault M16
 			t.Errorf("resumed is %+v, %v, %v", resumed, found, err)
 		}
 		wantNoResume(t, l, "the expired order is resumed")
-		r.ExpireTime = time.Time{} // only the first request's expire time counts
+		r.ExpireTime = time.Time{} // the repeat has no expire time, but that of the first request still applies
 		if again, step := call(t, l, r); step.Answer != lifecycle.Unresolved || !again.IsPastExpireTime() {
 			t.Errorf("its caller is told %+v", step)
 		}

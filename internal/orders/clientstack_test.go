@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// clientStack is a stack with a process that places orders over HTTP, under a caller's forwarded API key. The process
-// has its ledger in memory.
+// clientStack extends a stack with a process that places orders over HTTP with a caller's forwarded API key. The
+// ledger of the process is in memory.
 type clientStack struct {
 	*stack
 	client    *client

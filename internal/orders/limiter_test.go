@@ -48,8 +48,8 @@ func (b *busyCatalog) RoundTrip(r *http.Request) (*http.Response, error) {
 	return reply(r, 201, header, fmt.Sprintf(`{"id":"g%d","status":"queued"}`, n)), nil
 }
 
-// placeMany places many orders concurrently and returns the errors of the orders that failed. within is the timeout of
-// each order. placeMany calls the function change to modify each order before it is placed.
+// placeMany concurrently places the number of orders in many, and returns the errors of the orders that failed.
+// within is the timeout of each order. The function change modifies each order before it is placed.
 func placeMany(t *testing.T, c *client, many int, within time.Duration, change func(*order)) (failed []*orders.Error) {
 	t.Helper()
 	var mu sync.Mutex
@@ -179,7 +179,7 @@ func TestWhileTheDailyCapClosesTheGateNoOrderIsSentAgain(t *testing.T) {
 		defer cancel()
 		before := upstream.posts.Load()
 		c.ResendAbandoned(ctx, testCredential)
-		if n, posts := begun.Load(), upstream.posts.Load()-before; n == 0 || n > 3*11 || posts > 13 { // while the cap lasts, one order per minute is sent to check whether it still applies; this makes 10 in ten minutes, and 3 others were in flight when the cap was reached
+		if n, posts := begun.Load(), upstream.posts.Load()-before; n == 0 || n > 3*11 || posts > 13 { // each of the 3 orders may start at most 11 times; at most 13 are sent: the 3 in flight when the cap was reached, and then one per minute to check whether the cap still applies
 			t.Errorf("in ten minutes the recovery starts %d orders and sends %d", n, posts)
 		}
 	})

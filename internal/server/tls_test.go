@@ -172,7 +172,7 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 			if answer.ProtoMajor != 2 || answer.TLS.Version != tls.VersionTLS13 {
 				t.Errorf("the response arrived over %s and TLS %x", answer.Proto, answer.TLS.Version)
 			}
-			var want []*auth.Certificate // stays nil if no call reaches the service
+			var want []*auth.Certificate // expected certificates of the two calls; nil if no call reaches the service
 			if test.want.Name() != "" {
 				want = []*auth.Certificate{test.want, test.want}
 			}

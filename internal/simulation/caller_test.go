@@ -166,7 +166,7 @@ type order struct {
 	inputs string
 	key    string
 	limit  *int64
-	leave  time.Duration // time after which the caller cancels its first attempt; if zero, the first attempt ends at its deadline
+	leave  time.Duration // time after which the caller cancels its first attempt; zero means that it waits until the deadline
 
 	elsewhere bool // whether each attempt goes to a different replica
 	forgotten bool // whether the caller abandons the order instead of repeating it
@@ -246,7 +246,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}
-		if c.world.plan.Rotates && !c.world.plan.Ledger && attempt > 20 { // the API key of the first attempt may no longer be active, so the caller gives up
+		if c.world.plan.Rotates && !c.world.plan.Ledger && attempt > 20 { // the API key of the first attempt may have been rotated since then, so the caller gives up
 			c.note(promises.Event{Kind: promises.GaveUp, Text: o.key, Generation: reason})
 			return "", false
 		}

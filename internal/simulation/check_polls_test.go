@@ -94,7 +94,7 @@ func oncePolled(o *outcome, say promises.Say) {
 func (o *outcome) onceIn(list []request, who account, say promises.Say) {
 	last := map[string][]request{} // the latest reads of each path, at most three
 	for _, r := range list {
-		if r.op != routeRead || r.status == 404 || r.status == 401 { // reads of missing generations and reads with invalid API keys are not shared, so each caller causes a request
+		if r.op != routeRead || r.status == 404 || r.status == 401 { // reads of missing generations and reads with invalid API keys are not shared between callers, so each caller causes its own request
 			continue
 		}
 		before := last[r.path]

@@ -169,7 +169,7 @@ func TestTheImageIsBuiltAsTheMakefileBuilds(t *testing.T) {
 		}
 	}
 	for _, line := range strings.Split(proctest.Read(t, ".dockerignore"), "\n") {
-		if path, kept := strings.CutPrefix(line, "!"); kept && !strings.HasPrefix(path, ".build/") { // files below .build exist only after `make`
+		if path, kept := strings.CutPrefix(line, "!"); kept && !strings.HasPrefix(path, ".build/") { // files below .build are not checked, because they exist only after `make`
 			if _, err := os.Stat(filepath.Join(proctest.Root, path)); err != nil {
 				t.Errorf(".dockerignore: %v", err)
 			}
@@ -225,8 +225,9 @@ func TestWhatTheCompositionMountsAndNamesIsThere(t *testing.T) {
 	}
 }
 
-// TestTheCommandsOfTheCompositionWork runs the commands of the catalog, the bucket, the server and the client together.
-// Each command has the environment of its service, with local addresses.
+// TestTheCommandsOfTheCompositionWork runs a stack with the commands that deploy/compose.yaml contains for the
+// catalog, the bucket, the server and the client. Each command has the environment of its service, with local
+// addresses.
 func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	t.Parallel()
 	c := readComposition(t)
@@ -255,7 +256,7 @@ func TestTheCommandsOfTheCompositionWork(t *testing.T) {
 	}
 }
 
-// copies returns the part of a server's settings that another command needs to access the server's copies of results.
+// copies returns the settings of a server that another command needs to read the server's copies of results.
 func copies(server map[string]string) map[string]string {
 	named := maps.Clone(server)
 	maps.DeleteFunc(named, func(name, _ string) bool {

@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if err := flag.Set("test.parallel", "8"); err != nil { // more than the number of processors, because the tests mostly wait for processes
+	if err := flag.Set("test.parallel", "8"); err != nil { // 8 even on a machine with fewer processors, because the tests mostly wait for processes
 		panic(err)
 	}
 	os.Exit(proctest.Main(m))
@@ -60,8 +60,8 @@ func tool(t *testing.T, names ...string) string {
 	return ""
 }
 
-// waitFor waits up to 30 s for the function there to return true. Otherwise, the test fails. The failure message
-// contains the string what and the result of the function said.
+// waitFor waits until the function there returns true. It fails the test after 30 s. The failure message contains the
+// string what and the result of the function said.
 func waitFor(t testing.TB, what string, there func() bool, said func() string) {
 	t.Helper()
 	proctest.Eventually(t, 30*time.Second, what, there, said)

@@ -18,7 +18,8 @@ var (
 	measured      = flag.Duration("measured", 10*time.Second, "Time in which the replicas' requests are counted.")
 )
 
-// renewal is longer than the interval at which a replica renews its own row in the ledger.
+// renewal is the time after which every replica knows how many replicas share the poll rate. It is longer than the interval at
+// which a replica renews its own row in the ledger.
 const renewal = 12 * time.Second
 
 // TestReplicasKeepAllWatches starts watches through replicas that share a database, and then causes a fault (faults

@@ -26,7 +26,7 @@ const (
 	atOnce        = 16
 	callersAtOnce = 64
 	clientCount   = 8
-	copiesInWork  = 8 // maximum number of concurrent copies in a process
+	copiesInWork  = 8 // maximum number of concurrent copies per process
 	resultReplica = 2
 )
 
@@ -81,8 +81,8 @@ func (g *gallery) verify() {
 	}
 }
 
-// erase runs the operators' command that erases an owner's orders, and repeats it until all copies are deleted.
-// all is the expected number of erased orders.
+// erase runs the operators' command that erases an owner's orders, and repeats it until all copies are deleted. all is
+// the number of orders that the first run must erase.
 func (g *gallery) erase(all int) {
 	g.Helper()
 	text, err := g.easel("erase", "--owner", "studio")
