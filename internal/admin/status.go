@@ -17,12 +17,12 @@ type Status struct {
 	Version, Revision string    // version and source revision of the program
 	Began             time.Time // start time of the program
 	Hub               func() watch.Snapshot
-	Limiters          func() map[string]limiter.State // limiter states by [catalog.Tenant]
+	Limiters          func() map[string]limiter.State // returns the states of the limiters, keyed by [catalog.Tenant]
 	Usage             func() []Usage
 	Ledger            func() ledger.Reading
 	Copies            bool                       // whether results are copied into a store
-	Serving           func(context.Context) bool // whether the server should receive calls
-	Problems          func() map[string][]error  // errors from the last reload, by setting; the key [Issuers] has the errors from loading the token issuers' keys
+	Serving           func(context.Context) bool // reports whether the server should receive calls
+	Problems          func() map[string][]error  // returns the errors from the last reload, keyed by setting; the key [Issuers] has the errors from loading the token issuers' keys
 }
 
 // Issuers is the key in [Status.Problems] for errors from loading the token issuers' keys.

@@ -66,7 +66,7 @@ func TestTheAPIKeyIsRedactedInNetworkErrors(t *testing.T) { // fault U22
 func TestOrdinaryTextIsLeftAlone(t *testing.T) {
 	for key, texts := range map[string][]string{
 		testKey: {"Invalid field inputs.prompt: missing", "a live show", "the_live", "ünïcödé 画像", "1 < 2 > 0", "Bearer"},
-		"wrong": {"The API key is missing, wrong or revoked."}, // too short to be redacted as an API key
+		"wrong": {"The API key is missing, wrong or revoked."}, // this API key is too short to be redacted
 	} {
 		for _, text := range texts {
 			if got := newRedactor(key).clean(text); got != text {
@@ -148,7 +148,7 @@ func TestTwoAPIKeysAreTwoTenantsAndASharedOneIsOne(t *testing.T) {
 }
 
 func TestTheAPIKeyIsRedactedInEveryAnswer(t *testing.T) { // fault U22
-	const key = "ABCDEF_GHIJKL_0123" // a key in the form of an error code
+	const key = "ABCDEF_GHIJKL_0123" // an API key that looks like an error code
 	cred := Shared(func() Secret { return NewSecret(key) })
 	header := http.Header{
 		"Content-Type": {"image/" + key}, "Etag": {`"` + key + `"`}, "X-Other": {"kept"},

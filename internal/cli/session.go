@@ -123,7 +123,7 @@ func (s *session) responded() {
 	}
 }
 
-// progress shows text in the live line of a terminal, unless --quiet is set.
+// progress shows text in the terminal's live line (see [terminal.Console.ShowLive]), unless --quiet is set.
 func (s *session) progress(text string) {
 	if !s.quiet {
 		s.ShowLive(text)

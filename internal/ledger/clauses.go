@@ -49,7 +49,7 @@ func asList[T any](all []T) string {
 	return string(text)
 }
 
-// number returns a bool as the 0 or 1 that both databases store.
+// number converts a bool to 0 or 1, as both databases store it.
 func number(truth bool) int {
 	if truth {
 		return 1
@@ -68,7 +68,7 @@ func fromMicros(micros int64) time.Time {
 // scanner is a row of a query result, such as the current row of [sql.Rows].
 type scanner interface{ Scan(into ...any) error }
 
-// moment scans a column that contains a Unix time in microseconds.
+// moment is a [sql.Scanner] that stores a column with a Unix time in microseconds as a [time.Time].
 type moment struct{ into *time.Time }
 
 // Scan implements [sql.Scanner].

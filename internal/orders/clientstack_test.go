@@ -32,7 +32,7 @@ func inClientStackOf(t *testing.T, cfg sandbox.Config, balance int64, test func(
 	t.Helper()
 	cfg.Speed = 1000
 	inStackOf(t, cfg, balance, func(shared *stack) {
-		listener, server := proctest.NewPipe(1<<20), &http.Server{Handler: shared.box} //nolint:gosec // needs no timeouts, because the test is its only client
+		listener, server := proctest.NewPipe(1<<20), &http.Server{Handler: shared.box} //nolint:gosec // the server needs no timeouts, because the test is its only client
 		go func() { _ = server.Serve(listener) }()
 		direct := catalog.NewTransport()
 		direct.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) { return listener.DialContext(ctx) }

@@ -80,8 +80,9 @@ func (p *Process) Ready(t testing.TB, ready func(stdout, stderr string) bool) {
 	}
 }
 
-// Await waits until the output after its first mark bytes matches a pattern. It returns the text that matches the last
-// group of the pattern. It returns an error if the process exits without a match, or if there is no match within limit.
+// Await waits until the output matches a pattern. It ignores the first bytes of the output, up to the offset mark. It
+// returns the text that matches the last group of the pattern. It returns an error if the process exits without a
+// match, or if there is no match within limit.
 func (p *Process) Await(mark int, pattern string, limit time.Duration) (string, error) {
 	expression, late := regexp.MustCompile(pattern), time.After(limit)
 	for {

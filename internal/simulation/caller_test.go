@@ -323,8 +323,8 @@ func (c *caller) follow(v viewing) bool {
 	return false
 }
 
-// heartbeat returns the interval every (15 s if it is zero) plus a random part of a millisecond. The random part keeps
-// heartbeats from coinciding with timeouts, many of which are multiples of 15 s too.
+// heartbeat returns a heartbeat interval: the duration every, or 15 s if it is zero, plus a random part of a
+// millisecond. The random part keeps heartbeats from coinciding with timeouts, many of which are multiples of 15 s too.
 func (c *caller) heartbeat(every time.Duration) time.Duration {
 	return cmp.Or(every, 15*time.Second) + time.Duration(c.random.Int64N(1e6))
 }
@@ -390,7 +390,8 @@ var (
 	errEnough  = errors.New("enough")
 )
 
-// patience returns the time without messages after which a caller cancels a stream whose heartbeat interval is every.
+// patience returns the time without messages after which a caller cancels a stream. The parameter every is the
+// heartbeat interval of the stream.
 func (c *caller) patience(every time.Duration) time.Duration {
 	return 3*every + time.Duration(c.random.Int64N(1e6))
 }

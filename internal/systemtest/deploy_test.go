@@ -17,7 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// deployed returns the contents of all files in deploy/, by their paths relative to deploy/.
+// deployed returns the contents of all files in deploy/, keyed by path relative to deploy/.
 func deployed(t *testing.T) map[string]string {
 	t.Helper()
 	files, root := map[string]string{}, filepath.Join(proctest.Root, "deploy")

@@ -60,8 +60,8 @@ func Exported() (names []string) {
 // disabled reports whether the environment disables traces and metrics.
 func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") }
 
-// setting returns the name and the value of the environment variable for an OTLP exporter setting, such as ENDPOINT. The signal's
-// own variable takes precedence over the common variable.
+// setting returns the name and the value of the environment variable for a setting of the OTLP exporter, such as ENDPOINT. A
+// variable for only this signal takes precedence over the variable for all signals.
 func (s signal) setting(of string) (name, value string) {
 	name = otlpSettings + string(s) + "_" + of
 	if value = strings.TrimSpace(os.Getenv(name)); value == "" {

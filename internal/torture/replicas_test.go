@@ -110,7 +110,7 @@ func (f *fleet) loseCatalog() {
 	}
 }
 
-// stopOne stops a replica while generations end. When it continues, it must not deliver outdated states (fault C2).
+// stopOne stops a replica while generations end. When the replica continues, it must not deliver outdated states (fault C2).
 func (f *fleet) stopOne() {
 	f.t.Helper()
 	const stopped = 1
