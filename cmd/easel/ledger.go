@@ -44,7 +44,7 @@ type ledgerCmd struct {
 	Verify   ledgerVerifyCmd   `cmd:"" help:"Compare a ledger with its journal, and print each difference."`
 	Backup   ledgerBackupCmd   `cmd:"" help:"Back up a SQLite ledger into a new file, even while a server uses the ledger."`
 	Copy     ledgerCopyCmd     `cmd:"" help:"Copy a ledger into a new one, for example from SQLite to PostgreSQL."`
-	Restored ledgerRestoredCmd `cmd:"" help:"Mark a ledger as restored from a snapshot, a file or a log."`
+	Restored ledgerRestoredCmd `cmd:"" help:"Mark a ledger as restored from a backup: a snapshot, a copied file or a write-ahead log."`
 	Unseal   ledgerUnsealCmd   `cmd:"" help:"Let servers use a ledger again after it was copied."`
 	Migrate  ledgerMigrateCmd  `cmd:"" help:"Update a ledger's schema, as a database user other than the server's."`
 }

@@ -58,7 +58,7 @@ type listenFlags struct {
 	MetricsAddr string `group:"listen" env:"EASEL_METRICS_ADDR" placeholder:"HOST:PORT" help:"Address for /metrics, /healthz and /readyz only, for scrapers that may see each team's costs. From the admin address, clients that are not operators get metrics without the names of teams and callers."`
 
 	HTTPAllowedHosts []string `name:"http-allowed-hosts" group:"listen" env:"EASEL_HTTP_ALLOWED_HOSTS" placeholder:"HOST,..." help:"Host names that REST requests may use, in addition to localhost and loopback addresses. Default: no other names on a loopback address, and all names on any other address. The admin address accepts these names too. If the admin address is not a loopback address, it also accepts IP addresses."`
-	PublicURL        string   `name:"public-url" group:"listen" env:"EASEL_PUBLIC_URL" placeholder:"URL" help:"Base URL at which other services reach the HTTP address. Events about finished renders contain the URLs of the results, which begin with this base URL."`
+	PublicURL        string   `name:"public-url" group:"listen" env:"EASEL_PUBLIC_URL" placeholder:"URL" help:"Base URL at which other services can reach this server over HTTP. Events about finished renders contain the URLs of the results, which begin with this base URL."`
 }
 
 // tuningFlags contains the settings that rarely need to be changed.

@@ -19,7 +19,7 @@ import (
 // inputFlags contains the arguments of 'easel quote' and 'easel generate' that specify the model and its inputs.
 type inputFlags struct {
 	Model      string   `arg:"" help:"The model to order, as listed by 'easel models'."`
-	Inputs     []string `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs of the model, as 'easel model' lists them. key=@FILE reads the value from a file. key=@@text is a value that begins with @."`
+	Inputs     []string `arg:"" optional:"" sep:"none" name:"key=value" help:"Inputs of the model, as 'easel model' lists them. key=@FILE reads the value from a file. key=@@text passes the value @text."`
 	InputsJSON string   `name:"inputs-json" placeholder:"FILE|-|TEXT" help:"All inputs as one JSON object, instead of key=value: a file, - for standard input, or the JSON text itself. The object is sent unchanged."`
 	NoCheck    bool     `help:"Do not check key=value against the model's description. A value is sent as JSON if it is valid JSON, otherwise as text."`
 }

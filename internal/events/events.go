@@ -47,7 +47,7 @@ func (t *Teams) Set(teams map[string]Team) {
 	t.known.Store(&known)
 }
 
-// Known returns the current teams in the form in which [ledger.EventConfig] needs them.
+// Known returns the current teams in the form that [ledger.EventConfig] expects.
 func (t *Teams) Known() map[string]ledger.Team {
 	if known := t.known.Load(); known != nil {
 		return *known

@@ -5,7 +5,7 @@ import "github.com/easel-grpc/easel/internal/promises"
 // noRequestInAPause checks that each process respects the pauses that the catalog requests. Until a pause ends, the
 // process must send no request under the same API key.
 func noRequestInAPause(o *outcome, say promises.Say) {
-	last := map[account]request{} // for each account, the latest response that requested a pause
+	last := map[account]request{} // for each account, the latest request whose response asked for a pause
 	for _, r := range o.sent() {
 		who := account{r.process, r.apiKey}
 		if asked := last[who]; r.at > asked.end && r.at < asked.end+asked.after {

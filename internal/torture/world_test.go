@@ -77,7 +77,7 @@ type world struct {
 	tally  map[string]int    // number of faults that have happened, by name
 	last   map[string]int    // number of the latest order, by team
 	placed map[string]string // generation ID by team and idempotency key
-	shown  map[string]string // ID of a generation that a team has received, by team
+	shown  map[string]string // for each team, the ID of a generation that it has received
 	gaveUp int               // number of orders that were abandoned
 	failed []error
 }

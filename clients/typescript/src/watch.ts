@@ -7,7 +7,7 @@ import type * as v1 from "./easel/v1/index.js";
 import { errorTable } from "./easel/v1/reasons.js";
 import { values, type EaselEvent, type Render } from "./values.js";
 
-/** An iterator over the states or events of a watch. It ends when the watch is complete, or when the caller leaves the loop or calls stop. If the signal aborts, it throws an error. */
+/** An iterator over the states or events of a watch. It ends when the watch is complete, or when the caller leaves the loop or calls stop. If the signal is aborted, it throws an error. */
 export class Watch<T> implements AsyncIterableIterator<T> {
   readonly #stopped = new AbortController();
   readonly #states: AsyncGenerator<T, void, undefined>;

@@ -56,7 +56,7 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
         return grpc.intercept_channel(self._channel, _Bearer(made.key)) if made.key else self._channel
 
     def close(self) -> None:
-        """Ends every order, watch and download with an error, and closes the connection."""
+        """Fails all calls in progress, and closes the connection. Orders that were already accepted are not canceled."""
         self._hooks.closed.set()
         with self._hooks.lock:
             streams = tuple(self._streams)
