@@ -24,9 +24,12 @@ type Order struct {
 }
 
 // Acquire waits for a permit for an order, until ctx is done. arrived is the time when the order arrived at this server. It
-// determines the order's position in the queue. An order that is retried after a 429 therefore keeps its position.
-func (c *Client) Acquire(ctx context.Context, cred Credential, arrived time.Time) (*limiter.Permit, error) {
-	permit, err := c.upstream.limiter(cred.Tenant).Acquire(ctx, limiter.Request{Owner: cred.Owner, Weight: cred.Weight, Class: limiter.Order, Arrived: arrived})
+// determines the order's position in the queue. An order that is retried after a 429 therefore keeps its position. mayExist
+// reports whether the catalog may have accepted an earlier attempt; if so, the daily cap does not apply.
+func (c *Client) Acquire(ctx context.Context, cred Credential, arrived time.Time, mayExist bool) (*limiter.Permit, error) {
+	permit, err := c.upstream.limiter(cred.Tenant).Acquire(ctx, limiter.Request{
+		Owner: cred.Owner, Weight: cred.Weight, Class: limiter.Order, Arrived: arrived, Resend: mayExist,
+	})
 	return permit, limiterError(OpCreate, err)
 }
 

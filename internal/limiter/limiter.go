@@ -59,7 +59,13 @@ type Request struct {
 	// Arrived is the time when the request first arrived, and determines its position in the queue. If a request is repeated
 	// after a 429, it keeps its first arrival time and therefore its position. Zero means now.
 	Arrived time.Time
+	// Resend is true for an order that the catalog may already have accepted. The daily cap does not apply to it, because only a
+	// further attempt can show whether the order exists.
+	Resend bool
 }
+
+// isNewOrder reports whether the daily cap applies to the request.
+func (r Request) isNewOrder() bool { return r.Class == Order && !r.Resend }
 
 // Error reports that the limiter rejected a request. The request was not sent.
 type Error struct {
@@ -105,8 +111,8 @@ func (l *Limiter) SetPollRate(perSecond float64) {
 	l.polls.SetBurst(max(1, int(perSecond)))
 }
 
-// Acquire waits for a permit, which the caller must release. It returns an [*Error] if the request is an order and the daily
-// cap is reached. It also returns an [*Error] as soon as it is known that the request cannot start before the deadline of ctx.
+// Acquire waits for a permit, which the caller must release. It returns an [*Error] if the request is a new order and the
+// daily cap is reached. It also returns an [*Error] as soon as it is known that the request cannot start before the deadline of ctx.
 // If ctx is canceled, it returns the cancellation cause.
 func (l *Limiter) Acquire(ctx context.Context, r Request) (*Permit, error) {
 	if ctx.Err() != nil {
@@ -146,11 +152,11 @@ func (l *Limiter) enqueue(w *Permit) {
 	}
 }
 
-// rejection returns an error if the request is an order and the daily cap is reached, unless the order may probe the
+// rejection returns an error if the request is a new order and the daily cap is reached, unless the order may probe the
 // cap. It also returns an error if the pause ends after the request's deadline.
 func (l *Limiter) rejection(w *Permit, now time.Time) error {
 	switch {
-	case w.Class == Order && l.cap.isClosed(now):
+	case w.isNewOrder() && l.cap.isClosed(now):
 		return &Error{Capped: true}
 	case !w.deadline.IsZero() && l.pause.until.After(w.deadline):
 		return l.newError(now)
@@ -251,7 +257,7 @@ func (l *Limiter) start(w *Permit, now time.Time) {
 	l.inFlight++
 	l.starts++
 	l.queue.start(w)
-	if w.probesCap = w.Class == Order && l.cap.isReached(now); w.probesCap {
+	if w.probesCap = w.isNewOrder() && l.cap.isReached(now); w.probesCap {
 		l.cap.nextProbe = now.Add(capInterval)
 		l.review(now) // the queued orders are rejected until the probe has a result
 	}

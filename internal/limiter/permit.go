@@ -86,7 +86,7 @@ func (l *Limiter) learn(p *Permit, r Result, now time.Time) {
 	case r.Outcome == Failed:
 		l.failures++
 	case r.Outcome == Passed:
-		if l.failures = 0; p.Class == Order {
+		if l.failures = 0; p.isNewOrder() {
 			l.cap = dailyCap{}
 		}
 	}

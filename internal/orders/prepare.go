@@ -44,7 +44,7 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 			return nil, err
 		}
 		waiting, cancel := s.waits(ctx)
-		permit, err := s.orders.Catalog.Acquire(waiting, s.cred, s.arrived)
+		permit, err := s.orders.Catalog.Acquire(waiting, s.cred, s.arrived, s.mayExist)
 		cause := context.Cause(waiting)
 		cancel(nil)
 		switch {
