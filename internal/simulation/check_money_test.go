@@ -132,9 +132,28 @@ func ordersAreFinished(o *outcome, say promises.Say) {
 			if r.status < 500 || r.after > 0 || r.end < e.At || due > until || i+1 < len(all) && all[i+1].at <= due {
 				continue
 			}
-			if !o.excused(r.at, due, r.process, "", reachReplica) {
+			if !o.excused(r.at, due, r.process, "", reachReplica) && !o.limited(r, due) {
 				say(e, "no attempt followed the attempt at %v, which got status %d, although there was time until %v", r.at, r.status, until)
 			}
 		}
 	}
+}
+
+// limited reports whether the limiter may delay an order between its attempt r and the time due. It may do so for a minute
+// after the catalog requested a pause, and while the minimum number of requests in flight is used up.
+func (o *outcome) limited(r request, due time.Duration) bool {
+	const longestPause, minInFlight = time.Minute, 4
+	inFlight := 0
+	for _, x := range o.requests {
+		if x.process != r.process || x.apiKey != r.apiKey || x.at > due {
+			continue
+		}
+		if x.after > 0 && x.end+longestPause > r.end {
+			return true
+		}
+		if x.end >= due {
+			inFlight++
+		}
+	}
+	return inFlight >= minInFlight
 }
