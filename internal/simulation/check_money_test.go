@@ -139,16 +139,17 @@ func ordersAreFinished(o *outcome, say promises.Say) {
 	}
 }
 
-// limited reports whether the limiter may delay an order between its attempt r and the time due. It may do so for a minute
-// after the catalog requested a pause, and while the minimum number of requests in flight is used up.
+// limited reports whether the limiter may delay an order between its attempt r and the time due. It may do so for some
+// minutes after the catalog requested a pause, because each probe that fails starts another pause. It may also do so while as
+// many requests are in flight as its lowest limit allows.
 func (o *outcome) limited(r request, due time.Duration) bool {
-	const longestPause, minInFlight = time.Minute, 4
+	const pauses, minInFlight = 3 * time.Minute, 4
 	inFlight := 0
 	for _, x := range o.requests {
 		if x.process != r.process || x.apiKey != r.apiKey || x.at > due {
 			continue
 		}
-		if x.after > 0 && x.end+longestPause > r.end {
+		if (x.after > 0 || x.status == 429) && x.end+pauses > r.end {
 			return true
 		}
 		if x.end >= due {

@@ -30,6 +30,7 @@ type replica struct {
 	mu      sync.Mutex
 	count   int
 	process *process // current process or, if none is running, the last one
+	absent  bool     // whether a fault has stopped the process and not yet started a new one
 }
 
 // process is a running instance of Easel.
@@ -58,6 +59,15 @@ func (r *replica) next() string {
 	defer r.mu.Unlock()
 	r.count++
 	return fmt.Sprintf("%s%d", r.name, r.count)
+}
+
+// setAbsent sets r.absent. It returns false if r.absent already had that value.
+func (r *replica) setAbsent(absent bool) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed := r.absent != absent
+	r.absent = absent
+	return changed
 }
 
 // become sets the current process of the replica.

@@ -296,7 +296,7 @@ func (w *world) newRun() promises.Run {
 // wrong at a given time. HidesRefund reports whether a given generation's refund may be missing.
 func (o *outcome) withFaults() *promises.Run {
 	o.MayLie = func(at time.Duration) bool {
-		return o.troubled("U13", at, time.Minute)
+		return o.troubled("U11", at, time.Minute) || o.troubled("U13", at, time.Minute)
 	}
 	o.HidesRefund = func(generation string) bool {
 		return dialect(o.plan.Dialect).Refund == sandbox.RefundSilent || o.leftAlone(generation)

@@ -389,6 +389,10 @@ func (s *runningFault) rotate(ended chan struct{}) {
 func (s *runningFault) restart(stop func(*replica)) (end func(), fired func() int) {
 	r := s.world.replicas[s.Replica]
 	watched(s)
+	if !r.setAbsent(true) {
+		return func() {}, func() int { return 0 } // another fault is restarting the replica
+	}
+	defer r.setAbsent(false)
 	s.c.note(promises.Event{Kind: promises.Fault, Process: r.current().name, Text: s.ID + " stops"})
 	stop(r)
 	// The new process does not wait until the old process has exited, because Shutdown in net/http polls with random
