@@ -5,8 +5,13 @@ import (
 	"time"
 )
 
-// OrderLease is the length of an order's lease, measured by the database's clock. The holder can renew the lease.
-const OrderLease = 20 * time.Second
+const (
+	// OrderLease is the length of an order's lease, measured by the database's clock. It is longer than RenewAfter and the
+	// timeout of an attempt (15 s) together, so that a lease does not expire during an attempt.
+	OrderLease = 30 * time.Second
+	// RenewAfter is the time after which the holder renews the lease of an order that waits for an attempt.
+	RenewAfter = 10 * time.Second
+)
 
 // maxPause is longer than any delay between two attempts to resend an order in the background.
 const maxPause = time.Hour

@@ -2,7 +2,7 @@
 //
 // A request waits in a queue until it may be sent. Its position depends on its owner and its class. A 429 pauses all
 // requests and lowers the limit on requests in flight to three quarters of the number in flight at that time.
-// Successful requests raise the limit again, but more slowly. While the daily cap of the API key is reached, orders are
+// Successful requests raise the limit again, but more slowly. While the daily cap of the API key is reached, new orders are
 // rejected. A request that cannot start before its deadline is rejected as soon as this is known.
 package limiter
 

@@ -249,6 +249,10 @@ func TestTheDailyCapAllowsOneOrderAMinute(t *testing.T) {
 		if sent := place(1, limiter.Capped); sent > 0 {
 			t.Error("two orders probe the cap")
 		}
+		acquire(t, l, limiter.Request{Resend: true}).Release(limiter.Result{Outcome: limiter.Passed})
+		if !l.State().Capped {
+			t.Error("an order that may have existed before ended the cap")
+		}
 		probe.Release(limiter.Result{Outcome: limiter.Unused})
 		if sent := place(3, limiter.Passed); sent != 3 {
 			t.Errorf("%d of 3 orders were sent after a probe that passed", sent)

@@ -70,8 +70,5 @@ func (d *dailyCap) isClosed(now time.Time) bool { return d.isReached(now) && now
 
 func (d *dailyCap) reach(now time.Time) {
 	const day = 24 * time.Hour
-	if !d.isReached(now) {
-		d.nextProbe = now.Add(capInterval)
-	}
-	d.until = now.Truncate(day).Add(day)
+	d.nextProbe, d.until = now.Add(capInterval), now.Truncate(day).Add(day)
 }

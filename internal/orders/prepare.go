@@ -78,7 +78,7 @@ func (s *submission) waits(ctx context.Context) (context.Context, context.Cancel
 	waiting, cancel := context.WithCancelCause(timed)
 	s.wake = cancel
 	stopped := context.AfterFunc(s.orders.stopping, func() { cancel(context.Canceled) })
-	ages := time.AfterFunc(ledger.OrderLease/2, func() { cancel(errRenewalDue) })
+	ages := time.AfterFunc(ledger.RenewAfter, func() { cancel(errRenewalDue) })
 	return waiting, func(cause error) {
 		cancel(cause)
 		done()

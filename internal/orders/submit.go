@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	submitTime    = time.Minute                           // maximum duration of attempts for a caller without a deadline, or after the last caller has disconnected
-	submitBackoff = 200 * time.Millisecond                // delay before the second attempt; doubles before each further attempt
-	submitPause   = 5 * time.Second                       // maximum delay before an attempt, unless the catalog requests a longer one
-	refusalPause  = 10 * time.Second                      // minimum retry delay in the error to which withheld converts a rejection
-	recordPause   = 50 * time.Millisecond                 // delay before the first retry of recording an outcome; doubles after each failure
-	recordWithin  = ledger.OrderLease - ledger.AnswerTime // maximum time to record an outcome
+	submitTime    = time.Minute            // maximum duration of attempts for a caller without a deadline, or after the last caller has disconnected
+	submitBackoff = 200 * time.Millisecond // delay before the second attempt; doubles before each further attempt
+	submitPause   = 5 * time.Second        // maximum delay before an attempt, unless the catalog requests a longer one
+	refusalPause  = 10 * time.Second       // minimum retry delay in the error to which withheld converts a rejection
+	recordPause   = 50 * time.Millisecond  // delay before the first retry of recording an outcome; doubles after each failure
+	recordWithin  = 15 * time.Second       // maximum time to record an outcome
 )
 
 // submission sends an order under a lease, for a call or for [Orders.ResendAbandoned]. It outlives the call that started it.
