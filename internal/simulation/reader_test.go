@@ -226,7 +226,11 @@ func (c *caller) tryEveryCall(id string) map[string]error {
 	_, tried["wait"] = d.grpc.WaitGeneration(ctx, &easelv1.WaitGenerationRequest{GenerationId: id, Timeout: durationpb.New(5 * time.Second)})
 	_, tried["delete"] = d.grpc.DeleteGeneration(ctx, &easelv1.DeleteGenerationRequest{GenerationId: id})
 	if stream, err := d.grpc.WatchGeneration(ctx, &easelv1.WatchGenerationRequest{GenerationId: id}); err == nil {
-		_, tried["watch"] = stream.Recv()
+		message, err := stream.Recv()
+		for err == nil && message.GetUpdate() == nil { // a heartbeat or a closing message says nothing about the generation
+			message, err = stream.Recv()
+		}
+		tried["watch"] = err
 	}
 	if stream, err := d.grpc.DownloadGeneration(ctx, &easelv1.DownloadGenerationRequest{GenerationId: id}); err == nil {
 		_, tried["download"] = stream.Recv()
