@@ -1,6 +1,7 @@
 package simulation
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -122,8 +123,15 @@ func ordersAreFinished(o *outcome, say promises.Say) {
 			attempts[r.process+" "+r.key] = append(attempts[r.process+" "+r.key], r)
 		}
 	}
+	refused := map[string]bool{} // calls that failed without a connection, by actor, idempotency key and time
+	call := func(e promises.Event, key string) string { return fmt.Sprint(e.Actor, " ", key, " ", e.At) }
 	for _, e := range o.Events {
-		if e.Kind != promises.Ordered {
+		if e.Kind == promises.Failed && e.Order != "" && e.Outcome == "" && e.At == e.Since {
+			refused[call(e, e.Order)] = true
+		}
+	}
+	for _, e := range o.Events {
+		if e.Kind != promises.Ordered || refused[call(e, e.Text)] {
 			continue
 		}
 		all, until := attempts[e.Process+" "+o.UpstreamKey(e, e.Text)], e.At+e.Lasts
