@@ -14,9 +14,9 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// pool contains the connections for one group of requests, such as orders. API keys never share a connection. So if the catalog
-// or a proxy sends two responses to one request, the second can't be mistaken for the response to a request with another API
-// key.
+// pool contains the connections for one group of requests, such as orders. A connection is never used for more than one API
+// key. So if the catalog or a proxy sends two responses to one request, the second can't be mistaken for the response to a
+// request with another API key.
 type pool struct {
 	base    *http.Transport  // template for the transport of each API key
 	limiter *limiter.Limiter // limits the requests in flight
@@ -31,8 +31,8 @@ type keyTransport struct {
 	inFlight int // number of requests in flight
 }
 
-// newPool creates a pool. base.MaxConnsPerHost is the maximum number of requests in flight in the pool. It is also the maximum
-// number of API keys that keep idle connections.
+// newPool creates a pool. base.MaxConnsPerHost limits the requests in flight in the pool. If the pool has that many API keys,
+// it removes those that have no requests in flight before it adds another one.
 func newPool(base *http.Transport) *pool {
 	return &pool{base: base, limiter: limiter.New(base.MaxConnsPerHost), keys: map[[sha256.Size]byte]*keyTransport{}}
 }
@@ -47,9 +47,9 @@ func withOwner(ctx context.Context, owner string) context.Context {
 	return context.WithValue(ctx, ownerKey{}, owner)
 }
 
-// send sends a request over the connections of one API key. authorization is the Authorization header for the catalog. It
-// identifies the API key, even if r does not have this header. The request counts toward the maximum number of requests in
-// flight until the response body is closed. The pool divides this number among API keys and owners.
+// send sends a request over the connections of one API key. authorization is the Authorization header with this API key; r need
+// not contain the header itself. Until the response body is closed, the request counts toward the pool's maximum number of
+// requests in flight. The pool divides this number among API keys and owners.
 func (p *pool) send(r *http.Request, authorization string) (*http.Response, error) {
 	key := sha256.Sum256([]byte(authorization))
 	owner, _ := r.Context().Value(ownerKey{}).(string)
@@ -103,14 +103,14 @@ func (p *pool) forgetUnused() {
 	}
 	maps.DeleteFunc(p.keys, func(_ [sha256.Size]byte, t *keyTransport) bool {
 		if t.inFlight == 0 {
-			go t.CloseIdleConnections() // closed without holding the lock
+			go t.CloseIdleConnections() // in a goroutine, so that it does not run with mu held
 		}
 		return t.inFlight == 0
 	})
 }
 
-// release records that a request no longer uses the transport t. If the catalog rejected the API key and no other request uses
-// t, release removes t. Otherwise, callers could fill the pool with invented API keys.
+// release records that a request no longer uses the transport t. If isRejected is true, the catalog rejected the API key. In
+// this case, release removes t once no other request uses it. Otherwise, callers could fill the pool with invented API keys.
 func (p *pool) release(key [sha256.Size]byte, t *keyTransport, isRejected bool) {
 	p.mu.Lock()
 	t.inFlight--

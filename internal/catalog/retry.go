@@ -11,7 +11,8 @@ import (
 // backoffBase is the maximum delay before the first retry. The maximum doubles with each failure.
 const backoffBase = 100 * time.Millisecond
 
-// fetch sends a request, retries it after temporary failures, and returns the response as the function read decodes it.
+// fetch sends a request, and retries it after temporary failures. It decodes the response with the function read, and returns
+// the result.
 func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request, read func(answer) (T, error)) (value T, err error) {
 	r := &c.upstream
 	err = r.retry(ctx, cred, func(ctx context.Context) error {
@@ -23,8 +24,8 @@ func fetch[T any](ctx context.Context, c *Client, cred Credential, req *request,
 	return value, err
 }
 
-// retry calls the given function for each attempt. It stops when an attempt succeeds or fails permanently, or when no attempts or
-// time are left. After several consecutive failures, the API key's limiter allows no retries.
+// retry calls the function once for each attempt. It stops when an attempt succeeds or fails permanently, or when no attempts or
+// time are left. After several consecutive failures with an API key, the key's limiter no longer allows retries.
 func (q *requester) retry(ctx context.Context, cred Credential, once func(context.Context) error) error {
 	for n := 1; ; n++ {
 		err := once(withAttempt(ctx, n))
@@ -43,7 +44,7 @@ func (q *requester) retry(ctx context.Context, cred Credential, once func(contex
 
 // wait returns the delay before the next attempt. n is the number of attempts so far, and err is the error from the last
 // attempt. wait returns false if the delay would end after the caller's deadline, or if it is longer than the timeout of one
-// attempt. The caller then gets the error and may wait itself.
+// attempt. In these cases, err is returned to the caller, which may retry later.
 func (q *requester) wait(ctx context.Context, n int, err error) (time.Duration, bool) {
 	wait := q.jitter.below(backoffBase << (n - 1)) // random, so that requests that failed together are not retried together
 	if e, ok := errors.AsType[*Error](err); ok {
@@ -71,8 +72,8 @@ func withAttempt(ctx context.Context, attempt int) context.Context {
 	return context.WithValue(ctx, attemptKey{}, attempt)
 }
 
-// Attempt returns the attempt number that a request's context contains, starting at 1. Each connection of a download is one
-// attempt.
+// Attempt returns the number of the attempt to which a request's context belongs. The first attempt is 1. Each connection of a
+// download is one attempt.
 func Attempt(ctx context.Context) int {
 	attempt, _ := ctx.Value(attemptKey{}).(int)
 	return max(attempt, 1)

@@ -37,9 +37,9 @@ const s3Retries = 3
 // s3Form matches an S3 address. Its groups are the bucket, the prefix of the object names, and the query parameters.
 var s3Form = regexp.MustCompile(`^s3://([a-z0-9][a-z0-9.-]{1,61}[a-z0-9])((?:/[A-Za-z0-9._-]+)*)/?(?:\?([^#]*))?$`)
 
-// openS3 opens the store in the bucket that the address names. It sends no requests. If insecure is true, the endpoint may use
-// http. Requests to Amazon's servers usually name the bucket in the host name, and requests to most other servers name it in
-// the path.
+// openS3 opens the store in the bucket that the address names, without sending a request. If insecure is true, the endpoint may
+// use http. Later requests to Amazon's servers usually name the bucket in the host name, and requests to most other servers
+// name it in the path.
 func openS3(address string, insecure bool) (Store, error) {
 	form := s3Form.FindStringSubmatch(address)
 	if form == nil {
@@ -118,7 +118,7 @@ func (s s3) Delete(ctx context.Context, name string) error {
 	return said(err)
 }
 
-// List implements [Store]. It returns all objects whose names start with prefix, and then at most 1,000 incomplete uploads.
+// List implements [Store]. It returns all objects whose names start with prefix, followed by up to 1,000 incomplete uploads.
 func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	return func(yield func(Object, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -140,8 +140,8 @@ func (s s3) List(ctx context.Context, prefix string) iter.Seq2[Object, error] {
 	}
 }
 
-// said converts an error response from S3 to an error with only its status and code, because other parts may contain the
-// request. A missing object becomes [fs.ErrNotExist]. Errors that are not S3 responses are returned unchanged.
+// said converts an error response from S3 to an error that contains only its status and code, because the other parts may
+// contain the request. For a missing object, it returns [fs.ErrNotExist]. It returns all other errors unchanged.
 func said(err error) error {
 	if err == nil {
 		return nil

@@ -37,7 +37,7 @@ func bucketClient(t *testing.T, server *proctest.Bucket, bucket string) minio.Co
 	if err != nil {
 		t.Fatal(err)
 	}
-	proctest.Eventually(t, time.Minute, "the bucket is created", func() bool { // the server accepts requests before it can create buckets
+	proctest.Eventually(t, time.Minute, "the bucket is created", func() bool { // when the server starts, it accepts requests before it can create buckets
 		err = client.MakeBucket(t.Context(), bucket, minio.MakeBucketOptions{})
 		return err == nil
 	}, func() string { return fmt.Sprint(err) })

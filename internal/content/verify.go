@@ -14,15 +14,15 @@ import (
 
 const (
 	verifyBatch    = 500             // number of copies read by one query
-	unrecordedTime = 2 * copyTimeout // a younger object may lack a row in the ledger, because its copy may still be in progress
+	unrecordedTime = 2 * copyTimeout // minimum age of a reported object; a younger one may have no row in the ledger yet, because its copy may still be in progress
 )
 
 // Verified contains the totals of [Results.Verify].
 type Verified struct{ Copies, Bytes, Differences int64 }
 
-// Verify compares each copy in the ledger with the store, and each of the ledger's objects in the store with the ledger. If
-// bytes is true, it also compares the SHA-256 of each copy. It calls report with a line for each difference. After each batch,
-// it calls done with the number of copies compared so far.
+// Verify compares each copy in the ledger with its object in the store. It also checks that each of the ledger's objects in
+// the store has a row in the ledger. If bytes is true, it reads each object and compares its SHA-256. It calls report with a
+// line for each difference. After each batch, it calls done with the number of copies compared so far.
 func (r *Results) Verify(ctx context.Context, bytes bool, report func(line string), done func(copies int64)) (v Verified, err error) {
 	differs := func(line string) {
 		v.Differences++

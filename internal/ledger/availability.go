@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// calm is the time that must have passed since the latest failed operation before a successful operation shows that the
-// database is available again. In a read-only or full database, only some operations fail, so a success shortly after a failure
-// is not enough.
+// calm is the minimum time from the latest failed operation to the successful operation that shows that the database is
+// available again. A shorter time is not enough: in a read-only or full database, only some operations fail, so a success can
+// follow a failure immediately.
 const calm = 5 * time.Second
 
 // availability logs when the database becomes unavailable, and when it is available again.
@@ -19,7 +19,7 @@ type availability struct {
 	latest atomic.Int64 // time of the latest failure
 }
 
-// record updates the availability from the result of a database operation.
+// record updates a with the result of a database operation.
 func (a *availability) record(err error) {
 	now := time.Now().UnixNano()
 	if away, ok := errors.AsType[*Unavailable](err); ok && !away.Locked {

@@ -16,8 +16,8 @@ var onEach = proctest.OnEach
 // change executes a statement directly in the ledger's database, for example to change times.
 var change = proctest.Exec
 
-// changed parses address, the URL of a database, and returns the URL after the function change has modified
-// it. For example, change can replace the user.
+// changed parses the database URL in address, modifies it with the function change, and returns the result.
+// For example, change can replace the user.
 func changed(t *testing.T, address string, change func(*url.URL)) string {
 	t.Helper()
 	u, err := url.Parse(address)

@@ -14,7 +14,7 @@ func (l *Ledger) Event(ctx context.Context, id string) (e Event, found bool, err
 	return all[0], true, nil
 }
 
-// Delivered returns a change that records the delivery of an event and the number of attempts.
+// Delivered returns a change that marks an event as delivered and stores the number of attempts.
 func Delivered(id string, attempts int64) Change {
 	return func(tx *transaction) error {
 		_, err := tx.exec(`UPDATE events SET state = {sent}, attempts = $1, problem = '' WHERE id = $2`, attempts, id)
@@ -22,14 +22,14 @@ func Delivered(id string, attempts int64) Change {
 	}
 }
 
-// overdue selects an owner's delivery jobs that are older than [DeliverTimeout], have no earlier job in their line, and are not
-// leased.
+// overdue selects an owner's delivery jobs that are older than [DeliverTimeout] and are not leased. Jobs with the same line run
+// one after another; only the first of them is selected.
 var overdue = `SELECT ref, line, begin_time, attempts, problem FROM jobs AS due WHERE kind = '` + DeliverJob + `' AND owner = $1 AND begin_time >= $2 AND begin_time <= (SELECT {now}) - ` + micro(DeliverTimeout) + `
 	AND ` + isPast("run_time", micro(JobLease)) + ` AND ` + firstInLine + ` ORDER BY begin_time LIMIT $3 {take}`
 
-// GiveUp abandons an owner's events that were not delivered within [DeliverTimeout], and restarts the timeout of later events
-// about the same subjects. It uses several transactions, so some events may be abandoned even if err is not nil. events is
-// always the number of abandoned events.
+// GiveUp abandons an owner's events that were not delivered within [DeliverTimeout], and restarts the timeout of the later
+// events about the same subjects. It uses several transactions, so it may abandon some events and then fail. events is the
+// number of abandoned events, even if err is not nil.
 func (l *Ledger) GiveUp(ctx context.Context, owner string) (events int, err error) {
 	return l.inSteps(ctx, func(tx *transaction, from int64) (times []int64, err error) {
 		all, err := collect(tx, func(row scanner, d *delivery) error {
@@ -50,7 +50,7 @@ type delivery struct {
 	begin, attempts      int64
 }
 
-// giveUp abandons an event, and restarts the timeout of the later events in its line.
+// giveUp abandons an event. It restarts the timeout of the later events with the same line, which are delivered after it.
 func (t *transaction) giveUp(owner string, d delivery) error {
 	_, err := t.exec(`UPDATE events SET state = {given up}, attempts = $1, problem = $2 WHERE id = $3`, d.attempts, d.problem, d.event)
 	if err == nil {
@@ -132,8 +132,8 @@ func (l *Ledger) Replay(ctx context.Context, f EventFilter, after EventPosition,
 	return events, next, err
 }
 
-// DeliverKept requests the delivery of an owner's kept events, except events that are older than [DeliverTimeout]. A kept event
-// was written by a process that had no receiver for the owner.
+// DeliverKept schedules the delivery of an owner's kept events, except events that are older than [DeliverTimeout]. An event is
+// kept, instead of being scheduled, if the process that wrote it had no receiver for the owner.
 func (l *Ledger) DeliverKept(ctx context.Context, owner string) error {
 	for events := int64(stepRows); events == stepRows; {
 		err := l.tx(ctx, func(tx *transaction) (err error) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Unavailable reports that the database failed or did not respond. Nothing was recorded.
+// Unavailable is the error for a database that failed or did not respond. Nothing was recorded.
 type Unavailable struct {
 	Err error
 	// Locked means that the database responds, but another transaction has held a lock for too long.
@@ -18,7 +18,7 @@ func (e *Unavailable) Error() string { return "ledger unavailable: " + e.Err.Err
 // Unwrap returns the error from the database.
 func (e *Unavailable) Unwrap() error { return e.Err }
 
-// Doubt reports that the result of a commit is unknown. The changes may or may not be recorded.
+// Doubt is the error for a commit whose result is unknown. The changes may or may not be recorded.
 type Doubt struct{ Err error }
 
 func (e *Doubt) Error() string {
@@ -28,8 +28,8 @@ func (e *Doubt) Error() string {
 // Unwrap returns the error from the database.
 func (e *Doubt) Unwrap() error { return e.Err }
 
-// Contradiction reports that a change violates a constraint of the database. Nothing was recorded. The cause is a defect in the
-// stored data or in Easel.
+// Contradiction is the error for a change that violates a constraint of the database. Nothing was recorded. The cause is a
+// defect in the stored data or in Easel.
 type Contradiction struct{ Err error }
 
 func (e *Contradiction) Error() string { return "change contradicts the ledger: " + e.Err.Error() }
@@ -37,13 +37,13 @@ func (e *Contradiction) Error() string { return "change contradicts the ledger: 
 // Unwrap returns the error from the database.
 func (e *Contradiction) Unwrap() error { return e.Err }
 
-// IsFault reports whether an error is caused by a defect, so that a retry would fail too.
+// IsFault reports whether err is caused by a defect. In this case, a retry would fail too.
 func IsFault(err error) bool {
 	_, contradicts := errors.AsType[*Contradiction](err)
 	return contradicts || errors.Is(err, ErrGenerationTaken)
 }
 
-// Disagreed reports that [Request.Agreed] returned the error Err. Nothing was written.
+// Disagreed is the error for an order that was not written because [Request.Agreed] returned the error Err.
 type Disagreed struct{ Err error }
 
 func (e *Disagreed) Error() string { return e.Err.Error() }
@@ -61,13 +61,13 @@ var ErrKeyTaken = errors.New("idempotency key was used again after the order was
 // ErrTooManyOpen means that an owner already has [MostOpen] orders without an outcome.
 var ErrTooManyOpen = errors.New("too many of this owner's orders still have an unknown outcome; retry later")
 
-// ErrTooManyRefused means that [MostRefused] of an owner's orders from the last [RefusedTime] were rejected.
+// ErrTooManyRefused means that [MostRefused] of the orders that an owner placed during the last [RefusedTime] were rejected.
 var ErrTooManyRefused = errors.New("too many of this owner's recent orders were rejected; retry later")
 
 // ErrOrderExpired means that the expire time of an order has passed, so no process may send the order.
 var ErrOrderExpired = errors.New("the order's expire time has passed")
 
-// BudgetError reports that the price of an order exceeds the unused part of a budget.
+// BudgetError is the error for an order whose price exceeds the unused part of a budget.
 type BudgetError struct {
 	// Period is "day" or "month". The period ends at Reset.
 	Period string
@@ -76,8 +76,8 @@ type BudgetError struct {
 	PriceCents, RemainingCents int64
 	// Total means that the exceeded budget is the total budget of all owners.
 	Total bool
-	// Label is the label value whose budget is exceeded, such as project=apollo. It is empty for the budget of the owner and
-	// for the total budget.
+	// Label is the label value whose budget is exceeded, such as project=apollo. It is empty for the owner's own budget and for
+	// the total budget.
 	Label string
 }
 
@@ -85,7 +85,7 @@ func (e *BudgetError) Error() string {
 	return fmt.Sprintf("budget for the %s exceeded: %d cents are left, and the order costs %d", e.Period, e.RemainingCents, e.PriceCents)
 }
 
-// Busy reports that the database responds but is overloaded. Nothing was recorded.
+// Busy is the error for a database that responds but is overloaded. Nothing was recorded.
 type Busy struct{ Err error }
 
 func (e *Busy) Error() string { return fmt.Sprintf("ledger overloaded: %v", e.Err) }
@@ -93,5 +93,5 @@ func (e *Busy) Error() string { return fmt.Sprintf("ledger overloaded: %v", e.Er
 // Unwrap returns the error from the database.
 func (e *Busy) Unwrap() error { return e.Err }
 
-// ErrLeaseLost means that another process has leased the job since this process leased it.
+// ErrLeaseLost means that this process no longer has the lease of a job, because another process has leased the job.
 var ErrLeaseLost = errors.New("another process has leased the job")

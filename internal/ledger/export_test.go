@@ -45,7 +45,7 @@ func (l *Ledger) Hang(t *testing.T, statement string) {
 	t.Cleanup(func() { _ = tx.Rollback() })
 }
 
-// Report starts a long query, which stays open until end is called.
+// Report starts a long query that uses a connection until end is called.
 func (l *Ledger) Report(t *testing.T) (end func()) {
 	t.Helper()
 	rows, err := l.reads.QueryContext( //nolint:rowserrcheck // only the start of the result is read
@@ -101,8 +101,8 @@ func (l *Ledger) CountChanges(t *testing.T, table string) (largest func() int) {
 }
 
 // Repeat runs a transaction whose first attempts fail with err, and whose next attempt succeeds. fails is the number
-// of attempts that fail. begun is the number of attempts that the ledger made, and last is the error that it finally
-// returned.
+// of attempts that fail. begun is the number of attempts that the ledger made, and last is the error that it
+// returned in the end.
 func (l *Ledger) Repeat(t *testing.T, fails int, err error) (begun int, last error) {
 	t.Helper()
 	last = l.tx(t.Context(), func(*transaction) error {
@@ -123,7 +123,7 @@ func (l *Ledger) Ask(t *testing.T, query string) (answer string) {
 	return answer
 }
 
-// CopiedTables returns the names of the tables that [Copy] copies and the names in others, in sorted order.
+// CopiedTables returns a sorted list of table names: the tables that [Copy] copies, and those in others.
 func CopiedTables(others ...string) []string {
 	others = append(others, copiedTables...)
 	slices.Sort(others)

@@ -17,7 +17,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// lockedFor is the maximum time until the database releases the locks of a vanished host.
+// lockedFor is the maximum time until the database releases the locks of a host that has vanished.
 const lockedFor = 10 * time.Second
 
 func TestAHostThatVanishesLocksNothingForLong(t *testing.T) { // fault M3

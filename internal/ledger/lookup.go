@@ -7,8 +7,9 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// byName selects orders of all owners whose order ID, generation ID or idempotency key is $1. Each part uses an index. An
-// idempotency key is looked up once in each namespace, and in the separate index of rejected orders.
+// byName selects orders of all owners whose order ID, generation ID or idempotency key is $1. Each subquery uses an index. The
+// index on idempotency keys starts with the namespace, so the key is looked up in each namespace. Rejected orders are in
+// another index.
 const byName = `id IN (
 	SELECT id FROM orders WHERE id = $1
 	UNION ALL SELECT id FROM orders WHERE generation_id = $1
@@ -30,8 +31,8 @@ func (l *Ledger) UnresolvedOwners(ctx context.Context) ([]string, error) {
 }
 
 // ResendUntil returns the end of an order's resend window or its expire time, whichever is earlier. again reports whether the
-// order may be resent. It is false if the order has an outcome, is on hold, has expired, or was sent with an API key other than
-// apiKey. If apiKey is empty, the API key does not matter.
+// order may be resent. It is false if the order has an outcome, is on hold or has expired, or if it was sent with an API key
+// other than apiKey. An empty apiKey matches every order.
 func (l *Ledger) ResendUntil(o Order, apiKey string) (until time.Time, again bool) {
 	again = o.State == lifecycle.Open && !o.Expired && !o.Held && (apiKey == "" || o.APIKey == apiKey)
 	until = o.Time.Add(l.window)

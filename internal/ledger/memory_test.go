@@ -57,7 +57,7 @@ func TestALateNameFindsAnOrderThatALaterLeaseHadRefused(t *testing.T) { // fault
 	t.Parallel()
 	l := open(t, ledger.InMemory)
 	first := write(t, l, request("k"))
-	l.Exec(t, `UPDATE orders SET order_time = order_time - 660000000, leased_until = 0`) // makes the order 11 minutes older
+	l.Exec(t, `UPDATE orders SET order_time = order_time - 660000000, leased_until = 0`) // makes the order 11 minutes older, and ends its lease
 	later, step := call(t, l, request("k"))
 	if step.Action != lifecycle.Submit {
 		t.Fatalf("the repeat is %+v", step)

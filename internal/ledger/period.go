@@ -48,8 +48,7 @@ func (b Budget) LeftCents() int64 { return max(0, b.LimitCents-b.SpentCents-b.Re
 // because the name of a label contains no =.
 func labelKey(name, value string) string { return name + "=" + value }
 
-// usage contains the amounts that count toward one budget. label is a result of [labelKey], or empty for the budget of the
-// owner.
+// usage contains the amounts that count toward one budget. label is a result of [labelKey], or empty for the owner's own budget.
 type usage struct {
 	owner, label, period      string
 	spent, reserved, notified int64
@@ -62,8 +61,8 @@ func scanUsage(row scanner, u *usage) error {
 	return row.Scan(&u.owner, &u.label, &u.period, &u.spent, &u.reserved, &u.notified)
 }
 
-// find searches used for the amounts that count toward b for an owner and a label value. An empty label selects the owner's own
-// budget. ok is false if used does not contain these amounts.
+// find returns the element of used with the amounts that count toward b for an owner and a label value. An empty label selects
+// the owner's own budget. ok is false if used has no such element.
 func (b Budget) find(owner, label string, used []usage) (found usage, ok bool) {
 	for _, u := range used {
 		if u.owner == owner && u.label == label && u.period == b.Period {
@@ -73,8 +72,8 @@ func (b Budget) find(owner, label string, used []usage) (found usage, ok bool) {
 	return usage{}, false
 }
 
-// budgets returns the owner's budgets for the day and the month that contain at, with their amounts from used. It omits the
-// periods for which l sets no limit.
+// budgets returns the owner's budgets for the day and the month that contain the time at. It takes their amounts from used, and
+// omits the periods for which l sets no limit.
 func (l Limits) budgets(owner string, at time.Time, used []usage) (all []Budget) {
 	for _, b := range l.periods(at) {
 		if b.LimitCents != unlimited {
@@ -85,7 +84,7 @@ func (l Limits) budgets(owner string, at time.Time, used []usage) (all []Budget)
 	return all
 }
 
-// with returns the budget with the amounts in u.
+// with returns a copy of b with the amounts in u.
 func (b Budget) with(u usage) Budget {
 	b.SpentCents, b.ReservedCents = u.spent, u.reserved
 	return b

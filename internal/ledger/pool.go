@@ -21,7 +21,7 @@ type pool struct {
 
 	mu     sync.Mutex
 	kept   map[string]statement // translated statements, keyed by their text before translation
-	wanted []string             // statements to be prepared
+	wanted []string             // untranslated text of the statements that the next call of prepare prepares
 }
 
 // statement is a statement in the dialect of a database. prepared is nil until the statement is prepared.
@@ -30,8 +30,8 @@ type statement struct {
 	prepared *sql.Stmt
 }
 
-// prepare prepares the statements that were first executed since the last call. It needs a free connection. It is called before
-// a transaction begins, because the transaction may use the only connection.
+// prepare prepares the statements that were executed for the first time since the last call of prepare. Preparing needs a free
+// connection, so prepare must be called before a transaction begins: the transaction may use the only connection.
 func (p *pool) prepare(ctx context.Context) {
 	p.mu.Lock()
 	wanted := p.wanted
@@ -39,7 +39,7 @@ func (p *pool) prepare(ctx context.Context) {
 	p.mu.Unlock()
 	for _, text := range wanted {
 		words := p.words.Replace(text)
-		prepared, err := p.PrepareContext(ctx, words) //nolint:sqlclosecheck // the pool closes it
+		prepared, err := p.PrepareContext(ctx, words) //nolint:sqlclosecheck // the pool closes the statement
 		p.mu.Lock()
 		if p.kept[text] = (statement{words, prepared}); err != nil {
 			delete(p.kept, text) // an invalid statement fails again when it is executed

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// keptTime is the age at which an in-memory ledger deletes an order with an outcome. It may delete the order earlier if there
-// are too many orders. A durable ledger deletes only rejected orders, and keeps them for at least keptTime.
+// keptTime is the age at which an in-memory ledger deletes an order with an outcome. If the ledger has too many such orders, it
+// deletes some of them earlier. A durable ledger deletes only rejected orders, and keeps them for at least keptTime.
 const keptTime = 24 * time.Hour
 
-// Queries for the orders to delete. Each query selects at most $2 orders, starting at the order time $1.
+// Queries for the orders to delete. Each query selects the $2 oldest orders whose order time is $1 or later.
 const (
 	oldOrders     = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND order_time <= (SELECT {now}) - $3 AND state <> {open} ORDER BY order_time, id LIMIT $2`
 	refusedOrders = `SELECT id, order_time FROM orders WHERE order_time >= $1 AND owner = $3 AND state = {refused} AND resolved = 0 AND order_time <= (SELECT {now}) - $4
 		ORDER BY order_time LIMIT $2`
 )
 
-// Prune deletes old orders from an in-memory ledger, in several transactions. It deletes orders with an outcome that are older
-// than a day. If the remaining orders with an outcome exceed the limit kept, it also deletes the oldest orders of the owners
-// that have the most. It returns the number of deleted orders. Orders with an unknown outcome are not deleted. Otherwise their
-// callers could send the idempotency keys again after the catalog has forgotten them. The amounts in the budgets remain. Prune
-// does nothing in a durable ledger, from which only [Ledger.ForgetRefused] deletes orders.
+// Prune deletes old orders from an in-memory ledger, in several transactions. First, it deletes the orders with an outcome that
+// are older than a day. If more than kept orders with an outcome remain, it also deletes the oldest ones of the owners that
+// have the most of them. It returns the number of deleted orders. It never deletes an order with an unknown outcome. Otherwise
+// the caller could send the idempotency key again after the catalog has forgotten it. The amounts in the budgets do not change.
+// Prune does nothing in a durable ledger, from which only [Ledger.ForgetRefused] deletes orders.
 func (l *Ledger) Prune(ctx context.Context, kept int) (forgotten int, err error) {
 	if l.IsDurable() {
 		return 0, nil

@@ -36,8 +36,8 @@ type Request struct {
 	Total Limits
 	// LabelLimits are the spending limits of the order's label values, keyed by the name of the label.
 	LabelLimits map[string]Limits
-	// Agreed is called at the end of the transaction that writes the order. It returns an error if the caller, the model or the
-	// limits have changed. The error aborts the transaction. Agreed may be nil.
+	// Agreed checks whether the caller, the model and the limits are still the same, and returns an error if they have changed.
+	// It is called at the end of the transaction that writes the order. An error aborts the transaction. Agreed may be nil.
 	Agreed func() error
 }
 
@@ -52,11 +52,12 @@ type Order struct {
 	// Time is the time when the order was written. Age is the time since then. Both are from the database's clock.
 	Time time.Time
 	Age  time.Duration
-	// ExpireTime is the time after which the order is not sent, according to the database's clock. Zero means no limit.
+	// ExpireTime is the time, according to the database's clock, after which the order is no longer sent. Zero means no limit.
 	ExpireTime time.Time
 	// Money contains the amounts that the budgets count for the order.
 	lifecycle.Money
-	// Observed is the observed state of the generation. Record is the catalog's record of the latest state, as JSON.
+	// Observed contains the latest observed state of the generation. Its member Record is the catalog's record of this state, as
+	// JSON.
 	lifecycle.Observed
 	Record string
 	// Labels are copied from the [Request].
@@ -71,8 +72,8 @@ type Order struct {
 	placed int64 // time when the generation was recorded, in microseconds; zero if there is no generation
 }
 
-// budgets returns the limits of the budgets in which the price of a new order is reserved. The key of the owner's limits is
-// empty. The keys of the limits of label values are results of [labelKey].
+// budgets returns the limits of the budgets in which the price of a new order is reserved. The owner's own limits have an empty
+// key. The limits of a label value are keyed by the result of [labelKey].
 func (r Request) budgets() map[string]Limits {
 	all := map[string]Limits{"": r.Limits}
 	for name, limits := range r.LabelLimits {
@@ -100,7 +101,7 @@ func (o Order) money() lifecycle.Money {
 		return o.Observed.Money()
 	case o.State == lifecycle.Refused:
 		return lifecycle.Money{}
-	case o.Expired: // the outcome stays unknown
+	case o.Expired: // the outcome is unknown, and will stay unknown
 		return lifecycle.Money{UnconfirmedCents: o.PriceCents}
 	}
 	return lifecycle.Money{ReservedCents: o.PriceCents}

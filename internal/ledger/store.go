@@ -5,9 +5,10 @@ import (
 	"slices"
 )
 
-// Stores contains the names that identify a ledger in a store for copies of results. Several ledgers may use the same store.
+// Stores contains the names that identify a ledger in the store that holds copies of results. Several ledgers may use the
+// same store.
 type Stores struct {
-	// Name is the current name. It is empty until a process with a store has opened the ledger.
+	// Name is the ledger's current name. It is empty until a process that is configured with a store has opened the ledger.
 	Name string
 	// Former contains the earlier names, which the ledger had before it was copied or restored. The original ledger may still
 	// have copies under these names.
@@ -16,7 +17,7 @@ type Stores struct {
 	Adopted bool
 }
 
-// All returns all names, starting with the current one.
+// All returns the current name, if there is one, followed by the former names.
 func (s Stores) All() []string {
 	return slices.DeleteFunc(append([]string{s.Name}, s.Former...), func(name string) bool { return name == "" })
 }
@@ -52,8 +53,8 @@ func (l *Ledger) Stores(ctx context.Context) (s Stores, err error) {
 	return s, err
 }
 
-// AdoptContents allows the ledger to delete copies of results that were stored before the ledger was copied or restored. It
-// does nothing and returns false if the ledger is not a copy.
+// AdoptContents allows the ledger to delete copies of results that were stored before the ledger itself was copied or
+// restored. If the ledger was neither copied nor restored, AdoptContents does nothing, and wasCopied is false.
 func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err error) {
 	if !l.IsCopy() {
 		return false, nil
@@ -62,7 +63,8 @@ func (l *Ledger) AdoptContents(ctx context.Context, by By) (wasCopied bool, err 
 		if _, err := tx.exec(`INSERT INTO facts (name, value) VALUES ('` + adoptedFact + `', CAST({now} AS TEXT)) ON CONFLICT (name) DO NOTHING`); err != nil {
 			return err
 		}
-		// A delete job in progress may have skipped an adopted copy, so the job loses its lease and starts again.
+		// A delete job in progress may already have skipped a copy that is now adopted. Therefore, the job loses its lease
+		// and starts again.
 		if _, err := tx.exec(`UPDATE jobs SET fence = fence + 1, run_time = {now} WHERE kind = '` + DeleteJob + `' AND fence > 0`); err != nil {
 			return err
 		}

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A query fails with a *Busy error after AnswerTime, and with the error of the caller's context if
-// the caller's deadline is earlier. The in-memory database is always available, so only the query
-// itself can take that long.
+// A query fails with a *Busy error after AnswerTime. If the caller's deadline is earlier, it fails
+// with the error of the caller's context instead. The in-memory database is always available, so
+// the test uses a query that never ends.
 func TestAQuestionThatTakesTooLongHasNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := opened(t, InMemory)

@@ -25,8 +25,8 @@ type reported struct {
 }
 
 // placeAtRandom writes many random orders from about three months directly into the database. It returns them with their
-// expected contributions to a report. Each kind of amount has a different total, so that the test detects swapped columns in a
-// report.
+// expected contributions to a report. The kinds of amounts have different ranges, so that the test detects swapped columns in
+// a report.
 func placeAtRandom(t *testing.T, url string, many int, random *rand.Rand) (all []reported) {
 	t.Helper()
 	var rows []string
@@ -56,7 +56,7 @@ func placeAtRandom(t *testing.T, url string, many int, random *rand.Rand) (all [
 	return all
 }
 
-// usageOf returns the expected report on the given orders for the query q.
+// usageOf returns the report that is expected for the given orders and the query q.
 func usageOf(all []reported, q ledger.UsageQuery) []ledger.Usage {
 	found := map[string]ledger.Usage{}
 	for _, o := range all {

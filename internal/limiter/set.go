@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	keptLimiters = 64          // idle limiters are not removed from a set with fewer limiters than this
+	keptLimiters = 64          // number of limiters below which a set removes no idle limiters
 	keptTime     = time.Minute // time without use after which an idle limiter may be removed
 )
 
@@ -21,8 +21,8 @@ type Set struct {
 // NewSet returns an empty set.
 func NewSet() *Set { return &Set{limiters: map[string]*Limiter{}, pruneAt: keptLimiters} }
 
-// Of returns the limiter for an API key, and creates it if necessary. The caller must not keep it for later requests,
-// because the set may replace a limiter that has been idle for a minute.
+// Of returns the limiter for an API key, and creates it if necessary. Call Of again for each request, because the set
+// may replace a limiter that has been idle for a minute.
 func (s *Set) Of(key string) *Limiter {
 	now := time.Now()
 	s.mu.Lock()

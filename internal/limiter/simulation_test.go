@@ -23,10 +23,10 @@ type catalog struct {
 	filled      time.Time
 	pausedUntil time.Time // end of the latest pause that the catalog has requested
 	passed      map[string]float64
-	lost        float64 // number of tokens that were lost because the bucket was full, except during pauses
+	lost        float64 // number of tokens that the catalog did not add because the bucket was full, except during pauses
 }
 
-// send sends an owner's request and reports whether the catalog accepts it. It releases the permit p with the result.
+// send sends an owner's request and reports whether the catalog accepts it. It releases p with the result.
 func (c *catalog) send(owner string, p *limiter.Permit) bool {
 	time.Sleep(c.latency / 2)
 	passes := c.take(owner)
@@ -42,7 +42,7 @@ func (c *catalog) send(owner string, p *limiter.Permit) bool {
 	return false
 }
 
-// take removes a token. It returns false if the bucket is empty.
+// take removes a token for an owner's request. It returns false if the bucket is empty.
 func (c *catalog) take(owner string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,7 +78,7 @@ func (o *team) run(ctx context.Context, l *limiter.Limiter, c *catalog) {
 		ctx, cancel := context.WithTimeout(ctx, o.deadline)
 		if err := o.order(ctx, l, c); err != nil && context.Cause(ctx) != context.Canceled {
 			o.rejected.Add(1)
-			time.Sleep(time.Second) // allows virtual time to advance if orders fail at once
+			time.Sleep(time.Second) // otherwise, virtual time would not advance while orders fail immediately
 		}
 		cancel()
 	}
@@ -110,8 +110,8 @@ func teams() []*team {
 	return teams
 }
 
-// jain returns Jain's fairness index of the teams' numbers of accepted requests, each divided by the team's weight. The
-// index is 1 if all shares match the weights.
+// jain returns Jain's fairness index. It is computed from the number of accepted requests of each team, divided by the
+// team's weight. The index is 1 if all shares match the weights.
 func (c *catalog) jain(teams []*team) float64 {
 	var sum, squares float64
 	for _, o := range teams {
@@ -146,7 +146,7 @@ func TestTeamsShareTheCatalogByWeight(t *testing.T) {
 }
 
 // share checks that the teams' shares are fair, that at least 90 % of the allowed requests are sent, and that no order
-// is rejected. It measures the shares and requests for five minutes, after a minute in which the limiter adapts.
+// is rejected. The limiter first has one minute to adapt; shares and requests are then measured for five minutes.
 func (c *catalog) share(t *testing.T, teams []*team) {
 	ctx, cancel := context.WithCancel(t.Context())
 	l := limiter.NewSet().Of("key")

@@ -39,8 +39,8 @@ var (
 	noDial     = step{err: &net.OpError{Op: "dial", Err: errors.New("connection refused")}}
 )
 
-// script responds to each attempt with the next step, and repeats the last step. It records the API key, the
-// idempotency key and the body of each attempt.
+// script responds to each attempt with the next step. After the last step, it repeats that step. It records the API
+// key, the idempotency key and the body of each attempt.
 type script struct {
 	steps   []step
 	apiKeys []string
@@ -69,7 +69,7 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var plainOrder = order{ModelID: "a/b", Inputs: []byte(`{}`), IdempotencyKey: "k"}
 
-// createWithin places the order o in a call whose timeout is patience, and then closes c. It returns after the order's
+// createWithin places the order o in a call with the timeout patience. It then closes c, which waits until the order's
 // submission has finished.
 func createWithin(t *testing.T, c *client, cred catalog.Credential, o order, patience time.Duration) (orders.Receipt, *orders.Error) {
 	t.Helper()
@@ -280,7 +280,7 @@ func TestTheResendWindowBeginsWithTheFirstAttempt(t *testing.T) {
 			time.Sleep(20 * time.Second)
 			return reply(r, http.StatusServiceUnavailable, nil, ""), nil
 		})}, func(at *ledger.Config) { at.ResendWindow = time.Minute })
-		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second) // returns after the first attempt, which takes 20 s
+		_, _ = createWithin(t, c, testCredential, plainOrder, time.Second) // the first attempt takes 20 s; the timeout of 1 s only prevents a second attempt
 		time.Sleep(40 * time.Second)
 		before := attempts
 		_, failed := createWithin(t, c, testCredential, plainOrder, time.Second)

@@ -101,7 +101,7 @@ func TestAnExpiredOrderStaysUnknownOnEveryReplica(t *testing.T) { // fault M16
 			s.Fatal(err)
 		}
 		r.close()
-		s.reopen(nil) // as if the process restarted
+		s.reopen(nil) // simulates a restart of the process
 		other := s.replica()
 		other.befores(broken("studio"))
 		other.recover(time.Minute)

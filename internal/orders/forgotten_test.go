@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// restore replaces the file of the ledger with a copy that backup returned earlier.
+// restore replaces the ledger's file with copied, which an earlier call of backup returned.
 func (s *stack) restore(copied []byte) {
 	s.Helper()
 	if err := s.ledger.Close(); err != nil {

@@ -22,7 +22,7 @@ import (
 // isQuote reports whether a request is for a quote.
 func isQuote(req *http.Request) bool { return strings.HasSuffix(req.URL.Path, "/quote") }
 
-// quotesSlowly delays the responses to a replica's quotes.
+// quotesSlowly delays the replica's requests for quotes by 2 s.
 func (r *replica) quotesSlowly() {
 	r.befores(func(req *http.Request) error {
 		if isQuote(req) {
@@ -73,8 +73,8 @@ func TestTermsThatChangeDuringAQuoteCount(t *testing.T) { // fault M1
 	}
 }
 
-// While one call requests a price, another call places the order. The price is above the limit of the first call. The
-// error of this call must not report that no order exists.
+// While one call requests a quote, another call places the same order. The price is above the first call's limit. If
+// the calls use different replicas, the error of the first call must not report that the order was not placed.
 func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // fault M2
 	for name, same := range map[string]bool{"on another replica": false, "on the same replica": true} {
 		t.Run(name, func(t *testing.T) {
@@ -105,8 +105,8 @@ func TestARefusalBesideAPlacedOrderIsNotToldAsNotPlaced(t *testing.T) { // fault
 	}
 }
 
-// The catalog responds that the idempotency key was used for another order. This may be an earlier attempt of the same
-// order, so the outcome is unknown.
+// The catalog responds that the idempotency key was used for another order. That order may be an earlier attempt of the
+// same order, so the outcome is unknown.
 func TestAKeyThatTheCatalogHasForAnotherOrderIsUnknown(t *testing.T) { // fault M11
 	for body, status := range map[string]int{
 		`{"code":"IDEMPOTENCY_KEY_REUSED","message":"it stands for another order"}`:                          http.StatusConflict,
@@ -251,8 +251,8 @@ func TestAPageOfAProxyRefusesNothingForCertain(t *testing.T) { // fault M8
 	}
 }
 
-// An operator can correct an earlier decision about an order. The generation that was assigned to the order by mistake
-// then has no owner.
+// An operator can replace an earlier decision about an order. The generation that was first assigned to the order then
+// belongs to no owner, so callers can't see it.
 func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		r, ctx, owner := s.replica(), s.Context(), "studio"
@@ -283,9 +283,9 @@ func TestACorrectedOrderIsNobodyElses(t *testing.T) {
 	})
 }
 
-// A process is frozen for a while between its lease of an order and the POST. If it continues only after the resend
-// window, it must not send the order: in the meantime, an operator may have recorded a decision about the order that a
-// charge would contradict.
+// A process leases an order, and is frozen before it sends the POST. If it continues only after the resend window, it
+// must not send the order. In the meantime, an operator may have declared that the order was not placed, and a charge
+// would contradict this.
 func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 	for name, stopped := range map[string]time.Duration{"after its lease": ledger.OrderLease + time.Second, "after the window": window + time.Minute} {
 		t.Run(name, func(t *testing.T) {
@@ -311,8 +311,8 @@ func TestAnOrderDoesNotLeaveAfterTheWindow(t *testing.T) { // fault M12
 	}
 }
 
-// If an order was placed under a forwarded API key, the ledger does not contain its body. A repeat is sent only if its
-// body is identical to the body of the first attempt.
+// If an order was sent under a forwarded API key, the ledger does not contain the request body. A repeat is sent only
+// if its body is identical to the body of the first attempt.
 func TestARepeatWithOtherBytesIsNotSent(t *testing.T) {
 	inStack(t, 1000, func(s *stack) {
 		cred := catalog.Forwarded(catalog.NewSecret(s.key))

@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// backupInFlight places an order that the catalog rejects, and returns a backup of the ledger that was written just
-// before the order was sent.
+// backupInFlight places an order that the catalog rejects. It returns a backup of the ledger from the time when the
+// order was already in the ledger, but not yet sent.
 func backupInFlight(s *stack, key string) (copied []byte) {
 	s.Helper()
 	file, r := filepath.Join(s.TempDir(), "backup.db"), s.replica()

@@ -14,14 +14,14 @@ import (
 const (
 	settleInterval = 30 * time.Second
 	settleReads    = 5                  // maximum number of individual reads in each run, in addition to one list request
-	settleQuiet    = settleInterval / 2 // a generation that was observed within this time is not due
+	settleQuiet    = settleInterval / 2 // minimum time since the last observation of a due generation
 	maxSettled     = 1000               // maximum number of due generations in each run
 	settleTimeout  = 30 * time.Second   // timeout of one request
 )
 
-// Settle returns the job kind that observes unsettled generations. A generation is due if no process has observed it for 15 s.
-// If its order is older than a day, it is due only after a day without an observation. A run sends at most one list request and
-// five individual reads. It starts with the generations that were observed least recently.
+// Settle returns the kind of the job that observes unsettled generations. A generation is due if no process has observed it for
+// 15 s or, if its order is older than a day, for a day. Each run sends at most one list request and five individual reads, and
+// starts with the generations that were observed least recently.
 func (o *Orders) Settle(shared catalog.Credential) jobs.Kind {
 	return jobs.Kind{
 		Name: "settle", Interval: settleInterval, Slots: 1, Catalog: o.Catalog, MinRetry: settleInterval, MaxRetry: settleInterval,
@@ -58,7 +58,7 @@ type look struct {
 	orders    *Orders
 	shared    catalog.Credential
 	witnessed bool // whether the catalog has responded to a request with this API key during this run
-	failures  int  // number of consecutive orders whose state could not be recorded
+	failures  int  // number of consecutive states that could not be recorded in the ledger
 }
 
 // list requests the catalog's list once and records the states in it. It returns the generations that need an individual read.
@@ -91,8 +91,8 @@ func (l *look) list(ctx context.Context, due []ledger.Due) (rest []ledger.Due, e
 	return rest, err
 }
 
-// leavesOut reports whether v, a list's record of a generation, is terminal but lacks the charge. If subscribed is true, the
-// owner receives events, and leavesOut also returns true if the record lacks the details of the result.
+// leavesOut reports whether a list's record of a terminal generation lacks the charge. If subscribed is true, the owner receives
+// events; then leavesOut also returns true if the record lacks the details of the result.
 func leavesOut(v catalog.Version, subscribed bool) bool {
 	return v.State.Terminal() && (v.CostCents == nil || subscribed && isShort(v))
 }
@@ -134,9 +134,8 @@ func (l *look) observe(ctx context.Context, id string, seen ledger.Observation) 
 	return l.proceed(err)
 }
 
-// proceed counts consecutive errors from attempts to record a state. Each call passes the result of one attempt. proceed returns
-// nil if the run should continue. A locked order can cause a single error, so proceed returns err only after settleFailures
-// consecutive errors.
+// proceed decides whether the run continues after an attempt to record a state returned err. It returns nil if the run should
+// continue. A single error may be due to a locked order, so proceed returns err only after settleFailures consecutive errors.
 func (l *look) proceed(err error) error {
 	if err == nil {
 		l.failures = 0

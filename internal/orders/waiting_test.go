@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// tellsEvents reopens the ledger so that it writes events for the given owners. The data of each event is the
-// generation's text.
+// tellsEvents reopens the ledger so that it writes events for the given owners. The data of each event is the text
+// result of the generation.
 func (s *stack) tellsEvents(owners ...string) {
 	s.Helper()
 	teams := map[string]ledger.Team{}
@@ -31,8 +31,8 @@ func (s *stack) tellsEvents(owners ...string) {
 	})
 }
 
-// writtenEvents assigns numbers to the events that the ledger has written, and returns the first 100 of them in the
-// order of delivery.
+// writtenEvents numbers the events that the ledger has written, and returns the first 100 of them in the order of
+// delivery.
 func (s *stack) writtenEvents() []ledger.FeedEvent {
 	s.Helper()
 	_, err := s.ledger.NumberEvents(s.Context())
@@ -55,7 +55,7 @@ func (s *stack) rejects(condition string) (end func()) {
 	return func() { run(`DROP TRIGGER reject`) }
 }
 
-// ended returns a version of g in which the state and the cost are replaced.
+// ended returns a version of g with the given state and cost.
 func ended(g catalog.Generation, state catalog.State, cents int64) catalog.Version {
 	g.State, g.Status, g.CostCents = state, "ended", &cents
 	return g.Version()
@@ -85,7 +85,7 @@ func TestEachEndThatTheLedgerRejectedIsRecordedLaterInOrder(t *testing.T) {
 					s.tellsEvents()
 					r := s.replica()
 					g := mustPlace(s, r, "k", "a harbour")
-					time.Sleep(time.Minute) // after a minute, a 404 no longer means that the order is not visible yet
+					time.Sleep(time.Minute) // a minute after the order, a 404 can no longer mean that the generation is not visible yet
 					if fails != 0 {
 						ends := s.rejects("TRUE")
 						c.see(r, r.held("studio"), g)
@@ -131,10 +131,10 @@ func TestARepeatedReadIsNotRecordedAgain(t *testing.T) {
 		}
 		for _, c := range []struct {
 			v    catalog.Version
-			want bool // whether the etag of this state is recorded; if not, the same state must be observed again
+			want bool // whether the ledger records the etag of this state; if not, it expects another observation of the same state
 		}{
 			{ended(g, catalog.StateRunning, 7), true},
-			{ended(g, catalog.StateFailed, 7), false}, // to settle the order, the failure must be observed again after the refund window
+			{ended(g, catalog.StateFailed, 7), false}, // the order is not settled until the failure is observed again after the refund window
 			{ended(g, catalog.StateRefunded, 7), true},
 		} {
 			r.sees(r.held("studio"), c.v)

@@ -43,7 +43,8 @@ func (q *queue) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // openQueue returns a client and its catalog, which is a queue. When openQueue returns, the pause after the 429 is over,
-// and a quote is waiting for its response. The client's other requests wait for the quote. resume cancels the quote.
+// and the client has sent a request for a quote that gets no response. Until resume cancels this request, the client's
+// other requests wait.
 func openQueue(t *testing.T, change ...func(*ledger.Config)) (c *client, q *queue, resume func()) {
 	t.Helper()
 	q = &queue{held: make(chan struct{}, 8)}
@@ -87,9 +88,9 @@ func lockOrders(t *testing.T, url string) (unlock func()) {
 	}
 }
 
-// The catalog has requested a pause, and the caller's deadline approaches while the order is waiting. Easel withdraws
-// the order in the ledger before it returns an error with the outcome NotPlaced. If the ledger is unavailable, the
-// outcome is unknown, and the next process resends the order.
+// The catalog has requested a pause, and the caller's deadline approaches while the order is waiting. Before Easel returns
+// an error with the outcome NotPlaced, it withdraws the order in the ledger. If the ledger is unavailable, the outcome in
+// the error is Unknown, and the next process resends the order.
 func TestAnOrderIsWithdrawnBeforeItsCallerIsTold(t *testing.T) { // fault A10
 	for name, url := range map[string]func(*testing.T) string{
 		"SQLite":     func(t *testing.T) string { return "sqlite:" + filepath.Join(t.TempDir(), "ledger.db") },
@@ -159,7 +160,7 @@ func withdraw(t *testing.T, url string, away bool) {
 	}
 }
 
-// resumed returns the idempotency keys of the orders that a new process would resend in its recovery.
+// resumed returns the idempotency keys of the orders that a new process would resend.
 func resumed(t *testing.T, url string) (keys []string) {
 	t.Helper()
 	next, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: testURL})

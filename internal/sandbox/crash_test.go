@@ -26,8 +26,8 @@ import (
 // database file.
 const childPath = "SANDBOX_TEST_CHILD"
 
-// crashConfig returns a configuration in which renders are fast, so that a kill can hit renders in any state. Each
-// process has a different seed.
+// crashConfig returns a configuration in which renders are fast, so that a kill can hit renders in any state. It sets no
+// seed, so each process uses a different one.
 func crashConfig(path string) sandbox.Config {
 	return sandbox.Config{Path: path, Speed: 100, FailureRate: 0.4}
 }

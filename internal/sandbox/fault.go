@@ -86,10 +86,10 @@ func (d *Delay) UnmarshalText(text []byte) error {
 	return err
 }
 
-// FaultStatus is an active fault, with the numbers of requests that matched it and that it affected.
+// FaultStatus is an active fault with two numbers: the requests that matched it, and the requests that it affected.
 type FaultStatus struct {
 	Fault Fault `json:"fault"`
-	Seen  int   `json:"seen"`  // number of matching requests, affected or not
+	Seen  int   `json:"seen"`  // number of matching requests, affected or not, until Fault.Count was reached
 	Fired int   `json:"fired"` // number of affected requests
 }
 
@@ -158,7 +158,7 @@ func (s *Sandbox) Inject(f Fault) *Injected {
 	return i
 }
 
-// ClearFaults deactivates all faults. A request that a fault already affects remains affected.
+// ClearFaults deactivates all faults. It does not change the handling of requests that are already affected.
 func (s *Sandbox) ClearFaults() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,8 +176,8 @@ func (s *Sandbox) Faults() []FaultStatus {
 	return list
 }
 
-// fault counts a request to the route with the given template, sent with the given API key. It returns the fault that affects
-// the request, or nil if no fault does.
+// fault counts a request to the route with the given template. key is the request's API key. fault returns the fault that
+// affects the request, or nil if no fault does.
 func (s *Sandbox) fault(template, key string) *Fault {
 	s.mu.Lock()
 	defer s.mu.Unlock()

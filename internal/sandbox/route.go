@@ -124,8 +124,9 @@ func (s *Sandbox) admit(c *call) (err error) {
 	return c.readBody()
 }
 
-// wait removes a token from an account's rate limiter and returns zero. If no token is available, it returns the time
-// until the next token, without blocking. It also returns zero if the catalog has no rate limit.
+// wait returns zero if the account may send a request now, and otherwise the time until it may. It does not block. If
+// it returns zero, it has removed a token from the account's rate limiter. Without a rate limit, it always returns
+// zero.
 func (s *Sandbox) wait(who account) time.Duration {
 	if s.cfg.RateLimit == 0 {
 		return 0

@@ -95,7 +95,7 @@ const (
 	busy = 5
 )
 
-// create creates the tables that are missing. If the file has another schema version, it returns an error and changes nothing.
+// create creates the missing tables. If the file has another schema version, it returns an error and changes nothing.
 func (st *store) create() error {
 	version := 0
 	err := st.queryRow(`PRAGMA user_version`).Scan(&version)

@@ -10,9 +10,9 @@ import (
 // sweepFrom is the smallest number of generations for which one list request costs less than individual reads.
 const sweepFrom = 3
 
-// listPause is the time for which generations are read individually after sweeps were not useful. It is also the time for
-// which a single generation is read individually after a list did not contain it, and the maximum delay after a failed sweep,
-// to which jitter can add a tenth.
+// listPause is used for three durations. After sweeps were not useful, all generations are read individually for this time.
+// After a list did not contain a generation, this generation is read individually for this time. It is also the maximum delay
+// after a failed sweep, before jitter, which can add up to 10 %.
 const listPause = time.Minute
 
 // list tracks the sweeps of the catalog's list, and whether they can replace individual reads.
@@ -22,9 +22,9 @@ type list struct {
 	failing       bool            // whether the last sweep failed, and no individual read has received a response since then
 	failures      int             // number of consecutive failed sweeps
 	poorSweeps    int             // number of consecutive sweeps that contained too few of the polled generations, or failed although reads succeed
-	carried       map[string]bool // IDs in the last list; nil if no watch of everything was open then
+	carried       map[string]bool // IDs in the last list; nil if no watch of all generations was open when the list arrived
 	answeredAt    time.Time       // time of the last successful sweep
-	cut           bool            // whether the last list was too long to be read completely
+	cut           bool            // whether the last list was too long to be read to its end
 	fullRecords   bool            // whether the list's records are as complete as the responses to reads, according to the last comparison
 
 	sweep   *job      // sweep in flight; nil if there is no sweep in flight
@@ -51,13 +51,13 @@ func (l *list) usable(now time.Time) bool {
 	return !l.failing && !now.Before(l.unusableUntil) && !now.Before(l.retryAt)
 }
 
-// begun records that a sweep has started, and the jitter for the time of the next sweep.
+// begun records the start of a sweep. jitter is applied to the time of the next sweep.
 func (l *list) begun(at time.Time, jitter float64) {
 	l.sweptAt, l.sweepAt, l.jitter = at, time.Time{}, jitter
 }
 
-// failed records a failed sweep, and sets the time before which no sweep starts. swept is the number of generations that the
-// sweep should have polled. least is the delay after the first of several consecutive failures.
+// failed records a failed sweep, and sets the time before which no sweep starts. swept is the number of generations for which
+// the sweep replaced a read. least is the delay after a single failure; consecutive failures increase the delay.
 func (l *list) failed(err error, swept int, least time.Duration, jitter float64, now time.Time) {
 	if kind := catalog.KindOf(err); kind != catalog.KindRateLimited && kind != catalog.KindCredentialRejected {
 		l.failing = swept > 0
@@ -66,8 +66,9 @@ func (l *list) failed(err error, swept int, least time.Duration, jitter float64,
 	l.retryAt = now.Add(schedule.Jitter(schedule.Backoff(l.failures, least, listPause), jitter))
 }
 
-// readAnswered records that the catalog has responded to a read. If the last sweep failed, either only list requests fail, or
-// the catalog has recovered since then. The next sweep shows which is the case, so readAnswered allows another sweep.
+// readAnswered records that the catalog has responded to a read. If the last sweep failed, there are two possible reasons:
+// only list requests fail, or the catalog has recovered since then. The next sweep shows which is the case, so readAnswered
+// allows another sweep.
 func (l *list) readAnswered(now time.Time) {
 	if l.failing {
 		l.failing = false

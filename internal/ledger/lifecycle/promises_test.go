@@ -63,9 +63,9 @@ func (w *world) follows(before world) string {
 	return ""
 }
 
-// concludes simulates the rest of the world's history: all processes crash once, callers repeat their held orders,
-// and nothing else fails. It reports whether every order that may still be sent gets an outcome, and no promise is
-// broken.
+// concludes simulates the rest of the world's history: all processes crash once, callers repeat the orders that are held,
+// and nothing else fails. It reports whether no promise is broken and every order gets an outcome, except orders that may
+// no longer be sent.
 func (w world) concludes() bool {
 	w.replicas = [replicas]replica{} // all running processes crash
 	for row := range w.written {
@@ -152,8 +152,9 @@ func TestWhatAnOperatorHasSaidCanBeCorrected(t *testing.T) {
 	}
 }
 
-// A server that kept running while its ledger was restored records an outcome for an order from the backup. A later
-// attempt, under a lease that the backup lacks, may have placed the order, so the order must stay held.
+// A server keeps running while its ledger is restored from a backup. Then it records the outcome of an order that the
+// backup contains as held. The order must stay held: a later attempt, under a lease that the backup lacks, may have
+// placed it.
 func TestAHeldOrderIsNotFreedByALateConclusion(t *testing.T) {
 	held := Order{State: Open, Leases: 1, Leased: true, Held: true}
 	if step := held.Concluded(1, TurnedAway, ""); step.Order.State != Open || !step.Order.Held || step.Answer != Unknown {

@@ -29,8 +29,8 @@ func PaperSize(paper string) (w, h int) {
 	return size[0], size[1]
 }
 
-// Print returns a poster: a framed picture, with soft shapes, of the scenery that the prompt describes. It has as many
-// pixels as the paper, but the pixels of each block of 4 × 4 have the same color.
+// Print returns a framed picture, in soft shapes, of the scenery that the prompt describes. It has as many pixels as the paper
+// at 300 dots per inch, but the pixels of each block of 4 × 4 have the same color.
 func Print(v Values) Artifact {
 	p, frame := &picture{block: 4, samples: 1}, v["frame"].(Values)
 	p.w, p.h = PaperSize(v.Text("paper"))
@@ -109,7 +109,7 @@ type land struct {
 	drop         float64 // vertical distance from the farthest layer to the nearest, as a share of the area below the horizon
 	rough, round float64 // rough is the amount of detail in the crests, and round is their roundness; both are from 0 to 1
 	trees        float64 // height of the trees on the nearest layer; zero means no trees
-	snow, sand   float64 // snow is the depth of the snow below the crests; sand is the share of the sand color, from 0 to 1
+	snow, sand   float64 // snow is the depth of the snow below the crests; sand is the proportion of sand in the color of the land, from 0 to 1
 }
 
 // scene contains the properties of a landscape that are computed before the first pixel is painted.
@@ -117,7 +117,7 @@ type scene struct {
 	light
 	sky, cloud                              []rgb
 	sun, far, near, mist, snow, sand, water rgb
-	aspect, columns                         float64 // columns is the number of columns per unit of x
+	aspect, columns                         float64 // columns is the number of sample columns per unit of x, which is the height of the picture
 	horizon, lightX, cover                  float64 // cover is the share of the sky that is covered by clouds
 	seed                                    uint32
 	detail                                  int // octaves of noise
@@ -184,8 +184,8 @@ func (s *scene) plan(rnd *rand.Rand) {
 	}
 }
 
-// trees returns the height of the trees in a row of ragged conifers at the position x, as a share of their maximum height. Rows
-// with higher numbers have wider trees.
+// trees returns the height of a row of ragged conifers at the position x, as a share of the maximum height of a tree. Rows with
+// higher numbers have wider trees.
 func (s *scene) trees(x float64, row int) (top float64) {
 	x *= 36 - 4*float64(min(row, 5))
 	for n := int(math.Floor(x)) - 1; n <= int(math.Floor(x))+1; n++ {
@@ -238,7 +238,7 @@ func (s *scene) air(x, y float64) rgb {
 	bright := max(hash2(int(x*500), int(y*500), s.seed)-0.997, 0) / 0.003
 	c = c.add(rgb{1, 1, 0.93}, bright*bright*s.stars*step(s.horizon, s.horizon/2, y))
 	c = c.mix(s.sun, step(0.034, 0.034-1.5/s.columns, d)*min(s.glow*3, 1))
-	high := max(s.horizon-y, 0) // the clouds are a flat sheet seen from below, so their pattern gets finer towards the horizon
+	high := max(s.horizon-y, 0) // the clouds are a flat sheet seen from below, so their pattern gets finer toward the horizon
 	u, v := (x-s.aspect/2)*0.45/(high+0.1)+31, 1.26/(high+0.1)
 	thick, edge := fractal(u, v, s.detail+1, s.seed+500, false), 0.66-0.34*s.cover
 	lit := 0.55 + 2.6*(thick-fractal(u+min(max(s.lightX-x, -0.5), 0.5)/2, v+0.2, s.detail, s.seed+500, false))

@@ -13,7 +13,7 @@ var usual = Bounds{time.Second, 10 * time.Second}
 // durations is a distribution from which the durations of generations are drawn.
 type durations struct {
 	name  string
-	paper float64 // lowest possible number of requests per generation, if the distribution is known and the mean delay is 1 s
+	paper float64 // minimum number of requests per generation at a mean delay of 1 s, for a schedule that knows the distribution
 	draw  func(r *rand.Rand) float64
 }
 
@@ -82,7 +82,7 @@ func learned(d durations, price float64) []func(time.Duration) time.Duration {
 }
 
 // atMeanDelay searches for the price of a poll at which the mean delay is the given number of seconds, and returns the
-// cost at this price. costs returns the cost at any price.
+// cost at this price. The function costs returns the cost at a given price.
 func atMeanDelay(seconds float64, costs func(price float64) cost) (c cost) {
 	low, high := 1e-3, 10.0
 	for range 14 {
