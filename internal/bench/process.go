@@ -114,8 +114,8 @@ func (p *process) stat() (procfs.ProcStat, error) {
 	return proc.Stat()
 }
 
-// inUse runs the garbage collector twice, and returns the memory of live objects and of stacks, in bytes. It does not use the
-// resident memory, which also includes the space of collected garbage and so depends on the times of garbage collections.
+// inUse runs the garbage collector twice, and returns the memory of live objects and of stacks, in bytes. Resident memory
+// would be less exact: it also contains garbage that was collected, and so depends on the times of collections.
 func (p *process) inUse(ctx context.Context) (bytes float64, err error) {
 	if _, err := p.heapFigures(ctx); err != nil {
 		return 0, err

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// row is one line of the table. Its figure is the number that is compared with limit. Unless absolute or excess is set, the
-// figure is easel's value divided by the peer's value.
+// row is one line of the table. The method figure returns the number that is compared with limit. By default, this is easel's
+// value divided by the peer's value; absolute and excess select other numbers.
 type row struct {
 	name     string // name on the command line and in the table; key of the row's value in a figures map
 	title    string
@@ -15,14 +15,15 @@ type row struct {
 	from     *measurement
 	limit    float64
 	atLeast  bool // whether the limit is a minimum instead of a maximum
-	absolute bool // whether the figure is easel's value itself
-	excess   bool // whether the figure is easel's value minus the peer's value
+	absolute bool // whether easel's value itself is compared with the limit
+	excess   bool // whether easel's value minus the peer's value is compared with the limit
 	counted  bool // whether the value is a count or a size instead of a time; with -counts, only these rows are measured
 }
 
 var rows = []row{
 	{name: "call-cpu", from: calls, title: "CPU of the server for a unary call", unit: "µs", limit: 1.1},
-	// The limit allows for a read that only easel makes: for each call, it reads the generation's owner from its ledger.
+	// The limit allows for allocations that the peer does not need: for each call, easel reads the generation's owner from
+	// its ledger.
 	{name: "call-allocs", from: calls, title: "allocations for a unary call", unit: "allocations", limit: 1.42, counted: true},
 	{name: "call-rate", from: calls, title: "unary calls of 16 callers", unit: "calls/s", limit: 0.95, atLeast: true},
 	{name: "rest-rate", from: restCalls, title: "unary calls of 16 callers by REST", unit: "calls/s", limit: 0.95, atLeast: true},
@@ -32,8 +33,8 @@ var rows = []row{
 	{name: "idle-memory", from: idleServer, title: "resident memory of an idle server, with its ledger", unit: "MB", limit: 1.9, counted: true},
 	{name: "requests", from: polls, title: "requests for 1,000 active generations", unit: "requests/s", limit: 0.005, counted: true},
 
-	// The peer places orders without a ledger, so these rows do not use ratios. They limit the time by which easel is slower
-	// than the peer, and easel's own rate.
+	// The peer places orders without a ledger, so ratios would not be meaningful. Instead, these rows limit how much slower
+	// easel is than the peer, and easel's own rate.
 	{name: "sqlite-order", from: sqliteOrders, title: "an order through SQLite, p50", unit: "ms", limit: 3, excess: true},
 	{name: "sqlite-rate", from: sqliteOrders, title: "orders of 16 callers through SQLite", unit: "orders/s", limit: 300, atLeast: true, absolute: true},
 	{name: "postgres-order", from: postgresOrders, title: "an order through PostgreSQL, p50", unit: "ms", limit: 5, excess: true},

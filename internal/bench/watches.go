@@ -75,8 +75,8 @@ var pushes = &measurement{
 }
 
 // push changes the state of generation g0 in the catalog, and waits until n watches of w have received the change. It
-// returns the 99th percentile of the delays, in milliseconds. The delay of a watch is the time from the catalog's first
-// response with the new state until the watch has received the change.
+// returns the 99th percentile of their delays, in milliseconds. A watch's delay starts with the catalog's first
+// response that contains the new state, and ends when the watch receives the change.
 func (s *scene) push(ctx context.Context, w *watchClient, n int) (float64, error) {
 	had := w.arrived()
 	s.catalog.change("g0")

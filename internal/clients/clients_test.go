@@ -138,8 +138,8 @@ func (c *client) watching() error {
 	return err
 }
 
-// together calls the function do concurrently for all clients, and waits until all calls have returned. The test fails
-// if a call returns an error.
+// together calls the function do for all clients concurrently, and waits until all calls have returned. The test fails
+// if any call returns an error.
 func together(t *testing.T, clients []*client, do func(*client) error) {
 	t.Helper()
 	var group sync.WaitGroup
@@ -167,7 +167,7 @@ func TestEveryClientEndsWithTheRightBytesAndOneChargeWhateverHappens(t *testing.
 	together(t, clients, (*client).watching)
 	for _, c := range clients {
 		ids[c] = must(t)(c.run.Await(0, `(?m)^ordered: (\S+)`, patience))
-		c.run.Kill() // the next run can find the order only by its idempotency key
+		c.run.Kill() // the next run does not know the order's generation ID, and can find the order only by its idempotency key
 		c.start(t, "studio/landscape", "a calm sea at dusk", c.file)
 	}
 	together(t, clients, (*client).watching)

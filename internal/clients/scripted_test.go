@@ -41,10 +41,10 @@ type scripted struct {
 	certificate string // path of the certificate; empty without TLS
 
 	mu     sync.Mutex
-	next   int       // index of the current answer, among the answers without For
+	next   int       // index of the current answer among the script's answers without a For
 	since  time.Time // time of the first call that got the current answer; zero if there was no such call
 	called []map[string]any
-	failed map[string]bool // idempotency keys and generation IDs that have already got the answer with this key or ID in For
+	failed map[string]bool // values of For whose answers were already sent
 }
 
 func newScripted(t *testing.T, s *script) *scripted {
@@ -72,7 +72,7 @@ func newScripted(t *testing.T, s *script) *scripted {
 	t.Cleanup(server.Stop)
 	served.wire = proctest.NewWire(t, listener.Addr().String())
 	if s.Dead {
-		served.wire.Close() // makes the program's connection attempts fail, because nothing listens at the address
+		served.wire.Close() // nothing then listens at the address, so the program's connection attempts fail
 	}
 	return served
 }
@@ -129,8 +129,8 @@ func (s *scripted) answer(_ any, stream grpc.ServerStream) error {
 	return nil
 }
 
-// take records a call. It returns the answer for the call's idempotency key or generation ID, if the script has
-// one that was not sent yet. Otherwise it returns the current answer.
+// take records a call and returns its answer. If the script has an answer for the call's idempotency key or
+// generation ID, the first call with this key or ID gets it. All other calls get the current answer.
 func (s *scripted) take(request proto.Message) answer {
 	text, err := protojson.Marshal(request)
 	var members map[string]any
@@ -156,8 +156,8 @@ func (s *scripted) take(request proto.Message) answer {
 	return s.newest()
 }
 
-// newest returns the script's current answer. If this answer applies to only one call, or its time is over, newest
-// advances to the next answer. The last answer is repeated.
+// newest returns the current one of the script's answers without a For. Each call advances to the next answer.
+// However, an answer that has a Lasts remains current for this time, and the last answer remains current forever.
 func (s *scripted) newest() answer {
 	answers := slices.DeleteFunc(slices.Clone(s.script.Answers), func(a answer) bool { return a.For != "" })
 	if s.since.IsZero() {

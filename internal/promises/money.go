@@ -60,9 +60,9 @@ func everyCentHasAnOwner(r *Run, say Say) {
 	}
 }
 
-// compareOrder compares a generation in the catalog's accounts with its order v. known means that the ledger contains the
-// generation. owned means that the ledger contains an order that may have created the generation. refund is the refund in the
-// catalog's accounts, in cents.
+// compareOrder compares a generation in the catalog's accounts with its order v in the ledger. known reports whether the
+// ledger contains the generation. owned reports whether the ledger contains an order that may have created the generation.
+// refund is the refund in the catalog's accounts, in cents.
 func (r *Run) compareOrder(g sandbox.AuditedGeneration, v Version, known, owned bool, refund int64, say Say) {
 	at := Event{Actor: v.Owner, Generation: g.ID}
 	switch {
@@ -79,7 +79,7 @@ func (r *Run) compareOrder(g sandbox.AuditedGeneration, v Version, known, owned 
 	}
 }
 
-// budgetsHold checks that no budget is exceeded at any time, in the ledger and in the catalog's accounts.
+// budgetsHold checks that no budget is ever exceeded, neither in the ledger nor in the catalog's accounts.
 func budgetsHold(r *Run, say Say) {
 	above, _ := r.Excess()
 	for _, v := range r.Budgets {

@@ -122,7 +122,7 @@ func (d *endpoint) signed(ctx context.Context) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+d.key)
 }
 
-// failed records an error and returns its code and reason.
+// failed adds e to the history, with the code and reason of err, and returns this code and reason.
 func (c *caller) failed(e promises.Event, err error) (codes.Code, string) {
 	st := status.Convert(err)
 	reason := infoOf(err).GetReason()
@@ -166,7 +166,7 @@ type order struct {
 	inputs string
 	key    string
 	limit  *int64
-	leave  time.Duration // time after which the caller cancels its first attempt; zero means that it waits until the deadline
+	leave  time.Duration // time after which the caller cancels its first attempt; zero means that it waits until the attempt's timeout
 
 	elsewhere bool // whether each attempt goes to a different replica
 	forgotten bool // whether the caller abandons the order instead of repeating it
@@ -212,7 +212,7 @@ func (c *caller) buy(o order, first time.Duration) (id string, ok bool) {
 		g, err := c.send(ctx, o)
 		cancel()
 		if o.leave > 0 && attempt == 1 {
-			c.pause(patience) // the caller has disconnected, so no caller waits for the order during this pause
+			c.pause(patience) // the caller has disconnected, so no call for this order is open during this pause
 		}
 		if err == nil {
 			c.note(promises.Event{Kind: promises.Placed, Generation: g.GetGenerationId(), Text: o.key, State: g.GetState(), Etag: g.GetEtag(), Observed: c.world.moment(g.GetObserveTime().AsTime())})

@@ -62,8 +62,8 @@ func (w *world) ledgerTime(micros int64) time.Duration {
 	return time.UnixMicro(micros).Add(-w.plan.Skew).Sub(w.history.Begin)
 }
 
-// heldAt returns the version of an order that the ledger had at the given time. key is the order's upstream key. ok is
-// false if the ledger did not have the order yet.
+// heldAt returns, as held, the version of an order that was in the ledger at the given time. key is the order's
+// upstream key. ok is false if the order was not in the ledger yet.
 func (o *outcome) heldAt(key string, at time.Duration) (held promises.Version, ok bool) {
 	for _, c := range o.journeys[key] {
 		if c.At <= at {
@@ -73,9 +73,9 @@ func (o *outcome) heldAt(key string, at time.Duration) (held promises.Version, o
 	return held, ok
 }
 
-// placedRequests calls the function each for every request to place an order. held is the version of the order that the
-// ledger had when the request was sent, and written reports whether the ledger had the order at all. Requests from dead
-// or frozen processes are skipped, because other processes may have handled their orders.
+// placedRequests calls the function each for every request that places an order. The argument held is the version of
+// the order that was in the ledger when the request was sent, and written reports whether there was one. Requests from
+// dead or frozen processes are skipped, because other processes may have handled their orders.
 func (o *outcome) placedRequests(each func(at promises.Event, r request, held promises.Version, written bool)) {
 	for _, r := range o.sent() {
 		if !o.plan.Ledger || r.op != routePlace || r.undialed || o.excused(r.at, r.end, r.process, "", reachReplica) {
@@ -145,7 +145,7 @@ func toldAsHeld(o *outcome, say promises.Say) {
 }
 
 func knownInAMinute(o *outcome, say promises.Say) {
-	const minute = time.Minute + 5*time.Second // one minute, plus a margin for the last orders
+	const minute = time.Minute + 5*time.Second // one minute, plus a margin for the orders that are recovered last
 	known := map[string]time.Duration{}
 	for _, c := range o.Versions {
 		if _, ok := known[c.ID]; !ok && c.State != lifecycle.Open {
@@ -164,8 +164,8 @@ func knownInAMinute(o *outcome, say promises.Say) {
 	}
 }
 
-// settledInTheEnd checks that an order is settled if its generation ended more than a minute before the last watch
-// ended. Generations that the settlement job skips at the end of the run are exempt.
+// settledInTheEnd checks the orders of generations that ended more than a minute before the last watch did: each of
+// these orders must be settled. Generations that the settlement job skips at the end of the run are exempt.
 func settledInTheEnd(o *outcome, say promises.Say) {
 	for _, c := range o.Orders() {
 		one := o.Truth[c.Generation]

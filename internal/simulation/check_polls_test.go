@@ -16,8 +16,8 @@ func (o *outcome) sent() []request {
 	return list
 }
 
-// account identifies a process together with an API key that it uses. The API key is identified by its tenant or by its
-// SHA-256.
+// account identifies a process and an API key that it uses. tenant identifies the API key: depending on the check, it
+// is the name of the key's tenant or the key's SHA-256.
 type account struct{ process, tenant string }
 
 func (o *outcome) polls() map[account][]request {
@@ -44,9 +44,9 @@ func (b *bucket) fill(at time.Duration) {
 // renewal is the maximum time until every replica knows how many replicas share the poll rate.
 const renewal = 12 * time.Second
 
-// pollsKeepToRate compares the polls of each process under each API key with a token bucket. With a ledger, it also
-// compares the polls of all processes together. This comparison allows extra polls for the time until the processes
-// know about each other.
+// pollsKeepToRate checks that the polls of each process under each API key do not exceed the poll rate. In a world with
+// a ledger, it also checks this for the polls of all processes together. That second check allows extra polls until the
+// processes know about each other.
 func pollsKeepToRate(o *outcome, say promises.Say) {
 	const rounding = 1e-6
 	together := map[string]*bucket{}
@@ -80,9 +80,9 @@ func pollsKeepToRate(o *outcome, say promises.Say) {
 	}
 }
 
-// oncePolled checks that polls of a generation do not overlap, and that the first and the last of four consecutive
-// polls are at least 1.6 minimum intervals apart. It does not check single intervals, because a read that confirms a
-// list may follow a poll at once.
+// oncePolled checks that polls of a generation do not overlap. It also checks the times of four consecutive polls: the
+// first and the last must be at least 1.6 times the minimum interval apart. It does not check each interval, because a
+// read that confirms a list may immediately follow a poll.
 func oncePolled(o *outcome, say promises.Say) {
 	for who, list := range o.polls() {
 		o.onceIn(list, who, say)
@@ -94,7 +94,7 @@ func oncePolled(o *outcome, say promises.Say) {
 func (o *outcome) onceIn(list []request, who account, say promises.Say) {
 	last := map[string][]request{} // the latest reads of each path, at most three
 	for _, r := range list {
-		if r.op != routeRead || r.status == 404 || r.status == 401 { // reads of missing generations and reads with invalid API keys are not shared between callers, so each caller causes its own request
+		if r.op != routeRead || r.status == 404 || r.status == 401 { // skipped: callers do not share reads of missing generations or reads with invalid API keys, so each caller causes its own request
 			continue
 		}
 		before := last[r.path]
@@ -112,8 +112,8 @@ func (o *outcome) onceIn(list []request, who account, say promises.Say) {
 	}
 }
 
-// outageIsProbed checks that few polls are sent after the first minute of an outage. By then, the interval between
-// polls has grown to at least 27 s, even if many generations are watched.
+// outageIsProbed checks that only a few polls are sent after the first minute of an outage. By then, the interval
+// between polls must have grown to at least 27 s, however many generations are watched.
 func outageIsProbed(o *outcome, say promises.Say) {
 	for _, f := range o.faults {
 		if f.reach != reachOutage || f.to-f.from < 3*time.Minute || o.mixed(f) {
@@ -152,9 +152,8 @@ func nobodyPolls(o *outcome, say promises.Say) {
 	}
 }
 
-// Maximum numbers of requests per minute when there are no watches. The generation of an unsettled order is polled at
-// most every 10 s, and the settlement job reads it twice. The limits apply from a minute after the end of the last
-// watch.
+// Maximum numbers of requests per minute, starting one minute after the end of the last watch. The generation of an
+// unsettled order is polled at most every 10 s, and the settlement job reads it twice.
 const (
 	maxAloneReads = 12 // for one generation
 	maxAloneLists = 24

@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/promises"
 )
 
-// timed contains the promises that can be checked only in virtual time, in the order of the report.
+// timed contains the promises that can be checked only in virtual time. A report lists violations in this order.
 var timed = []promises.Promise[*outcome]{
 	{Name: "no unknown outcome is reported as known", Check: onlyWhatIsKnown},
 	{Name: "every order that arrives is an attempt of ours", Check: everyPostIsOurs},
@@ -61,10 +61,10 @@ func nothingEscapes(o *outcome, say promises.Say) {
 	}
 }
 
-// excused reports whether a fault that was active in the given period could explain a broken promise. A fault counts
-// only if its reach is in reaches and if it affects both the given replica and the given tenant. replica may also be
-// the name of one of the replica's processes, and tenant must be the name of one of the tenant's callers. An empty name
-// matches all names.
+// excused reports whether a fault could explain a broken promise. Such a fault was active in the given period, has a
+// reach that is in reaches, and affects both the given replica and the given tenant. replica may also be the name of
+// one of the replica's processes. tenant is the name of one of the tenant's callers. If replica or tenant is empty, it
+// is ignored.
 func (o *outcome) excused(from, to time.Duration, replica, tenant string, reaches ...reach) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool {
 		return slices.Contains(reaches, f.reach) && f.from <= to && from <= f.to &&
@@ -73,9 +73,9 @@ func (o *outcome) excused(from, to time.Duration, replica, tenant string, reache
 	})
 }
 
-// keptFromOrders reports whether the trouble T11 was active for the whole duration of the fault f. T11 keeps all orders
-// unresolved, so a fault that waits for an order cannot fire. T11 ends only when its orders are abandoned, which may be
-// after the end of a later fault.
+// keptFromOrders reports whether the fault T11 was active during all of the fault f. T11 keeps all orders unresolved,
+// so a fault that waits for an order cannot fire. T11 ends only when its orders are abandoned, so it can outlast a
+// fault that started later.
 func (o *outcome) keptFromOrders(f span) bool {
 	return slices.ContainsFunc(o.faults, func(other span) bool {
 		return other.id == "T11" && other.from <= f.from && f.to <= other.to
@@ -103,7 +103,8 @@ func nothingIsLeft(o *outcome, say promises.Say) {
 	}
 }
 
-// runWasReal reports each deviation from the plan, each planned fault that did not happen, and a run without load.
+// runWasReal checks the run itself. It reports each deviation from the plan, planned faults that did not happen, and a
+// run in which no order was placed or no request was sent.
 func runWasReal(o *outcome, say promises.Say) {
 	for _, text := range o.problems {
 		say(promises.Event{}, "%s", text)

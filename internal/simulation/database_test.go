@@ -13,7 +13,7 @@ import (
 )
 
 // database is an in-memory SQLite database that all replicas share. It executes one transaction at a time. Each process
-// uses it through a gateway, which simulates slow, refused and lost connections.
+// uses it through its own gateway, which simulates slow, refused and lost connections.
 type database struct {
 	world  *world
 	conn   driver.Conn
@@ -23,7 +23,7 @@ type database struct {
 
 	mu      sync.Mutex
 	trouble ledgerTrouble
-	count   map[string]int // number of calls of the method troubles, by process
+	count   map[string]int // number of calls of the method troubles, keyed by process name
 	met     int            // number of operations that the current fault has affected
 }
 
@@ -33,7 +33,7 @@ type ledgerTrouble struct {
 	process string // prefix of the names of the affected processes; empty means all
 }
 
-// ledgerSort is a kind of ledgerTrouble.
+// ledgerSort is the kind of a ledgerTrouble.
 type ledgerSort int
 
 const (
@@ -188,8 +188,8 @@ func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
 		}
 }
 
-// troubles reports whether a fault of the given kind currently affects the process of g. It also returns a pseudorandom
-// number, which is different in each call.
+// troubles reports in yes whether a fault of the given kind currently affects the process of g. It also returns a
+// pseudorandom number, which differs from call to call.
 func (d *database) troubles(g *gateway, sort ledgerSort) (random uint64, yes bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -286,7 +286,7 @@ func (g *gateway) resume() {
 	}
 }
 
-// reach simulates sending a query to the database. It returns an error if a fault prevents this.
+// reach simulates sending a query to the database. It returns an error if the query does not reach the database.
 func (g *gateway) reach(ctx context.Context) error {
 	if err := g.alive(); err != nil {
 		return err

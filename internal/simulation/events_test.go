@@ -117,7 +117,7 @@ const (
 	receiverMute // accepts an event, but the response is lost
 )
 
-// mood returns the current behavior of a team's receiver. It depends only on the team, the time and the seed.
+// mood returns the current behavior of a team's receiver. It is determined by the team, the time and the seed.
 func (r *receivers) mood(team string) mood {
 	since := r.world.history.Since()
 	if since > r.world.plan.Length {

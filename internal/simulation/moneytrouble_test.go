@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These troubles concern money. Their IDs start with M in the list of faults in cmd/easel/faults_test.go.
+// The following faults concern money. Their IDs start with M in the list of faults in cmd/easel/faults_test.go.
 func init() {
 	for id, act := range map[string]faultAction{
 		"M2":  {reach: reachNobody, victim: func(s *runningFault) { s.buyTwice(1) }, begin: slowQuotes},
@@ -74,8 +74,8 @@ func missForAWhile(s *runningFault) (end func(), fired func() int) {
 	return inject(s, missing, routeRead)
 }
 
-// nothingReservedPastTheWindow checks that an order without an outcome reserves no money after its resend window. It
-// allows two minutes after the window and after the last fault.
+// nothingReservedPastTheWindow checks that an order without an outcome reserves no money after its resend window. The
+// reservation may last for two more minutes after the window or, if that is later, after the last fault.
 func nothingReservedPastTheWindow(o *outcome, say promises.Say) {
 	for _, c := range o.Orders() {
 		due := max(o.Healed, c.Written+o.plan.Window) + 2*time.Minute
@@ -100,9 +100,9 @@ func nothingChargedPastTheWindow(o *outcome, say promises.Say) {
 	}
 }
 
-// notPlacedIsTrueWhenSaid checks each error that reports an order as not placed. Before the error, the ledger must not
-// have recorded the order as placed. At some time during the call, the ledger must have had no live order under the
-// idempotency key.
+// notPlacedIsTrueWhenSaid checks each error that reports an order as not placed. It checks two conditions. The ledger
+// must not have recorded the order as placed before the error. And at some time during the call, the ledger must have
+// had no live order under the idempotency key.
 func notPlacedIsTrueWhenSaid(o *outcome, say promises.Say) {
 	for _, e := range o.Events {
 		if !o.plan.Ledger || e.Kind != promises.Failed || e.Order == "" || e.Outcome != promises.NotPlaced {

@@ -21,7 +21,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// replica is a gRPC address and a REST address, at which one process runs at a time.
+// replica is a pair of addresses, for gRPC and for REST. At most one process at a time serves them.
 type replica struct {
 	world      *world
 	name       string
@@ -45,7 +45,7 @@ type process struct {
 	gateway   *gateway // access to the database; nil if the ledger is in memory
 	ledger    *ledger.Ledger
 	orders    *orders.Orders
-	teams     *events.Teams      // receivers of events, or nil
+	teams     *events.Teams      // teams that receive events; nil in a world without events
 	followers sync.WaitGroup     // goroutines that submit orders or run background jobs
 	sharing   sync.WaitGroup     // goroutine that keeps the process's share of the poll rate up to date
 	unshare   context.CancelFunc // stops sharing
@@ -70,15 +70,15 @@ func (r *replica) setAbsent(absent bool) bool {
 	return changed
 }
 
-// become sets the current process of the replica.
+// become sets the current process of the replica to p.
 func (r *replica) become(p *process) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.process = p
 }
 
-// boot starts a process at the replica's addresses, with the same components as in 'easel serve'. It does not hold
-// the mutex while it opens the ledger, because virtual time does not advance while a goroutine waits for a mutex.
+// boot starts a process at the replica's addresses, with the same components as in 'easel serve'. It opens the
+// ledger without holding the mutex, because virtual time does not advance while a goroutine waits for a mutex.
 func (r *replica) boot() error {
 	w := r.world
 	p := &process{name: r.next(), world: w, uplink: newLink(), stopped: make(chan struct{})}
@@ -160,7 +160,8 @@ func (r *replica) frontend(p *process) (*server.Server, error) {
 		REST: func(front *server.Server, local *server.Local) (http.Handler, error) {
 			return rest.New(rest.Config{Calls: local, Content: services.Content, Addr: front.HTTPAddr()})
 		},
-		// Connections have no maximum age, because grpc-go would add random jitter that the seed does not determine.
+		// Connections have no maximum age. Otherwise, grpc-go would add jitter to the age, from a random source
+		// that does not use the seed.
 		Limits: server.Limits{ConnAge: 1<<63 - 1},
 	})
 }
@@ -202,7 +203,7 @@ func (p *process) end() {
 	p.services.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Second)
 	defer cancel()
-	_ = p.orders.Close(ctx) // orders that are still in flight after 3 s are ended by cutting their connections below
+	_ = p.orders.Close(ctx) // waits up to 3 s; cutting the connections below then ends the orders that are still in flight
 	p.uplink.become(refused)
 	p.uplink.cut()
 	_ = p.orders.Close(context.Background())

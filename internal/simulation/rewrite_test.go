@@ -20,8 +20,8 @@ type edit struct {
 // addition returns an edit that adds a file to a package. Other edits of the same bug can use the declarations in the file.
 func addition(pkg, source string) edit { return edit{pkg: pkg, new: source} }
 
-// apply applies the edit to the source tree at root. changed contains the source of all files that were changed so far,
-// by path. apply adds the changed file to it.
+// apply applies the edit to the source tree at root. It does not write files: changed maps the path of each file that
+// was changed so far to its new source, and apply stores its result in this map.
 func (e edit) apply(root string, changed map[string]string) error {
 	dir := filepath.Join(root, e.pkg)
 	if e.function == "" {
@@ -47,8 +47,8 @@ func (e edit) apply(root string, changed map[string]string) error {
 }
 
 // find returns the start and end offsets of the function in a source file. Both are zero if the file does not contain
-// the function. In source that gofmt has formatted, a function ends with its first line or with a line that is only a
-// brace.
+// the function. It requires source that gofmt has formatted: there, a function ends either on its first line, or at the
+// next line that consists only of a closing brace.
 func (e edit) find(text string) (start, end int) {
 	name := e.function
 	if receiver, method, ok := strings.Cut(e.function, "."); ok {

@@ -22,7 +22,7 @@ func (c *caller) orderAndFollow(o order, v viewing) bool {
 	return c.follow(v)
 }
 
-// watchOne orders a generation that lasts longer than the trouble, and watches it to its end.
+// watchOne orders a generation that lasts longer than the fault, and watches it to its end.
 func watchOne(s *runningFault) {
 	s.concurrently(s.next("one"), func(h *caller) {
 		h.at = s.Replica
@@ -31,7 +31,7 @@ func watchOne(s *runningFault) {
 	s.c.sleep(15 * time.Second)
 }
 
-// watchMuch places more orders than can be polled one by one at the poll rate, and watches their generations through
+// watchMuch places more orders than the poll rate allows to poll individually, and watches their generations through
 // all replicas.
 func watchMuch(s *runningFault) {
 	for n := range 60 {
@@ -72,8 +72,8 @@ func fetchOne(s *runningFault) {
 	}
 }
 
-// watched orders two generations, and watches them through the trouble's replica. Then it waits 1.5 s for the watches to
-// open.
+// watched orders two generations, and watches them through the replica that the fault affects. Then it waits for about
+// 1.5 s, so that both watches are open.
 func watched(s *runningFault) {
 	for i := range 2 {
 		s.concurrently(fmt.Sprint("watched", i), func(h *caller) {
@@ -148,7 +148,7 @@ func herd(s *runningFault) {
 	s.count.Add(1)
 }
 
-// readForeign orders a generation, and checks that another tenant cannot access it with any call.
+// readForeign orders a generation, and checks that another tenant's calls reveal nothing about it.
 func readForeign(s *runningFault) {
 	id, ok := s.c.buy(s.c.essay(false), 30*time.Second)
 	if !ok {

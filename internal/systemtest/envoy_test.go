@@ -14,13 +14,13 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// proxies maps the name of each proxy in deploy/ to a function that starts the proxy in front of a server. For each
-// pair in swaps, the function replaces the first string with the second in the proxy's configuration.
+// proxies maps the name of each proxy in deploy/ to a function that starts the proxy in front of a server. swaps
+// are changes to the proxy's configuration: the function replaces the first string of each pair with the second.
 var proxies = map[string]func(t *testing.T, server *proctest.Process, swaps ...[2]string) proxied{"nginx": nginxBefore, "Envoy": envoyBefore}
 
-// envoyBefore starts Envoy with deploy/envoy/envoy.yaml in front of a server. Envoy listens on a random
-// loopback address, which another test is unlikely to use. For each pair in swaps, the second string replaces
-// the first string in the file.
+// envoyBefore starts Envoy with deploy/envoy/envoy.yaml in front of a server. Envoy listens on a random loopback
+// address, which another test is unlikely to use. In the file, the first string of each pair in swaps is replaced
+// with the second.
 func envoyBefore(t *testing.T, server *proctest.Process, swaps ...[2]string) proxied {
 	t.Helper()
 	binary := tool(t, "envoy")
@@ -76,7 +76,7 @@ func TestProxiesLimitOneAddress(t *testing.T) {
 		proxy string
 		swaps [][2]string // changes to the proxy's configuration that reduce its limit to three calls
 		past  int         // status of the fourth call, or zero if its connection is closed
-		frees bool        // whether another call is accepted after a watch has ended
+		frees bool        // whether the proxy accepts another call after one of the three watches has ended
 	}{
 		"calls at nginx":       {"nginx", [][2]string{{"limit_conn easel 2500;", "limit_conn easel 3;"}}, http.StatusTooManyRequests, true},
 		"requests at nginx":    {"nginx", [][2]string{{"rate=1000r/s", "rate=1r/m"}, {"burst=2000", "burst=2"}}, http.StatusTooManyRequests, false},

@@ -33,7 +33,7 @@ func issuerTool(t *testing.T, name string) string {
 	return path
 }
 
-// asked is a process that responds to each input line with one output line.
+// asked is a process that answers each line of its input with one line of output.
 type asked struct {
 	t     *testing.T
 	in    io.Writer
@@ -75,8 +75,8 @@ func (a *asked) ask(format string, args ...any) string {
 	return a.read()
 }
 
-// behindIssuers starts a server whose callers authenticate with tokens from issuers. lines are the lines of its callers
-// file.
+// behindIssuers starts a server with a callers file that consists of the given lines. Its callers authenticate with
+// tokens from issuers.
 func behindIssuers(t *testing.T, lines ...string) facility {
 	t.Helper()
 	f, callers := newCatalog(t, 1), proctest.File(t, strings.Join(lines, "\n")+"\n")

@@ -18,8 +18,8 @@ const module = "github.com/easel-grpc/easel"
 // published lists the directories of the published modules.
 var published = []string{".", "clients/go", "gen/go"}
 
-// goCommand runs the go command as an external user would, and returns its output. proxy is the directory with Easel's
-// modules. Other modules come from the usual sources.
+// goCommand runs the go command outside the workspace, as a user of the modules would, and returns its output. proxy
+// is the directory with Easel's modules. All other modules come from the module cache or the configured GOPROXY.
 func goCommand(t *testing.T, dir, proxy string, arguments ...string) string {
 	t.Helper()
 	fetched, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE", "GOPROXY").Output()
@@ -61,8 +61,8 @@ func readModule(t *testing.T, dir string) (found goModule) {
 	return found
 }
 
-// publish creates a directory that serves as a module proxy. It contains the modules in the working tree, with the
-// given version. publish returns the directory's path.
+// publish creates a directory that serves as a module proxy, and returns its path. The directory contains the
+// published modules in the state of the working tree, under the given version.
 func publish(t *testing.T, version string) (proxy string) {
 	t.Helper()
 	proxy = t.TempDir()

@@ -32,9 +32,9 @@ func programOf(t *testing.T, commit string) string {
 	return program
 }
 
-// The test starts an older server, starts a current server next to it, and stops the older one. Then it stops the
-// current server and starts the older one again. Each server must find the orders that other servers have placed,
-// and the journal must stay consistent.
+// As in an upgrade, the test starts an older server, starts a current server next to it, and stops the older one.
+// As in a rollback, it then stops the current server and starts the older one again. Each server must find the
+// orders that the other one has placed, and the journal must stay consistent.
 func TestAnUpgradeAndTheWayBack(t *testing.T) {
 	if *upgradeFrom == "" {
 		t.Skip("takes minutes; .ci/nightly runs this test")

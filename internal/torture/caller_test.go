@@ -94,8 +94,8 @@ func orderOf(n int) *easelv1.CreateGenerationRequest {
 	return r
 }
 
-// work places orders until enough orders have been placed and enough faults have happened. Sometimes the given colleague
-// sends the same order concurrently, often through another facade.
+// work places orders until the world has reached its planned numbers of orders and faults. Sometimes colleague sends the same
+// order concurrently, often through another facade.
 func (c *caller) work(ctx context.Context, colleague *caller) error {
 	for c.world.calmIfDone(); !c.world.isCalm() && ctx.Err() == nil; c.world.calmIfDone() {
 		request := c.next()
@@ -115,7 +115,8 @@ func (c *caller) work(ctx context.Context, colleague *caller) error {
 	return nil
 }
 
-// next returns either an order to repeat or a new order. All teams use the same idempotency keys.
+// next returns either an order to repeat or a new order. Idempotency keys need to be unique only within a team, so all teams use
+// the same ones to test this.
 func (c *caller) next() *easelv1.CreateGenerationRequest {
 	if n := len(c.later); n > 20 || n > 0 && rand.IntN(3) == 0 {
 		request := c.later[0]
@@ -128,9 +129,9 @@ func (c *caller) next() *easelv1.CreateGenerationRequest {
 	return orderOf(c.world.last[c.team])
 }
 
-// try sends an order. If the order is placed, the caller sometimes repeats it at once. If the outcome is unknown, the
-// caller repeats the order later. With a ledger in PostgreSQL, the caller sometimes abandons the order instead. Without
-// it, no other process would complete an abandoned order.
+// try sends an order. If the order is placed, the caller sometimes repeats it at once. If the outcome is unknown, the caller
+// repeats the order later or, if the ledger is in PostgreSQL, sometimes abandons it. With other ledgers, orders are not
+// abandoned, because no other process would complete them.
 func (c *caller) try(ctx context.Context, request *easelv1.CreateGenerationRequest) error {
 	outcome, err := c.ask(ctx, request)
 	switch {
@@ -156,8 +157,8 @@ func (c *caller) try(ctx context.Context, request *easelv1.CreateGenerationReque
 	return nil
 }
 
-// isKilledHearing kills the facade at random, right after the facade has returned a generation. It reports whether it
-// killed the facade.
+// isKilledHearing sometimes kills the facade just after the facade has returned a generation. It reports whether it killed the
+// facade.
 func (c *caller) isKilledHearing() bool {
 	newest := c.newest.Load()
 	if newest == nil {
@@ -172,8 +173,8 @@ func (c *caller) note(e promises.Event) {
 	c.world.record.Add(e)
 }
 
-// ask sends an order, records the response and returns the outcome. It returns an error if the call fails in a way that
-// must not occur for any order.
+// ask sends an order, records the response and returns the outcome. It returns an error if the call failed for a reason that is
+// not expected in the test.
 func (c *caller) ask(ctx context.Context, request *easelv1.CreateGenerationRequest) (outcome, error) {
 	order, since := request.GetIdempotencyKey(), c.world.record.Since()
 	c.note(promises.Event{Kind: promises.Ordered, Text: order})
@@ -221,8 +222,8 @@ func retryable(err error) bool {
 	return st.Code() == codes.Unavailable || st.Code() == codes.DeadlineExceeded || st.Code() == codes.Canceled
 }
 
-// comeBack repeats the caller's orders, except the abandoned ones, until each outcome is known. The facade that
-// receives a repeated order may not know this order yet.
+// comeBack repeats the caller's orders, except the abandoned ones, until the outcome of each order is known. A facade may
+// receive a repeat of an order that it has not seen before.
 func (c *caller) comeBack(ctx context.Context) error {
 	for _, request := range append(c.placed, c.later...) {
 		for answer := unknown; answer == unknown; {
@@ -244,7 +245,7 @@ func (c *caller) look(ctx context.Context) error {
 	ctx = proctest.Bearing(ctx, c.world.tokens[c.team])
 	c.world.work.Go(func() {
 		for ; ctx.Err() == nil; pauseFor(ctx, 20*time.Millisecond) {
-			c.watchEverything(ctx) // called in a loop, because it may fail and ends after ten seconds
+			c.watchEverything(ctx) // called again whenever it returns: the watch may fail, and ends after ten seconds
 		}
 	})
 	for ; !c.world.isCalm() && ctx.Err() == nil; pauseFor(ctx, 50*time.Millisecond) {
@@ -258,7 +259,7 @@ func (c *caller) look(ctx context.Context) error {
 // see records that the caller has received a generation.
 func (c *caller) see(g *easelv1.Generation) {
 	c.note(promises.Event{Kind: promises.Listed, Generation: g.GetGenerationId()})
-	if g.GetOwner() != c.team && g.GetOwner() != "" { // a watch of everything omits the owner while the database is unavailable
+	if g.GetOwner() != c.team && g.GetOwner() != "" { // while the database is unavailable, messages from a watch of all generations have no owner
 		c.note(promises.Event{Kind: promises.Leaked, Generation: g.GetGenerationId(), Text: "it is shown as a generation of " + g.GetOwner()})
 	}
 }
