@@ -73,11 +73,11 @@ func counted(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// budgetHint is the advice in warnings about callers without a budget.
+// budgetHint is the remedy in warnings about callers without a budget.
 const budgetHint = "set a budget for the caller, for its team or for all teams (total)"
 
-// unlimited returns a list of the callers that no budget limits: up to five names, and the number of further callers. It
-// ignores operators. It returns "" if a budget limits every caller.
+// unlimited lists the callers that no budget limits: up to five names, followed by the number of the others. It ignores
+// operators. It returns "" if a budget limits every caller.
 func unlimited(list *auth.List) string {
 	var names []string
 	for _, caller := range list.Callers {

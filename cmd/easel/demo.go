@@ -23,7 +23,7 @@ func (c *demoCmd) Run(ctx context.Context, p *cli.Program) error {
 	box := sandbox.Config{
 		Seed:    7, // fixed, so that each render takes the same time in every run
 		Speed:   2,
-		Dialect: sandbox.Dialect{ShowRunning: true}, // without ShowRunning, no state is visible between queued and succeeded
+		Dialect: sandbox.Dialect{ShowRunning: true}, // without ShowRunning, the sandbox shows no state between queued and succeeded
 	}
 	catalog, err := startCatalog(ctx, "127.0.0.1:0", box, false)
 	if err != nil {

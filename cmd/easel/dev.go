@@ -74,7 +74,7 @@ const keptKey = "sandbox_live_held_by_easel_dev"
 const ledgerSuffix = ".ledger"
 
 // keep configures the facade's ledger. The ledger is stored in a file if the catalog's data is stored in a file, and otherwise
-// in memory. If there is a callers file, keep also sets the facade's callers file and shared API key.
+// in memory. If there is a callers file, keep also configures this file, with key as the shared API key.
 func (c *devCmd) keep(facade *serveCmd, key shownKey) {
 	facade.LedgerURL, facade.catalogName = ledger.InMemory, "the catalog of easel dev"
 	if c.DB != "" {
@@ -94,8 +94,8 @@ func (c *devCmd) shown(key shownKey) shownKey {
 	return shownKey{"TOKEN", "a token of a caller in " + c.Callers}
 }
 
-// together runs steps concurrently. When ctx is done or one step returns, it cancels the other steps, and waits until they
-// have returned. It returns the first error from a step, or nil if this error is [context.Canceled].
+// together runs steps concurrently. When ctx is done or one step returns, it cancels the other steps, and waits until they have
+// returned. It returns the error of the first step that failed, or nil if this error is [context.Canceled].
 func together(ctx context.Context, steps ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

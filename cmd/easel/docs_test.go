@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/rest/page"
 )
 
-// headings returns, for each name in file, the text that must precede its explanation in docs/contract.md: a heading, or
-// the first cells of a table row.
+// headings returns one text for each declaration in file: the text that must precede the declaration's explanation in
+// docs/contract.md. It is a heading, or the first cells of a table row.
 func headings(file protoreflect.FileDescriptor) (all []string) {
 	for n := range file.Services().Len() {
 		service := file.Services().Get(n)

@@ -27,8 +27,8 @@ import (
 var withoutIdentity = []string{"", "Bearer wrong-token", "Basic d2hvZXZlcjp3cm9uZw=="}
 
 // TestNoRouteChangesAnythingWithoutAnIdentity sends requests without a valid identity to all routes of the four listeners,
-// and checks that nothing changes. It reads the gRPC methods and the REST routes from the contract, and the pages and admin
-// routes from tables.
+// and checks that they change nothing. It takes the gRPC methods and the REST routes from the contract, and the paths of
+// pages and admin routes from lists in the program.
 func TestNoRouteChangesAnythingWithoutAnIdentity(t *testing.T) {
 	c := startChanging(t, map[string]string{"EASEL_METRICS_ADDR": "127.0.0.1:0"})
 	before, lines := c.state(), c.lines()
@@ -40,7 +40,7 @@ func TestNoRouteChangesAnythingWithoutAnIdentity(t *testing.T) {
 		t.Errorf("%q became %q, with %d lines", before, after, c.lines()-lines)
 	}
 	t.Logf("%d routes with side effects rejected %d unknown clients", changing, len(withoutIdentity))
-	if want := 2 + 2 + 5; changing != want { // create and delete over gRPC, create and delete over REST, and five operator routes
+	if want := 2 + 2 + 5; changing != want { // gRPC: create and delete; REST: create and delete; admin: five operator routes
 		t.Errorf("tried %d routes with side effects, want %d", changing, want)
 	}
 }
@@ -155,8 +155,8 @@ func (c *changing) walkAdmin(authorization string) (changing int) {
 	return changing
 }
 
-// send sends an HTTP request and returns the status code of the response. The body is a valid one for the route that
-// resolves an order: there, it would resolve the order as rejected.
+// send sends an HTTP request and returns the status code of the response. The body is valid for the route that resolves an
+// order. If that route accepted the request, it would resolve the order as rejected.
 func (c *changing) send(addr, method, path, authorization string) int {
 	c.Helper()
 	header := []string{"Content-Type", "application/json"}

@@ -1,5 +1,5 @@
-// Command easel is the whole product in one binary: the facade (serve), test catalogs (sandbox, dev, demo), commands for
-// operators, and client commands for the gRPC API.
+// Command easel contains all of Easel: the facade (serve), test catalogs (sandbox, dev, demo), commands for operators, and
+// client commands for the gRPC API.
 //
 // This package defines the servers' flags and settings, and connects the other packages. Package cli contains the client
 // commands and parses all command lines.
@@ -17,8 +17,8 @@ import (
 )
 
 func main() {
-	// Package net/http passes unexpected data from a catalog to the default logger. The data may contain an API key, so the
-	// output of this logger is discarded. Easel itself does not use it.
+	// Package net/http logs unexpected data from a catalog with the default logger. The data may contain an API key, so the
+	// output of the default logger is discarded. Easel's own code does not use this logger.
 	log.SetOutput(io.Discard)
 	os.Exit(untilSignalled())
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal"
 )
 
-// writeUnknown writes two orders whose outcome is unknown, and returns their IDs. The first order was sent under an
-// older API key, so only the second may be resent.
+// writeUnknown writes two orders whose outcome is unknown, and returns their IDs. The order rotated was sent under an
+// older API key, so it may not be resent. The order live may be resent.
 func writeUnknown(t *testing.T, config ledger.Config, key string) (rotated, live string) {
 	t.Helper()
 	led, err := ledger.Open(t.Context(), config)
@@ -172,8 +172,8 @@ func TestALedgerThatDoesNotAddUpEndsWithOne(t *testing.T) {
 	}
 }
 
-// catalogOf starts a catalog with succeeded generations and returns its URL. models maps the ID of each generation to its
-// model ID.
+// catalogOf starts a catalog with generations that have succeeded, and returns its URL. models maps the ID of each
+// generation to its model ID.
 func catalogOf(t *testing.T, models map[string]string) (url string) {
 	t.Helper()
 	records := map[string]string{}

@@ -55,8 +55,8 @@ func byDefault(f *kong.Flag) string {
 	return ", by default `" + f.Default + "`"
 }
 
-// TestThePageOfTheCommandLineIsItsHelp compares docs/command-line.md with the help of all commands. Flags that
-// several commands share are described only once on this page.
+// TestThePageOfTheCommandLineIsItsHelp compares docs/command-line.md with the help of all commands. The page describes
+// flags that several commands share only once.
 func TestThePageOfTheCommandLineIsItsHelp(t *testing.T) {
 	help := easel(t.Context(), nil, "--help").stdout
 	_, help, _ = strings.Cut(help, "Show context-sensitive help.\n\n")
@@ -76,7 +76,7 @@ func TestThePageOfTheCommandLineIsItsHelp(t *testing.T) {
 	wantGenerated(t, "command-line.md", page)
 }
 
-// ownHelp returns the help of a command without --help, the connection flags and the server settings.
+// ownHelp removes --help, the connection flags and the server settings from the help of a command.
 func ownHelp(help string) string {
 	for _, shared := range []string{"\nConnection:\n", "\nThe catalog:\n"} {
 		help, _, _ = strings.Cut(help, shared)

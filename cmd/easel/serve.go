@@ -42,7 +42,7 @@ type serveCmd struct {
 	TLSClientAuth   string `group:"tls" name:"tls-client-auth" env:"EASEL_TLS_CLIENT_AUTH" enum:",require,verify_if_given" default:"" placeholder:"HOW" help:"Treatment of clients without a certificate: require rejects them, verify_if_given accepts them. Default: require, if EASEL_TLS_CLIENT_CA_FILE is set."`
 	AllowPlaintext  bool   `group:"tls" env:"EASEL_ALLOW_PLAINTEXT" help:"Accept callers' tokens without TLS from other machines. Use this setting only if a service mesh or a private network protects the tokens."`
 
-	// The following fields are set only by 'easel dev'. devKey is the shared API key, which takes the place of a key file.
+	// The following fields are set only by 'easel dev'. devKey is a shared API key, which is used instead of a key file.
 	// catalogName replaces the catalog's URL in the ledger, because the URL has a different port in each run.
 	devKey      string
 	catalogName string
@@ -188,8 +188,8 @@ func (c *serveCmd) unguarded() bool {
 }
 
 // guard changes the addresses of an unguarded server so that other machines cannot reach it: if the gRPC address or the HTTP
-// address has no host, guard adds the host 127.0.0.1. Requests from web pages in a local browser are rejected by the HTTP server,
-// which checks their Host and Origin headers.
+// address has no host, guard adds the host 127.0.0.1. Web pages in a local browser could still reach the HTTP server. It rejects
+// their requests, because it checks the Host and Origin headers.
 func (c *serveCmd) guard() {
 	if !c.unguarded() {
 		return

@@ -1,5 +1,6 @@
 // Package admin serves the admin listener: probes, metrics, the status page, orders and profiles. Every client that can connect
-// may request the probes, the metrics without names, and the page's files. All other routes require an operator.
+// may request the probes, the files of the status page, and the metrics without the names of owners and callers. All other
+// routes require an operator.
 package admin
 
 import (
@@ -21,7 +22,7 @@ type Config struct {
 	// Prove authenticates an operator from a request's authorization headers, and returns the operator's name. Its errors are
 	// gRPC statuses. If Prove is nil, every client on this machine is an operator.
 	Prove func(ctx context.Context, authorization []string) (name string, err error)
-	// Orders serves the ledger's orders.
+	// Orders handles the requests about the ledger's orders and events.
 	Orders Orders
 	// Addr is the listener's bound address, and ConfiguredAddr is the listener's address in the settings. Together with
 	// AllowedHosts, they determine the accepted Host headers; see crossorigin.AdminHosts.
@@ -42,8 +43,8 @@ func New(config Config) http.Handler {
 	return config.guard(mux)
 }
 
-// NewScraped returns the handler of the metrics listener. It serves the probes, and the metrics with the names of owners and
-// callers.
+// NewScraped returns the handler of the metrics listener. It serves the probes and all metrics, including those labeled with an
+// owner or a caller.
 func NewScraped(config Config) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", alive)
@@ -94,8 +95,8 @@ func (c Config) routes() []route {
 	}
 }
 
-// metrics serves GET /metrics. It does not reject an invalid token, because a scraper may send the token of another server.
-// A client that is not an operator receives the metrics without names.
+// metrics serves GET /metrics. A client that is not an operator receives the metrics without the names of owners and callers.
+// An invalid token is not rejected, because a scraper may send a token for another server.
 func (c Config) metrics(w http.ResponseWriter, r *http.Request) {
 	shown := c.Nameless
 	if _, err := c.operator(r); err == nil {
@@ -104,12 +105,12 @@ func (c Config) metrics(w http.ResponseWriter, r *http.Request) {
 	shown.ServeHTTP(w, r)
 }
 
-// alive serves GET /healthz. It always reports success, because it can respond only while the process runs.
+// alive serves GET /healthz. Every response is a success, because only a running process can respond.
 func alive(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") }
 
 func writeText(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(code)
-	_, _ = w.Write([]byte(text)) // the prober may have disconnected
+	_, _ = w.Write([]byte(text)) // fails if the client has disconnected, which does not matter
 }

@@ -12,7 +12,7 @@ type EventQuery struct {
 	Team    string    `json:"team,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
 	GivenUp bool      `json:"given_up,omitempty"` // selects only abandoned events
-	// After is [Replayed.Next] from the previous step of a replay.
+	// After is [Replayed.Next] from the previous step of a replay. The zero value starts a replay.
 	After ledger.EventPosition `json:"after,omitzero"`
 }
 

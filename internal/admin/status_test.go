@@ -16,7 +16,7 @@ import (
 )
 
 // quiet returns the status of a server without problems. It also returns the snapshot of watches that the status
-// contains, so that tests can change it.
+// reads, so that a test can change it.
 func quiet() (*watch.Snapshot, Status) {
 	hub := &watch.Snapshot{Time: time.Now()}
 	return hub, Status{
@@ -30,7 +30,8 @@ func quiet() (*watch.Snapshot, Status) {
 	}
 }
 
-// waiting returns a function that reports seven waiting orders. The oldest of them has waited since the given time.
+// waiting returns a function that reports seven waiting orders under one API key. The parameter since is the
+// time when the oldest of them began to wait.
 func waiting(since time.Time) func() map[string]limiter.State {
 	return func() map[string]limiter.State {
 		return map[string]limiter.State{"aa": {Waiting: []limiter.Waiting{
@@ -39,13 +40,13 @@ func waiting(since time.Time) func() map[string]limiter.State {
 	}
 }
 
-// in adds an API key to a snapshot, and increments the number of API keys in this key's condition.
+// in adds the API key k to a snapshot, and counts it under its condition.
 func in(hub *watch.Snapshot, k watch.PolledCredential) {
 	hub.Credentials = append(hub.Credentials, k)
 	hub.Stats.Conditions[k.Condition]++
 }
 
-// reads returns a function that sets the ledger reading of a status to l.
+// reads returns a function that changes a status so that its ledger reading is l.
 func reads(l ledger.Reading) func(*watch.Snapshot, *Status) {
 	return func(_ *watch.Snapshot, s *Status) { s.Ledger = func() ledger.Reading { return l } }
 }
@@ -108,7 +109,7 @@ func TestWhatIsWrongIsSaidInASentenceAndItsGravityIsRight(t *testing.T) {
 		"a budget with enough left":        {reads(owning(ledger.Budget{Period: "month", LimitCents: 100, SpentCents: 79})), "", false},
 		"an order on its way":              {reads(unknown(time.Minute)), "", false},
 		"an order of this moment":          {reads(unknown(0)), "", false},
-		"an order of the future":           {reads(unknown(-time.Hour)), "", false}, // the database's clock may have been turned back after the order
+		"an order of the future":           {reads(unknown(-time.Hour)), "", false}, // the database's clock may have been turned back after the order was placed
 		"an event of this moment":          {reads(pending(0)), "", false},
 		"an event that waits":              {reads(pending(31 * time.Minute)), "do not accept events (see easel events list): studio", false},
 		"an order that stays open":         {reads(unknown(11 * time.Minute)), "Orders whose outcome is unknown: 1, the oldest for 11m0s", false},

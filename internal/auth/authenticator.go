@@ -15,7 +15,7 @@ import (
 
 const (
 	maxAPIKey = 4 << 10 // maximum size of an API key in bytes
-	maxToken  = 8 << 10 // maximum size of a token in bytes; larger, because a JWT may contain claims for other services
+	maxToken  = 8 << 10 // maximum size of a token in bytes; larger than maxAPIKey, because a JWT may contain claims for other services
 )
 
 // visibleForm matches one or more visible ASCII characters without spaces. All credentials have this form.
@@ -29,7 +29,8 @@ type Config struct {
 	SharedKey *catalog.Credential
 	// Callers contains the callers that may use the shared API key. Nil means that there is no callers file.
 	Callers *Callers
-	// Certificates allows client certificates without a callers file. The caller's name is then the name in its certificate.
+	// Certificates allows callers to authenticate with a client certificate if there is no callers file. The name in the
+	// certificate is then the caller's name.
 	Certificates bool
 	// AllowAnonymous allows callers without a token or a certificate to use the shared API key.
 	AllowAnonymous bool
@@ -80,8 +81,8 @@ func (a *Authenticator) Authenticate(ctx context.Context, certificate *Certifica
 	return WithIdentity(ctx, identity), nil
 }
 
-// Admit rejects most calls that Authenticate would reject, but takes less time. It checks only the syntax of a forwarded API
-// key, and does not verify a JWT. It looks up all other tokens and certificates in maps.
+// Admit rejects most calls that Authenticate would reject, but is faster. It checks only the syntax of a forwarded API key, and
+// does not verify a JWT. It checks all other tokens and certificates completely, because this takes only a map lookup.
 func (a *Authenticator) Admit(ctx context.Context, certificate *Certificate) error {
 	token, err := a.bearer(ctx)
 	if err != nil {
@@ -156,9 +157,9 @@ func (a *Authenticator) byToken(token string) (*Identity, error) {
 	return a.listed(func(l *List) *Caller { return l.subjects[subject] }, errSubjectUnknown, until)
 }
 
-// listed returns the identity of the caller that find returns for the current list of callers. If find returns nil, listed
-// returns the error missing. The identity keeps find, so that it can be renewed when the list changes. The parameter
-// until is the end of the time in which the caller's JWT is accepted, or zero if the caller has no JWT.
+// listed returns the identity of the caller that the function find selects from the current list of callers. If find returns
+// nil, listed returns the error missing. The identity keeps find, so that it can be renewed when the list changes. The parameter
+// until is the time until which the caller's JWT is accepted, or zero if the caller has no JWT.
 func (a *Authenticator) listed(find func(*List) *Caller, missing error, until time.Time) (*Identity, error) {
 	list := a.cfg.Callers.List()
 	c := find(list)
@@ -186,8 +187,8 @@ func (a *Authenticator) anonymous() (*Identity, error) {
 	return identity, nil
 }
 
-// shared returns the shared API key as the credential for an owner's requests. weight determines the owner's share of all
-// requests, relative to other owners. Zero means 1.
+// shared returns the shared API key as a credential for an owner's requests. weight determines the owner's share of the
+// requests, relative to the weights of other owners. Zero means 1.
 func (a *Authenticator) shared(owner string, weight float64) catalog.Credential {
 	key := *a.cfg.SharedKey
 	key.Owner, key.Weight = owner, cmp.Or(weight, 1)
@@ -195,8 +196,8 @@ func (a *Authenticator) shared(owner string, weight float64) catalog.Credential 
 }
 
 // StillKnown returns a function that checks whether the caller of an open stream is still authorized. The function returns an
-// error if the caller, its token, its rights or the CA of its certificate was removed after the call started. An expired
-// certificate is not an error.
+// error if one of the following was removed after the call started: the caller, its token, its operator right, or the CA of its
+// certificate. An expired certificate is not an error.
 func (a *Authenticator) StillKnown(ctx context.Context) func() error {
 	latest := Of(ctx)
 	return func() error {

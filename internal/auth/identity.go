@@ -21,11 +21,11 @@ type Identity struct {
 	APIKey catalog.Credential
 	// SeesAccount means that the caller may see the balance of the account. With a callers file, only operators may.
 	SeesAccount bool
-	// Limits contains the limits on the owner's orders. Total contains the limits on the orders of all owners together. A zero
-	// value means no limits.
+	// Limits contains the limits on the owner's orders. Total contains the limits on the orders of all owners together. The zero
+	// value of a Team has no limits.
 	Limits, Total Team
 
-	list        *List                     // list in which the caller was found; nil if there is no callers file
+	list        *List                     // list of callers that contains the caller; nil if there is no callers file
 	renew       func() (*Identity, error) // identifies the caller again with the current list of callers
 	certificate *Certificate              // client certificate; nil if the caller has no certificate
 	until       time.Time                 // time until which the caller's JWT is accepted; zero without a JWT
@@ -51,8 +51,8 @@ func Of(ctx context.Context) *Identity {
 	return unauthenticated
 }
 
-// Subject returns the key under which the server counts the caller's concurrent calls: the caller's name or, if it has no name,
-// the tenant of its API key.
+// Subject returns the key under which the server counts the caller's concurrent calls. It is the caller's name or, if the caller
+// has no name, the tenant to which its API key belongs.
 func (i *Identity) Subject() string { return cmp.Or(i.Caller, string(i.APIKey.Tenant)) }
 
 // SeesAll reports whether the caller sees the orders of every owner. This is true for operators, and for every caller if

@@ -113,7 +113,7 @@ func TestKeysComeFromTheirAddressAlone(t *testing.T) {
 	}
 }
 
-// refresh reads the keys of an issuer immediately.
+// refresh fetches the issuer's keys now, instead of at the next scheduled time.
 func (i *issued) refresh(t *testing.T, name string) {
 	i.List().Issuers[name].refresh(t.Context(), i.logger.With("issuer", name))
 }

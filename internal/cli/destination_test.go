@@ -39,7 +39,7 @@ func TestAPlaceThatTakesNoFileIsToldBeforeAnythingIsOrdered(t *testing.T) {
 }
 
 func TestAResultThatIsPaidForAndDidNotArriveIsFetchedNotOrderedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // simulated time, because the command waits before it retries the download
+	synctest.Test(t, func(t *testing.T) { // uses virtual time, because the command waits before it retries the download
 		made := render("gen_1", succeeded)
 		made.Result = &easelv1.Generation_File{File: &easelv1.FileResult{ContentType: "image/png"}}
 		content := newContent()

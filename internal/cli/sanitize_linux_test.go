@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
 )
 
-// ownCodes matches the terminal codes that the program itself prints: colors, and codes that erase live lines.
+// ownCodes matches the terminal codes that the program itself prints: colors, and codes that erase a line to update it.
 var ownCodes = regexp.MustCompile(`\x1b\[(?:0|1|2|31|32|33|36)m|\r\x1b\[J|\r\n`)
 
 func TestAttackOfEveryTextOnATerminalWithColours(t *testing.T) { // fault A15

@@ -46,7 +46,7 @@ type chain struct {
 	rules                   rules
 	tracing                 *tracing
 	certificates            *reload.Value[*tls.Config] // current certificates; nil without TLS
-	calls, streams, watched *counts                    // limits on short calls, on streams and waits, and on the renders named by open watches, respectively
+	calls, streams, watched *counts                    // calls limits short calls, streams limits streams and waits, and watched limits the renders that open watches name
 	probes                  *counts                    // limits the health and reflection streams of each connection
 	maxMessage              int                        // maximum size of a request in bytes
 	methods                 map[string]grpc.MethodInfo // methods of the gRPC servers, by full name
@@ -141,8 +141,8 @@ func (c *call) authenticate(ctx context.Context) (context.Context, error) {
 }
 
 // count counts a call as concurrent until release is called. It returns an error if a limit on concurrent calls is reached.
-// Health and reflection streams are counted separately for each connection, so that one client can't use up the limit for all
-// clients. Other calls without a credential are counted together, as if they had the same caller.
+// Health and reflection streams have a separate limit for each connection, so that one client can't use up the limit for all
+// clients. All other calls without a credential share one limit, as if they came from a single caller.
 func (c *call) count() (release func(), err error) {
 	if public(c.method) && c.methods[c.method].IsServerStream {
 		return c.probes.acquire(c.origin.peer, 1)
@@ -164,7 +164,7 @@ func (c *call) check(req any) error {
 	return nil
 }
 
-// checkedStream validates the requests of a stream and counts the messages that it sends.
+// checkedStream wraps a stream of the server. It validates the received requests and counts the sent messages.
 type checkedStream struct {
 	grpc.ServerStream
 	ctx  context.Context //nolint:containedctx // context for the handler; contains the caller
@@ -187,8 +187,8 @@ func (s *checkedStream) RecvMsg(message any) error {
 	return s.call.watch(message)
 }
 
-// watch counts the renders that a WatchGenerations request names until the call ends. It returns an error if a limit on watched
-// renders would be exceeded.
+// watch reserves, until the call ends, a place for each render that a WatchGenerations request names. It returns an error if
+// this would exceed a limit on watched renders.
 func (c *call) watch(request any) error {
 	many, ok := request.(*easelv1.WatchGenerationsRequest)
 	if !ok {

@@ -24,13 +24,13 @@ import (
 type caller interface {
 	// call sends a unary call. method is a name such as "GenerationService/GetGeneration".
 	call(ctx context.Context, method string, req, resp proto.Message) error
-	// watch calls the function each with every message until the watch ends.
+	// watch passes every message to the function each until the watch ends.
 	watch(ctx context.Context, req *easelv1.WatchGenerationRequest, each func(*easelv1.WatchGenerationResponse)) error
-	// watchMany calls the function each with every message until the watch ends or the function returns false.
+	// watchMany passes every message to the function each until the watch ends or each returns false.
 	watchMany(ctx context.Context, req *easelv1.WatchGenerationsRequest, each func(*easelv1.WatchGenerationsResponse) (more bool)) error
-	// events calls the function each with every message until the stream ends or the function returns false.
+	// events passes every message to the function each until the stream ends or each returns false.
 	events(ctx context.Context, req *easelv1.WatchEventsRequest, each func(*easelv1.WatchEventsResponse) (more bool)) error
-	// download writes the received bytes to the given writer, even if the download fails.
+	// download writes the received bytes to the writer into, even if the download fails.
 	download(ctx context.Context, req *easelv1.DownloadGenerationRequest, into io.Writer) error
 }
 
@@ -57,7 +57,8 @@ func overBoth(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 // operator is the name of the caller in [overTeams] that is an operator.
 const operator = "ops"
 
-// overEveryStack runs a scenario with [overBoth], and then with [overTeams], where the scenario's caller is poster.
+// overEveryStack runs a scenario with [overBoth], and then with [overTeams]. With overTeams, the scenario's caller is
+// poster, and the owner of its orders is the team studio.
 func overEveryStack(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	overBoth(t, scenario, change...)
 	usually := func(o *options) { o.sandbox.Speed = usualSpeed }
@@ -110,8 +111,8 @@ func overBothOnPorts(t *testing.T, scenario func(t *testing.T, s *stack, c calle
 	}
 }
 
-// forms maps the name of a protocol to a function that returns a caller for this protocol. key is an API key or a
-// caller's token.
+// forms maps each protocol to a function that returns a caller for this protocol. The function's parameter key is an
+// API key or a caller's token.
 var forms = map[string]func(s *stack, key string) caller{
 	"gRPC": func(s *stack, key string) caller { return grpcCaller{s, key} },
 	"REST": func(s *stack, key string) caller { return restCaller{s, key} },
@@ -139,8 +140,8 @@ func (c grpcCaller) watch(ctx context.Context, req *easelv1.WatchGenerationReque
 	return received(stream, err, func(m *easelv1.WatchGenerationResponse) bool { each(m); return true })
 }
 
-// received calls the function each with every message of a stream until the stream ends or the function returns false.
-// opened is the error from opening the stream, or nil.
+// received passes every message of a stream to the function each until the stream ends or each returns false. The
+// parameter opened is the error from opening the stream; if it is not nil, received returns it.
 func received[M any](stream grpc.ServerStreamingClient[M], opened error, each func(*M) bool) error {
 	err := opened
 	for err == nil {

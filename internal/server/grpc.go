@@ -48,7 +48,7 @@ func newPublicGRPC(config Config, chain *chain, health healthServer, certificate
 // to it.
 func newRESTGRPC(config Config, chain *chain) *grpc.Server {
 	server := grpc.NewServer(append(chain.options(chain.originOfRequest),
-		grpc.MaxConcurrentStreams(math.MaxUint32), // all REST calls share one connection
+		grpc.MaxConcurrentStreams(math.MaxUint32), // effectively unlimited, because all REST calls share one connection
 	)...)
 	config.Service.Register(server)
 	return server

@@ -93,8 +93,8 @@ func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // faults I2
 				t.Errorf("%d requests %s reached the catalog, want %d", got[route], route, sent[method])
 			}
 		}
-		// A token at the limit is rejected too, because it is unknown. The message for a longer token must be different and
-		// contain the limit.
+		// An unknown token is rejected even if its length is at the limit. The message for a longer token must be
+		// different, and must contain the limit.
 		refusal := func(n int) string {
 			err := c.call(t.Context(), "ModelService/ListModels", &easelv1.ListModelsRequest{PageToken: strings.Repeat("t", n)}, &easelv1.ListModelsResponse{})
 			return wantStatus(t, err, codes.InvalidArgument, "INVALID_REQUEST", http.StatusBadRequest).Message()
@@ -106,7 +106,7 @@ func TestTheLimitsOfRequestsHoldAtTheLimitAndPastIt(t *testing.T) { // faults I2
 }
 
 func TestInputsHaveTheLimitOfTheSetting(t *testing.T) {
-	for _, limit := range []int{inputsLimit, 5 * inputsLimit} { // inputs of the second size do not fit in a response, but the order must succeed
+	for _, limit := range []int{inputsLimit, 5 * inputsLimit} { // inputs with five times the limit do not fit in a response, but the order must succeed
 		t.Run(inBytes(limit), func(t *testing.T) {
 			overBoth(t, func(t *testing.T, _ *stack, c caller) { probeInputs(t, c, limit) }, func(o *options) {
 				o.service.MaxInputs, o.server.Limits.MaxInputs = limit, limit
@@ -143,7 +143,7 @@ func probeInputs(t *testing.T, c caller, limit int) {
 
 // echoOrder responds to an order of any size with the order's inputs.
 func echoOrder(w http.ResponseWriter, r *http.Request) {
-	body, _ := io.ReadAll(r.Body) // a truncated body would make the response invalid JSON
+	body, _ := io.ReadAll(r.Body) // a read error is not handled here: a truncated body makes the response invalid JSON, and the test fails
 	_, _ = io.WriteString(w, `{"id":"gen_`+r.Header.Get("Idempotency-Key")+`","status":"queued",`+strings.TrimPrefix(string(body), "{"))
 }
 

@@ -11,7 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/auth"
 )
 
-// maxNameBytes is the maximum size of a name in a log line. Callers choose some of the names.
+// maxNameBytes is the maximum size of a name in a log line. It is needed because callers choose some of
+// the names.
 const maxNameBytes = 128
 
 // names contains the IDs and names that occur in a request or a response. They are added to the log line
@@ -65,7 +66,8 @@ func (c *call) nameAttrs() (all []slog.Attr) {
 	return all
 }
 
-// attributes returns the names in a request or a response as span attributes.
+// attributes returns span attributes for the generation ID, the model ID, the state and the cost. It
+// omits those that are unknown.
 func (n names) attributes() []attribute.KeyValue {
 	all, state := make([]attribute.KeyValue, 0, 5), ""
 	if n.answered != nil {

@@ -80,7 +80,7 @@ func TestAttackOfACallerThatWasRemoved(t *testing.T) { // fault A9
 	}
 }
 
-// wantRemoved checks that a stream has ended because the server no longer knows its caller.
+// wantRemoved checks that err is the error of a stream that the server ended because it no longer knows the caller.
 func wantRemoved(t *testing.T, err error) {
 	t.Helper()
 	if st := statusOf(t, err); st.Code() != codes.Unauthenticated || service.Reason(st) != easelv1.ErrorReason_CALLER_UNKNOWN {

@@ -44,8 +44,8 @@ type stack struct {
 	ledger  *ledger.Ledger
 	catalog string // URL of the catalog to which the ledger belongs
 	front   *server.Server
-	// caller is the scenario's caller, and owner is the owner of the caller's orders, if the API key is shared. Both
-	// are empty with a forwarded API key.
+	// caller is the scenario's caller, and owner is the owner of the caller's orders. Both are set only if the API key is
+	// shared, and empty if it is forwarded.
 	caller, owner string
 
 	stop    context.CancelFunc // starts the drain
@@ -65,7 +65,7 @@ type options struct {
 	copied  bool                                      // whether Easel copies results
 	events  *ledger.EventConfig                       // the ledger's event configuration
 	wrap    func(http.RoundTripper) http.RoundTripper // wraps the transport to the catalog
-	// memory selects in-memory connections, which tests in virtual time require.
+	// memory selects in-memory connections. Tests in virtual time require them.
 	memory      bool
 	client      *tls.Config       // the clients' TLS configuration; nil means no TLS
 	dialOptions []grpc.DialOption // options of the gRPC client
@@ -232,8 +232,8 @@ func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return result, nil
 }
 
-// inMemory sets in-memory listeners if the options require them, and returns functions that connect to them. Both are nil if
-// the stack listens on ports.
+// inMemory sets in-memory listeners if the options require them, and returns the means to connect to them: options for gRPC,
+// and a dial function for HTTP. Both are nil if the stack listens on ports.
 func inMemory(o *options) (dialGRPC []grpc.DialOption, dialHTTP func(ctx context.Context, network, addr string) (net.Conn, error)) {
 	if !o.memory {
 		return nil, nil

@@ -36,7 +36,8 @@ const (
 
 func (t TLS) enabled() bool { return t.CertFile != "" }
 
-// clientAuth returns ClientAuth or its default, or "none" if no client certificates are requested.
+// clientAuth returns ClientAuth, or RequireClientCert if ClientAuth is empty. It returns "none" if no client certificates are
+// requested.
 func (t TLS) clientAuth() ClientAuth {
 	if t.ClientCAFile == "" {
 		return "none"
@@ -44,7 +45,7 @@ func (t TLS) clientAuth() ClientAuth {
 	return cmp.Or(t.ClientAuth, RequireClientCert)
 }
 
-// loadCertificates reads the files. The returned value reloads them when they change.
+// loadCertificates reads the files. The [reload.Value] that it returns reads them again when they change.
 func loadCertificates(files TLS, logger *slog.Logger) (*reload.Value[*tls.Config], error) {
 	names := []string{files.CertFile, files.KeyFile}
 	if files.ClientCAFile != "" {
@@ -120,7 +121,7 @@ func (c *chain) stillVerified(state *tls.ConnectionState) bool {
 		if now.After(endOf(chain)) {
 			return false
 		}
-		// If the CA itself is in the pool, Verify accepts it without checking a signature.
+		// If the last certificate of the chain is itself in the pool, Verify accepts it without checking a signature.
 		_, err := chain[len(chain)-1].Verify(x509.VerifyOptions{Roots: authorities, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 		return err == nil
 	})

@@ -172,7 +172,7 @@ func TestTheNameInAClientCertificateSaysWhoCalls(t *testing.T) {
 			if answer.ProtoMajor != 2 || answer.TLS.Version != tls.VersionTLS13 {
 				t.Errorf("the response arrived over %s and TLS %x", answer.Proto, answer.TLS.Version)
 			}
-			var want []*auth.Certificate // expected certificates of the two calls; nil if no call reaches the service
+			var want []*auth.Certificate // expected certificates of the two calls; nil if the calls do not reach the service
 			if test.want.Name() != "" {
 				want = []*auth.Certificate{test.want, test.want}
 			}
@@ -326,7 +326,7 @@ func TestNoHandshakeFailsWhileCertificatesRotate(t *testing.T) { // fault X4
 			load.Go(func() {
 				for time.Sleep(time.Duration(n) * 13 * time.Millisecond); ; time.Sleep(100 * time.Millisecond) {
 					name, err := s.getOverTLS(t.Context(), t, client)
-					if status.Code(err) != codes.Unauthenticated { // the only error is the missing API key
+					if status.Code(err) != codes.Unauthenticated { // the connection must succeed: the call fails only because it has no API key
 						t.Errorf("a call returned %v", err)
 					}
 					mu.Lock()
@@ -371,8 +371,8 @@ func TestCertificatesThatCannotBeReadAreRefusedAtStart(t *testing.T) {
 	}
 }
 
-// certifiedCalls returns one function for each protocol. The function sends a call and reports whether it succeeded. All calls of
-// one function use the same connection.
+// certifiedCalls returns one function for each protocol. Each function sends a call and reports whether it succeeded. All calls
+// of one function use the same connection.
 func certifiedCalls(t *testing.T, s *site, config *tls.Config) map[string]func() bool {
 	rest := func(http2 bool) func() bool {
 		config := config.Clone()

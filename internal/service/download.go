@@ -26,7 +26,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // DownloadGeneration streams the bytes of a result.
 func (s *generations) DownloadGeneration(req *easelv1.DownloadGenerationRequest, stream grpc.ServerStreamingServer[easelv1.DownloadGenerationResponse]) error {
-	content, err := s.Content(stream.Context(), req) // a drain does not cancel the stream's context, because a download can continue until the drain timeout
+	content, err := s.Content(stream.Context(), req) // this context outlives the start of a drain, because a download can continue until the drain timeout
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ type Content struct {
 	// Body reads the result from Offset. It returns io.EOF only after the last byte. It must be closed after use, but
 	// not while a Read is running.
 	Body          io.ReadCloser
-	Offset, Limit int64 // position of the first byte, and maximum number of bytes; a zero Limit means no maximum
+	Offset, Limit int64 // Offset is the position of the first byte; Limit is the maximum number of bytes, or zero for no maximum
 
 	id    string       // generation ID
 	known func() error // function that returns an error if the caller is no longer authorized; may be nil
@@ -74,9 +74,9 @@ func (s *Service) open(ctx context.Context, req *easelv1.DownloadGenerationReque
 	return &Content{Info: contentInfo(id, content), Body: content.Body, Offset: req.GetReadOffset(), Limit: req.GetReadLimit(), id: id, known: s.StillKnown(ctx)}, nil
 }
 
-// Copy passes the bytes in chunks to the function sink. The data of a chunk is valid only until sink returns. The first
-// chunk also contains c.Info. If the complete result was read, the last chunk also contains the result's size. If the
-// caller is no longer authorized, Copy stops with an error.
+// Copy splits the bytes into chunks and passes each chunk to the function sink. A chunk's data is valid only until sink
+// returns. The first chunk also contains c.Info. If the complete result was read, the last chunk also contains the
+// result's size. If the caller is no longer authorized, Copy stops with an error.
 func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 	body, buffer := io.Reader(c.Body), make([]byte, chunkSize)
 	if c.Limit > 0 {
@@ -114,8 +114,8 @@ func (c *Content) Copy(sink func(*easelv1.ContentChunk) error) error {
 	}
 }
 
-// whole reports whether the bytes from Offset to end are the complete result. If the size of the result is unknown, it
-// may have to read one more byte.
+// whole reports whether the bytes from Offset to end are the complete result. If the size of the result is unknown,
+// whole may read one more byte to find out.
 func (c *Content) whole(end int64) bool {
 	switch {
 	case c.Offset > 0:
@@ -139,8 +139,8 @@ func fill(body io.Reader, data []byte) (n int, err error) {
 	return n, err
 }
 
-// summed returns a sink that adds checksums to the chunks and then passes them to sink. REST responses have no
-// checksums, so only gRPC calls use it.
+// summed returns a sink that adds checksums to the chunks and then passes them to sink. It is used only for gRPC calls,
+// because REST responses have no checksums.
 func (c *Content) summed(sink func(*easelv1.ContentChunk) error) func(*easelv1.ContentChunk) error {
 	digest := sha256.New()
 	return func(chunk *easelv1.ContentChunk) error {
@@ -182,7 +182,7 @@ func (s *Service) noContent(ctx context.Context, id string, err error) error {
 
 // notReady returns a copy of the catalog's error with the kind [catalog.KindContentNotReady].
 func notReady(err error) error {
-	said, _ := errors.AsType[*catalog.Error](err) // always succeeds, because the error has a kind
+	said, _ := errors.AsType[*catalog.Error](err) // always succeeds, because only a *catalog.Error has a kind
 	later := *said
 	later.Kind = catalog.KindContentNotReady
 	return &later

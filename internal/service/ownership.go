@@ -21,8 +21,8 @@ func viewer(ctx context.Context) *string {
 	return orderer(ctx)
 }
 
-// orderer returns the owner of the orders that a call places. Unless the caller is an operator, the call may change
-// only orders of this owner.
+// orderer returns the owner of the orders that a call places; it never returns nil. Unless the caller is an operator,
+// the call may change only orders of this owner.
 func orderer(ctx context.Context) *string {
 	owner := auth.Of(ctx).Owner
 	return &owner
@@ -37,7 +37,7 @@ type order struct {
 // exists reports whether the generation has or may have an order, and is not recorded as deleted.
 func (o order) exists() bool { return o.ordered && !o.Deleted }
 
-// lacks reports whether the ledger may not have recorded version v of the generation yet.
+// lacks reports whether the ledger might not contain version v of the generation yet.
 func (o order) lacks(v catalog.Version) bool { return o.ordered && o.Recorded != v.Etag }
 
 // see returns the ledger's information about a generation. If other owners' generations must be hidden from the call,
@@ -89,7 +89,7 @@ func (s *Service) auditDeletion(ctx context.Context, id string) error {
 	return s.cfg.Orders.Ledger.Audit(ctx, act)
 }
 
-// hides reports whether the ledger must hide the generations of other owners from a call. owner is the owner whose
+// hides reports whether Easel must hide the generations of other owners from a call. owner is the owner whose
 // generations the call may see, or nil if it may see those of all owners.
 func hides(ctx context.Context, owner *string) bool { return owner != nil && auth.Of(ctx).IsIsolated() }
 
@@ -127,14 +127,14 @@ func (s *Service) attribution(ctx context.Context, id string) (ledger.Attributio
 	return own[id], err
 }
 
-// withoutLabels returns a known attribution for use while the ledger is unavailable. It omits the labels, because they
-// may have been erased since they were read.
+// withoutLabels returns the attribution known for use while the ledger is unavailable. It omits the labels, because
+// they may have been erased since they were read.
 func withoutLabels(known ledger.Attribution) ledger.Attribution {
 	known.Labels = nil
 	return known
 }
 
-// message converts an update and its attribution to a message.
+// message converts an update to a message with the attribution whose.
 func (s *Service) message(u watch.Update, whose ledger.Attribution) *easelv1.Generation {
 	return attributed(generationMessage(u.Generation, u.Etag), whose)
 }

@@ -33,8 +33,8 @@ const (
 // otlpSettings is the prefix of the environment variables of the OTLP exporter.
 const otlpSettings = "OTEL_EXPORTER_OTLP_"
 
-// exported reports whether the environment enables the export of a signal: whether it names an exporter for the signal or the
-// endpoint of a collector.
+// exported reports whether the environment enables the export of a signal. This is the case if it names an exporter for the
+// signal or, without an exporter, the endpoint of a collector.
 func (s signal) exported() bool {
 	exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER")
 	_, endpoint := s.setting("ENDPOINT")
@@ -60,8 +60,9 @@ func Exported() (names []string) {
 // disabled reports whether the environment disables traces and metrics.
 func disabled() bool { return strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") }
 
-// setting returns the name and the value of the environment variable for a setting of the OTLP exporter, such as ENDPOINT. A
-// variable for only this signal takes precedence over the variable for all signals.
+// setting returns the name and the value of the environment variable for a setting of the OTLP exporter. The parameter of is
+// the end of the variable's name, such as ENDPOINT. A variable that applies only to this signal takes precedence over one
+// that applies to all signals.
 func (s signal) setting(of string) (name, value string) {
 	name = otlpSettings + string(s) + "_" + of
 	if value = strings.TrimSpace(os.Getenv(name)); value == "" {
@@ -72,8 +73,8 @@ func (s signal) setting(of string) (name, value string) {
 }
 
 // endpointFault returns an error if OpenTelemetry's exporter would silently replace the endpoint in the environment with
-// another address. For gRPC, the endpoint needs no scheme or host, but must parse as a URL. Without a scheme, the exporter
-// uses TLS. The error omits the endpoint, because the endpoint may contain a password.
+// another address. If the protocol is gRPC, any URL is accepted, even without a scheme or host; without a scheme, the
+// exporter uses TLS. The error does not contain the endpoint, which may include a password.
 func (s signal) endpointFault() error {
 	if exporter := os.Getenv("OTEL_" + string(s) + "_EXPORTER"); !s.exported() || exporter != "" && exporter != "otlp" {
 		return nil
@@ -111,8 +112,8 @@ func newTracerProvider(ctx context.Context, about *resource.Resource) (*trace.Tr
 	), nil
 }
 
-// maxSeries is the maximum number of series of a metric, so that callers can't create series without limit. All further
-// series are merged into one series with the label otel_metric_overflow.
+// maxSeries is the maximum number of series of a metric. It prevents callers from creating series without limit. Once it is
+// reached, all new series are merged into one series with the label otel_metric_overflow.
 const maxSeries = 2000
 
 // newMeterProvider returns a provider that exports metrics to a registry and, if the environment enables the export, also to
@@ -141,14 +142,14 @@ func newMeterProvider(ctx context.Context, about *resource.Resource, build strin
 }
 
 // newRegistry creates a registry without the metrics that libraries register globally. The registry measures file descriptors
-// and resident memory, because the Go runtime does not measure them.
+// and resident memory, which are missing from the metrics of the Go runtime.
 func newRegistry() *prometheus.Registry {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return registry
 }
 
-// nameless returns a gatherer that gathers from a registry, but omits the series that name an owner or a caller.
+// nameless returns a gatherer for the metrics in registry, without the series that name an owner or a caller.
 func nameless(registry prometheus.Gatherer) prometheus.GathererFunc {
 	names := func(one *dto.Metric) bool {
 		return slices.ContainsFunc(one.Label, func(l *dto.LabelPair) bool {

@@ -82,7 +82,8 @@ func (l *limitedLog) warn(ctx context.Context, message string, attributes ...any
 	}
 }
 
-// Handle implements otel.ErrorHandler. It limits the lines, because every batch causes an error while a collector is down.
+// Handle implements otel.ErrorHandler. While a collector is down, every batch causes an error, so Handle limits the
+// number of log lines.
 func (l *limitedLog) Handle(err error) {
 	l.warn(context.Background(), "OpenTelemetry reports an error", "error", err)
 }

@@ -19,8 +19,9 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Tracer records traces and metrics of the hub's polls and pushes, and the cost of orders. A push is the delivery of an event
-// to a watch. Create a tracer after Start, because Start sets the providers that the tracer uses.
+// Tracer records traces and metrics of the hub's polls and pushes, and metrics of orders and of events for teams. A push is
+// the delivery of a hub event to a watch. Create a tracer after Start, because Start sets the providers that the tracer
+// uses.
 //
 // A poll is a root span. It is linked to the watches that it serves, and to the calls that placed the orders. A push is a
 // span in the trace of its watch. It is linked to the poll or the call that found the change. If spans are not recorded, the
@@ -198,7 +199,8 @@ func (t *Tracer) Notified(team, outcome string, attempts int64) {
 	t.notified.Add(context.Background(), attempts, labelled(owner.is(team), eventOutcome.is(outcome)))
 }
 
-// Ordered records an order's outcome and cost. by is the caller's name, or "" for a caller with its own API key.
+// Ordered records an order's outcome and cost. The parameter by is the caller's name, or "" for a caller with its own API
+// key.
 func (t *Tracer) Ordered(ctx context.Context, by, modelID string, g catalog.Generation, err error) {
 	t.orders.Add(ctx, 1, labelled(ordered.is(orderOutcome(g, err))))
 	if err == nil && g.CostCents != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Request returns a request with the API key "key" and the given headers. A header has the form "Name: value", and a header
-// with an empty value is removed from the request.
+// Request returns a request with the API key "key" and the given headers. Each header has the form "Name: value". A header
+// with an empty value is not sent: for example, "Authorization: " removes the API key.
 func Request(t *testing.T, method, path, body string, headers ...string) *http.Request {
 	t.Helper()
 	var content io.Reader

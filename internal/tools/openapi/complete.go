@@ -16,7 +16,7 @@ import (
 	"github.com/easel-grpc/easel/internal/tools/image"
 )
 
-// Patterns for values that are strings only in protobuf's JSON format.
+// Patterns for numbers and durations that protobuf's JSON format encodes as strings.
 const (
 	whole       = `^-?[0-9]+$`
 	natural     = `^[0-9]+$`
@@ -85,7 +85,7 @@ func completeOperation(doc *openapi3.T, operation *openapi3.Operation, method pr
 	}
 }
 
-// fieldAt returns the field that a parameter sets, or nil if there is no such field.
+// fieldAt returns the field of message that a request parameter sets, or nil if there is no such field.
 func fieldAt(message protoreflect.MessageDescriptor, parameter string) (field protoreflect.FieldDescriptor) {
 	name, _, _ := strings.Cut(parameter, "[") // removes the suffix [...] of a map parameter
 	for part := range strings.SplitSeq(name, ".") {
@@ -161,9 +161,9 @@ func openStruct(ref *openapi3.SchemaRef, field protoreflect.FieldDescriptor) {
 	}
 }
 
-// alwaysThere reports whether a response always contains the field. The server always writes a field that does not track
-// presence, even if it is 0 or empty. Outside a oneof, it also always writes two kinds of fields that track presence:
-// emit_time, and a field of a response or an update whose type is a message in the contract.
+// alwaysThere reports whether a response always contains the field. This is true for every field that does not track
+// presence: the server writes it even if it is 0 or empty. Of the fields that track presence, only two kinds outside a oneof
+// are always written: emit_time, and a field of a response or an update whose type is a message in the contract.
 func alwaysThere(field protoreflect.FieldDescriptor) bool {
 	if !field.HasPresence() {
 		return true
@@ -174,8 +174,8 @@ func alwaysThere(field protoreflect.FieldDescriptor) bool {
 		(field.Name() == "emit_time" || record && (strings.HasSuffix(holder, "Response") || strings.HasSuffix(holder, "Update")))
 }
 
-// choose adds the members that a request must contain to its schema's requirements: modelId, if the schema has this member,
-// and exactly one of the members in a oneof rule.
+// choose declares in a request's schema which members are required: modelId, if the schema has this member, and exactly one
+// of the members in each oneof rule.
 func choose(schema *openapi3.Schema, message protoreflect.MessageDescriptor) {
 	rules, _ := proto.GetExtension(message.Options(), validate.E_Message).(*validate.MessageRules)
 	for _, rule := range rules.GetOneof() {

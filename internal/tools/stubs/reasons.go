@@ -69,8 +69,8 @@ func typescriptReasons(t reasonTable) (code, types string) {
 			"  /** " + aboutWatches + " */\n  readonly watch_ends: readonly string[];\n};\n"
 }
 
-// javaReasons returns Java files by path: an exception for each error class that a reason has, and a class that creates these
-// exceptions.
+// javaReasons returns the generated Java files, keyed by path: one exception for each error class that at least one reason
+// has, and a class that creates these exceptions.
 func javaReasons(t reasonTable, directory string) map[string]string {
 	const heading = "// " + generatedReasons + "package io.github.easelgrpc.easel;\n\n"
 	var cases strings.Builder
@@ -78,7 +78,7 @@ func javaReasons(t reasonTable, directory string) map[string]string {
 	for _, row := range regexp.MustCompile(`"(\w+)": "([^"]*)"`).FindAllSubmatch(t.Classes, -1) {
 		name, about := string(row[1]), string(row[2])
 		if !strings.Contains(string(t.Reasons), `"class": "`+name+`"`) {
-			continue // no reason has this class, so its exception is not generated, but part of the client's own source
+			continue // no reason has this class; its exception is part of the client's handwritten source
 		}
 		texts[filepath.Join(directory, name+"Exception.java")] = fmt.Sprintf(heading+`/** %s */
 public final class %[2]sException extends EaselException {
