@@ -11,7 +11,7 @@ import (
 type row struct {
 	name     string // name on the command line and in the table; key of the row's value in a figures map
 	title    string
-	unit     string // unit of both values
+	unit     string // unit of easel's value and the peer's value
 	from     *measurement
 	limit    float64
 	atLeast  bool // whether the limit is a minimum instead of a maximum

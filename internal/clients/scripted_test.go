@@ -85,7 +85,7 @@ func (s *scripted) addr() string {
 	return s.wire.Address
 }
 
-// requests returns the messages of all calls.
+// requests returns the request messages of all calls so far, as JSON objects.
 func (s *scripted) requests() []map[string]any {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -147,7 +147,7 @@ func withdraw(t *testing.T, url string, away bool) {
 	if outcome != want {
 		t.Errorf("the caller receives %s, want %s", outcome, want)
 	}
-	dead, die := context.WithCancel(t.Context()) // as if the process died: outcomes that are not recorded yet are lost
+	dead, die := context.WithCancel(t.Context()) // simulates the death of the process: outcomes that are not recorded yet are lost
 	die()
 	_ = c.Close(dead)
 	resume()
@@ -210,7 +210,7 @@ func TestAnOrderWithALostLeaseIsUnknownToItsCaller(t *testing.T) { // fault A10
 		defer cancel()
 		go func() {
 			time.Sleep(5 * time.Second)
-			proctest.Exec(t, "sqlite:"+file, `UPDATE orders SET leases = leases + 1`) // as if another process had acquired the lease
+			proctest.Exec(t, "sqlite:"+file, `UPDATE orders SET leases = leases + 1`) // simulates another process that has acquired the lease
 		}()
 		_, err := c.Create(ctx, testCredential, plainOrder)
 		if outcomeOf(err) != orders.Unknown {

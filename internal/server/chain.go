@@ -17,8 +17,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// longLived contains the methods whose calls may stay open for a long time. They count as streams, although WaitGeneration is
-// unary.
+// longLived contains the methods whose calls may stay open for a long time. The limit on streams applies to all of them,
+// although WaitGeneration is unary.
 var longLived = map[string]bool{
 	easelv1.GenerationService_WatchGeneration_FullMethodName:    true,
 	easelv1.GenerationService_WatchGenerations_FullMethodName:   true,

@@ -54,7 +54,7 @@ func overBoth(t *testing.T, scenario func(t *testing.T, s *stack, c caller), cha
 	}
 }
 
-// operator is the name of the caller in [overTeams] that is an operator.
+// operator is the name of the operator among the callers of [overTeams].
 const operator = "ops"
 
 // overEveryStack runs a scenario with [overBoth], and then with [overTeams]. With overTeams, the scenario's caller is

@@ -63,7 +63,7 @@ type options struct {
 	hub     watch.Config
 	ledger  string                                    // URL of the ledger
 	copied  bool                                      // whether Easel copies results
-	events  *ledger.EventConfig                       // the ledger's event configuration
+	events  *ledger.EventConfig                       // event configuration of the ledger; nil if it records no events
 	wrap    func(http.RoundTripper) http.RoundTripper // wraps the transport to the catalog
 	// memory selects in-memory connections. Tests in virtual time require them.
 	memory      bool

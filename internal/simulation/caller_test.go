@@ -398,7 +398,7 @@ func (c *caller) patience(every time.Duration) time.Duration {
 
 // reading contains the durations that apply when a caller reads a stream.
 type reading struct {
-	patience, slow time.Duration // maximum time without messages, and pause after each message
+	patience, slow time.Duration // patience is the maximum time without messages; slow is the pause after each message
 	limit          time.Duration // time after which the caller cancels the stream; zero means never
 }
 

@@ -55,7 +55,7 @@ var (
 	errCommitLost = errors.New("the connection was lost")
 )
 
-// noted contains the columns of the table orders that the journal records.
+// noted lists the columns of the orders table that the journal records.
 var noted = []string{
 	"id", "owner", "caller", "upstream_key", "api_key", "state", "generation_id", "leases", "leased_until", "order_time",
 	"reserved_cents", "cost_cents", "refunded_cents", "unconfirmed_cents", "settled", "status", "deleted",
@@ -188,8 +188,8 @@ func (d *database) begin(trouble ledgerTrouble) (end func(), fired func() int) {
 		}
 }
 
-// troubles reports in yes whether a fault of the given kind currently affects the process of g. It also returns a
-// pseudorandom number, which differs from call to call.
+// troubles reports whether a fault of the given kind currently affects the process of g. random is a pseudorandom
+// number that differs from call to call.
 func (d *database) troubles(g *gateway, sort ledgerSort) (random uint64, yes bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -35,7 +35,8 @@ const (
 	aboutWatches = "Codes after which a new watch would fail in the same way."
 )
 
-// generatedReasons is the first line of files generated from the table, after the comment sign of their language.
+// generatedReasons is the first line of each file that is generated from the table. The comment marker of the file's
+// language precedes it.
 const generatedReasons = "Code generated from clients/reasons.json by make generate. DO NOT EDIT.\n"
 
 func goReasons(t reasonTable) string {

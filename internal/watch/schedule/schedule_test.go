@@ -39,8 +39,8 @@ var distributions = []durations{
 // seconds.
 type cost struct{ requests, mean, p99 float64 }
 
-// measure simulates the given number of random generations with each of the gap functions. It returns the cost over all
-// these generations.
+// measure simulates the given number of random generations with each gap function, and returns the cost over all of
+// them. A gap function returns the time until the next poll of a generation of the given age.
 func measure(d durations, generations int, gaps []func(age time.Duration) time.Duration) cost {
 	r := rand.New(rand.NewPCG(1, 2))
 	var requests int
@@ -64,7 +64,7 @@ func measure(d durations, generations int, gaps []func(age time.Duration) time.D
 	return cost{float64(requests) / float64(n), sum / float64(n), delays[n*99/100]}
 }
 
-// learned returns the gap functions of 100 curves. Each curve is learned from 100 random generations of its own, for the
+// learned returns the gap functions of 100 curves. Each curve is learned from its own 100 random generations, for the
 // given price of a poll.
 func learned(d durations, price float64) []func(time.Duration) time.Duration {
 	r := rand.New(rand.NewPCG(7, 7))
