@@ -22,7 +22,7 @@ import (
 // process is a measured server.
 type process struct {
 	cmd    *exec.Cmd
-	stdin  io.Closer         // standard input; the program that Easel is compared with exits when it is closed
+	stdin  io.Closer         // standard input; closing it makes the program that Easel is compared with exit
 	logs   string            // path of the file that receives the standard error
 	addrs  map[string]string // addresses by listener name
 	exited chan struct{}

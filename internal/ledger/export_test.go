@@ -54,7 +54,7 @@ func (l *Ledger) Report(t *testing.T) (end func()) {
 		t.Fatal(err)
 	}
 	return func() {
-		if err := rows.Close(); err != nil && !hasCode(err, queryCanceled) { // the database cancels queries after 4.5 seconds
+		if err := rows.Close(); err != nil && !hasCode(err, queryCanceled) { // the database may have canceled the query, because its timeout is 4.5 seconds
 			t.Error(err)
 		}
 	}

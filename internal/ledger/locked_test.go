@@ -130,7 +130,7 @@ func TestTheSessionsAreBoundedWhateverTheirDefaults(t *testing.T) { // faults M3
 	}
 }
 
-// Reports do not use the connection that writes orders, because SQLite has only one such connection.
+// A report must not use the connection that writes orders. SQLite has only one such connection.
 func TestAReportHoldsUpNoOrder(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -15,7 +15,7 @@ type Budget struct {
 	Period string    `json:"period"`
 	Start  time.Time `json:"start"`
 	Reset  time.Time `json:"reset"`
-	// LimitCents is the maximum of SpentCents and ReservedCents together.
+	// LimitCents is the maximum for the sum of SpentCents and ReservedCents.
 	LimitCents    int64 `json:"limitCents"`
 	SpentCents    int64 `json:"spentCents"`
 	ReservedCents int64 `json:"reservedCents"`

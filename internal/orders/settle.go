@@ -157,7 +157,7 @@ func (l *look) witness(ctx context.Context) bool {
 	return l.witnessed
 }
 
-// leaveAlone reports whether err would also affect further requests of the run, so that none should be sent.
+// leaveAlone reports whether the cause of err would also affect the run's further requests. If so, the run should send none.
 func leaveAlone(err error) bool {
 	kind := catalog.KindOf(err)
 	return isOutage(err) || kind == catalog.KindCredentialRejected || kind == catalog.KindRateLimited

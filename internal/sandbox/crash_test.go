@@ -112,7 +112,7 @@ func allEnded(a sandbox.Audit) bool {
 // client sends orders and records the responses.
 type client struct {
 	*account
-	accepted map[string]string // generation ID by idempotency key
+	accepted map[string]string // generation IDs, keyed by idempotency key
 	sent     int
 }
 

@@ -14,9 +14,9 @@ import (
 // fault that was injected first affects it.
 //
 // A fault first waits for Delay. If any of Hang, Reset, Redirect, Oversize, Status and Body is set, the fault then replaces the
-// response. If several of them are set, the first in this order determines the kind of response. The handler then runs only if
-// AfterCommit is set. If none of these six fields is set, the handler runs, and the client receives the handler's response,
-// altered by Set, ContentLengthDelta, Drip and Cut.
+// response. If several of them are set, the first in this order determines the kind of response. If the response is replaced,
+// the handler runs only if AfterCommit is set. If none of these six fields is set, the handler runs, and the client receives
+// the handler's response, altered by Set, ContentLengthDelta, Drip and Cut.
 //
 // If the client disconnects during the delay, the request is still served after the delay. With AfterCommit and Reset, an order
 // is charged but its response is lost.

@@ -73,7 +73,8 @@ func (s link) queryRow(query string, args ...any) *sql.Row {
 func openStore(path string) (*store, error) {
 	file, pragmas := ":memory:", []string{"foreign_keys(1)"}
 	if path != "" {
-		// The exclusive lock prevents other processes from opening the file. Two processes could create the same IDs.
+		// The exclusive lock prevents other processes from opening the file. Otherwise, two processes could create the same
+		// IDs.
 		file, pragmas = (&url.URL{Path: path}).EscapedPath(), append(pragmas, "locking_mode(EXCLUSIVE)", "journal_mode(WAL)", "synchronous(NORMAL)")
 	}
 	db, err := sql.Open("sqlite", "file:"+file+"?"+url.Values{"_pragma": pragmas, "_txlock": {"immediate"}}.Encode())

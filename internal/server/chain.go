@@ -167,7 +167,7 @@ func (c *call) check(req any) error {
 // checkedStream wraps a stream of the server. It validates the received requests and counts the sent messages.
 type checkedStream struct {
 	grpc.ServerStream
-	ctx  context.Context //nolint:containedctx // context for the handler; contains the caller
+	ctx  context.Context //nolint:containedctx // the handler's context, which contains the caller's identity
 	call *call
 }
 

@@ -31,7 +31,8 @@ func FullMethods() map[string]bool {
 	return names
 }
 
-// LongLived reports whether calls of a method may stay open for a long time. These calls count as streams.
+// LongLived reports whether calls of a method may stay open for a long time. The limit on streams applies to
+// these calls.
 func LongLived(method string) bool { return longLived[method] }
 
 // Certified returns the TLS files of a server that requires client certificates, and the TLS configuration of a

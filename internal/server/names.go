@@ -20,7 +20,7 @@ const maxNameBytes = 128
 type names struct {
 	generation, model, idempotencyKey string
 	generations                       int                 // number of generations that a watch names
-	answered                          *easelv1.Generation // generation in a response, or nil
+	answered                          *easelv1.Generation // generation that the response contains, or nil
 }
 
 // namesOf returns the IDs and names that occur in a request or a response.

@@ -19,7 +19,7 @@ import (
 // TLS contains the paths of PEM files and the rule for client certificates. The files are reloaded when they change. If a file
 // is invalid or can't be read, the certificates that were loaded last remain in use.
 type TLS struct {
-	CertFile, KeyFile string // the server's certificate chain and its key; empty means plaintext
+	CertFile, KeyFile string // CertFile is the file with the server's certificate chain, and KeyFile the file with its key; empty means plaintext
 	ClientCAFile      string // CAs of client certificates; empty means that no client certificates are requested
 	ClientAuth        ClientAuth
 }

@@ -118,7 +118,7 @@ func (s *Service) attribution(ctx context.Context, id string) (ledger.Attributio
 	if !auth.Of(ctx).SharesAPIKey() {
 		owner = orderer(ctx)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout) // the query is not canceled with this call, because other watches share its result
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout) // the query continues if this call is canceled, because other watches share its result
 	defer cancel()
 	own, err := s.cfg.Orders.Owned(ctx, owner, id)
 	if err != nil {

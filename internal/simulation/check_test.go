@@ -44,7 +44,7 @@ var timed = []promises.Promise[*outcome]{
 	{Name: "the run had its load and its faults", Check: runWasReal},
 }
 
-// check returns the promises that a run has broken.
+// check returns the violations of promises in a run.
 func check(o *outcome) []promises.Broken {
 	return append(promises.Check(promises.All, o.withFaults()), promises.Check(timed, o)...)
 }

@@ -17,7 +17,7 @@ import (
 type database struct {
 	world  *world
 	conn   driver.Conn
-	kept   map[string]driver.Stmt // prepared statements with parameters
+	kept   map[string]driver.Stmt // cache of the prepared statements that have parameters, keyed by text
 	locked chan struct{}          // lock for conn and kept; it is held while the channel contains a value
 	clock  string                 // SQL expression for the current time
 

@@ -173,7 +173,7 @@ func TestAGenerationThatWeDeletedStaysDeleted(t *testing.T) {
 		pass(0)
 		b.wantStates(first, "queued", "deleted")
 		b.wantEnd(first, nil)
-		b.hub.Observe(context.Background(), testCred, b.up.record("a", queued).Version(), true) // response to a read that was in flight during the deletion
+		b.hub.Observe(context.Background(), testCred, b.up.record("a", queued).Version(), true) // simulates the response to a read that was in flight during the deletion
 		s := b.watch("a")
 		pass(0)
 		b.wantStates(s, "deleted")
