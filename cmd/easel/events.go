@@ -36,8 +36,8 @@ type eventsReplayCmd struct {
 	GivenUp bool   `help:"Only events whose delivery was abandoned."`
 }
 
-// Run resends the selected events. It sends requests until no events are left, because each request resends a limited
-// number of events.
+// Run resends the selected events. Each request resends a limited number of events, so Run sends requests until no
+// events are left.
 func (c *eventsReplayCmd) Run(ctx context.Context, p *cli.Program) error {
 	asked := admin.EventQuery{Team: c.Team, Since: c.Since.Time, GivenUp: c.GivenUp}
 	console, events := p.Console(), 0

@@ -43,7 +43,7 @@ type facade struct {
 	hub       *watch.Hub
 	files     settingFiles
 	sharedKey *catalog.Credential         // nil if callers use their own API keys
-	account   func(context.Context) error // repeats the check of the shared API key's account in the background; nil if the check has already succeeded
+	account   func(context.Context) error // repeats the account check of the shared API key in the background; nil if no repetition is needed
 	known     *auth.Callers               // callers in the callers file; nil if there is no such file
 	meter     *ledger.Meter
 	placing   *orders.Orders
@@ -217,7 +217,7 @@ func (f *facade) openServices(ctx context.Context) (err error) {
 		Feed: feed, Catalog: f.client, Hub: f.hub, Orders: f.placing, Contents: f.contents, MaxStreamAge: f.MaxStreamAge, MaxInputs: f.MaxInputs,
 		Auth: auth.Config{
 			SharedKey: f.sharedKey, Callers: f.known, Certificates: f.TLSClientCAFile != "",
-			AllowAnonymous: f.AllowAnonymous || f.unguarded(), // an unguarded server is reachable only from this machine: see guard
+			AllowAnonymous: f.AllowAnonymous || f.unguarded(), // an unguarded server may allow anonymous calls, because only this machine can reach it
 		},
 	})
 	if err == nil {

@@ -65,7 +65,7 @@ func (f *sandboxFlags) config(logs io.Writer) sandbox.Config {
 // shownKey is the API key that is printed in example commands, or a placeholder for it.
 type shownKey struct {
 	text  string
-	worth string // note about the key: its balance, or that it is from an earlier run
+	worth string // note that is printed with the text, such as the balance of the key
 }
 
 // makeKey creates the API key that is printed at startup. If the API key in --key already exists, makeKey returns that API key
@@ -78,8 +78,8 @@ func (f *sandboxFlags) makeKey(ctx context.Context, box *sandbox.Sandbox) (shown
 	return shownKey{key, cli.Money(*f.Balance.Cents, "")}, err
 }
 
-// keeping returns a text that states whether data and API keys are kept after the command ends. A kept API key can't be shown
-// again, because only its hash is stored.
+// keeping returns a text that states whether data and API keys are kept after the command ends. A kept API key can't be
+// shown again, because the database contains only its hash.
 func (f *sandboxFlags) keeping() string {
 	if f.DB == "" {
 		return "All data is lost then; --db FILE keeps it."

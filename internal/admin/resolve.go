@@ -19,7 +19,7 @@ type Resolution struct {
 	// Placed is the ID of the generation that the order started. If it is empty, Refused must be true.
 	Placed  string `json:"placed,omitempty"`
 	Refused bool   `json:"refused,omitempty"`
-	// Force means that the generation is recorded without asking the catalog whether it can belong to the order.
+	// Force means that the generation is recorded without first checking in the catalog whether it can belong to the order.
 	Force bool `json:"force,omitempty"`
 }
 

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// peerInterval is the peer's default poll interval. With a fixed interval of two seconds, a change is noticed after one
-// second on average, as with easel's defaults.
+// peerInterval is the default poll interval of the peer, the program that Easel is compared with. At this fixed
+// interval, a change is noticed after one second on average, as with Easel's defaults.
 const peerInterval = 2 * time.Second
 
 const (

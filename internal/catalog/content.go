@@ -62,9 +62,9 @@ type contentStream struct {
 	body   io.ReadCloser
 	cancel context.CancelCauseFunc
 	idle   *time.Timer // cancels the response if a read takes longer than idleTimeout
-	at     int64       // file offset of the stream's next byte; initially at most contentBody.at
+	at     int64       // file offset of the stream's next byte; at most contentBody.at when the stream is opened
 	end    int64       // file offset after the last byte of the response, or -1 if unknown
-	framed bool        // whether a truncation of the response can be detected; if so, io.EOF marks the end of the file, even if its size is unknown
+	framed bool        // whether the client can detect that the response was truncated; if so, io.EOF is the end of the file, even if the size is unknown
 	sum    uint32      // checksum of the bytes that this stream has read again, starting at contentBody.start
 }
 
@@ -244,7 +244,7 @@ func changed(why string) error {
 func (b *contentBody) connect(ctx context.Context) error {
 	from := b.at
 	if b.etag == "" {
-		from = b.start // without an ETag, delivered bytes are read again and compared
+		from = b.start // without an ETag, the bytes that were already delivered are read again, to compare them
 	}
 	// The request has a Range header even if it asks for the complete file. The response then contains the size in both
 	// Content-Range and Content-Length, so a wrong Content-Length is detected.
@@ -330,7 +330,7 @@ func (b *contentBody) readRange(s *contentStream, resp *http.Response, from int6
 		return total, nil
 	case http.StatusRequestedRangeNotSatisfiable:
 		total, ok := parseUnsatisfied(resp.Header.Get("Content-Range"))
-		if !ok && from == b.at && b.at > b.start { // the response has no size, but the file ends at b.at, because the caller has received all bytes before it
+		if !ok && from == b.at && b.at > b.start { // the response has no size, but the caller has received all bytes before b.at; the file therefore ends there
 			total, ok = b.at, true
 		}
 		if !ok || total > from {

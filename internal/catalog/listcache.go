@@ -28,8 +28,8 @@ type listRead struct {
 	err   error
 }
 
-// serves reports whether r can be returned to a caller that needs a list requested no earlier than since. The result of a
-// canceled read can't be returned to other callers.
+// serves reports whether r can be returned to a caller that needs a list requested no earlier than since. If the read was
+// canceled, serves returns false, because the cancellation concerns only the caller that started the read.
 func (r listRead) serves(since time.Time) bool {
 	_, responded := errors.AsType[*Error](r.err)
 	return !r.start.IsZero() && !r.start.Before(since) && (r.list != nil || responded)

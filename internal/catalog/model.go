@@ -35,7 +35,7 @@ func readModels(a answer) ([]Model, error) {
 	return models, nil
 }
 
-// readModel reads one model. The input fields may be next to the model's record in the body, instead of inside it.
+// readModel reads one model. The input fields may be inside the model's record, or next to it in the body.
 func readModel(a answer, requestedID string) (Model, error) {
 	value, err := a.value()
 	if err != nil {
@@ -140,9 +140,9 @@ func fieldList(items []JSON) ([]InputField, bool) {
 	return fields, true
 }
 
-// fieldObject reads an object whose member names are the names of input fields. The value of a member may be just the field's
-// type. If saysRequired is true, required lists the names of the required fields. The list applies only to fields whose own
-// descriptions do not specify whether they are required. Required fields are returned first.
+// fieldObject reads an object whose member names are the names of input fields. The value of a member may be just the
+// field's type. If saysRequired is true, required lists the names of the required fields, but the description of a field
+// takes precedence over this list. Required fields are returned first.
 func fieldObject(v JSON, required []JSON, saysRequired bool) ([]InputField, bool) {
 	var first, others []InputField
 	for _, m := range v.Members() {

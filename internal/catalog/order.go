@@ -23,9 +23,9 @@ type Order struct {
 	Permit *limiter.Permit
 }
 
-// Acquire waits for a permit for an order, until ctx is done. arrived is the time when the order arrived at this server. It
-// determines the order's position in the queue. An order that is retried after a 429 therefore keeps its position. mayExist
-// reports whether the catalog may have accepted an earlier attempt; if so, the daily cap does not apply.
+// Acquire waits for a permit for an order, until ctx is done. arrived is the time when the order first arrived at this
+// server. It determines the order's position in the queue, so an order that is retried after a 429 keeps its position.
+// mayExist means that the catalog may have accepted an earlier attempt. The daily cap then does not apply.
 func (c *Client) Acquire(ctx context.Context, cred Credential, arrived time.Time, mayExist bool) (*limiter.Permit, error) {
 	permit, err := c.upstream.limiter(cred.Tenant).Acquire(ctx, limiter.Request{
 		Owner: cred.Owner, Weight: cred.Weight, Class: limiter.Order, Arrived: arrived, Resend: mayExist,
@@ -48,9 +48,10 @@ const (
 	Answered
 )
 
-// Post sends one attempt to place a paid order. No other code sends orders. Post does not retry the request, and Go's transport
-// can't resend it, because the request has no GetBody. If the outcome is [Unknown], the error has the kind [KindOutcomeUnknown]
-// (with the reason in Err or Status), [KindInProgress] or [KindKeyReused], or its AboutKey field is set.
+// Post sends one attempt to place a paid order. No other code sends orders. Post does not retry the request, and Go's
+// transport can't resend it, because the request has no GetBody. If the outcome is [Unknown], either the error's AboutKey
+// field is set, or its kind is [KindInProgress], [KindKeyReused] or [KindOutcomeUnknown]. In the last case, Err or Status
+// contains the reason.
 func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation, Posted, error) {
 	body, err := orderBody(OpCreate, o.ModelID, o.Inputs)
 	if err == nil {
@@ -78,7 +79,7 @@ func (c *Client) Post(ctx context.Context, cred Credential, o Order) (Generation
 	return g, posted, err
 }
 
-// outcome classifies the result of an attempt. If an error does not show whether the order was accepted, it is converted to
+// outcome classifies the result of an attempt. It converts an error that does not show whether the order was accepted to
 // [KindOutcomeUnknown].
 func outcome(err error) (Posted, error) {
 	if err == nil {
@@ -103,7 +104,7 @@ func outcome(err error) (Posted, error) {
 	return Answered, err
 }
 
-// hadNoConnection reports whether an attempt failed before it could reach the catalog.
+// hadNoConnection reports whether an attempt failed before there was a connection to the catalog.
 func hadNoConnection(e *Error) bool {
 	op, ok := errors.AsType[*net.OpError](e.Err)
 	return ok && (op.Op == "dial" || op.Op == "proxyconnect")

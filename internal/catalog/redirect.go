@@ -48,8 +48,9 @@ func (e *elsewhere) follows(to *url.URL) bool {
 	return to.Scheme == "https" && to.User == nil && slices.Contains(e.hosts, strings.ToLower(to.Host))
 }
 
-// of returns the URL to which the response resp redirects the request r. A relative target refers to from, the URL that
-// responded. ok is false if resp is not a redirect, if r does not request a result, or if the target is not allowed.
+// of returns the URL to which the response resp redirects the request r. from is the URL that responded; a relative target
+// is resolved against it. ok is false if resp is not a redirect, if r does not request a result, or if the target is not
+// allowed.
 func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.URL, ok bool) {
 	if resp == nil || r.op != opContent {
 		return nil, false
@@ -62,9 +63,9 @@ func (e *elsewhere) of(r *request, from *url.URL, resp *http.Response) (to *url.
 	return nil, false
 }
 
-// get reads a result from another host. It does not send authorization, which only identifies the API key. If the other host
-// rejects the request, the error has the kind [KindUnavailable], so that the request may be retried. Errors omit the URL, which
-// may contain a secret.
+// get reads a result from another host. authorization identifies the API key for the division of the connections, and is not
+// sent to that host. If the other host rejects the request, the error has the kind [KindUnavailable], so that the request
+// may be retried. Errors omit the URL, which may contain a secret.
 func (e *elsewhere) get(ctx context.Context, authorization string, r *request, to *url.URL) (*http.Response, error) {
 	for range maxHops {
 		resp, err := e.send(ctx, authorization, r, to)

@@ -20,8 +20,8 @@ type Team struct {
 	// URL is the address of the team's receiver, or empty if it has no receiver. SecretFile is the path of the file
 	// with the signing secrets for that receiver.
 	URL, SecretFile string
-	// Limits are the budgets of the team. Thresholds are the percentages of a budget at which the team is notified, in
-	// ascending order. If Thresholds is nil, [ledger.DefaultThresholds] are used.
+	// Limits contains the limits of the team's budgets. Thresholds are the percentages of a budget at which the team is
+	// notified, in ascending order. If Thresholds is nil, [ledger.DefaultThresholds] are used.
 	Limits     ledger.Limits
 	Thresholds []int64
 	// Retention is the time after which the content of the team's orders is erased. Zero means that it is never erased.
@@ -30,8 +30,8 @@ type Team struct {
 	KeepDeleted bool
 }
 
-// Teams contains the current teams by name. Under the name [ledger.AllOwners], it contains the receiver for events
-// about the total budget. The zero value contains no teams.
+// Teams contains the current teams by name. The entry [ledger.AllOwners] contains the receiver for events about the total
+// budget. The zero value contains no teams.
 type Teams struct {
 	inForce atomic.Pointer[map[string]Team]
 	known   atomic.Pointer[map[string]ledger.Team]

@@ -30,7 +30,7 @@ func (r *receiver) room(now time.Time) int {
 
 // done records the result of an attempt to deliver an event. retried means that the event had been sent before. If
 // fails is true, the caller must log that the receiver is failing. If recovers is true, the caller must log that the
-// receiver has recovered. The failure of a retry is not logged.
+// receiver has recovered. fails is never true for a retry.
 func (r *receiver) done(delivered, retried bool, now time.Time) (fails, recovers bool) {
 	fails, recovers = !delivered && !retried && !r.logged, delivered && r.logged
 	r.logged = r.logged && !delivered || fails

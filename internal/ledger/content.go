@@ -21,7 +21,7 @@ func (s ContentState) String() string {
 	return [...]string{"waiting", "copied", "failed", "to be deleted"}[s]
 }
 
-// The kinds of jobs that copy results, and that delete the copies. The Ref of such a job is the ID of the generation.
+// Kinds of jobs that copy results or delete the copies. The Ref of such a job is the ID of the generation.
 const (
 	CopyJob   = "copy"
 	DeleteJob = "delete"
@@ -81,7 +81,7 @@ func (t *transaction) followContent(before, after Order) error {
 	return t.addJob(Job{Kind: CopyJob, Ref: after.Generation, Owner: after.Owner}, 0)
 }
 
-// Content returns the row about the copy of a generation's result.
+// Content returns the row about the copy of a generation's result. found is false if there is no such row.
 func (l *Ledger) Content(ctx context.Context, generation string) (c Content, found bool, err error) {
 	all, err := ask(ctx, l, scanContent, selectContents+`generation_id = $1`, generation)
 	if err != nil || len(all) == 0 {
@@ -169,8 +169,8 @@ func (l *Ledger) FetchContent(ctx context.Context, by By, generation string) (ha
 	return has && err == nil, err
 }
 
-// addCopies and addDeletions begin statements that write jobs of the kinds [CopyJob] and [DeleteJob]. Callers append a
-// condition on the table contents.
+// addCopies and addDeletions are the beginnings of statements that write jobs of the kinds [CopyJob] and [DeleteJob].
+// Callers append a condition on the table contents.
 var (
 	addCopies = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + CopyJob + `', generation_id, owner, '', {now}, {now} FROM contents WHERE `
 	// A process may still be copying the result, so the deletion waits until that process's lease has ended.
@@ -217,7 +217,8 @@ func CopiesDeleted(generation string) Change {
 	}
 }
 
-// DoomedCount returns the number of copies that are marked for deletion, and how many of them this ledger may delete.
+// DoomedCount returns the number of copies that are marked for deletion. own is the number of those copies that this ledger
+// may delete.
 func (l *Ledger) DoomedCount(ctx context.Context) (count, own int64, err error) {
 	err = l.askOne(ctx, []any{&count, &own}, `SELECT COUNT(*), COUNT(CASE WHEN `+ownObject+` THEN 1 END) FROM contents WHERE state = {doomed}`)
 	return count, own, err

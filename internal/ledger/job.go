@@ -11,8 +11,8 @@ import (
 // JobLease is the length of a job's lease, measured by the database's clock. A process renews the lease while it runs the job.
 const JobLease = 20 * time.Second
 
-// maxJobDelay is longer than any delay of a job. If a job is due even later, its time was written while the database's clock
-// was wrong.
+// maxJobDelay is longer than any delay of a job. A job that is due even later was written while the database's clock was
+// wrong.
 const maxJobDelay = 25 * time.Hour
 
 // Job is background work that is stored as a row of the ledger.
@@ -68,9 +68,9 @@ func (l *Ledger) AddJob(ctx context.Context, j Job) error {
 // JobAdded returns a channel that receives a value after this process has written a job.
 func (l *Ledger) JobAdded() <-chan struct{} { return l.jobAdded }
 
-// dueJobs returns the condition for an owner's due jobs of a kind. If one of these jobs is due more than maxJobDelay from now,
-// all of them count as due, because the clock must have been wrong when that job was written. The condition is a single upper
-// bound, so that the database can use an index.
+// dueJobs returns the SQL condition for an owner's due jobs of a kind. If one of these jobs is due more than maxJobDelay
+// from now, the clock was wrong when that job was written. All of the owner's jobs of the kind then count as due. The
+// condition is a single upper bound, so that the database can use an index.
 func dueJobs(owner string) string {
 	return `run_time <= (SELECT CASE WHEN EXISTS (SELECT 1 FROM jobs WHERE kind = $1 AND owner = ` + owner + ` AND run_time > (SELECT {now}) + ` + micro(maxJobDelay) + `)
 		THEN ` + strconv.FormatInt(math.MaxInt64, 10) + ` ELSE {now} END)`
@@ -124,7 +124,7 @@ func (l *Ledger) RenewJob(ctx context.Context, j Job) error {
 // leased the job, it records nothing and returns [ErrLeaseLost].
 func (l *Ledger) FinishJob(ctx context.Context, j Job, o Outcome) error {
 	return l.tx(ctx, func(tx *transaction) error {
-		if o.Change != nil { // the change comes first, so that its rows are locked before the row of the job, as in transactions that write jobs
+		if o.Change != nil { // locks the rows of the change before the row of the job, in the same order as transactions that write jobs
 			if err := o.Change(tx); err != nil {
 				return err
 			}

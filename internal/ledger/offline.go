@@ -41,8 +41,8 @@ func openOne(at location, dsn string) (*Ledger, error) {
 	return &Ledger{dialect: at.dialect, window: ResendWindow, kind: string(at.kind), writes: db, reads: db}, nil
 }
 
-// openOffline opens a ledger for a command that needs it exclusively. It locks a SQLite file, so that no server can use it. It
-// does not lock a PostgreSQL database: see [Ledger.idle].
+// openOffline opens a ledger for a command that needs it exclusively. It locks a SQLite file, so that no server can use it.
+// It does not lock a PostgreSQL database; [Ledger.idle] checks whether other clients use it.
 func openOffline(at location) (*Ledger, error) {
 	l, err := openOne(at, at.writing)
 	if err == nil {
@@ -157,9 +157,9 @@ type schema struct {
 	Schema int64 `json:"schema"`
 }
 
-// Backup writes a copy of a SQLite ledger into a new file, and compares the amounts in the copy with its journal. It passes
-// each difference to the function differs. The new ledger is marked as a copy, so its open orders are on hold. A server may use
-// the original ledger at the same time.
+// Backup writes a copy of a SQLite ledger into a new file, and compares the amounts in the copy with the copy's journal. It
+// passes each difference to the function differs. The new ledger is marked as a copy, so its open orders are on hold. A
+// server may use the original ledger at the same time.
 func Backup(ctx context.Context, url, file string, differs func(Difference)) (looked Verified, err error) {
 	at, err := existing(url)
 	if err != nil {
@@ -205,7 +205,7 @@ func vacuumInto(ctx context.Context, at location, part string) error {
 		return unusable(err)
 	}
 	defer func() { _ = db.Close() }()                                        // an error does not matter, because the connection does not change the ledger
-	if _, err := db.ExecContext(ctx, `PRAGMA query_only(OFF)`); err != nil { // query_only would prevent writing the new file
+	if _, err := db.ExecContext(ctx, `PRAGMA query_only(OFF)`); err != nil { // query_only would also prevent VACUUM INTO from writing the new file
 		return unusable(err)
 	}
 	_, err = db.ExecContext(ctx, `VACUUM INTO $1`, part)

@@ -16,9 +16,9 @@ import (
 // scope is the instrumentation scope of the spans and the metric.
 const scope = "github.com/easel-grpc/easel/internal/ledger"
 
-// operation is a kind of database operation, with a span and a duration metric. The zero value measures nothing.
+// operation traces and measures one kind of database operation. The zero value does neither.
 type operation struct {
-	span       string // name of the span; empty means that there are no spans
+	span       string // name of the span; empty if no spans are created
 	attributes attribute.Set
 	started    []trace.SpanStartOption
 	duration   metric.Float64Histogram
@@ -41,7 +41,7 @@ func (o operation) untraced() operation {
 	return o
 }
 
-// measure calls the function do and records its duration. It creates a span only if the operation has a span name and ctx
+// measure calls do and records the duration of the call. It creates a span only if the operation has a span name and ctx
 // contains a span, because a span without a parent would be useless.
 func (o operation) measure(ctx context.Context, do func(context.Context) error) error {
 	if o.duration == nil { // offline commands use the zero value

@@ -32,8 +32,8 @@ type OwnerSummary struct {
 	RefundedCents    int64 `json:"refundedCents"`
 	ReservedCents    int64 `json:"reservedCents"`
 	UnconfirmedCents int64 `json:"unconfirmedCents"`
-	// Budgets contains the owner's budgets for the current day and month, except those without a limit in this process's
-	// configuration.
+	// Budgets contains the owner's budgets for the current day and month. It omits those for which this process's
+	// configuration sets no limit.
 	Budgets []Budget `json:"budgets,omitempty"`
 }
 
@@ -71,8 +71,8 @@ const (
 	unknownSums = `SELECT owner, 0 AS orders, 0 AS spent, 0 AS refunded_cents, 0 AS reserved_cents, 0 AS unconfirmed_cents, 1 AS unknown, order_time AS oldest FROM orders WHERE state = {open}`
 )
 
-// summarizeOwners returns the totals of each owner, sorted by name. If known is true, they include the orders and amounts in the
-// table budgets. Otherwise, only the orders whose outcome is unknown are counted.
+// summarizeOwners returns the totals of each owner, sorted by name. If known is true, they include the orders and amounts in
+// the table budgets. Otherwise, they include only the orders whose outcome is unknown.
 func (l *Ledger) summarizeOwners(tx *transaction, known bool, now time.Time) (all []OwnerSummary, err error) {
 	sums := unknownSums
 	if known {

@@ -41,12 +41,12 @@ const (
 	firstInFlight = 16   // initial number of requests that may be in flight
 	minInFlight   = 4    // minimum number of requests that may be in flight, so that one slow request does not block all others
 	decrease      = 0.75 // a 429 sets the limit on requests in flight to this part of the number in flight at that time
-	increase      = 0.25 // each successful request adds increase/limit to the limit on requests in flight while other requests wait
+	increase      = 0.25 // while other requests wait, each success raises the limit on requests in flight by increase divided by that limit
 	reservedPart  = 16   // 1/reservedPart of the slots are reserved for owners with fewer than fewInFlight requests in flight
 	fewInFlight   = 2    // see reservedPart
 	noPollRate    = 1e6  // initial poll rate in polls per second; in effect, no limit
 
-	maxFailures = 5 // after this number of consecutive failures, no request is retried
+	maxFailures = 5 // no request is retried after this number of consecutive failures
 
 	minStarts = 32 // the waiting time of reads is estimated only after this number of requests has started
 )
@@ -56,8 +56,8 @@ type Request struct {
 	Owner  string
 	Weight float64 // weight of the owner; zero means 1
 	Class  Class
-	// Arrived is the time when the request first arrived, and determines its position in the queue. If a request is repeated
-	// after a 429, it keeps its first arrival time and therefore its position. Zero means now.
+	// Arrived is the time when the request first arrived. It determines the position in the queue. A request that is
+	// repeated after a 429 keeps this time, and therefore its position. Zero means now.
 	Arrived time.Time
 	// Resend is true for an order that the catalog may already have accepted. The daily cap does not apply to it, because only a
 	// further attempt can show whether the order exists.
@@ -105,7 +105,8 @@ func New(maxInFlight int) *Limiter {
 	return &Limiter{max: most, limit: most, queue: queue{owners: map[string]*owner{}}, polls: rate.NewLimiter(noPollRate, noPollRate)}
 }
 
-// SetPollRate sets the maximum number of polls per second. All polls allowed in a second may start at the same time.
+// SetPollRate sets the maximum number of polls per second. It allows bursts: all polls of one second may start at the same
+// time.
 func (l *Limiter) SetPollRate(perSecond float64) {
 	l.polls.SetLimit(rate.Limit(perSecond))
 	l.polls.SetBurst(max(1, int(perSecond)))
@@ -259,6 +260,6 @@ func (l *Limiter) start(w *Permit, now time.Time) {
 	l.queue.start(w)
 	if w.probesCap = w.isNewOrder() && l.cap.isReached(now); w.probesCap {
 		l.cap.nextProbe = now.Add(capInterval)
-		l.review(now) // the queued orders are rejected until the probe has a result
+		l.review(now) // rejects the queued new orders, because only the probe may be sent until its result is known
 	}
 }

@@ -16,11 +16,13 @@ type Config struct {
 	*Recorder                 // required; contains the ledger
 	Catalog   *catalog.Client // required
 	Hub       *watch.Hub      // required; uses the same recorder
-	// Ordered is called when the attempts to send an order have ended, even if no caller waits for the order any longer. ctx has
-	// the values of the call that started the attempts. If err is nil, g is the generation that was paid for. Ordered may be nil.
+	// Ordered is called when the attempts to send an order have ended, even if no caller waits for the order any longer. ctx
+	// has the values of the call that started the attempts. If err is nil, the order was placed, and g is its generation.
+	// Ordered may be nil.
 	Ordered func(ctx context.Context, cred catalog.Credential, modelID string, g catalog.Generation, err error)
-	// KeyFirst means that the catalog checks the idempotency key before it validates the other parts of an order. If such a catalog
-	// rejects a resent order because of its other parts, no earlier attempt was accepted.
+	// KeyFirst means that the catalog checks the idempotency key before it validates the other parts of an order. If such a
+	// catalog rejects a resent order because of another part, it has no order with the key, so no earlier attempt was
+	// accepted.
 	KeyFirst bool
 	// Weight returns an owner's weight in the limiter. It is used when an order is resent in the background. If Weight is nil,
 	// every owner has the weight 1.

@@ -54,7 +54,7 @@ func (s *submission) acquire(ctx context.Context) (*limiter.Permit, error) {
 			if err := s.renew(ctx); err != nil {
 				return nil, err
 			}
-		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // in all other cases, over decides: the wait was canceled, or a caller with more time has joined
+		case !errors.Is(cause, context.Canceled) && !s.lasts(waiting): // otherwise, the wait was canceled, or a caller with a later deadline has joined; over then decides whether to wait again
 			return nil, err
 		}
 	}
@@ -69,8 +69,8 @@ func (s *submission) lasts(waiting context.Context) bool {
 }
 
 // waits returns a context that limits a wait for a permit or for the next attempt. The context is done when no caller has
-// enough time left, the order expires, the last caller leaves, the process stops, or the lease must be renewed. When the wait
-// is over, the returned function must be called.
+// enough time left, the order expires, the last caller leaves, the process stops, or the lease must be renewed. The returned
+// function must be called after the wait.
 func (s *submission) waits(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

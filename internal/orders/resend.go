@@ -77,7 +77,7 @@ func (r *recovery) next(ctx context.Context) bool {
 }
 
 // meetsOutage reports whether a resend failed because the catalog is down. failed is the error from the resend. The order
-// itself may be the cause of that error, so meetsOutage also reads the account.
+// itself may have caused this error, so meetsOutage also reads the account.
 func (r *recovery) meetsOutage(ctx context.Context, failed error) bool {
 	if !isOutage(failed) {
 		return false
@@ -110,7 +110,7 @@ type outage struct {
 	failures atomic.Int64 // number of consecutive resends that failed because of an outage
 }
 
-// note records the result of a resend. lasts is true if the resend failed because of an outage.
+// note records the result of a resend. lasts means that the resend failed because of an outage.
 func (o *outage) note(lasts bool) {
 	if !lasts {
 		o.failures.Store(0)
@@ -135,8 +135,8 @@ func isOutage(err error) bool {
 
 func (o *outage) lasts() bool { return o.failures.Load() > 0 }
 
-// pause returns the delay before the next resend. least is the delay if the last resend did not fail because of an outage. The
-// delay doubles with each consecutive failure, up to outagePauseMax.
+// pause returns the delay before the next resend. The delay is least, doubled for each consecutive resend that failed
+// because of an outage, but at most outagePauseMax.
 func (o *outage) pause(least time.Duration) time.Duration {
 	return min(least<<min(o.failures.Load(), 10), outagePauseMax)
 }

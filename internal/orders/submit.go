@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	submitTime    = time.Minute            // maximum duration of attempts for a caller without a deadline, or after the last caller has disconnected
+	submitTime    = time.Minute            // time limit for attempts if the caller set no deadline, and after the last caller has disconnected
 	submitBackoff = 200 * time.Millisecond // delay before the second attempt; doubles before each further attempt
 	submitPause   = 5 * time.Second        // maximum delay before an attempt, unless the catalog requests a longer one
 	refusalPause  = 10 * time.Second       // minimum retry delay in the error to which withheld converts a rejection
@@ -27,9 +27,9 @@ const (
 type submission struct {
 	orders  *Orders
 	cred    catalog.Credential // credential for every attempt
-	order   ledger.Order       // its inputs are always set; its labels are set only if the call that started this submission also wrote the order to the ledger
+	order   ledger.Order       // always contains the inputs; contains the labels only if the call that started this submission also wrote the order to the ledger
 	placed  time.Time          // time when the order was written to the ledger
-	leaveBy time.Time          // time by which an attempt must be sent, because the lease expires soon afterwards
+	leaveBy time.Time          // no attempt may be sent after this time, because the lease expires shortly after it
 	expires time.Time          // expire time of the order, by the clock of this process; zero means no limit
 
 	mayExist bool // whether an attempt of this submission or of an earlier one may have been accepted
@@ -41,7 +41,7 @@ type submission struct {
 	wake       context.CancelCauseFunc // cancels the current wait; nil while an attempt is in flight
 	waiting    int                     // number of waiting callers
 	withdrawAt time.Time               // time at which the order is withdrawn if no attempt was sent; early enough to record the withdrawal
-	until      time.Time               // latest deadline of all callers, including callers that have disconnected
+	until      time.Time               // end of the attempts once an attempt may have been accepted: the latest [answerBy] of all callers, but at most submitTime after the last one has disconnected
 	last       error                   // error from the last attempt; nil while an attempt is in flight
 
 	// The following fields are set before ended is closed.
@@ -58,8 +58,8 @@ type progress int
 const (
 	unsent   progress = iota // no attempt has reached the catalog
 	rejected                 // only the first attempt has reached the catalog, which has definitely rejected it
-	sent                     // at least one attempt has reached the catalog, and the order is neither rejected nor doubtful
-	doubtful                 // an attempt was rejected with a response that may not come from the catalog, so the order may exist
+	sent                     // at least one attempt has reached the catalog, and neither rejected nor doubtful applies
+	doubtful                 // an attempt was rejected, but not definitely by the catalog itself, so the order may exist
 )
 
 // after returns the progress after one more attempt. posted and err are the result of that attempt.
@@ -141,7 +141,7 @@ func (o *Orders) submit(ctx context.Context, s *submission) {
 			return
 		}
 		s.recordProblem(ctx, err)
-		if catalog.KindOf(err) != catalog.KindRateLimited { // after KindRateLimited, the limiter delays the next attempt
+		if catalog.KindOf(err) != catalog.KindRateLimited { // otherwise, the limiter delays the next attempt
 			s.pause(ctx, o.backoff(attempt, err))
 		}
 	}
@@ -210,8 +210,8 @@ func (s *submission) join(ctx context.Context) {
 	}
 }
 
-// withdrawTime is the time between the withdrawal of an unsent order and the latest deadline of all callers. It suffices to
-// record the withdrawal. If a tenth of a caller's remaining time is shorter, withdrawBy uses that instead.
+// withdrawTime is the time between the withdrawal of an unsent order and the caller's deadline. It suffices to record the
+// withdrawal. If a tenth of the caller's remaining time is shorter, withdrawBy uses that instead.
 const withdrawTime = time.Second
 
 func withdrawBy(ctx context.Context) time.Time {
@@ -234,8 +234,8 @@ func (s *submission) wait(ctx context.Context) (ended bool, err error) {
 	}
 }
 
-// leave removes a caller. After the last caller disconnects, a further attempt starts only if an earlier one may have been
-// accepted. Attempts then continue for at most submitTime, so that submissions do not accumulate.
+// leave removes a caller. If it was the last one, a further attempt starts only if an earlier one may have been accepted.
+// Attempts then continue for at most submitTime, so that submissions do not accumulate.
 func (s *submission) leave() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

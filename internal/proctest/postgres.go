@@ -45,7 +45,7 @@ var variants = strings.Split(os.Getenv(postgresSwitch), ",")
 
 // Variants of the PostgreSQL servers for tests.
 const (
-	collated     = "icu"          // strings are sorted by language rules instead of bytes
+	collated     = "icu"          // strings are sorted by the rules of a language, not by their bytes
 	serializable = "serializable" // transactions are serializable by default
 	synced       = "fsync"        // commits wait until the data is on disk
 	pooled       = "pooled"       // clients connect through PgBouncer in transaction mode
@@ -77,8 +77,8 @@ func Database(t testing.TB) string {
 	return p.Database(t)
 }
 
-// OnEach runs a test on SQLite and on PostgreSQL, in parallel. It calls test with the URL of an empty database for a
-// ledger.
+// OnEach runs a test on SQLite and on PostgreSQL, in parallel. url is the URL of an empty database, in which the test
+// can create a ledger.
 func OnEach(t *testing.T, test func(t *testing.T, url string)) {
 	t.Helper()
 	for name, url := range map[string]func(*testing.T) string{
@@ -261,9 +261,9 @@ func (p *Postgres) launch() error {
 	return err
 }
 
-// startUntilKilled starts a program, and returns a channel that is closed when the program has exited. It keeps the
-// thread that starts the program locked until then, because the kernel sends Pdeathsig as soon as that thread exits,
-// even if this process continues.
+// startUntilKilled starts a program, and returns a channel that is closed when the program has exited. Until then, it
+// keeps the thread that started the program. If that thread exited, the kernel would send Pdeathsig to the program,
+// even though this process continues.
 func startUntilKilled(program *exec.Cmd) (ended chan struct{}, err error) {
 	started, ended := make(chan error), make(chan struct{})
 	go func() {

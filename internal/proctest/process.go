@@ -80,9 +80,8 @@ func (p *Process) Ready(t testing.TB, ready func(stdout, stderr string) bool) {
 	}
 }
 
-// Await waits until the output matches a pattern. It ignores the first bytes of the output, up to the offset mark. It
-// returns the text that matches the last group of the pattern. It returns an error if the process exits without a
-// match, or if there is no match within limit.
+// Await waits until a pattern matches the output after the first mark bytes, and returns the text that matches the last
+// group of the pattern. It returns an error if the process exits without a match, or if there is no match within limit.
 func (p *Process) Await(mark int, pattern string, limit time.Duration) (string, error) {
 	expression, late := regexp.MustCompile(pattern), time.After(limit)
 	for {

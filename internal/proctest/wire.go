@@ -12,7 +12,7 @@ import (
 // the proxy drops all bytes on it.
 type Wire struct {
 	Address string
-	CutAt   atomic.Int64 // number of bytes sent to a client after which the proxy cuts the connection and resets CutAt; zero means never
+	CutAt   atomic.Int64 // after this number of bytes to a client, the proxy cuts the connection and resets CutAt to zero; zero means never
 	Cuts    atomic.Int64 // number of connections that were cut because of CutAt
 
 	target   string

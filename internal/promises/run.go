@@ -29,7 +29,7 @@ type Run struct {
 	Versions    []Version                // versions of the orders in the ledger, oldest first; at least the final version of each order
 	Budgets     []BudgetVersion          // versions of the budgets, oldest first; at least the final version of each budget
 	Limits      map[string]ledger.Limits // budgets by team
-	Differences []string                 // differences between the ledger and its journal
+	Differences []string                 // differences between the ledger's amounts and its journal
 	Arrivals    []Arrival                // events that receivers have accepted, oldest first
 	Receivers   map[string]bool          // teams that receive events
 
@@ -53,7 +53,7 @@ type Truth struct {
 	Digest    string // SHA-256 of the result
 }
 
-// Version is one version of an order in the ledger. All times, except Time, are relative to the start of the run.
+// Version is one version of an order in the ledger. All times are relative to the start of the run, except for Time.
 type Version struct {
 	At                                    time.Duration
 	ID, Owner, Caller, Key, APIKey        string // Key is the catalog's idempotency key
@@ -79,8 +79,9 @@ func (v Version) Spent() int64 {
 	return max(v.Cost-v.Refunded, v.Unconfirmed)
 }
 
-// MaxCost returns an upper bound, in cents, for the cost in the ledger. If the generation was deleted before it ended, this is
-// Cost, because the ledger lacks any cost that the catalog reported later. Otherwise there is no limit.
+// MaxCost returns an upper bound, in cents, for the cost in the ledger. If the generation was deleted before it ended, the
+// upper bound is Cost, because the ledger does not record a cost that the catalog reports after the deletion. Otherwise, the
+// cost is not limited.
 func (v Version) MaxCost() int64 {
 	if v.Deleted && v.Status < lifecycle.Failed {
 		return v.Cost
@@ -122,14 +123,14 @@ func (r *Run) limit(owner, period string) (cents int64, limited bool) {
 	return *limit, true
 }
 
-// Past is the prefix of the idempotency keys of orders that are sent directly to the catalog, without Easel.
+// Past is the prefix of the idempotency keys of orders that bypass Easel: they are sent directly to the catalog.
 const Past = "past-easel-"
 
 // IsPast reports whether the key belongs to an order that was sent directly to the catalog.
 func IsPast(key string) bool { return strings.HasPrefix(key, Past) }
 
-// UpstreamKey returns the idempotency key that the catalog receives if the caller of event e sends key to Easel. If the API key is
-// shared, Easel derives the catalog's key from the owner and key. Without a ledger, the owner is empty.
+// UpstreamKey returns the idempotency key that the catalog receives for key, which the caller of event e sends to Easel. If
+// the API key is shared, Easel derives the catalog's key from the owner and key. Without a ledger, the owner is empty.
 func (r *Run) UpstreamKey(e Event, key string) string {
 	if !r.IsShared {
 		return key
@@ -172,7 +173,7 @@ func (r *Run) AddAccount(name string, a sandbox.Audit) {
 	}
 }
 
-// statuses maps a generation's status in an account to its final state.
+// statuses maps the terminal statuses of generations in an account to their final states.
 var statuses = map[string]catalog.State{
 	"succeeded": catalog.StateSucceeded, "failed": catalog.StateFailed, "refunded": catalog.StateRefunded,
 }
@@ -191,8 +192,8 @@ func (r *Run) Orders() (all []Version) {
 	return all
 }
 
-// Excess returns, for each budget, the total amount in cents by which orders cost more than the price first reserved for them.
-// orders is the number of these orders. Orders that reserved nothing are ignored.
+// Excess returns, for each budget, the total amount in cents by which the costs of orders exceed the prices first reserved
+// for them. orders is the number of orders whose cost exceeds that price. Orders that reserved nothing are ignored.
 func (r *Run) Excess() (by map[Budget]int64, orders int64) {
 	by = map[Budget]int64{}
 	first := map[string]Version{}

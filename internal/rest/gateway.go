@@ -35,7 +35,7 @@ func newGateway(config Config) (*runtime.ServeMux, error) {
 		runtime.WithRoutingErrorHandler(handleRoutingError),
 		runtime.WithMiddlewares(nameRoute, entrance.admit, newParameters().check, entrance.readBody),
 		runtime.WithUnescapingMode(runtime.UnescapingModeAllExceptSlash),
-		runtime.WithStrictDeepWildcardMatching(), // otherwise, the path /v1/models/ would match a route with an empty model ID
+		runtime.WithStrictDeepWildcardMatching(), // without this option, the path /v1/models/ would match a route with an empty model ID
 		runtime.WithDisablePathLengthFallback(),
 		runtime.WithDisableHTTPMethodOverride(),
 		runtime.WithWriteContentLength(),

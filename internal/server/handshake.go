@@ -18,7 +18,7 @@ type origin struct {
 	peer            string               // network address
 	tls             *tls.ConnectionState // nil without TLS
 	idempotencyKeys []string             // values of the Idempotency-Key headers of a REST request
-	disconnect      func()               // closes a TLS connection to the public server after refusalTime; has no effect without TLS or for REST
+	disconnect      func()               // closes the call's TLS connection after refusalTime; does nothing for a REST request or a connection without TLS
 }
 
 // originOfPeer returns the origin of a call to the public server.

@@ -1,5 +1,5 @@
-// Package server provides the contract's services on the network. It contains the listeners, TLS, the health service, the
-// graceful shutdown, and the chain of steps that every call passes through.
+// Package server serves the contract's gRPC services over the network. It contains the listeners, TLS, the health service,
+// the graceful shutdown, and the chain of steps that every call passes through.
 //
 // Package rest converts REST requests to calls of a second gRPC server, which it reaches in memory through Local. Both gRPC
 // servers have the same chain.
@@ -134,7 +134,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return group.Wait()
 }
 
-// serving returns a function for each server, keyed by name. Each function serves, and blocks until its server stops.
+// serving returns functions that run the servers, keyed by server name. Each function blocks until its server stops.
 func (s *Server) serving(run *servers) map[string]func() error {
 	limited := func(name string, limit int) net.Listener { return netutil.LimitListener(s.bound[name], limit) }
 	conns := s.config.Limits.conns()
@@ -186,7 +186,8 @@ func (s *Server) Usage() []Usage {
 	return []Usage{{"streams", streams.inUse(), streams.all}, {"calls", calls.inUse(), calls.all}}
 }
 
-// Certificates returns the certificates of the listeners, or nil without TLS. The value reloads them when their files change.
+// Certificates returns the TLS configuration of the listeners, or nil without TLS. The returned value reloads the
+// certificates when their files change.
 func (s *Server) Certificates() *reload.Value[*tls.Config] { return s.certificates }
 
 // Serving reports whether this server accepts new calls. It returns false before Serve is called and during a drain.
@@ -209,7 +210,7 @@ func (s *Server) stop(run *servers) {
 	defer cancel()
 	s.logger.Info("draining", "timeout_ms", s.config.drainTimeout().Milliseconds())
 	s.health.Shutdown()
-	go s.config.Service.Drain() // runs in a goroutine, because the timeout of ctx does not apply to Drain
+	go s.config.Service.Drain() // runs in a goroutine, because Drain has no timeout
 	var group sync.WaitGroup
 	group.Go(func() { s.stopGRPC(ctx, "grpc", run.public) })
 	group.Go(func() {

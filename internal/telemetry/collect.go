@@ -24,7 +24,7 @@ type Readings struct {
 	Hub      func() watch.Stats
 	Limiters func() map[string]limiter.State // limiter states by [catalog.Tenant]
 	Ledger   func() ledger.Reading
-	Copies   func() CopyCounts         // counts of copies of results; requires Ledger
+	Copies   func() CopyCounts         // counts of operations on copies of results; requires Ledger
 	Settings func() map[string][]error // errors from loading files and issuer keys, by setting
 }
 
@@ -97,12 +97,12 @@ func readOwner(o ledger.OwnerSummary, value observe) {
 
 // CopyCounts contains the counts of operations on copies of results, in this process since its start.
 type CopyCounts struct {
-	Copied, Failures int64 // number of successful and of failed attempts to copy a result
+	Copied, Failures int64 // numbers of successful and failed attempts to copy a result
 	Bytes            int64 // bytes of successful copies
 	Reads, Rescued   int64 // number of reads of copies, and number of these reads that fell back to the catalog
 }
 
-// readContents records the metrics of copies: the counts of this process and the state in the ledger.
+// readContents records the metrics for copies of results: the counts of this process and the state in the ledger.
 func readContents(done CopyCounts, known ledger.ContentSummary, value observe) {
 	value("easel.content.waiting", float64(known.Waiting))
 	value("easel.content.failed", float64(known.Failed))
@@ -120,7 +120,8 @@ func readSettings(problems map[string][]error, value observe) {
 	}
 }
 
-// register creates the instruments for the sources, and registers a callback that reads the sources at each collection.
+// register creates an instrument for each metric in [Table] whose source is in reads. It also registers a callback that
+// reads these sources at each collection.
 func register(reads map[Source]func(observe)) (stop func(), err error) {
 	meter, made, all := otel.Meter(scope), map[string]metric.Float64Observable{}, []metric.Observable{}
 	for _, row := range Table {
@@ -151,7 +152,7 @@ func register(reads map[Source]func(observe)) (stop func(), err error) {
 	}, nil
 }
 
-// instrument creates the instrument for a row that is read at each collection.
+// instrument creates the instrument for a row of [Table] that is read at each collection.
 func instrument(meter metric.Meter, row Metric) (metric.Float64Observable, error) {
 	switch row.Kind {
 	case Counter:

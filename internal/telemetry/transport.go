@@ -18,7 +18,7 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// scope is the name of this package in its spans and metrics.
+// scope is the instrumentation scope of this package's spans and metrics.
 const scope = "github.com/easel-grpc/easel/internal/telemetry"
 
 // UpstreamTransport returns a transport that traces and measures every request that base sends, and propagates the trace to

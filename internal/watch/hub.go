@@ -105,7 +105,7 @@ func (h *Hub) all() []*tenant {
 	return slices.Collect(maps.Values(h.tenants))
 }
 
-// Drain ends every watch with ErrDraining, including watches that start later.
+// Drain ends every open watch with ErrDraining. A watch that starts later ends at once with the same error.
 func (h *Hub) Drain() {
 	h.drained.Store(true)
 	for _, t := range h.all() {
@@ -115,9 +115,9 @@ func (h *Hub) Drain() {
 	}
 }
 
-// Watch delivers the latest state of each requested generation, first immediately and then after each change. Between these
-// updates, it delivers heartbeats. It returns nil when each generation has reached req.Goal. A watch of everything never
-// returns nil. deliver is called sequentially, but not on the goroutine that called Watch. Each call may block for at most
+// Watch delivers the latest state of each requested generation at once, and again after each change. Between these updates,
+// it delivers heartbeats. It returns nil when each generation has reached req.Goal. A watch of everything never returns nil.
+// deliver is called sequentially, but not on the goroutine that called Watch. Each call may block for at most
 // [Request.Stall]. A blocked call does not delay other watches.
 //
 // Watch returns an error only in these cases:
@@ -155,8 +155,8 @@ func (h *Hub) Watch(ctx context.Context, req *Request, deliver func(Event) error
 	return d.wait()
 }
 
-// Peek returns the latest state of a watched generation. ok is false if the generation is not watched, if its state must be
-// read again first, or if its deletion was only inferred from 404s.
+// Peek returns the latest state of a watched generation. ok is false if the generation is not watched, if its known state
+// may be outdated, or if its deletion was only inferred from 404s.
 func (h *Hub) Peek(cred catalog.Credential, id string) (update Update, ok bool) {
 	h.with(cred, id, func(_ *tenant, e *generation) {
 		if e.fresh && len(e.subscribers) > 0 && !e.isPresumedDeleted() {
@@ -177,9 +177,10 @@ func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, 
 	return update, ok
 }
 
-// Observe applies a record that a call has read from the catalog, so that watchers receive it too. It returns the hub's latest
-// state of the generation, which is never older than the last state delivered to a watcher. If lacking is true, the ledger
-// lacks the state, and Observe waits up to a second until the state is recorded. ctx is used only for its trace.
+// Observe applies a record that a call has read from the catalog, so that watchers receive it too. It returns the hub's
+// latest state of the generation, which is never older than the last state delivered to a watcher. lacking means that the
+// ledger does not have the state of the record. Observe then waits up to a second until the state is recorded. ctx is used
+// only for its trace.
 func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version, lacking bool) Update {
 	update := Update{Version: read}
 	h.apply(ctx, cred, read.ID, lacking, func(t *tenant, e *generation, result *pollResult, now time.Time) {
@@ -210,7 +211,7 @@ func (h *Hub) Created(ctx context.Context, cred catalog.Credential, g catalog.Ge
 			e.recording.etag = answered.Etag
 		}
 		t.observe(e, answered, result, now)
-		if e.state.State != catalog.StateQueued && len(result.changed) == 0 { // a poll received a later state before the ledger had the order, so the ledger lacks that state
+		if e.state.State != catalog.StateQueued && len(result.changed) == 0 { // the ledger lacks this state, because a poll received it before the ledger had the order
 			e.recording.etag = ""
 			e.sight(result)
 		}
@@ -231,8 +232,8 @@ func (h *Hub) HasWatches() bool { return h.watches.Load() > 0 }
 
 // Ended handles terminal states and deletions that any process has recently recorded in the ledger. The keys of the map are
 // generation IDs. If the hub knows only an earlier state of such a generation, it polls the generation as soon as possible.
-// This applies only to generations under a shared API key. Watchers receive the state from that poll, because the ledger has
-// neither the inputs nor the text of the result.
+// This applies only to generations under a shared API key. Watchers receive the state from that poll instead of the ledger,
+// because the ledger has neither the inputs nor the text of the result.
 func (h *Hub) Ended(ended map[string]ledger.State) {
 	for _, t := range h.all() {
 		if !t.cred.IsShared() {
@@ -271,9 +272,9 @@ func (h *Hub) PresumedDeleted(ctx context.Context, cred catalog.Credential, id s
 	})
 }
 
-// Called records the error from a request that a call has sent to the catalog, so that heartbeats contain it while the limiter
-// pauses all requests. It ignores the error unless the catalog has requested a pause, by a rate limit error or by a 503
-// with a Retry-After header.
+// Called records the error from a call's request to the catalog if the catalog has requested a pause, with a rate limit
+// error or with a 503 that has a Retry-After header. Heartbeats contain the error while the limiter pauses all requests.
+// Called ignores all other errors.
 func (h *Hub) Called(cred catalog.Credential, err error) {
 	if outcome := catalog.ResultOf(err).Outcome; outcome != limiter.Throttled && outcome != limiter.Unavailable {
 		return

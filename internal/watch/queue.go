@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// queue orders the generations by the time of their next poll. It wakes the poller if a plan is needed earlier than at planAt.
+// queue orders the generations by the time of their next poll. It wakes the poller if the poller must make a plan before
+// planAt.
 type queue struct {
 	heap byDue
 
@@ -45,8 +46,9 @@ func (q *queue) remove(e *generation) {
 	}
 }
 
-// due returns the due generations for which keep returns true, which stay in the queue. It removes the other due generations.
-// next is the earliest time at which a generation that is not due yet becomes due, or zero if all are due.
+// due calls keep for each due generation. It returns the generations for which keep returns true, and leaves them in the
+// queue. It removes the other due generations from the queue. next is the earliest time at which a generation that is not
+// due yet becomes due, or zero if all are due.
 func (q *queue) due(now time.Time, keep func(*generation) bool) (ready []*generation, next time.Time) {
 	for indexes := []int{0}; len(indexes) > 0; {
 		at := indexes[len(indexes)-1]

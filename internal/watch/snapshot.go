@@ -11,7 +11,7 @@ import (
 // maxListed is the maximum length of each of the two lists in a snapshot, credentials and generations.
 const maxListed = 100
 
-// Snapshot is the state of the hub at one time, for the status page.
+// Snapshot is the state of the hub at a point in time. The status page shows it.
 type Snapshot struct {
 	Time        time.Time
 	Stats       Stats
@@ -29,7 +29,7 @@ type PolledCredential struct {
 	Answered  time.Time      `json:"answered,omitzero"`
 	Rate      float64        `json:"rate"`                // current rate of the limiter, in polls per second
 	Limit     float64        `json:"limit"`               // configured maximum rate over all replicas, in polls per second
-	Ready     float64        `json:"ready"`               // number of polls that the rate allows now
+	Ready     float64        `json:"ready"`               // number of polls that may start now without exceeding the rate; may be fractional
 	Paused    time.Time      `json:"pausedTill,omitzero"` // end of the latest pause of polling, which may be in the past
 	Active    int            `json:"active"`              // number of polled generations
 	Watches   int            `json:"watches"`
@@ -49,7 +49,7 @@ type PolledGeneration struct {
 	Failures  int            `json:"failures"`
 	LastError string         `json:"lastError"`
 
-	waiting time.Time // time of the last response for the generation, or when it was first seen
+	waiting time.Time // start of the time without a response for the generation: its last response or, before the first, the time when it was first seen
 }
 
 func newPolledCredential(t *tenant) PolledCredential {
@@ -91,7 +91,8 @@ func (s *Snapshot) add(t *tenant, listed bool) {
 	s.Stats.Generations += len(t.generations)
 }
 
-// count computes the totals in s.Stats, and the smallest Ready and Rate, from the values of all credentials.
+// count computes the totals in s.Stats over all credentials. It also computes the smallest Ready and Rate of any
+// credential.
 func (s *Snapshot) count() {
 	stats := &s.Stats
 	stats.Pollers = len(s.Credentials)

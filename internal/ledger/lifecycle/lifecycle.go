@@ -36,8 +36,8 @@ type Order struct {
 	// Resolved means that an operator has decided the outcome of the order.
 	Resolved bool
 	// Held means that the order was open when the ledger was copied or restored. Since then, the original ledger may have
-	// recorded it as rejected, and its caller may have placed it again with another idempotency key. Therefore only its caller
-	// or an operator may continue it.
+	// recorded it as rejected, and its caller may have placed it again with another idempotency key. It is therefore
+	// continued only if its caller or an operator requests this.
 	Held bool
 }
 
@@ -180,7 +180,7 @@ func (o Order) Concluded(lease int, outcome Outcome, generation string) Step {
 		return o.stay(Nothing, Unknown) // the holder of the later lease records the outcome
 	}
 	o.Leased = false
-	if outcome == KeyRefused || outcome == TurnedAway && lease == 1 && !o.Held { // no other attempt can have been accepted
+	if outcome == KeyRefused || outcome == TurnedAway && lease == 1 && !o.Held { // no attempt under this or another lease can have been accepted
 		o.State, o.Held = Refused, false
 		return Step{o, Nothing, NotPlaced}
 	}

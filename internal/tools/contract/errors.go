@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/tools/image"
 )
 
-// reasons is the name of the enum that is documented on a separate page.
+// reasons is the name of the enum of error reasons, which is documented on its own page.
 const reasons = protoreflect.Name("ErrorReason")
 
 // Patterns for the comments of reasons. A comment begins with the reason's gRPC code. The HTTP status follows if it is not
@@ -49,8 +49,7 @@ func (d *document) writeErrors(table errorTable) error {
 	return nil
 }
 
-// ownClasses writes a table of the error classes that have no reason, because the client itself creates errors of these
-// classes.
+// ownClasses writes a table of the error classes that have no reason, because only the client itself creates such errors.
 func (d *document) ownClasses(table errorTable) {
 	for _, reason := range table.Reasons {
 		delete(table.Classes, reason.Class)

@@ -1,9 +1,9 @@
-// Command licences collects the licences of third-party code that is shipped with Easel.
+// Command licences collects the licenses of third-party code that is shipped with Easel.
 //
-// `licences program FILE` writes the licences of all modules that are linked into the program on any release platform.
-// It fails if it recognises none of a module's licences.
+// `licences program FILE` writes the licenses of all modules that are linked into the program on any release platform.
+// It fails if it recognizes no license for a module.
 //
-// `licences page FILE` writes the licences of the packages in the script of the API page. The source map of the script
+// `licences page FILE` writes the licenses of the packages in the script of the API page. The source map of the script
 // lists the packages and their versions, and npm installs them.
 package main
 
