@@ -173,8 +173,8 @@ func allTests(t *testing.T) map[string]bool {
 	return names
 }
 
-// eachTest calls the function visit for each test in the repository, with the name of the test and with the comments that
-// [commentedTests] returns for it.
+// eachTest calls visit for each test in the repository, with the test's name and with the comments that [commentedTests]
+// returns for it.
 func eachTest(t *testing.T, visit func(name, comment string)) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, entry fs.DirEntry, err error) error {

@@ -13,7 +13,7 @@ func TestAMisspeltVariableIsNamedInOneLine(t *testing.T) {
 	dev := startDev(t)
 	for _, name := range []string{
 		"EASEL_GRPC_ADR", "EASEL_APIKEY", "EASEL_SANDBOX_BALANCES",
-		"EASEL_PORT", // Kubernetes sets this variable to a URL if a Service is named easel
+		"EASEL_PORT", // not a setting of Easel, but Kubernetes sets this variable if a Service is named easel
 	} {
 		got := easelEnv(t.Context(), nil, dev.With(proctest.Settings{name: "hunter2"}), "model", "studio/haiku")
 		if want := "easel: " + name + " is an unknown setting and is ignored\n"; got.exit != exitOK || got.stderr != want {

@@ -115,7 +115,7 @@ func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 		permit.Release(limiter.Result{Outcome: limiter.Throttled, RetryAfter: 30 * time.Second})
 		began := time.Now()
 		var callers sync.WaitGroup
-		for n := range 5 { // the first caller's deadline is before the end of the pause, so its call fails at once
+		for n := range 5 { // the deadline of caller 0 is before the end of the pause, so its call fails at once
 			callers.Go(func() {
 				lasts := time.Minute
 				if n == 0 {
@@ -137,8 +137,8 @@ func TestAListWaitsForItsPermitAsLongAsItsCaller(t *testing.T) {
 }
 
 // slowCatalog returns a client of a simulated catalog. Each response contains a record of about size bytes. The catalog
-// sends the record at once, and ends the response a second later. *most is the largest number of responses that have
-// been incomplete at the same time.
+// sends the record at once, and ends the response a second later. slowCatalog sets *most to the largest number of
+// responses that were incomplete at the same time.
 func slowCatalog(t *testing.T, size int, most *int) *Client {
 	record, reading := `{"id":"g1","status":"queued","inputs":{"prompt":"`+strings.Repeat("x", size)+`"}}`, 0
 	w := &wire{}

@@ -18,8 +18,9 @@ func (l *lists) size() int {
 	return len(l.all)
 }
 
-// slowLister returns a client of a catalog that takes half a second for each response, and a counter of the catalog's requests.
-// The function answer returns the status and the body of the response to the n-th request.
+// slowLister returns a client of a simulated catalog, and a counter of the requests that the catalog has received. The
+// catalog takes half a second for each response. The function answer returns the status and the body of the response to the
+// n-th request.
 func slowLister(t *testing.T, answer func(n int64, r *http.Request) (int, string)) (*Client, *atomic.Int64) {
 	asked := new(atomic.Int64)
 	return newTestClient(t, roundTrip(func(r *http.Request) (*http.Response, error) {
@@ -87,7 +88,7 @@ func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
 			t.Errorf("%d lists were requested, want 2", asked.Load())
 		}
 		time.Sleep(time.Second / 4)
-		list, err := c.List(t.Context(), testCredential, time.Now().Add(time.Hour)) // a minimum time in the future, as from a clock that is ahead
+		list, err := c.List(t.Context(), testCredential, time.Now().Add(time.Hour)) // since is an hour in the future, as if it came from a clock that is ahead
 		if err != nil || list.Records[0].ID != "g3" {
 			t.Errorf("%+v, %v", list, err)
 		}
@@ -95,7 +96,7 @@ func TestAListIsNotOlderThanACallerAsks(t *testing.T) {
 }
 
 func TestADeletionMakesTheListOld(t *testing.T) {
-	for _, start := range []time.Duration{time.Second / 4, -time.Second / 4} { // time from the start of the list request to the start of the deletion, negative if the deletion starts first; both take half a second
+	for _, start := range []time.Duration{time.Second / 4, -time.Second / 4} { // time from the start of the list request until the deletion starts; negative if the deletion starts first; each request takes half a second
 		synctest.Test(t, func(t *testing.T) {
 			c, _ := slowLister(t, numbered)
 			go func() {

@@ -113,7 +113,7 @@ type trouble struct {
 	full   bool                     // whether writes fail
 	stall  bool                     // whether requests hang
 	locked string                   // objects whose names contain this text cannot be deleted; empty if all can
-	cut    error                    // error that reads return after half of the object
+	cut    error                    // error that reads return after half of the object; nil if they return all of it
 	lie    func(data []byte) []byte // changes the bytes that reads return; may be nil
 	puts   int
 	put    func() // called after each write
@@ -294,7 +294,7 @@ func (s *studio) restart(contents bool) {
 func (s *studio) replica() *content.Results {
 	suggested := "here"
 	if s.ledger.IsCopy() {
-		suggested = "there" // a clone of a ledger needs a new name for its copies in the store; a real process suggests a random name
+		suggested = "there" // a copied ledger must not use the store name of the original; a real process suggests a random name
 	}
 	name, err := s.ledger.StoreName(s.Context(), suggested)
 	if err != nil {
@@ -303,7 +303,7 @@ func (s *studio) replica() *content.Results {
 	return content.New(content.Config{Catalog: s.client, Store: s.store, Ledger: s.ledger, SharedKey: &s.shared, Name: name, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// take leases a job and does nothing else, as if the process crashed after this.
+// take leases a job and does not run it, as if the process had crashed in the meantime.
 func (s *studio) take(kind string) ledger.Job {
 	s.Helper()
 	taken, err := s.ledger.TakeJobs(s.Context(), kind, "studio", 1)

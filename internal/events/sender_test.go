@@ -200,7 +200,7 @@ func TestAfterAnOutageAFailureIsTriedAgainSoon(t *testing.T) {
 		o.order("studio", "g1", lifecycle.Succeeded)
 		time.Sleep(time.Hour)
 		dead.Store(false)
-		time.Sleep(4 * time.Minute) // longer than the retry delay of the first event: 3 minutes, which is a twentieth of its age of one hour
+		time.Sleep(4 * time.Minute) // longer than the retry delay of the first event, which is 3 minutes: a twentieth of the event's age of one hour
 		dead.Store(true)
 		o.order("studio", "g2", lifecycle.Succeeded)
 		o.pause()

@@ -25,14 +25,16 @@ type bulkWork struct {
 	do                func(ctx context.Context, l *ledger.Ledger) error
 }
 
-// eventsOf returns a statement that writes an event of the given age for each number n in {numbers}.
+// eventsOf returns a statement that writes an event of the given age for each number n. In the statement, {numbers}
+// must be replaced with the result of seriesOf.
 func eventsOf(state ledger.EventState, age time.Duration) string {
 	return fmt.Sprintf(`INSERT INTO events (id, owner, type, subject, position, percent, data, state, event_time)
 		SELECT 'evt_' || n, 'studio', 'easel.generation.succeeded', 'gen_' || n, 1, 0, '%s', %d, %[3]d + n FROM {numbers}`,
 		strings.Repeat("x", 600), state, time.Now().Add(-age).UnixMicro())
 }
 
-// ordersOf returns a statement that writes an order of the given age for each number n in {numbers}.
+// ordersOf returns a statement that writes an order of the given age for each number n. In the statement, {numbers}
+// must be replaced with the result of seriesOf.
 func ordersOf(owner string, state lifecycle.State, age time.Duration) string {
 	generation, settled := "NULL", 0
 	if state == lifecycle.Placed {

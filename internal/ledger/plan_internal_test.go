@@ -54,8 +54,8 @@ func TestFewOrdersAreSoughtInIndexes(t *testing.T) { // fault D7
 	}
 }
 
-// The number of failed copies and of erased orders grows over time. Each replica counts the failed copies every 15 s,
-// and looks for orders to erase every hour.
+// The numbers of failed copies and of erased orders grow over time, so background work must not read all of them.
+// Each replica counts the failed copies every 15 s, and looks for orders to erase every hour.
 func TestBackgroundWorkSeeksInIndexes(t *testing.T) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		l := opened(t, url)
@@ -108,8 +108,8 @@ func TestEachPageSeeksInAnIndex(t *testing.T) {
 	})
 }
 
-// PostgreSQL writes to all indexes on orders if an update changes an indexed column. Updates with non-terminal states
-// must not change such a column.
+// If an update changes an indexed column, PostgreSQL writes to all indexes on orders. An update to a non-terminal
+// state must therefore not change such a column.
 func TestAStateBeforeTheEndTouchesNoIndex(t *testing.T) {
 	l := opened(t, proctest.Database(t))
 	o, _, err := l.Write(t.Context(), Request{Namespace: "studio", Owner: "studio", IdempotencyKey: "k", APIKey: "a", ModelID: "m", PriceCents: 9})

@@ -48,8 +48,9 @@ func (b *busyCatalog) RoundTrip(r *http.Request) (*http.Response, error) {
 	return reply(r, 201, header, fmt.Sprintf(`{"id":"g%d","status":"queued"}`, n)), nil
 }
 
-// placeMany concurrently places the number of orders in many, and returns the errors of the orders that failed.
-// within is the timeout of each order. The function change modifies each order before it is placed.
+// placeMany concurrently places as many orders as the parameter many specifies, and returns the errors of the
+// orders that failed. Each order has the timeout within. The function change modifies each order before it is
+// placed.
 func placeMany(t *testing.T, c *client, many int, within time.Duration, change func(*order)) (failed []*orders.Error) {
 	t.Helper()
 	var mu sync.Mutex
@@ -90,7 +91,7 @@ func TestOrdersWaitWhileTheCatalogAsksForFewer(t *testing.T) {
 				if failed := placeMany(t, c, 1, 50*time.Second, change); len(failed) != 0 {
 					t.Fatalf("an order was rejected: %v", failed[0])
 				}
-				if n := upstream.inPause.Load(); n != 1 { // in the second pause, only the request whose response started this pause is sent
+				if n := upstream.inPause.Load(); n != 1 { // the only request in the second pause is the request that started the pause
 					t.Errorf("%d requests in the second pause", n)
 				}
 			})
@@ -177,7 +178,7 @@ func TestAnOrderThatMayExistIsResentWhileTheDailyCapIsReached(t *testing.T) {
 		if _, err := c.Create(t.Context(), testCredential, first); catalog.KindOf(err) != catalog.KindDailyCap {
 			t.Fatalf("got %v, want the daily cap", err)
 		}
-		time.Sleep(time.Minute) // then one order may be sent
+		time.Sleep(time.Minute) // after a minute, one order may probe the daily cap
 		receipt, err := c.Create(t.Context(), testCredential, plainOrder)
 		if err != nil || receipt.Generation.ID != "g1" {
 			t.Errorf("got %+v, %v after a response that left the outcome open", receipt, err)
@@ -197,7 +198,7 @@ func TestFewOrdersAreResentWhileTheDailyCapIsReached(t *testing.T) {
 		defer cancel()
 		before := upstream.posts.Load()
 		c.ResendAbandoned(ctx, testCredential)
-		if n, posts := begun.Load(), upstream.posts.Load()-before; n == 0 || posts == 0 || n > 9*11 || posts > 9*11 { // at most 8 orders are resent at the same time, one more may have been selected, and then none is resent for a minute
+		if n, posts := begun.Load(), upstream.posts.Load()-before; n == 0 || posts == 0 || n > 9*11 || posts > 9*11 { // at most 9 orders are resent in each of 11 rounds: 8 concurrently, and one that was already selected; the rounds are a minute apart
 			t.Errorf("in ten minutes %d resends started and %d requests were sent", n, posts)
 		}
 	})

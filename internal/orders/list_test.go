@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// lists calls ListedLater with a generation from the catalog's list, as a caller's list request does. It returns
-// the status that the ledger has recorded.
+// lists calls ListedLater with the catalog's list, as a caller's list request does, and returns the status that
+// the ledger has then recorded. The catalog's list must consist of one generation, which is passed in listed.
 func (r *replica) lists(cred catalog.Credential, listed ...catalog.Version) lifecycle.Status {
 	r.Helper()
 	recorded, err := r.orders.List(r.Context(), ledger.Filter{}, ledger.Position{}, 10)
@@ -39,7 +39,7 @@ func TestAnEndThatAListLeavesSomethingOutOfIsRead(t *testing.T) {
 			inStack(t, 1000, func(s *stack) {
 				r := s.replica()
 				r.placeWithoutCharge(0)
-				s.tellsEvents(row.told...) // the ledger is reopened only after the order was placed, so that the generation of the order is not watched
+				s.tellsEvents(row.told...) // reopens the ledger after the order was placed, so that the order's generation is not watched
 				r.orders.Ledger = s.ledger
 				time.Sleep(time.Minute)
 				s.box.Inject(sandbox.Fault{Route: "GET /generations", Set: map[string]any{row.without: nil}})

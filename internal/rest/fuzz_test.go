@@ -38,7 +38,7 @@ func FuzzAnEtagIsToldFromEveryOther(f *testing.F) { // fault U16
 	})
 }
 
-// obliging returns a service that accepts each call that it implements.
+// obliging returns a service whose implemented methods always succeed.
 func obliging() *servertest.Studio {
 	s := servertest.NewStudio()
 	s.Create = func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error) {

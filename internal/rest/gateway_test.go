@@ -36,7 +36,8 @@ func TestOnlyAllowedHeadersBecomeMetadata(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	// Only gRPC's own metadata, the credential, the client's address, the host and the trace may reach the call.
+	// The call has no metadata except gRPC's own, the credential, the client's address, the requested host and
+	// the trace context.
 	if want := []string{":authority", "authorization", "content-type", "easel-rest-peer", "grpc-accept-encoding", "traceparent", "user-agent", "x-forwarded-for", "x-forwarded-host"}; !slices.Equal(names, want) {
 		t.Errorf("metadata %q, want %q", names, want)
 	}

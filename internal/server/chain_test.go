@@ -191,7 +191,7 @@ func TestLargeRequestsLeaveAProcessorToOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range cap(largeDecodes) {
-		largeDecodes <- struct{}{} // simulates a server that is decoding the maximum number of large requests
+		largeDecodes <- struct{}{} // occupies all slots for decoding large requests
 	}
 	done, codec := make(chan error, 1), encoding.GetCodecV2(proto.Name)
 	go func() { done <- codec.Unmarshal(mem.BufferSlice{mem.SliceBuffer(large)}, &easelv1.Generation{}) }()

@@ -84,7 +84,7 @@ func eventsOf(t *testing.T, c caller, req *easelv1.WatchEventsRequest) (ids []st
 	return ids, token
 }
 
-// sinceTheBeginning returns a request for the events from the last hour, which are all events of a test.
+// sinceTheBeginning returns a request for the events from the last hour. These are all events of a test.
 func sinceTheBeginning() *easelv1.WatchEventsRequest {
 	return &easelv1.WatchEventsRequest{StartTime: timestamppb.New(time.Now().Add(-time.Hour))}
 }
@@ -221,7 +221,7 @@ func TestATokenOfDeletedEventsOrOfAnotherLedgerHasExpired(t *testing.T) {
 	}
 }
 
-// forget deletes all events from a SQLite ledger. It makes them so old that they have expired.
+// forget deletes all events from a SQLite ledger. It first dates them so far back that they have expired.
 func forget(s *stack, url string) {
 	s.Helper()
 	db, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(url, "sqlite:")+"?_pragma=busy_timeout(5000)")

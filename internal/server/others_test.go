@@ -16,7 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// writtenElsewhere writes an owner's order to the ledger, as another replica does before it sends the order.
+// writtenElsewhere writes an owner's order to the ledger and does not send it, as if another replica were about to
+// send it.
 func writtenElsewhere(s *stack, owner string) ledger.Order {
 	s.Helper()
 	key := rand.Text()
@@ -29,8 +30,8 @@ func writtenElsewhere(s *stack, owner string) ledger.Order {
 	return o
 }
 
-// settledElsewhere records, as another replica does, that an order has the given generation and that the order's cost
-// is final.
+// settledElsewhere records the generation ID and the final cost of an order in the ledger, as if another replica had
+// done so.
 func settledElsewhere(s *stack, o ledger.Order, id string) {
 	s.Helper()
 	cost := int64(1)
@@ -43,7 +44,7 @@ func settledElsewhere(s *stack, o ledger.Order, id string) {
 	}
 }
 
-// moreThanAPage is a number of orders that the query for the latest orders can't return in one page.
+// moreThanAPage is a number of orders that does not fit in one page of the query for the latest orders.
 const moreThanAPage = 110
 
 func TestAWatchIsToldOfHoweverManyOrdersOthersHaveSettled(t *testing.T) {

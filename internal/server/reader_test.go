@@ -50,8 +50,8 @@ func (c *busyCatalog) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, record)
 }
 
-// busy returns an option for a stack. The stack uses c as its catalog and polls it every second. Its connections are in
-// memory, so that it can run in virtual time.
+// busy returns an option for a stack that uses c as its catalog and polls it every second. The connections of the stack
+// are in memory, so that the stack can run in virtual time.
 func busy(c *busyCatalog) func(*options) {
 	return func(o *options) {
 		o.memory, o.dialOptions = true, windows
@@ -154,7 +154,7 @@ func TestAReaderStuckInLargeMessagesHoldsAtMost256KiB(t *testing.T) { // fault L
 	from := catalog.looks.Load()
 	eventually(t, "many more changes", func() bool { return catalog.looks.Load() > from+100 })
 	held := int64(math.MaxInt64)
-	for range 5 { // a poll briefly needs more memory, so the test uses the minimum of several measurements
+	for range 5 { // uses the minimum of several measurements, because each poll temporarily needs more memory
 		held = min(held, (liveHeap()-before)/readers)
 	}
 	t.Logf("a stuck reader needs %d KiB in its client and the server together", held>>10)
@@ -238,7 +238,7 @@ func TestALargeNumberOfWatchesOpenedAndCancelledLeavesNothing(t *testing.T) { //
 		}
 		workers.Wait()
 	}
-	all(2000) // the first streams fill pools and caches, which would otherwise grow during the measurement
+	all(2000) // fills pools and caches, which would otherwise grow during the measurement
 	rest := func() (int, int, int64) { return runtime.NumGoroutine(), descriptors(), liveHeap() }
 	eventually(t, "the first streams have ended", func() bool { return handlers() == 0 })
 	goroutines, files, heap := rest()
@@ -267,8 +267,8 @@ func descriptors() int {
 	return len(open)
 }
 
-// soak returns the number of times that a test repeats its steps. The number is the value of usually, or the value of
-// asked if EASEL_SOAK is set. With the second number, the test takes minutes.
+// soak returns the parameter asked if EASEL_SOAK is set, and otherwise the parameter usually. The result is the number
+// of times that a test repeats its steps. With the number in asked, the test takes minutes.
 func soak(usually, asked int) int {
 	if os.Getenv("EASEL_SOAK") != "" {
 		return asked

@@ -55,8 +55,8 @@ func wantStatus(t *testing.T, err error, code codes.Code, reason string, http in
 	return st
 }
 
-// wantFields checks that the error reports exactly the given fields as invalid. Over REST, the error contains the JSON
-// names of the fields.
+// wantFields checks that the error reports exactly the fields in want as invalid. want contains the proto names of the
+// fields; over REST, the error must contain their JSON names.
 func wantFields(t *testing.T, st *status.Status, want ...string) {
 	t.Helper()
 	bad, _ := detailOf[*errdetails.BadRequest](t, st)

@@ -80,7 +80,7 @@ func FuzzTheMembersOfARecordReachACaller(f *testing.F) {
 	})
 }
 
-// many returns an object whose only member is a string of 11*n bytes.
+// many returns an object of slightly more than 11*n bytes. Its only member is a string.
 func many(n int) catalog.Value { return catalog.Value(`{"a":"` + strings.Repeat("x", 11*n) + `"}`) }
 
 // digits returns an object whose only member is a list of n numbers.

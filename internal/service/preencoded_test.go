@@ -108,7 +108,8 @@ func TestWatchersOfOneUpdateShareOneQuery(t *testing.T) {
 	})
 }
 
-// slowAnswer returns a function that takes a second to look up an attribution. queries counts the lookups.
+// slowAnswer returns a function that takes a second to look up an attribution, and increments
+// queries.
 func slowAnswer(queries *atomic.Int32) func() (ledger.Attribution, error) {
 	return func() (ledger.Attribution, error) {
 		time.Sleep(time.Second)

@@ -22,12 +22,12 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// In a world with a ledger, all tenants except the first are teams. The tenants' calls carry service tokens, and all
-// tenants share the API key of the replicas.
+// In a world with a ledger, callers authenticate with service tokens, and the replicas use one shared API key for all
+// tenants. All tenants except the first are teams.
 
 // monthlyBudget returns the thrifty team's monthly budget for a given daily budget, both in cents. The monthly budget
-// is so low that the team reaches the budget's threshold on the first day. After that day, less than a daily budget is
-// left.
+// is only one eighth larger, so the team reaches its threshold on the first day. After that day, less than a daily
+// budget is left.
 func monthlyBudget(daily int64) int64 { return daily * 9 / 8 }
 
 // thrifty is the team with a small budget.
@@ -44,8 +44,8 @@ func (w *world) openLedger(dir string) error {
 	return errors.Join(w.writeSecret(dir), w.writeCallers())
 }
 
-// writeCallers writes the callers file. It contains the operator and one caller for each tenant. All tenants except the
-// first are teams.
+// writeCallers writes the callers file. It lists the operator and one caller for each tenant. Each caller belongs to
+// its own team, except for the caller of the first tenant, which has no team.
 func (w *world) writeCallers() error {
 	teams, list := "", ""
 	add := func(name, more string) {
@@ -140,7 +140,7 @@ func (p *process) divideRate(w *world) {
 	}
 }
 
-// order creates the component that places orders, and starts its background work, which runs until ctx is done.
+// order creates the [orders.Orders] of the process, and starts its background work, which runs until ctx is done.
 func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder) {
 	p.orders = orders.New(orders.Config{Recorder: recorder, Catalog: p.client, Hub: p.hub})
 	kinds := p.kinds(w)
@@ -219,8 +219,8 @@ func (w *world) setTrap(r *replica, at step, spring func(*replica)) *trap {
 	return t
 }
 
-// met removes the trap for the given process and step, if there is one, and calls its function spring. It reports
-// whether there was such a trap.
+// met reports whether a trap is set for the given process and step. If so, it removes the trap and calls its function
+// spring.
 func (w *world) met(process string, at step) bool {
 	if at == noStep {
 		return false
@@ -255,7 +255,7 @@ func (r *replica) freeze() {
 	}
 }
 
-// thaw resumes the replica's process p after freeze.
+// thaw resumes p, a process of the replica that freeze has stopped.
 func (r *replica) thaw(p *process) {
 	for _, l := range r.linksOf(p) {
 		l.become(up)

@@ -61,7 +61,7 @@ func openStudio(t *testing.T, flags ...string) *studio {
 	return s
 }
 
-// start starts the server. Later calls of start reuse the server's address.
+// start starts the server. Each further call starts it again at the same address.
 func (s *studio) start() {
 	s.t.Helper()
 	s.process = proctest.StartDev(s.t, append(slices.Clone(s.flags), "--http-addr", s.rest)...)
@@ -102,7 +102,8 @@ func (s *studio) signInWith(token, scheme string) *browser {
 	return b
 }
 
-// calm checks that the page reported only the expected errors, and that it sent no request to another host.
+// calm checks that each error that the page has reported contains one of the texts in expected, and that the page sent no
+// request to another host.
 func (s *studio) calm(b *browser, expected ...string) {
 	s.t.Helper()
 complaints:
@@ -216,9 +217,9 @@ func TestTheConsoleOrdersARenderAgain(t *testing.T) {
 	s.calm(b, "status of 400")
 }
 
-// sameOrder checks the commands that the console shows for a render's order. It runs the curl command against the server.
-// It runs the grpcurl command with a shell function in place of grpcurl, and checks the request in the arguments. It only
-// parses the Python program.
+// sameOrder checks the commands that the console shows for a render's order. It runs the curl command against the server. It
+// runs the grpcurl command with a shell function in place of grpcurl, and checks the request in the arguments. It checks
+// only the syntax of the Python program.
 func (s *studio) sameOrder(b *browser) {
 	s.t.Helper()
 	const code = `document.querySelector('pre').textContent`
@@ -297,8 +298,8 @@ func (b *browser) key(name string) {
 	b.call(nil, "Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": name, "code": name, "windowsVirtualKeyCode": code})
 }
 
-// tab presses Tab until the element that a JavaScript expression returns has the focus. It checks that the focus is visible
-// on every element on the way.
+// tab presses Tab until the element that the JavaScript expression in the parameter element returns has the focus. It checks
+// that the focus is visible on every element on the way. The parameter what describes the element in the failure message.
 func (b *browser) tab(what, element string) {
 	b.t.Helper()
 	for range 30 {
@@ -419,7 +420,7 @@ func TestTheConsoleSavesUsageAsCSV(t *testing.T) {
 // fails unless all lines end with CRLF.
 func downloadedCSV(t *testing.T, directory string) [][]string {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) { // the browser uses another name until the file is complete
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) { // an incomplete file has another name
 		files, err := filepath.Glob(filepath.Join(directory, "easel-usage-*.csv"))
 		if err != nil || len(files) == 0 {
 			continue

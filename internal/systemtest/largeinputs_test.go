@@ -28,8 +28,8 @@ func largeInputs(bytes int) string {
 }
 
 // TestPhotosAreOrderedConcurrently sends concurrent orders with large inputs and checks that the server's memory grows
-// by at most maxPhotoMemory for each order. docs/operators.md states the memory that this test measures with the flag
-// -photos 50.
+// by at most maxPhotoMemory for each order. docs/operators.md states the amount that this test measures if it runs
+// with the flag -photos 50.
 func TestPhotosAreOrderedConcurrently(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test sends large orders")

@@ -22,7 +22,7 @@ type prometheus struct {
 }
 
 // startPrometheus starts Prometheus with the rules in deploy/, and stops it at the end of the test. Prometheus scrapes
-// the server of f and the servers at the other addresses.
+// the server of f, and the servers whose quoted addresses are in others.
 func startPrometheus(t *testing.T, f facility, others ...string) *prometheus {
 	t.Helper()
 	program := tool(t, "prometheus")
@@ -101,9 +101,9 @@ func TestARealPrometheusReadsTheMetricsAndItsRulesSeeAnOutage(t *testing.T) {
 	}
 }
 
-// mostPanelsAreAnswered runs the queries of all panels on the dashboard. Every query must be valid. The result reports
-// whether at least two thirds of the queries return data. The other queries are about events that do not occur in the
-// test.
+// mostPanelsAreAnswered runs the queries of all panels on the dashboard. Every query must be valid.
+// mostPanelsAreAnswered reports whether at least two thirds of the queries return data. The other queries are about
+// events that do not occur in the test.
 func (p *prometheus) mostPanelsAreAnswered() bool {
 	p.Helper()
 	var board struct {

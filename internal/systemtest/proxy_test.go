@@ -16,8 +16,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// connectProxy is an HTTP proxy that connects every tunnel to the same address, whatever address the CONNECT request
-// names. It records the headers of all requests, and all bytes that it forwards to this address.
+// connectProxy is an HTTP proxy that ignores the address in a CONNECT request, and connects every tunnel to one
+// fixed address. It records the headers of all requests, and all bytes that it forwards to that address.
 type connectProxy struct {
 	*httptest.Server
 

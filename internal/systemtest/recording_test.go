@@ -50,7 +50,7 @@ func TestRecordingOfTheCommandLine(t *testing.T) {
 // shown returns the lines that remain visible on a terminal. It omits progress lines, which the program erases.
 func shown(output string) (lines []string) {
 	for line := range strings.SplitSeq(strings.TrimRight(strings.ReplaceAll(output, "\r\n", "\n"), "\n"), "\n") {
-		parts := strings.Split(line, "\x1b[J") // this code erases a progress line
+		parts := strings.Split(line, "\x1b[J") // this escape sequence erases a progress line
 		lines = append(lines, parts[len(parts)-1])
 	}
 	return lines

@@ -38,12 +38,13 @@ func tail(p *proctest.Process) string {
 	return text[max(0, len(text)-4096):]
 }
 
-// stored returns the flags of a sandbox whose database is a file, followed by the given flags.
+// stored returns flags for a sandbox that keeps its data in the given database file. The other given flags
+// follow.
 func stored(file string, flags ...string) []string {
 	return append([]string{"--db", file, "--key", key, "--balance", "1000000.00", "--admin"}, flags...)
 }
 
-// before returns the settings of a facade that uses the catalog at the given address.
+// before returns the settings of a facade in front of the catalog at the address upstream.
 func before(upstream string) proctest.Settings {
 	return proctest.Settings{"EASEL_UPSTREAM_URL": "http://" + upstream + sandbox.BasePath}
 }

@@ -56,7 +56,7 @@ func (w *world) settle() (run promises.Run, err error) {
 		IsShared: true, HasLedger: true, HasEvents: true, Begin: w.record.Begin, Healed: w.record.Since(), End: time.Hour, Events: w.record.Sorted(),
 		Limits: w.limits, Receivers: map[string]bool{}, IsCaller: func(owner, caller string) bool { return caller == owner+"-service" },
 	}
-	run.End += run.Healed // an event that has not arrived by run.End is late
+	run.End += run.Healed // the promises treat an event that has not arrived as one that arrives at run.End, which is too late
 	for _, team := range receivers {
 		run.Receivers[team] = true
 	}
@@ -165,8 +165,8 @@ func (c *caller) read(generation string) error {
 	return nil
 }
 
-// readLedger reads the orders and budgets from the ledger. If an order failed and was then refunded, readLedger adds
-// the failure as a separate version.
+// readLedger reads the orders and budgets from the ledger. If an order failed and was then refunded, readLedger also
+// adds an earlier version with the failure.
 func (w *world) readLedger(run *promises.Run) error {
 	orders := w.query(`SELECT id, owner, caller, upstream_key, api_key, COALESCE(generation_id, ''), state, reserved_cents, COALESCE(cost_cents, -1), refunded_cents,
 		unconfirmed_cents, settled, status, deleted, order_time, failed_time FROM orders ORDER BY order_time`, func(rows *sql.Rows) error {
@@ -197,8 +197,8 @@ func (w *world) readLedger(run *promises.Run) error {
 
 const eventSecret = "whsec_dG9ydHVyZSBzaWducyBldmVyeSBldmVudCB3aXRoIHRoaXM="
 
-// receiver receives the events of all teams. In a short run, most events are due after the other faults have ended.
-// Faults at the receiver may therefore continue after that, but only for its first troubledPosts requests.
+// receiver receives the events of all teams. In a short run, most events are sent after the other faults have ended.
+// Faults at the receiver therefore continue after that, but they affect only its first troubledPosts requests.
 type receiver struct {
 	world *world
 	url   string
@@ -246,7 +246,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	panic(http.ErrAbortHandler)
 }
 
-// take records an event. It skips correct budget events, because they cannot be compared with the ledger, which contains
+// take records an event. It skips valid budget events, because they cannot be compared with the ledger, which contains
 // only the final amounts.
 func (r *receiver) take(a promises.Arrival) {
 	r.mu.Lock()

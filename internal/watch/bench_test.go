@@ -170,7 +170,7 @@ type delivered struct {
 	at         []time.Time
 	heartbeats []Heartbeat
 	known      []Update
-	caughtUp   []int // for each caught-up event, the number of initial states that were delivered before it
+	caughtUp   []int // one element for each caught-up event: the number of initial states that were delivered before the event
 	err        error
 	ended      bool
 }

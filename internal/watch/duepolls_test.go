@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// read returns a candidate with the given ID and urgency. swept, first and hinted return candidates in which the field of
-// the same name is true. In those from first, swept is also true.
+// read returns a candidate with the given ID and urgency. Each of swept, first and hinted returns a candidate in which
+// the field of the same name is true. first also sets the field swept.
 func read(id string, urgency float64) candidate {
 	return candidate{e: &generation{id: id}, urgency: urgency}
 }
@@ -31,7 +31,7 @@ func TestAPlanIsAFunctionOfItsSituation(t *testing.T) {
 		sweep bool
 		reads string
 		more  bool
-		next  time.Duration // time until the next read or list poll is due, or zero if nothing is due later
+		next  time.Duration // expected time until the next read or list poll is due; zero if none is planned for later
 	}{
 		"nothing":                              {known: situation{limit: 5}},
 		"what is due is read":                  {known: situation{limit: 5, ready: []candidate{read("a", 1), read("b", 1)}}, reads: "a b"},

@@ -3,7 +3,7 @@ package lifecycle
 // The walk tries every sequence of events for one idempotency key of one caller. Two replicas can crash at any step, or
 // pause until after the resend window. A commit can fail, or it can succeed although its response is lost. The catalog can
 // lose a response, accept a request late, or reject a repeat. The caller can change teams or be removed while an order is
-// quoted. The API key can be rotated, and an operator can resolve the order. Another walk restores the ledger from a
+// quoted. The API key can be rotated, and an operator can resolve the order. A separate walk restores the ledger from a
 // backup.
 const (
 	replicas  = 2
@@ -57,16 +57,16 @@ type world struct {
 	keyFirst bool  // whether the catalog checks the idempotency key before everything else
 	looked   sight // result of the operator's latest check of the account
 
-	restores bool // whether this walk can restore a backup once; in such a walk, keys and teams do not change, and each lease has one attempt
+	restores bool // whether this walk can restore a backup once; if so, API keys and teams do not change, and each lease has one attempt
 	backup   backup
 	restored bool
 	lost     uint8          // number of charges for orders that the backup lacks
-	gaveUp   [mostRows]bool // whether a caller received not_placed for an order in the backup before the restore
-	unasked  bool           // whether the recovery has resent an order after its caller received not_placed
+	gaveUp   [mostRows]bool // whether, before the restore, a caller received not_placed for an order that the backup contains
+	unasked  bool           // whether the recovery has resent an order for which the caller had received not_placed
 
 	charges [mostRows]uint8 // number of generations that the catalog created for each row
 	forgot  bool            // whether the catalog has forgotten the idempotency key
-	late    [mostRows]bool  // whether a request for the row is in flight, and no process waits for its response
+	late    [mostRows]bool  // whether a request for the row is in flight although no process waits for its response
 	fault   bool            // whether the ledger has reported a contradiction
 
 	toldPlaced, toldNot [mostRows]bool
@@ -112,8 +112,8 @@ func (w *world) isLive() bool {
 	return false
 }
 
-// exists reports whether the catalog has a generation under a team's upstream key. A generation whose order the restored
-// backup lacks counts for both teams.
+// exists reports whether the catalog has a generation under a team's upstream key. If the restored backup lacks the order
+// of a generation, that generation counts for both teams.
 func (w *world) exists(of team) bool {
 	for row := range w.written {
 		if w.teams[row] == of && w.charges[row] > 0 {
@@ -123,8 +123,8 @@ func (w *world) exists(of team) bool {
 	return w.lost > 0
 }
 
-// take processes a row's request in the catalog. If the catalog knows the row's idempotency key under the same API key, it
-// creates no generation.
+// take processes a row's request in the catalog. If the catalog already has a generation for the idempotency key under the
+// same API key, it creates none.
 func (w *world) take(row uint8, rotated bool) {
 	if !w.exists(w.teams[row]) || w.forgot || rotated {
 		w.charges[row]++
@@ -144,8 +144,8 @@ func (w *world) say(r *replica, answer Answer) {
 	*r = replica{}
 }
 
-// next calls visit with every world that can directly follow w. The methods below receive a function named also. Each
-// call of also applies a change to a copy of w, and passes the result to visit. This is called "adding a world".
+// next calls visit with every world that can directly follow w. The methods below "add" such a world by calling their
+// parameter also, a function that applies a change to a copy of w and passes the copy to visit.
 func (w world) next(visit func(*world)) {
 	var changed world
 	also := func(change func(*world)) {
@@ -230,7 +230,7 @@ func (w world) begin(n int, also func(func(*world))) {
 		row, at := w.row(w.team)
 		elsewhere, _ := w.row(1 - w.team)
 		switch step := row.Call(true); {
-		case elsewhere.State == Open || elsewhere.State == Placed: // an order of the caller's other team uses the key
+		case elsewhere.State == Open || elsewhere.State == Placed: // the key is in use by an order of the caller's other team
 		case step.Action == Write && w.written < mostRows:
 			also(func(w *world) { w.calls++; w.replicas[n] = replica{at: writing, called: true, team: w.team} })
 		case step.Action == Submit && step.Order.Leases <= maxLeases:
@@ -263,8 +263,8 @@ func (w *world) leased(n int, row uint8, order Order, called bool) {
 }
 
 // write adds the worlds that can follow when replica n commits an order. The commit can fail, or it can succeed although
-// its response is lost. Even if the replica does not know that the caller has changed teams, the transaction detects the
-// other team's order under the same key.
+// its response is lost. The transaction detects an order of the caller's other team under the same key, even if the replica
+// does not know that the caller has changed teams.
 func (w world) write(n int, also func(func(*world))) {
 	of := w.replicas[n].team
 	also(func(w *world) { w.replicas[n] = replica{} }) // nothing is committed
@@ -393,7 +393,7 @@ func (w world) elsewhere(also func(func(*world))) {
 			also(func(w *world) { w.late[row] = false })
 		}
 		if w.rows[row].Leased {
-			also(func(w *world) { w.rows[row].Leased = false }) // the lease expires, and its holder does not always notice
+			also(func(w *world) { w.rows[row].Leased = false }) // the lease expires, possibly unnoticed by its holder
 		}
 	}
 	w.quiet(also)
@@ -402,7 +402,7 @@ func (w world) elsewhere(also func(func(*world))) {
 		w.restore(also)
 		return
 	}
-	if w.keyFirst { // API keys and teams make no difference to such a catalog
+	if w.keyFirst { // a change of the API key or team has no effect on such a catalog
 		return
 	}
 	if !w.rotated {
@@ -413,7 +413,7 @@ func (w world) elsewhere(also func(func(*world))) {
 			}
 		})
 	}
-	if w.team == 0 && !w.removed && w.quotes() { // at other times, such a change has the same effect as one before the first call
+	if w.team == 0 && !w.removed && w.quotes() { // a change while no order is being quoted has the same effect as a change before the first call
 		also(func(w *world) { w.team = 1 })
 		also(func(w *world) { w.removed = true })
 	}
@@ -429,7 +429,7 @@ func (w world) restore(also func(func(*world))) {
 		return
 	}
 	also(func(w *world) {
-		expired := false // a restore does not reopen an expired window; the windows of earlier orders expire first
+		expired := false // whether the window of this order or a later one has expired; windows expire in the order of the rows, and a restore does not reopen them
 		for row := mostRows - 1; row >= 0; row-- {
 			expired = expired || w.rows[row].Expired
 			w.gaveUp[row] = w.toldNot[row] && row < int(w.backup.written)
@@ -453,9 +453,9 @@ func (w *world) quotes() bool { return w.replicas[0].at == writing || w.replicas
 // calm reports whether no request is in flight.
 func (w *world) calm() bool { return w.late == [mostRows]bool{} }
 
-// quiet adds the worlds that can follow after a long time. The resend window ends, even while a replica is paused. After
-// the window has ended, and when nothing is in flight, the catalog may forget the key, because it remembers keys for longer
-// than the window. An operator may check the account, and decide in a later step.
+// quiet adds the worlds that can follow after a long time. The resend window ends, even while a replica is paused. The
+// catalog remembers keys for longer than the window, so it may forget the key only after the window has ended, and only
+// when nothing is in flight. An operator may check the account, and decide in a later step.
 func (w world) quiet(also func(func(*world))) {
 	if w.written == 0 {
 		return
@@ -485,7 +485,7 @@ func (w world) quiet(also func(func(*world))) {
 	}
 }
 
-// resolve applies the decision that follows from an operator's check of the account.
+// resolve adds the world in which the operator has made the decision that follows from the latest check of the account.
 func (w world) resolve(also func(func(*world))) {
 	if w.written == 0 || w.looked != seenOne && w.looked != seenNone {
 		return

@@ -32,8 +32,8 @@ type Studio struct {
 	easelv1.UnimplementedModelServiceServer
 	easelv1.UnimplementedGenerationServiceServer
 
-	// Handlers of the methods. Without a handler, GetGeneration returns an empty generation, and ListGenerations returns
-	// UNIMPLEMENTED. A test must set every other handler whose method it calls.
+	// Handlers of the methods. Get and List may be nil: GetGeneration then returns an empty generation, and ListGenerations
+	// returns UNIMPLEMENTED. A test must set every other handler whose method it calls.
 	Create      func(context.Context, *easelv1.CreateGenerationRequest) (*easelv1.CreateGenerationResponse, error)
 	Get         func(context.Context, *easelv1.GetGenerationRequest) (*easelv1.GetGenerationResponse, error)
 	List        func(context.Context, *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error)
@@ -171,8 +171,8 @@ func Draining() error {
 	return st.Err()
 }
 
-// Ending is a request body without bytes. It is a function that Read calls. Read returns the function's error, or io.EOF if
-// the error is nil.
+// Ending is a request body that contains no bytes. Read calls the function and returns its error, or io.EOF if the error is
+// nil.
 type Ending func() error
 
 // Read implements io.Reader.
