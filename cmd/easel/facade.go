@@ -226,8 +226,8 @@ func (f *facade) openServices(ctx context.Context) (err error) {
 	return err
 }
 
-// openMetrics registers the metrics of all parts. It also starts two background jobs: one reloads changed setting files, and
-// the other periodically reads the ledger's totals.
+// openMetrics registers the metrics of all parts. It also starts two background jobs: one reloads setting files after they
+// have changed, and the other periodically reads the ledger's totals.
 func (f *facade) openMetrics(ctx context.Context) error {
 	f.meter = ledger.NewMeter(ctx, f.ledger, f.sharedKey != nil)
 	f.start(ctx, stopJobs, f.files.follow, f.meter.Run)

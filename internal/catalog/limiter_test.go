@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// limited is a transport that responds with status before the time until, and with success afterwards. It records all
-// requests.
+// limited is a transport. Before the time in the field until, it responds with the status in the field status, and
+// afterwards with success. It records all requests.
 type limited struct {
 	mu         sync.Mutex
 	status     int

@@ -117,7 +117,7 @@ func readFields(v JSON) ([]InputField, bool) {
 	return fieldObject(v, nil, false)
 }
 
-// plainObject reads an object unchanged.
+// plainObject returns v, and true if v is an object.
 func plainObject(v JSON) (JSON, bool) { return v, v.Kind() == '{' }
 
 func fieldList(items []JSON) ([]InputField, bool) {
@@ -187,7 +187,8 @@ var plainTypes = [...]string{
 	FieldBoolean: "boolean", FieldObject: "object", FieldArray: "array",
 }
 
-// takeFieldType reads the type. A word that is more specific than the type, such as "textarea", also remains in Extra.
+// takeFieldType reads the type of an input field from its description. A word that is more specific than the type, such as
+// "textarea", also remains in Extra.
 func takeFieldType(r *Record) FieldType {
 	kind, by, ok := find(r, fieldTypeNames, fieldType)
 	if !ok {
@@ -221,7 +222,8 @@ func takeRequired(r *Record) *bool {
 	return optional(!not, ok)
 }
 
-// takeAllowed reads the allowed values. If the values have labels, the list also remains in Extra.
+// takeAllowed reads the allowed values of an input field from its description. If the values have labels, the list also
+// remains in Extra.
 func takeAllowed(r *Record) []Value {
 	values, ok := take(r, allowedNames, valuesBy(plainValue))
 	if !ok {

@@ -123,7 +123,7 @@ func TestAConnectionServesOneAPIKeyAlone(t *testing.T) { // fault L7
 
 func TestAnAnswerThatComesTwiceReachesNoOtherAPIKey(t *testing.T) { // fault L7
 	defer log.SetOutput(log.Writer())
-	log.SetOutput(io.Discard) // net/http logs the second response, so every program that uses this transport must discard this log
+	log.SetOutput(io.Discard) // net/http logs a response that no request waits for; every program that uses this transport must discard net/http's log
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{reused: true, answer: func(_ int, r *http.Request, conn net.Conn) {
 			answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(r.URL.Path), r.URL.Path)

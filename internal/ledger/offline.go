@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// durable parses the URL of a ledger that must be durable.
+// durable parses the URL of a ledger. It returns an error if the ledger is in memory.
 func durable(url string) (location, error) {
 	at, err := parse(url)
 	if err == nil && !IsDurable(url) {

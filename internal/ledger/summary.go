@@ -95,7 +95,7 @@ func (l *Ledger) summarizeOwners(tx *transaction, known bool, now time.Time) (al
 			all = append(all, OwnerSummary{Owner: name})
 		}
 	}
-	slices.SortFunc(all, func(a, b OwnerSummary) int { return strings.Compare(a.Owner, b.Owner) }) // the databases sort differently
+	slices.SortFunc(all, func(a, b OwnerSummary) int { return strings.Compare(a.Owner, b.Owner) }) // sorted here, because SQLite and PostgreSQL sort names differently
 	return all, l.summarizeBudgets(tx, all, now)
 }
 
@@ -109,8 +109,8 @@ func (l *Ledger) summarizeBudgets(tx *transaction, owners []OwnerSummary, now ti
 	return err
 }
 
-// used returns the usage of owners' budgets for the day and the month that contain now. It includes only budgets that match the
-// SQL condition, and no budgets of label values.
+// used returns the usage of owners' budgets for the day and the month that contain now. It includes only budgets that match
+// the SQL condition. It never includes the budgets for label values.
 func (t *transaction) used(now time.Time, condition string, args ...any) ([]usage, error) {
 	periods := Limits{}.periods(now)
 	return collect(t, scanUsage, `SELECT `+usageColumns+` FROM budgets WHERE label = '' AND (period = 'day' AND start_time = $1 OR period = 'month' AND start_time = $2) AND `+condition,

@@ -17,7 +17,7 @@ const (
 	submitTime    = time.Minute            // time limit for attempts if the caller set no deadline, and after the last caller has disconnected
 	submitBackoff = 200 * time.Millisecond // delay before the second attempt; doubles before each further attempt
 	submitPause   = 5 * time.Second        // maximum delay before an attempt, unless the catalog requests a longer one
-	refusalPause  = 10 * time.Second       // minimum retry delay in the error to which withheld converts a rejection
+	refusalPause  = 10 * time.Second       // minimum retry delay in the error that withheld returns instead of a rejection
 	recordPause   = 50 * time.Millisecond  // delay before the first retry of recording an outcome; doubles after each failure
 	recordWithin  = 15 * time.Second       // maximum time to record an outcome
 )
@@ -57,7 +57,7 @@ type progress int
 
 const (
 	unsent   progress = iota // no attempt has reached the catalog
-	rejected                 // only the first attempt has reached the catalog, which has definitely rejected it
+	rejected                 // exactly one attempt has reached the catalog, which has definitely rejected it
 	sent                     // at least one attempt has reached the catalog, and neither rejected nor doubtful applies
 	doubtful                 // an attempt was rejected, but not definitely by the catalog itself, so the order may exist
 )
@@ -222,8 +222,8 @@ func withdrawBy(ctx context.Context) time.Time {
 	return deadline.Add(-min(time.Until(deadline)/10, withdrawTime))
 }
 
-// wait waits until the submission has ended or ctx is done. In the first case it returns true. In the second case it returns
-// false and an error with an unknown outcome.
+// wait waits until the submission has ended or ctx is done. If ctx is done first, ended is false, and the error has an
+// unknown outcome.
 func (s *submission) wait(ctx context.Context) (ended bool, err error) {
 	select {
 	case <-s.ended:

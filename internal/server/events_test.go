@@ -173,8 +173,8 @@ func TestEventsBelongToOneOwner(t *testing.T) {
 	}, withEvents)
 }
 
-// overVirtualTeams runs a scenario over gRPC and over REST, each in virtual time and with a new stack that has a shared
-// API key. c is the caller shop. The functions in change can change the options of the stacks.
+// overVirtualTeams runs a scenario over gRPC and over REST, in virtual time. Each run has a new stack with a shared API
+// key, whose options can be changed by the functions in change. c is the caller shop.
 func overVirtualTeams(t *testing.T, scenario func(t *testing.T, s *stack, c caller), change ...func(*options)) {
 	for name, form := range forms {
 		t.Run(name, func(t *testing.T) {

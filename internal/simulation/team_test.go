@@ -25,9 +25,9 @@ import (
 // In a world with a ledger, callers authenticate with service tokens, and the replicas use one shared API key for all
 // tenants. All tenants except the first are teams.
 
-// monthlyBudget returns the thrifty team's monthly budget for a given daily budget, both in cents. The monthly budget
-// is only one eighth larger, so the team reaches its threshold on the first day. After that day, less than a daily
-// budget is left.
+// monthlyBudget returns the thrifty team's monthly budget for a given daily budget, both in cents. It exceeds the
+// daily budget by only an eighth. The team therefore reaches the threshold of its monthly budget on the first day, and
+// less than a daily budget is left afterwards.
 func monthlyBudget(daily int64) int64 { return daily * 9 / 8 }
 
 // thrifty is the team with a small budget.

@@ -13,7 +13,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// maxInputs is the highest value of EASEL_MAX_INPUTS.
+// maxInputs is the highest valid value of EASEL_MAX_INPUTS.
 const maxInputs = 16 << 20
 
 var photos = flag.Int("photos", 4, "concurrent orders of 16 MiB in TestPhotosAreOrderedConcurrently")

@@ -43,7 +43,7 @@ func easel(t testing.TB, env map[string]string, args ...string) printed {
 	return printed{exit, p.Stdout.String(), p.Stderr.String()}
 }
 
-// callerOf returns the environment of a caller of 'easel dev'.
+// callerOf returns the environment variables for a client of the server that 'easel dev' runs.
 func callerOf(dev *proctest.Process) map[string]string {
 	return map[string]string{"EASEL_ADDR": dev.GRPC, "EASEL_API_KEY": dev.Key}
 }

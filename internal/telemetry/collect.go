@@ -95,7 +95,7 @@ func readOwner(o ledger.OwnerSummary, value observe) {
 	}
 }
 
-// CopyCounts contains the counts of operations on copies of results, in this process since its start.
+// CopyCounts contains the numbers of operations on copies of results since this process started.
 type CopyCounts struct {
 	Copied, Failures int64 // numbers of successful and failed attempts to copy a result
 	Bytes            int64 // bytes of successful copies

@@ -29,10 +29,10 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// Time limits after the last fault. knownWithin is the limit for every order to have an outcome. settledWithin is the
-// limit for every order to be settled once its generation has been read. deliveredWithin is the limit for the orders'
-// events to be delivered. It is longer than the minute or so that the promises allow for an event. All limits are long,
-// because thousands of orders may wait on a busy machine.
+// Time limits after the last fault. Every order must have an outcome within knownWithin. Every order must be settled
+// within settledWithin after its generation has been read. The orders' events must be delivered within deliveredWithin,
+// which is longer than the minute or so that the promises allow for an event. All limits are long, because thousands of
+// orders may wait on a busy machine.
 const (
 	knownWithin     = 3 * time.Minute
 	settledWithin   = time.Minute
@@ -101,8 +101,8 @@ func readAccount(ctx context.Context, address string) (account sandbox.Audit, er
 	return account, json.NewDecoder(answer.Body).Decode(&account)
 }
 
-// none waits until no order in the ledger meets an SQL condition, and returns the time that this took. It returns an
-// error if this takes longer than within. The parameter what describes the remaining orders in the error.
+// none waits until an SQL condition matches no order in the ledger, and returns the time that it has waited. It returns
+// an error after the time within. The parameter what describes the remaining orders in the error.
 func (w *world) none(what, condition string, within time.Duration) (took time.Duration, err error) {
 	for began := time.Now(); ; pauseFor(w.ctx, 100*time.Millisecond) {
 		left := 0

@@ -110,8 +110,8 @@ func (o Order) lease() Order {
 	return o
 }
 
-// Call returns the step for a caller that sends the order's idempotency key. same reports whether the caller's request equals
-// the recorded one.
+// Call returns the step for a caller that sends the order's idempotency key. same means that the caller's request equals the
+// recorded one.
 func (o Order) Call(same bool) Step {
 	switch {
 	case o.State == None || o.State == Refused:

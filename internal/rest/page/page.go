@@ -23,9 +23,9 @@ const Policy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Start is the first part of the page in Markdown, with a quick start for each language. Its examples use localhost:50051
-// (gRPC) and localhost:8080 (REST). [Handlers] replaces the gRPC port with the port of the gRPC listener. In the browser, the
-// page's script replaces http://localhost:8080 with the origin of the page, and localhost before any other port with the host
-// of the page.
+// (gRPC) and localhost:8080 (REST). [Handlers] replaces the gRPC port with the port of the gRPC listener. In the browser,
+// the page's script replaces http://localhost:8080 with the origin of the page. If localhost has any other port, the script
+// replaces localhost with the host of the page.
 //
 //go:embed start.md
 var Start string
