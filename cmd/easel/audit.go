@@ -43,7 +43,7 @@ func (c *auditCmd) Run(ctx context.Context, p *cli.Program) error {
 	return printTable(console, "TIME\tACTOR\tACTION\tSUBJECT\tBEFORE\tAFTER\tFROM", rows)
 }
 
-// logAudit returns a function that writes a line of the audit log to the server's log.
+// logAudit returns a function that writes an entry of the audit log to the server's log.
 func logAudit(logger *slog.Logger) func(context.Context, ledger.AuditLine) {
 	return func(ctx context.Context, a ledger.AuditLine) {
 		line := admin.AuditLineOf(a)

@@ -46,7 +46,7 @@ type keys struct {
 	known  atomic.Pointer[knownKeys]
 }
 
-// knownKeys contains the keys from the last successful read of an issuer's keys, and the error of the last read.
+// knownKeys is the state of an issuer's keys after a read.
 type knownKeys struct {
 	set     []jose.JSONWebKey // keys from the last successful read
 	time    time.Time         // start of the last successful read

@@ -148,8 +148,9 @@ func (b *contentBody) compare(p []byte) {
 	}
 }
 
-// ended handles the end of a stream. If the stream was interrupted, ended only disconnects, and the next Read resumes. At the
-// end of the file, ended ends the body: with io.EOF, or with an error if the file ends before the caller's position.
+// ended handles the end of a stream. At the end of the file, it ends the body with io.EOF. If the file ends before the
+// caller's position, it ends the body with an error. If the stream was interrupted, it only disconnects, and the next Read
+// resumes.
 func (b *contentBody) ended(err error) {
 	s := b.stream
 	if b.err != nil || s == nil {

@@ -70,8 +70,8 @@ func newModel(a answer, r *Record, requestedID string) (Model, bool) {
 	return m, true
 }
 
-// outputKind reads the kind of output. v is a string, a list that contains only the string, or an object that has the string
-// as a member.
+// outputKind reads the kind of output from a string, from a list that contains only the string, or from an object that has
+// the string as a member.
 func outputKind(v JSON) (OutputKind, bool) {
 	switch v.Kind() {
 	case '[':

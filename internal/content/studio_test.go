@@ -313,7 +313,7 @@ func (s *studio) take(kind string) ledger.Job {
 	return taken[0]
 }
 
-// copy runs one copy job directly, without the loop that runs jobs.
+// copy runs a copy job directly, without the loop that normally runs jobs.
 func (s *studio) copy(job ledger.Job) error {
 	_, err := s.results.Kinds()[0].Do(s.Context(), job)
 	return err

@@ -40,7 +40,7 @@ type Change func(*transaction) error
 
 // Outcome is the result of running a job. The zero value means that the job is done.
 type Outcome struct {
-	// Ended means that the run has already deleted its job, in its own transaction.
+	// Ended means that the run has already deleted the job, in a transaction of its own.
 	Ended bool
 	// Again means that the job runs again after the delay After. The next run starts at Cursor.
 	Again  bool

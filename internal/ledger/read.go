@@ -60,9 +60,8 @@ func (l *Ledger) read(ctx context.Context, tables, condition string, args ...any
 	return all, err
 }
 
-// labels is a [sql.Scanner] for the labels of an order, which a query returns as JSON. An order without labels has an empty
-// map. The query returns no labels for an erased order, even if the snapshot of the transaction was taken before the labels
-// were deleted.
+// labels is a [sql.Scanner] for an order's labels, which a query returns as JSON. An order without labels has an empty map.
+// For an erased order, the query returns no labels, even if the transaction's snapshot is older than the erasure.
 type labels struct{ into *map[string]string }
 
 // Scan implements [sql.Scanner].

@@ -48,7 +48,7 @@ const (
 
 	maxFailures = 5 // no request is retried after this number of consecutive failures
 
-	minStarts = 32 // the waiting time of reads is estimated only after this number of requests has started
+	minStarts = 32 // number of requests that must have started before the waiting time of reads is estimated
 )
 
 // Request describes a request that needs a permit.

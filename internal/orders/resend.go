@@ -55,7 +55,7 @@ func (r *recovery) next(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	shared, asked := r.shared.Pinned(), time.Now() // pinned, because the API key may be rotated during the resend
+	shared, asked := r.shared.Pinned(), time.Now() // Pinned retains the current API key, which may be rotated during the resend
 	order, found, err := r.orders.Ledger.Resume(ctx, shared.APIKeySum(), r.last)
 	if err != nil || !found {
 		<-r.slots

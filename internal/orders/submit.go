@@ -30,7 +30,7 @@ type submission struct {
 	order   ledger.Order       // always contains the inputs; contains the labels only if the call that started this submission also wrote the order to the ledger
 	placed  time.Time          // time when the order was written to the ledger
 	leaveBy time.Time          // no attempt may be sent after this time, because the lease expires shortly after it
-	expires time.Time          // expire time of the order, by the clock of this process; zero means no limit
+	expires time.Time          // time when the order expires, by the clock of this process; zero means no limit
 
 	mayExist bool // whether an attempt of this submission or of an earlier one may have been accepted
 	progress progress
@@ -47,7 +47,7 @@ type submission struct {
 	// The following fields are set before ended is closed.
 	ended      chan struct{}
 	generation catalog.Generation
-	refused    bool // whether the ledger has recorded a rejection, so that the idempotency key can be used again
+	refused    bool // whether the recorded outcome is a rejection; the idempotency key can then be used again
 	lost       bool // whether another process has acquired the lease
 	err        error
 }

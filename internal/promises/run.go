@@ -16,7 +16,7 @@ import (
 
 // Run contains the events of a run, and the data with which they are compared.
 type Run struct {
-	IsShared  bool // whether callers share an API key, so that Easel derives the catalog's idempotency keys
+	IsShared  bool // whether callers share an API key; Easel then derives the catalog's idempotency keys
 	HasLedger bool // whether there is a ledger that outlives the processes
 	HasEvents bool // teams receive events
 	Begin     time.Time
@@ -25,7 +25,7 @@ type Run struct {
 
 	Events      []Event
 	Accounts    map[string]sandbox.Audit // catalog accounts by name
-	Truth       map[string]Truth         // final states by generation ID
+	Truth       map[string]Truth         // final states in the catalog, by generation ID
 	Versions    []Version                // versions of the orders in the ledger, oldest first; at least the final version of each order
 	Budgets     []BudgetVersion          // versions of the budgets, oldest first; at least the final version of each budget
 	Limits      map[string]ledger.Limits // budgets by team
@@ -35,7 +35,7 @@ type Run struct {
 
 	// IsCaller reports whether a caller may place orders for an owner. Nil means that the callers in the ledger are not checked.
 	IsCaller func(owner, caller string) bool
-	// MayLie reports whether the catalog may have reverted a state at the given time. Nil means never.
+	// MayLie reports whether the catalog may have returned an earlier state again at the given time. Nil means never.
 	MayLie func(at time.Duration) bool
 	// HidesRefund reports whether the ledger may lack the refund of a generation. Nil means that the ledger has all
 	// refunds.

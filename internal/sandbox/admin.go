@@ -72,7 +72,7 @@ func (s *Sandbox) administer(w http.ResponseWriter, r *http.Request, route admin
 	}
 	if err != nil {
 		e := s.apiError(err)
-		_, text = Dialect{}.failure(e) // this error is for an administrator, so it does not use the sandbox's dialect
+		_, text = Dialect{}.failure(e) // without the sandbox's dialect, because this error is for an administrator
 		status = e.status
 	}
 	send(w, status, "application/json", append(text, '\n'))

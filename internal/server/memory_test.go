@@ -135,7 +135,7 @@ func TestALargeMessageCompressedSmallCostsLittleMemory(t *testing.T) { // fault 
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, _ = io.Copy(io.Discard, answer.Body) // the trailers arrive after the body
+			_, _ = io.Copy(io.Discard, answer.Body) // reads the body first, because the trailers arrive after it
 			answer.Body.Close()
 			said := answer.Header.Get("Grpc-Status") + answer.Trailer.Get("Grpc-Status")
 			if said != "8" || codes.ResourceExhausted != 8 {

@@ -206,7 +206,7 @@ func TestAnOrderExpires(t *testing.T) { // fault M16
 				t.Errorf("the outcome is %q, with RetryInfo: %v", outcomeOf(t, st), retry)
 			}
 		}
-		wantUnknown(place("k", 2*time.Second)) // all attempts fail until the order's expire time
+		wantUnknown(place("k", 2*time.Second)) // all attempts fail until the order has expired
 		s.sandbox.ClearFaults()
 		posts := s.sandbox.Requests()["POST /generations"]
 		wantUnknown(place("k", time.Hour)) // only the first request's expire time counts

@@ -18,7 +18,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// watchUntilLeft sends one update, and keeps the watch open until the caller cancels it.
+// watchUntilLeft handles a watch: it sends one update, and then blocks until the caller cancels the
+// watch.
 func watchUntilLeft(_ *easelv1.WatchGenerationRequest, stream servertest.WatchStream) error {
 	if err := stream.Send(servertest.UpdateEvent("g", "e1")); err != nil {
 		return err

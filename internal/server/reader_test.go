@@ -191,8 +191,7 @@ func TestAQuietWatchIsSilentForLessThanAProxyAllows(t *testing.T) { // fault N3
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(50*time.Minute, cancel)
 		err := c.watch(ctx, &easelv1.WatchGenerationRequest{GenerationId: g.GetGenerationId()}, func(m *easelv1.WatchGenerationResponse) {
-			// Keepalive pings do not count, because proxies do not forward them. So the test measures the time between
-			// messages.
+			// Only messages count. Keepalive pings do not, because proxies do not forward them.
 			longest, heard = max(longest, time.Since(heard)), time.Now()
 			if m.GetHeartbeat() != nil {
 				beats++

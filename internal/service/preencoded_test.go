@@ -72,7 +72,7 @@ func TestWhatManyWatchersAreToldIsEncodedOnce(t *testing.T) {
 func TestEachWatcherIsToldWhatItsOwnCallerMaySee(t *testing.T) {
 	u := updates()["a long text"]
 	all := []ledger.Attribution{
-		{}, // no attribution, because the ledger is unavailable or the generation belongs to another owner
+		{}, // empty, as if the ledger were unavailable or the generation belonged to another owner
 		{Owner: "red", Caller: "shop", Labels: map[string]string{"job": "1"}},
 		{Owner: "red", Caller: "shop", Labels: map[string]string{"job": "2"}},
 		{Owner: "blue", Caller: "shop", Labels: map[string]string{"job": "1"}},

@@ -153,7 +153,7 @@ func (p *process) order(ctx context.Context, w *world, recorder *orders.Recorder
 	p.followers.Go(func() { jobs.New(p.ledger, w.logger(), kinds...).Run(ctx) })
 }
 
-// count records a problem if the process has found contradictions between the catalog and its ledger.
+// count records a problem if the ledger of p has counted contradictions between the catalog and the ledger.
 func (w *world) count(p *process) {
 	if n := p.ledger.Counts.Faults.Load(); n > 0 {
 		w.problem("%s found %d faults of the ledger", p.name, n)

@@ -251,8 +251,8 @@ func runShell(t *testing.T, script string, variables ...string) (string, error) 
 	return string(out), err
 }
 
-// fits checks that each view fits into a window that is 700 pixels wide, and that each of its controls and pictures has a
-// name for screen readers.
+// fits checks that each view fits into a window that is 700 pixels wide, and that its controls and pictures have names for
+// screen readers.
 func fits(b *browser, views ...string) {
 	b.t.Helper()
 	b.call(nil, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 700, "height": 900, "deviceScaleFactor": 1, "mobile": false})

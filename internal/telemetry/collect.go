@@ -18,8 +18,8 @@ import (
 // be in [Table].
 type observe func(name string, value float64, labels ...attribute.KeyValue)
 
-// Readings contains the sources of the metrics that are read at each collection. Reading a source sends no request to another
-// process. If a source is nil, its metrics are omitted.
+// Readings contains functions that read the sources of metrics. They are called at each collection, and send no requests to
+// other processes. If a function is nil, its metrics are omitted.
 type Readings struct {
 	Hub      func() watch.Stats
 	Limiters func() map[string]limiter.State // limiter states by [catalog.Tenant]
@@ -99,7 +99,7 @@ func readOwner(o ledger.OwnerSummary, value observe) {
 type CopyCounts struct {
 	Copied, Failures int64 // numbers of successful and failed attempts to copy a result
 	Bytes            int64 // bytes of successful copies
-	Reads, Rescued   int64 // number of reads of copies, and number of these reads that fell back to the catalog
+	Reads, Rescued   int64 // number of results opened from their copies, and number opened in the catalog because their copies could not be opened
 }
 
 // readContents records the metrics for copies of results: the counts of this process and the state in the ledger.

@@ -22,7 +22,8 @@ func TestMain(m *testing.M) {
 // key is the API key for all orders. It exists only in the test's sandbox.
 const key = "sandbox_live_torture"
 
-// pauseProcess stops a process for the given time, and then continues it.
+// pauseProcess stops a process with SIGSTOP for the given time, and then continues it. If the process exits
+// first, pauseProcess returns early.
 func pauseProcess(p *proctest.Process, d time.Duration) {
 	_ = p.Signal(syscall.SIGSTOP) // has no effect if the process has already exited
 	select {

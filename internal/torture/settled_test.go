@@ -139,8 +139,8 @@ func (w *world) query(query string, scan func(*sql.Rows) error) error {
 	return rows.Err()
 }
 
-// readUnsettled reads each unsettled generation as its owner. Without these reads, each replica would read only ten of
-// these generations per minute.
+// readUnsettled reads each unsettled generation as its owner. On its own, each replica reads only ten of these
+// generations per minute.
 func (w *world) readUnsettled() error {
 	var reads errgroup.Group
 	reads.SetLimit(8)

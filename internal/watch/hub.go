@@ -298,8 +298,8 @@ func (h *Hub) with(cred catalog.Credential, id string, f func(*tenant, *generati
 	}
 }
 
-// apply calls f for a generation while it holds the tenant's mutex. Then it records the new states and notifies the watchers.
-// If the hub does not have the generation, apply creates it if create is true, and otherwise does nothing.
+// apply calls f for a generation while it holds the tenant's mutex. Then it records the new states and notifies the
+// watchers. If the hub does not have the generation, create determines whether apply creates it or does nothing.
 func (h *Hub) apply(ctx context.Context, cred catalog.Credential, id string, create bool, f func(*tenant, *generation, *pollResult, time.Time)) {
 	t, result, now := h.find(cred, create), &pollResult{found: h.cfg.Tracer.TraceRef(ctx)}, time.Now()
 	if t == nil {

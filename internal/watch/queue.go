@@ -57,7 +57,7 @@ func (q *queue) due(now time.Time, keep func(*generation) bool) (ready []*genera
 			continue
 		}
 		e := q.heap[at]
-		if e.polling.due.After(now) { // no descendant of e in the heap is due earlier than e
+		if e.polling.due.After(now) { // skips e's descendants in the heap, because none of them is due earlier than e
 			next = earliest(next, e.polling.due)
 			continue
 		}

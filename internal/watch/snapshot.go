@@ -15,7 +15,7 @@ const maxListed = 100
 type Snapshot struct {
 	Time        time.Time
 	Stats       Stats
-	Credentials []PolledCredential // at most 100 of the credentials that Stats.Pollers counts; those with the worst condition come first
+	Credentials []PolledCredential // at most 100 of the credentials that Stats.Pollers counts; those in the worst condition come first
 	Generations []PolledGeneration // at most 100 of the generations that Stats.Active counts; those without a response for the longest time come first
 }
 

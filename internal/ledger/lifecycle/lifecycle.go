@@ -52,7 +52,7 @@ const (
 	// KeyRefused means that the catalog rejected the order after it had checked the idempotency key. This proves that the
 	// catalog has no order with the key.
 	KeyRefused
-	// Uncertain means any other result. An attempt may have been accepted, or a resend may still be accepted.
+	// Uncertain means any other result: an attempt may have been accepted, or a resend may still be accepted.
 	Uncertain
 )
 

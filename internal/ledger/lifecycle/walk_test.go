@@ -60,7 +60,7 @@ type world struct {
 	restores bool // whether this walk can restore a backup once; if so, API keys and teams do not change, and each lease has one attempt
 	backup   backup
 	restored bool
-	lost     uint8          // number of charges for orders that the backup lacks
+	lost     uint8          // number of charges for orders that the restored backup lacks
 	gaveUp   [mostRows]bool // whether, before the restore, a caller received not_placed for an order that the backup contains
 	unasked  bool           // whether the recovery has resent an order for which the caller had received not_placed
 
@@ -71,7 +71,7 @@ type world struct {
 
 	toldPlaced, toldNot [mostRows]bool
 	toldFree            bool           // whether a caller received not_placed although an order exists
-	sent                [mostRows]bool // whether an attempt was sent for the row
+	sent                [mostRows]bool // whether an attempt was sent for each row
 }
 
 // backup is a copy of the ledger.
@@ -198,7 +198,7 @@ func (r replica) order() (n int) {
 func (w world) step(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	if r.at != idle {
-		also(func(w *world) { w.replicas[n] = replica{} }) // the replica crashes or stops without a response
+		also(func(w *world) { w.replicas[n] = replica{} }) // the replica crashes, or it stops without sending a response
 	}
 	if r.called && (r.at == checking || r.at == armed || r.at == settled) { // the caller disconnects while the attempts continue
 		also(func(w *world) {
