@@ -39,7 +39,7 @@ func TestErrorDescribesAWrongAddress(t *testing.T) {
 	encrypted := httptest.NewTLSServer(nil)
 	t.Cleanup(encrypted.Close)
 	tls := grpc.Creds(credentials.NewServerTLSFromCert(&encrypted.TLS.Certificates[0]))
-	unresolvable := strings.Repeat("x", 64) + ".invalid" // the label exceeds the 63 bytes that DNS allows, so the lookup fails without a query
+	unresolvable := strings.Repeat("x", 64) + ".invalid" // its first label is longer than the 63 bytes that DNS allows, so the lookup fails without a query
 	for address, want := range map[string]string{
 		unresolvable + ":50051":                                   unresolvable + " does not resolve",
 		"https://" + listen(t):                                    "server does not speak TLS; use http:// in the address",
@@ -68,7 +68,7 @@ func TestErrorNamesAnAddressThatFailsOrIsSilent(t *testing.T) {
 		t.Cleanup(func() { _ = listener.Close() })
 		return listener
 	}
-	silent, closed := open().Addr().String(), open() // clients can connect to the address silent, but get no response, because nothing calls Accept
+	silent, closed := open().Addr().String(), open() // silent is the address of a listener that never calls Accept, so clients can connect but get no response
 	if err := closed.Close(); err != nil {
 		t.Fatal(err)
 	}

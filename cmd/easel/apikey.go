@@ -33,7 +33,7 @@ type accountGuard struct {
 	ledger *ledger.Ledger
 	logger *slog.Logger
 
-	// Time, API key and result of the last check by accept.
+	// The last check by accept: its time, the API key, and the result.
 	asked time.Time
 	key   catalog.Secret
 	err   error
@@ -60,7 +60,7 @@ func (g *accountGuard) check(ctx context.Context, key catalog.Secret) error {
 	if unanswered[catalog.KindOf(err)] || ctx.Err() != nil {
 		return err
 	}
-	if account.ID == "" { // the catalog returned no account ID, or a record that Easel can't read; the key is then accepted
+	if account.ID == "" { // the key is accepted if the catalog returned no account ID, or a record that Easel can't read
 		return nil
 	}
 	own, err := g.ledger.BelongsTo(ctx, account.ID)
@@ -126,7 +126,8 @@ func openHeldKey(path string, logger *slog.Logger, accept func(catalog.Secret) e
 	return value, err
 }
 
-// fingerprintOf returns the part of an API key's digest that identifies the key in logs and in the audit log.
+// fingerprintOf returns the first 16 hex digits of an API key's digest, prefixed with "sha256:". They identify the key in logs
+// and in the audit log.
 func fingerprintOf(apiKeySum string) string { return "sha256:" + apiKeySum[:16] }
 
 // parseKey returns the API key from the contents of its file. It removes one line break at the end, because editors and the

@@ -80,7 +80,7 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 		want string
 		args []string
 	}{
-		{exitRetry, id(made.stdout) + " is not copied: ", []string{"fetch", id(made.stdout)}}, // fails, because the catalog is not running
+		{exitRetry, id(made.stdout) + " is not copied: ", []string{"fetch", id(made.stdout)}}, // 'easel fetch' fails here, because the catalog is not running
 		{exitUsage, "the ledger has no render gen_nowhere", []string{"fetch", "gen_nowhere"}},
 		{exitUsage, "the ledger was not copied or restored", []string{"adopt"}},
 	} {
@@ -113,8 +113,8 @@ func TestACopyOutlivesTheCatalog(t *testing.T) {
 	}
 }
 
-// holdContents checks the metrics and the status page of a server. The metrics must count two copies and no failed
-// ones, and the status page must report that results are copied. admin is the address of the server's admin listener.
+// holdContents checks that the metrics of a server count two copies and no failed ones, and that its status page
+// reports that results are copied. admin is the address of the server's admin listener.
 func holdContents(t *testing.T, admin string) {
 	t.Helper()
 	_, metrics := proctest.Request(t, http.MethodGet, "http://"+admin+"/metrics", "")

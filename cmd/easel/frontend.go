@@ -44,8 +44,8 @@ func (f *facade) rest(front *server.Server, local *server.Local) (http.Handler, 
 	})
 }
 
-// operators returns the configuration of the handler for the admin listener or the metrics listener. addr is the address that
-// the listener is bound to, and configured is its address in the settings.
+// operators returns the configuration of the handler for an operators' listener: the admin listener or the metrics listener.
+// addr is the address to which the listener is bound, and configured is its address in the settings.
 func (f *facade) operators(front *server.Server, addr, configured string) admin.Config {
 	config := admin.Config{
 		Status: admin.Status{

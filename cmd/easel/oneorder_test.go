@@ -16,17 +16,17 @@ import (
 
 var oneOrder = flag.Bool("one-order", false, "count what one order runs through: make one-order")
 
-// Maximum numbers of Easel's files and functions that may run for one CreateGeneration call. The long-term goals are
-// 50 files and 220 functions.
+// mostFiles and mostFunctions are the maximum numbers of Easel's files and functions in which code may run for one
+// CreateGeneration call. The long-term goals are 50 files and 220 functions.
 const (
 	mostFiles     = 74
 	mostFunctions = 338
 )
 
-// TestOneOrderRunsThroughLittle counts Easel's files and functions that run for every CreateGeneration, because a
-// reader has to know them to understand an order. It compares the coverage of a process that received one order with
-// the coverage of a process that received 101 orders. Code that runs for every order has at least 100 more executions
-// in the second process.
+// TestOneOrderRunsThroughLittle limits the number of Easel's files and functions that run for every CreateGeneration
+// call, because a reader has to know all of them to understand an order. To find them, it compares the coverage of a
+// process that received 1 order with that of a process that received 101 orders. A block of code that runs for every
+// order is executed at least 100 times more often in the second process.
 func TestOneOrderRunsThroughLittle(t *testing.T) {
 	if !*oneOrder {
 		t.Skip("make one-order builds the program and runs this test")

@@ -27,9 +27,9 @@ const (
 // callShare is the percentage of the drain timeout during which open calls can finish.
 const callShare = 75
 
-// shutdown contains each stage's name for the log, and its deadline. The deadline is a percentage of the drain timeout, counted
-// from the start of the shutdown. At the deadline the next stage starts, even if this stage has not finished. A stage that
-// finishes early leaves its remaining time to the next stage.
+// shutdown contains the name of each stage for the log, and the deadline of each stage as a percentage of the drain timeout,
+// counted from the start of the shutdown. The next stage starts at the deadline, even if the stage has not finished. If the
+// stage finishes early, the next stage starts at once and has more time.
 var shutdown = [stages]struct {
 	name  string
 	share time.Duration
@@ -65,8 +65,8 @@ func (b *background) start(ctx context.Context, until stage, works ...func(conte
 	})
 }
 
-// closeAt registers the function end, which the given stage calls. A stage calls its functions in the reverse order of
-// registration, because the part that was opened last must be closed first.
+// closeAt registers the function end, which runs in the given stage. A stage runs its functions in the reverse order of
+// registration, so that the part that was opened last is closed first.
 func (b *background) closeAt(at stage, end func(context.Context) error) {
 	b.ends[at] = append(b.ends[at], end)
 }

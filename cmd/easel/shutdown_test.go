@@ -15,7 +15,7 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// newBackground returns a background with the drain timeout limit, and the buffer that contains its log.
+// newBackground returns a background whose drain timeout is limit, and the buffer that contains its log.
 func newBackground(limit time.Duration) (*background, *bytes.Buffer) {
 	var log bytes.Buffer
 	return &background{limit: limit, logger: slog.New(slog.NewTextHandler(&log, nil))}, &log
@@ -81,7 +81,7 @@ func TestTelemetryHasASecondAfterALateStage(t *testing.T) {
 			b, _ := newBackground(limit)
 			began := time.Now()
 			b.beginStop()
-			time.Sleep(12 * time.Second) // simulates earlier stages that take longer than either limit: 10 s or 1 s
+			time.Sleep(12 * time.Second) // simulates earlier stages that take longer than the drain timeout, which is 10 s or 1 s
 			b.closeAt(stopTelemetry, func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 			b.stop(t.Context())
 			if took := time.Since(began); took != want {
