@@ -69,8 +69,8 @@ func (p *parser) reject(err error) {
 	p.faults = append(p.faults, Fault{max(1, line), "invalid YAML: " + quotation.ReplaceAllString(parts[2], "…")})
 }
 
-// rejectValue adds a fault for each violation of the schema. If a value is wrong, the fault's text contains the description of
-// the value in the schema.
+// rejectValue adds a fault for each violation of the schema. The fault for an invalid value contains the schema's description of
+// that value.
 func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 	path := strings.Join(invalid.InstanceLocation, "/")
 	switch k := invalid.ErrorKind.(type) {
@@ -90,7 +90,7 @@ func (p *parser) rejectValue(invalid *jsonschema.ValidationError) {
 			}
 			p.fault(strings.TrimPrefix(path+"/"+name, "/"), "unknown member%s; the members here are %s", quoted, members)
 		}
-	case *kind.PropertyNames: // can only be a team's name, because the schema restricts no other names; the error's InstanceLocation is unreliable
+	case *kind.PropertyNames: // the name of a team, because the schema restricts no other names; the path is fixed, because InstanceLocation is unreliable for this kind of error
 		_, rule := described([]string{"teams"})
 		p.fault("teams/"+k.Property, "%s", rule)
 	default:
@@ -111,7 +111,7 @@ func described(path []string) (s *jsonschema.Schema, rule string) {
 		case s.Items2020 != nil:
 			s = s.Items2020
 		default:
-			s = s.AdditionalProperties.(*jsonschema.Schema) // path leads to a team, or to the budget of a label
+			s = s.AdditionalProperties.(*jsonschema.Schema) // the element is the name of a team, or of a label that has a budget
 		}
 		target := cmp.Or(s.Ref, s)
 		text = cmp.Or(s.Description, target.Description, text)

@@ -112,7 +112,7 @@ func (i *Issuer) download(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("unexpected status %d", response.StatusCode)
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(nil, response.Body, maxKeysBytes))
-	return text, cmp.Or(err, ctx.Err()) // if ctx is done, reading may end early without an error
+	return text, cmp.Or(err, ctx.Err()) // a read that is interrupted by ctx may end without an error
 }
 
 // request returns the request for the key set, and a client that trusts the CAs in CAFile.

@@ -13,7 +13,7 @@ import (
 
 const (
 	leeway    = 30 * time.Second // allowed difference between the clocks of an issuer and this server
-	keysDelay = 2 * time.Second  // delay after which callers should retry if an issuer's keys are not loaded yet
+	keysDelay = 2 * time.Second  // retry delay for callers while the keys of a token's issuer are not loaded
 )
 
 // Reasons for rejecting a token.
@@ -38,7 +38,7 @@ var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.EdDSA,
 }
 
-// kinds contains the accepted types (typ) of tokens. Nil means that a token has no type.
+// kinds contains the accepted values of a token's type header (typ). The value nil accepts a token without this header.
 var kinds = []any{nil, "JWT", "jwt", "JOSE", "at+jwt", "application/at+jwt"}
 
 // verify returns the subject of a JWT and the time until which this server accepts the token: its expiry time plus [leeway]. If

@@ -35,7 +35,7 @@ func TestContentArrivesWholeFromAnyOffset(t *testing.T) {
 					}
 					want := "video/x-film"
 					if offset == len(film) && !h.noRange {
-						want = "" // a response with status 416 does not contain the content type
+						want = "" // at the end of the file, the catalog responds with status 416, and the Content-Type of that response is not the file's
 					}
 					if content.Offset != int64(offset) || content.ContentType != want || content.Etag != strongEtag(h.etag) {
 						t.Errorf("got %+v", content)

@@ -11,8 +11,8 @@ import (
 
 const redacted = "[redacted]"
 
-// Secret is an API key. Every format verb, encoder and logger prints it as [redacted]. The text is behind a pointer, because
-// the verb %p prints the fields of a struct without calling its Format method.
+// Secret is an API key. Every format verb, encoder and logger prints it as [redacted]. The text is behind a pointer because of
+// the verb %p, for which package fmt prints the fields of a struct without calling its Format method.
 type Secret struct{ text *string }
 
 // NewSecret wraps the text of an API key.
@@ -45,15 +45,15 @@ func (s Secret) MarshalText() ([]byte, error) { return []byte(redacted), nil }
 // used as a map key. All calls with the same tenant share polls and caches.
 type Tenant string
 
-// Fingerprint returns the first eight hex digits of a tenant for display, or "held" for the shared API key. The fingerprint of a
-// forwarded API key differs between processes.
+// Fingerprint returns a short form of a tenant for display: the word "held" for the shared API key, and the first eight hex
+// digits for a forwarded API key. The fingerprint of a forwarded API key differs between processes.
 func (t Tenant) Fingerprint() string { return string(t[:min(len(t), 8)]) }
 
 // MarshalText returns the fingerprint, so that JSON output does not contain the complete tenant.
 func (t Tenant) MarshalText() ([]byte, error) { return []byte(t.Fingerprint()), nil }
 
-// tenantKey is the random key with which this process hashes forwarded API keys to tenants. Without tenantKey, a tenant can't
-// be computed from an API key.
+// tenantKey is the random key of the keyed hash that turns a forwarded API key into a tenant. It differs in every process. A
+// tenant can't be computed from an API key without tenantKey.
 var tenantKey = func() (key [32]byte) {
 	_, _ = rand.Read(key[:]) // rand.Read never returns an error
 	return key
@@ -63,13 +63,13 @@ var tenantKey = func() (key [32]byte) {
 type Credential struct {
 	Tenant Tenant
 	Shared bool // whether the API key is the server's shared one, which only the operator can replace
-	// Owner is the owner of a call with the shared API key. It is empty for polls and for anonymous callers. All anonymous
+	// Owner is the owner of a call that uses the shared API key. It is empty for polls and for anonymous callers. All anonymous
 	// callers count as one owner.
 	Owner string
 	// Weight is the owner's share of the catalog's capacity, relative to other owners. Zero means 1.
 	Weight float64
 	key    func() Secret
-	sum    string // SHA-256 of the API key in hex; empty unless the function key always returns the same API key
+	sum    string // SHA-256 of the API key in hex; empty if the API key can change, that is, if the function key can return different API keys
 }
 
 // Forwarded returns the credential of a caller that sent its own API key.

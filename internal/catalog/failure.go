@@ -10,11 +10,11 @@ import (
 	"time"
 )
 
-// maxRetryAfter is the maximum delay that [ParseRetryAfter] returns, even if the catalog requests a longer one.
+// maxRetryAfter is the maximum delay that [ParseRetryAfter] returns. A longer delay in the header is shortened to this maximum.
 const maxRetryAfter = 2 * time.Minute
 
-// statuses maps HTTP statuses to kinds, for all routes. Of the other statuses, a 3xx means [KindRedirect], a 5xx means
-// [KindUnavailable], and any other status means [KindContract].
+// statuses maps HTTP statuses to kinds of errors, for all routes. For a status that is not in the map, a 3xx means
+// [KindRedirect], a 5xx means [KindUnavailable], and any other status means [KindContract].
 var statuses = map[int]Kind{
 	http.StatusBadRequest:          KindInvalidInput,
 	http.StatusUnauthorized:        KindCredentialRejected,
@@ -45,10 +45,11 @@ var routeStatuses = map[string]map[int]Kind{
 	},
 }
 
-// answerError returns the error for a response that is not a 2xx. If the body can't be read, only the status is used.
+// answerError returns the error for a response that is not a 2xx. If the body can't be read, the error is based only on the
+// status and the headers.
 func answerError(op string, resp *http.Response, redact *redactor) *Error {
 	var body []byte
-	if resp.StatusCode != http.StatusSwitchingProtocols { // the body of a 101 is the connection itself, which may stay open forever
+	if resp.StatusCode != http.StatusSwitchingProtocols { // reading the body of a 101 could block forever, because that body is the connection itself
 		if reader, err := bounded(resp, maxFailure); err == nil {
 			body, _ = io.ReadAll(reader)
 		}
@@ -104,7 +105,7 @@ func codeDecides(status int) bool {
 	return status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooEarly
 }
 
-// kindOfCode returns the error kind for a code, or 0 if the code is not more specific than the HTTP status.
+// kindOfCode returns the kind of error that a code indicates, or 0 if the code indicates no more than the HTTP status does.
 func kindOfCode(op string, status int, code string) Kind {
 	switch kind := codes[code]; {
 	case kind != 0:

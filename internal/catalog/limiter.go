@@ -9,7 +9,7 @@ import (
 	"github.com/easel-grpc/easel/internal/limiter"
 )
 
-// pollsOwner is the owner for which an API key's limiter counts all polls.
+// pollsOwner is the name of the owner under which an API key's limiter counts all polls.
 const pollsOwner = "(polls)"
 
 // Limiter returns the limiter of an API key, which grants the permits for all requests with this key. The caller must not store
@@ -57,7 +57,8 @@ func IsWanted(ctx context.Context) bool {
 	return !ok || isWanted()
 }
 
-// mayAcquire returns an error if the API key is invalid or ctx is done. A request that can't be sent needs no permit.
+// mayAcquire returns an error if the API key is invalid or ctx is done. Such a request can't be sent, so it must not wait for a
+// permit.
 func mayAcquire(ctx context.Context, cred Credential, op string) error {
 	if !printable(cred.APIKey().Reveal()) {
 		return &Error{
@@ -80,8 +81,8 @@ func limiterError(op string, err error) error {
 	return &Error{Kind: KindRateLimited, Op: op, Message: rejected.Error(), RetryAfter: rejected.RetryAfter}
 }
 
-// release releases the permit of a request that ended with err. If the request was rate limited, release raises the error's
-// RetryAfter to at least the remaining time of the limiter's pause.
+// release releases the permit of a request, and reports the request's result err to the limiter. If the request was rate
+// limited, release also increases the RetryAfter of err to the time for which the limiter still pauses requests.
 func (q *requester) release(permit *limiter.Permit, cred Credential, err error) {
 	permit.Release(ResultOf(err))
 	if e, ok := errors.AsType[*Error](err); ok && e.Kind == KindRateLimited {

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// rejectedFor is the time after a rejection during which [Client.Rejection] returns its error.
+	// rejectedFor is the time for which [Client.Rejection] returns the error of a rejection.
 	rejectedFor = 5 * time.Second
 	// sharedRejectedFor is the time after a rejection of the shared API key during which background work does not use the key.
 	sharedRejectedFor = 2 * time.Minute
@@ -29,8 +29,8 @@ type rejection struct {
 
 func newRejections() *rejections { return &rejections{all: map[Tenant]rejection{}} }
 
-// record records the result of a request with an API key. If too many rejections are stored, it forgets the rejections of all
-// forwarded API keys.
+// record records whether the catalog accepted or rejected an API key. If rejectedLimit rejections are stored, it first forgets
+// the rejections of all forwarded API keys.
 func (r *rejections) record(cred Credential, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

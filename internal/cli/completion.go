@@ -13,8 +13,8 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell of the script: bash, zsh or fish."`
 }
 
-// completionScripts contains a shell function that every completion script includes, followed by one script for each
-// shell. Before each script is a line that consists of "### " and the shell's name.
+// completionScripts is the content of completion.txt: a shell function that every completion script includes,
+// followed by one script for each shell. The line before each script consists of "### " and the name of the shell.
 //
 //go:embed completion.txt
 var completionScripts string
@@ -30,10 +30,10 @@ func (c *completionCmd) Run(p *Program, app *kong.Application) error {
 	return err
 }
 
-// completions generates shell code for a command. at contains the words of the command; it is empty for the program
-// itself. paths contains the command's subcommands, quoted for use as patterns. cases contains branches of a case
-// statement, which print the words that can follow a command or a flag. For a flag without listed values, the branch
-// prints no words, so that the shell completes file names.
+// completions generates shell code for a command and its subcommands. at is the command, such as "orders list", or
+// empty for the program itself. paths contains the subcommands, quoted for use as shell patterns. cases contains
+// branches of a case statement, each of which prints the words that can follow a command or a flag. For a flag
+// without listed values, the branch prints no words, so that the shell completes file names.
 func completions(node *kong.Node, at string) (paths []string, cases string) {
 	var flags, commands []string
 	for _, flag := range node.Flags {

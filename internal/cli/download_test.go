@@ -20,10 +20,11 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// content is the result that a scripted server sends. It also records the requests for the result.
+// content is the result that a scripted server sends, and a record of the requests that the server received
+// for it.
 type content struct {
 	bytes    []byte
-	breakAt  []int // offsets at which the first streams fail, one for each stream
+	breakAt  []int // offsets at which downloads break off: the first element applies to the first stream, and so on
 	damage   func(*easelv1.ContentChunk)
 	requests []*easelv1.DownloadGenerationRequest
 }

@@ -29,7 +29,7 @@ type orders struct {
 	at     []time.Time
 }
 
-// errHangs in orders.errors means that the server receives the order but does not respond.
+// errHangs, as an element of orders.errors, makes the server receive an order without responding to it.
 var errHangs = errors.New("no answer comes")
 
 func (o *orders) serve(t *testing.T) dialer {
@@ -187,7 +187,8 @@ func TestARefusalThatIsCertainSaysThatNothingWasOrderedAndNoOtherDoes(t *testing
 	}
 }
 
-// If an order may exist, the printed advice must lead to this order, and not to a second one.
+// If the failed order may have been placed, the printed advice must be a way to find or repeat that order, never to
+// place a second one.
 func TestNoAdviceLeadsToASecondOrder(t *testing.T) { // fault A10
 	refused := failing(codes.FailedPrecondition, "INSUFFICIENT_BALANCE")
 	for name, test := range map[string]struct {
@@ -260,7 +261,7 @@ func TestAWrongFlagOrdersNothing(t *testing.T) {
 		{"--idempotency-key=", "--idempotency-key is empty"},
 		{"--out ", "--out is empty"},
 		{"--inputs-json ", "--inputs-json is empty"},
-		{"prompt=x --watch seed=7", "seed=7"}, // a flag between inputs
+		{"prompt=x --watch seed=7", "seed=7"}, // a flag between two inputs is a usage error
 	} {
 		o := &orders{}
 		got := easelRun(t.Context(), o.serve(t), append([]string{"generate", "studio/any"}, strings.Split(test.words, " ")...)...)

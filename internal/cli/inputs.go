@@ -125,9 +125,9 @@ func inputNames(model *easelv1.Model) (names []string) {
 	return names
 }
 
-// kinds contains, for each input type except string, a description and a function that reports whether a value has the type. A
-// value whose type is not in the map is sent as a string. A value of unspecified type is sent as JSON if it is valid JSON,
-// otherwise as a string.
+// kinds maps each input type except string to a description of its values and a function that reports whether a value has the
+// type. A value of a type that is not in the map is sent as a string. A value of unspecified type is sent as JSON if it is
+// valid JSON, and otherwise as a string.
 var kinds = map[easelv1.InputFieldType]struct {
 	phrase string
 	is     func(value string) bool

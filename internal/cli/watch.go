@@ -16,7 +16,7 @@ type watchCmd struct {
 	IDs []string `arg:"" optional:"" sep:"none" name:"id" help:"IDs of the renders. Default: all renders of the API key, including new ones, until interrupted."`
 }
 
-// Run prints each state change until all generations on the command line have reached the state in --until.
+// Run prints each state change until all generations on the command line have reached the state that the flag --until names.
 func (c *watchCmd) Run(ctx context.Context, s *session) error {
 	v := newWatchView(s, s.OutStyle, s.Print)
 	v.raw = s.json
@@ -30,7 +30,7 @@ func (c *watchCmd) Run(ctx context.Context, s *session) error {
 	return v.worst()
 }
 
-// goalFlags contains the flag for the state at which a watch or wait stops.
+// goalFlags contains the flag --until, which determines the state at which a watch or wait stops.
 type goalFlags struct {
 	Until string `enum:"terminal,settled" default:"terminal" placeholder:"GOAL" help:"State at which to stop: terminal (finished), or settled (finished, and no refund can follow)."`
 }

@@ -31,7 +31,7 @@ type Config struct {
 	Catalog *catalog.Client // required
 	// Store stores the copies. Nil means that there are no copies.
 	Store Store
-	// Ledger records each copy. SharedKey is the shared API key, with which copy jobs read results.
+	// Ledger records each copy. SharedKey is the shared API key, which copy jobs use to read results from the catalog.
 	Ledger    *ledger.Ledger
 	SharedKey *catalog.Credential
 	// Name is the name of the ledger in the store; see [ledger.Ledger.StoreName].
@@ -91,7 +91,8 @@ func (r *Results) find(ctx context.Context, id string) (row ledger.Content, copi
 	return row, err == nil && hasCopy(row)
 }
 
-// hasCopy reports whether a copy of the result can be read. While a result is copied again, its earlier copy can still be read.
+// hasCopy reports whether the store has a readable copy of the result. The earlier copy stays readable while the result is
+// copied again.
 func hasCopy(row ledger.Content) bool {
 	return row.State == ledger.ContentCopied || row.State == ledger.ContentWaiting && row.Object != ""
 }
@@ -150,7 +151,8 @@ const opRead = "read the copy of a result"
 // errSize means that the size of an object in the store differs from the size recorded in the ledger.
 var errSize = errors.New("size of the copy differs from the size in the ledger")
 
-// fromCopy opens a copy at an offset. The error is a [catalog.Error] if the catalog would reject the same request.
+// fromCopy opens a copy at an offset. The error is a [catalog.Error] if the catalog would reject the offset or the etag for
+// the same result.
 func (r *Results) fromCopy(ctx context.Context, row ledger.Content, offset int64, etag string) (*Content, error) {
 	if err := servable(row.Size, row.Etag, offset, etag); err != nil {
 		return nil, err
@@ -182,7 +184,7 @@ func (r *Results) openCopy(ctx context.Context, row ledger.Content, offset int64
 	}
 	b.ReadCloser = body
 	if size != row.Size {
-		_ = b.Close() // an error does not matter, because nothing was read
+		_ = b.Close() // the error can be ignored, because nothing was read
 		return nil, fmt.Errorf("%w: %d bytes instead of %d", errSize, size, row.Size)
 	}
 	return b, nil
@@ -193,7 +195,7 @@ type copyBody struct {
 	io.ReadCloser
 
 	at, size int64
-	idle     *time.Timer // runs during each read, and cancels the read after storeTimeout
+	idle     *time.Timer // runs only during a read, and calls cancel if the read takes longer than storeTimeout
 	cancel   context.CancelFunc
 }
 

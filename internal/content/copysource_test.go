@@ -14,7 +14,7 @@ import (
 func TestWrongResponseIsNotKept(t *testing.T) {
 	page := []byte("<html>502 Bad Gateway</html>")
 	for name, row := range map[string]struct {
-		record  string // the file, as the ledger's record describes it
+		record  string // JSON form of the file in the ledger's record
 		kind    string
 		file    []byte
 		chunked bool
@@ -121,6 +121,6 @@ func TestOperatorFetchesResultAgain(t *testing.T) {
 		if row, has, err := s.results.Fetch(s.Context(), ops, "g1"); !has || err != nil || row.State != ledger.ContentWaiting || !strings.Contains(row.Problem, "not found") {
 			s.Errorf("the row of the lost result is %v: %s, %v", row.State, row.Problem, err)
 		}
-		s.wantBytes("g1", picture(3000), content.FromCopy) // from the earlier copy, which still exists
+		s.wantBytes("g1", picture(3000), content.FromCopy) // served from the earlier copy, which still exists
 	})
 }

@@ -48,8 +48,8 @@ const (
 	leastSecret, mostSecret = 24, 64 // minimum and maximum length of a secret, in bytes
 )
 
-// ParseSecrets parses contents[0], which is the content of a file with signing secrets. Each line is a secret. The file has
-// one line, or two lines during a rotation. Errors from ParseSecrets never contain a secret.
+// ParseSecrets parses the content of a file with signing secrets. It uses only contents[0]. Each line is a secret. The file
+// has one line, or two lines during a rotation. Errors from ParseSecrets never contain a secret.
 func ParseSecrets(contents ...[]byte) (all Secrets, err error) {
 	lines := strings.Split(strings.TrimRight(strings.ReplaceAll(string(contents[0]), "\r\n", "\n"), "\n"), "\n")
 	if len(lines) > 2 {

@@ -23,9 +23,9 @@ import (
 
 const (
 	sendTimeout     = 10 * time.Second // timeout of one attempt to deliver an event
-	maxDeliveries   = 1024             // maximum number of concurrent deliveries in a process; each receiver can use at most maxInFlight of them
+	maxDeliveries   = 1024             // maximum number of concurrent deliveries in a process; at most maxInFlight of them go to the same receiver
 	abandonInterval = time.Minute
-	maxAnswerBytes  = 64 << 10 // maximum size of a response header, in bytes; also the maximum number of bytes that are read from a response body so that the connection can be reused
+	maxAnswerBytes  = 64 << 10 // maximum size of a response header in bytes, and maximum number of bytes that are read from a response body before the connection is reused
 
 	// The delay before a retry is the age of the delivery job divided by retryShare. It is at least minRetry and at most
 	// maxRetry.
@@ -81,8 +81,8 @@ func New(cfg Config) *Sender {
 	}
 }
 
-// Kinds returns two job kinds. One delivers events. The other requests the delivery of events that were kept because their
-// team had no receiver, and abandons events that are too old.
+// Kinds returns two job kinds. A job of the first kind delivers an event. The job of the second kind runs periodically. It
+// requests the delivery of events that were kept because their team had no receiver, and abandons events that are too old.
 func (s *Sender) Kinds() []jobs.Kind {
 	return []jobs.Kind{
 		{Name: ledger.DeliverJob, Slots: maxDeliveries, Room: s.room, RetryShare: retryShare, MinRetry: minRetry, MaxRetry: maxRetry, Do: s.deliver},
@@ -145,9 +145,9 @@ func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
 	}
 }
 
-// abandon runs a periodic job. The job requests the delivery of kept events (see deliverKept), and abandons events that are
-// too old. It also adds zero to each owner's counter of abandoned events, so that the metric exists before the first event is
-// abandoned.
+// abandon runs a periodic job that requests the delivery of kept events (see deliverKept), and abandons events that are too
+// old. It also adds zero to the abandoned count of each owner that has delivery jobs, so that the metric exists before the
+// first event is abandoned.
 func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 	err := s.deliverKept(ctx)
 	owners, failed := s.cfg.Ledger.OwnersOfJobs(ctx, ledger.DeliverJob)
@@ -206,12 +206,12 @@ func (s *Sender) post(ctx context.Context, e ledger.Event) error {
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
 		return fmt.Errorf("receiver responded with %d", answer.StatusCode)
 	}
-	_, _ = io.CopyN(io.Discard, answer.Body, maxAnswerBytes) // the body is read only so that the connection can be reused
+	_, _ = io.CopyN(io.Discard, answer.Body, maxAnswerBytes) // reading the body allows the connection to be reused
 	return nil
 }
 
-// unreachable converts the error of a request without a response to an error without secrets. The result wraps only
-// errors that contain neither the URL nor the response, because both may contain secrets.
+// unreachable returns the error to report for a request that got no response. The URL and the response may contain secrets, so
+// the result wraps err's underlying error only if that error contains neither.
 func unreachable(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return errLate

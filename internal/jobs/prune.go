@@ -15,8 +15,8 @@ const (
 	expireStep        = 8       // maximum number of orders in one transaction; small, because the transaction locks their owners' budgets
 )
 
-// Prune returns the kind of the periodic job that deletes old rows. The job also calls [ledger.Ledger.Expire] for orders that can
-// no longer be resent. Their inputs are deleted, and their reserved price is counted as unconfirmed.
+// Prune returns the kind of a periodic job that deletes old rows. The job also calls [ledger.Ledger.Expire], which deletes the
+// inputs of orders that can no longer be resent, and counts their reserved price as unconfirmed.
 func Prune(led *ledger.Ledger) Kind {
 	return Kind{Name: "prune", Interval: pruneInterval, Slots: 1, MinRetry: pruneInterval, MaxRetry: pruneInterval, Do: func(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 		expired := expire(ctx, led)

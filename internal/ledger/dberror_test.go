@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// wantRefusal tries to open an unusable ledger. The error must be a single line that names the setting and the
-// remedy. It must not contain a password.
+// wantRefusal tries to open an unusable ledger. The error must be a single line that names the setting and
+// contains the given remedy. It must not contain a password.
 func wantRefusal(t *testing.T, url, cure string) {
 	t.Helper()
 	l, err := ledger.Open(t.Context(), ledger.Config{URL: url, Catalog: theCatalog, ResendWindow: window})
@@ -125,7 +125,7 @@ func TestADatabaseThatCantBeUsedSaysWhy(t *testing.T) {
 	} {
 		wantRefusal(t, url, cure)
 		_, err := ledger.Verify(t.Context(), url, nil)
-		wantCure(t, err, map[bool]string{true: cure, false: "ledger not found"}[cure != "permission denied"]) // without permission to see the tables, Verify does not find the ledger
+		wantCure(t, err, map[bool]string{true: cure, false: "ledger not found"}[cure != "permission denied"]) // a user that may not see the tables gets the error that there is no ledger
 	}
 	_, err := ledger.Verify(t.Context(), as(url.UserPassword(user, "hunter22"), func(*url.URL) {}), nil)
 	wantCure(t, err, "password authentication failed")
@@ -135,7 +135,7 @@ func TestAnIncompatibleSchemaIsRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		shut(t, open(t, url))
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'schema'")
-		shut(t, open(t, url)) // a ledger with a later schema can be opened if the schema is compatible
+		shut(t, open(t, url)) // a ledger that a later Easel has changed can be opened if its schema is still compatible
 		change(t, url, "UPDATE facts SET value = '99' WHERE name = 'needed_schema'")
 		wantRefusal(t, url, "changed by a later Easel")
 	})

@@ -17,8 +17,8 @@ func (l *Ledger) Erase(ctx context.Context, all ...Order) (erased int64, err err
 	return l.EraseFor(ctx, nil, all...)
 }
 
-// EraseFor is like [Ledger.Erase], but also writes the operator's act to the audit log, together with the IDs of the erased
-// orders. If the parameter wanted is nil or no order is newly erased, it writes nothing to the audit log.
+// EraseFor is like [Ledger.Erase], but also writes the operator's act wanted to the audit log, together with the IDs of the
+// erased orders. It writes nothing to the audit log if wanted is nil, or if all the orders were erased earlier.
 func (l *Ledger) EraseFor(ctx context.Context, wanted *Act, all ...Order) (erased int64, err error) {
 	if len(all) == 0 {
 		return 0, nil
@@ -54,7 +54,7 @@ func idsByOwner(all []Order) map[string][]string {
 func erase(tx *transaction, all []Order) (erased []Order, err error) {
 	ids, placed := []string{}, map[string]Order{}
 	for _, o := range all {
-		if o.IsOpen() { // a resend needs the data
+		if o.IsOpen() { // keep the content of an open order, because a resend needs it
 			continue
 		}
 		ids = append(ids, o.ID)

@@ -19,8 +19,8 @@ const (
 	// KeepEvents is the time for which the ledger keeps an event that is not pending.
 	KeepEvents = 7 * 24 * time.Hour
 
-	// copyTimeout is the maximum time for which a success event waits until the result is copied. The event waits so that its
-	// receiver can read the copy.
+	// copyTimeout is the maximum time for which the delivery of a success event is delayed until the result is copied. Because
+	// of the delay, the receiver can read the copy.
 	copyTimeout = time.Minute
 )
 
@@ -114,15 +114,15 @@ func (t *transaction) tellGeneration(before, after Order, text *string) error {
 	return nil
 }
 
-// as returns a copy of the order in the state that an event of the given type reports. The ledger may already contain another
-// state. For example, a success may be recorded after the generation was deleted.
+// as returns a copy of the order, changed to the state that an event of the given type reports. This can differ from the state
+// in the ledger, for example if a success is recorded after the generation was deleted.
 func (o Order) as(eventType string) Order {
 	if o.DeletedByCall = eventType == EventDeleted; o.DeletedByCall {
 		return o
 	}
 	o.Absence = lifecycle.Absence{}
 	for status, told := range eventTypes {
-		if told == eventType && (status != lifecycle.Refunded || o.Status != lifecycle.Succeeded) { // an order that was refunded after a success stays Succeeded
+		if told == eventType && (status != lifecycle.Refunded || o.Status != lifecycle.Succeeded) { // a refund after a success does not change the status
 			o.Status = status
 		}
 	}
@@ -151,8 +151,8 @@ func (t *transaction) tellBudgets(owner string, periods []Budget, used []usage) 
 	return nil
 }
 
-// tellThreshold records the highest threshold of a budget that an event has reported. The total budget may have no row yet. In
-// that case, the statement inserts a row without amounts.
+// tellThreshold is a statement that records the highest threshold of a budget that an event has reported. If the budget has no
+// row yet, which is possible for the total budget, the statement inserts a row without amounts.
 const tellThreshold = `INSERT INTO budgets (owner, period, start_time, told_percent) VALUES ($1, $2, $3, $4)
 	ON CONFLICT (owner, label, period, start_time) DO UPDATE SET told_percent = excluded.told_percent WHERE budgets.told_percent < excluded.told_percent`
 
@@ -177,8 +177,8 @@ func (t *transaction) tellBudget(owner string, b Budget, notified int64) error {
 	return nil
 }
 
-// addDeliveries begins a statement that writes delivery jobs for rows of the table events. Callers append a condition and then
-// inLine, which sorts the rows.
+// addDeliveries is the start of a statement that writes delivery jobs for rows of the table events. Callers append a condition,
+// and then inLine, which orders the jobs by subject and position.
 const (
 	addDeliveries = `INSERT INTO jobs (kind, ref, owner, line, begin_time, run_time) SELECT '` + DeliverJob + `', id, owner, subject, {now}, {now} FROM events WHERE `
 	inLine        = ` ORDER BY subject, position`
@@ -195,8 +195,8 @@ func (l *Ledger) eventID(e Event) string {
 }
 
 // addEvent writes an event after the earlier events about its subject. If this process has a receiver for the owner, addEvent
-// also writes a job that delivers the event after the delay. In that case it first writes jobs for kept events about the
-// subject, so that the kept events are delivered first.
+// also writes a job that delivers the event after the delay. Before that job, it writes jobs for any kept events about the
+// subject, so that they are delivered first.
 func (t *transaction) addEvent(e Event, delay time.Duration) error {
 	if e.ID, e.State = t.l.eventID(e), EventKept; t.l.IsSubscriber(e.Owner) {
 		e.State = EventPending
@@ -241,8 +241,9 @@ func (t *transaction) deliverKept(owner, subject string) (events int64, err erro
 	return t.replay(owner, ids, subjects)
 }
 
-// replay sets an owner's events to pending, and returns the number of events that were not pending before. It rewrites all
-// delivery jobs for the events' subjects, so that earlier events are delivered before later ones.
+// replay sets the events with the given IDs to pending, and returns how many of them were not pending before. subjects are the
+// subjects of these events. replay deletes all delivery jobs for these subjects and writes them again, so that earlier events
+// are delivered before later ones.
 func (t *transaction) replay(owner string, ids, subjects []string) (events int64, err error) {
 	_, err = t.exec(`DELETE FROM jobs WHERE kind = '`+DeliverJob+`' AND owner = $2 AND line {in ids} AND line <> ''`, asList(subjects), owner)
 	if err == nil {

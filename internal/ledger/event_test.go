@@ -115,8 +115,8 @@ func TestWhatBecomesOfAnOrderIsWrittenAsEvents(t *testing.T) {
 	}
 }
 
-// A process may record an event before it has loaded a callers file with a receiver. The event is then kept
-// until a process knows the receiver, or until it is replayed.
+// A process may record an event before it has loaded a callers file in which the event's owner has a receiver. The event
+// is then kept until a process that knows the receiver requests its delivery, or until an operator replays it.
 func TestEventWithoutAReceiverIsKeptForOne(t *testing.T) { // fault M5
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{DailyCents: cents(11)}))
@@ -307,8 +307,8 @@ func ended(t *testing.T, url string) *ledger.Ledger {
 	return l
 }
 
-// fail records that the delivery of the first event about g1 failed with status 500, and that it is retried after 10
-// minutes. It returns the ID of this event.
+// fail leases the deliveries that are due to the team studio. It records that the delivery of the first event about g1
+// failed with status 500 and is retried after 10 minutes, and returns the ID of this event.
 func fail(t *testing.T, l *ledger.Ledger) (id string) {
 	t.Helper()
 	for _, job := range takeDeliveries(t, l, "studio") {
@@ -403,7 +403,7 @@ func TestReplayedEventIsDeliveredBeforeLaterEvents(t *testing.T) {
 	})
 }
 
-// Even if several replicas record the same state, its event is recorded only once, together with the state.
+// Even if several replicas record the same state, only one event is written, in the transaction that records the state.
 func TestOneOfManyReplicasWritesTheEvent(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := openTelling(t, url, eventConfig(ledger.Limits{}))

@@ -46,7 +46,7 @@ func TestExpiredOrderIsNotResent(t *testing.T) { // fault M16
 			t.Errorf("resumed is %+v, %v, %v", resumed, found, err)
 		}
 		wantNoResume(t, l, "the expired order is resumed")
-		r.ExpireTime = time.Time{} // the repeat has no expire time, but that of the first request still applies
+		r.ExpireTime = time.Time{} // a repeat without an expire time does not remove the expire time of the first request
 		if again, step := call(t, l, r); step.Answer != lifecycle.Unresolved || !again.IsPastExpireTime() {
 			t.Errorf("its caller is told %+v", step)
 		}
@@ -127,7 +127,8 @@ func TestNewOrderNeedsAFutureExpireTime(t *testing.T) {
 	})
 }
 
-// The second replica runs in simulated time, so its own clock is years behind the database's clock.
+// The second replica opens the ledger in simulated time. Its own clock is years behind the clock of the
+// database.
 func TestTheDatabasesClockDecidesWhenAnOrderExpires(t *testing.T) { // fault M16
 	url := proctest.Database(t)
 	right := open(t, url)

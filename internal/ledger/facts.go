@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Names of rows in the table facts that record when the ledger was copied. A row of this table is called a fact.
+// The table facts contains named values, each of which is called a fact. These facts record when the ledger was
+// copied.
 const (
 	copiedFact = "copied_time" // time when the ledger became a copy
 	sealedFact = "sealed_time" // time when the ledger was copied into another one
@@ -16,8 +17,8 @@ const (
 // Names of rows in the table facts that describe the store for copies of results.
 const (
 	storeFact   = "store"        // name of this ledger in the store
-	formerFact  = "store until " // prefix of the names of facts that contain a former value of storeFact; after it comes the time when that value was replaced
-	adoptedFact = "adopted_time" // time when an operator adopted the copies that were stored under earlier names
+	formerFact  = "store until " // prefix of the names of facts that hold former values of storeFact; the rest of the name is the time when the value was replaced
+	adoptedFact = "adopted_time" // time when an operator adopted the copies that were stored under former names
 )
 
 // numberFact returns the value of a fact as a number, or zero if the fact is missing.

@@ -10,9 +10,9 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// Filter selects orders that match all fields that are set. The alternatives Statuses, Existing and Deleted count as one field.
-// AnyState does not restrict the selection. Of Unresolved, Refused and Unsettled, only the first that is set applies. Unsettled
-// has no effect if AnyState, Held or Reserved is set.
+// Filter selects the orders that match every field that is set, with these exceptions. Statuses, Existing and Deleted are
+// alternatives: an order must match one of those that are set. AnyState matches all orders. Of Unresolved, Refused and
+// Unsettled, only the first that is set applies. Unsettled has no effect if AnyState, Held or Reserved is set.
 type Filter struct {
 	// Owner is the owner of the orders. Nil means all owners.
 	Owner *string
@@ -38,14 +38,14 @@ type Filter struct {
 	Unresolved bool
 	// Unsettled selects only placed orders whose charge is not final.
 	Unsettled bool
-	// Held selects only orders that were open when the ledger was copied or restored, and that are still on hold.
+	// Reserved selects only orders for which money is still reserved, with or without an outcome.
 	Held bool
 	// Reserved selects only orders for which money is still reserved, whether or not they have an outcome.
 	Reserved bool
 }
 
-// reserved is the condition for orders for which money is still reserved. This is possible only for open orders and unsettled
-// placed orders, so the condition uses the indexes of these orders.
+// reserved is an SQL condition that selects the orders for which money is still reserved. Only open orders and unsettled placed
+// orders can have reserved money, so the condition uses the indexes of these orders.
 const reserved = `id IN (SELECT id FROM orders WHERE state = {open} AND reserved_cents > 0
 	UNION ALL SELECT id FROM orders WHERE state = {placed} AND settled = 0 AND reserved_cents > 0)`
 
@@ -91,8 +91,8 @@ func (f Filter) clauses() *clauses {
 	return c
 }
 
-// labels adds the conditions for labels. The query starts with the rows of the first label. These rows also contain the order's
-// owner and time, by which the query filters and sorts.
+// labels adds the conditions for labels. The query reads the rows of the first label in the table labels. These rows also
+// contain the order's owner and time, by which the query filters and sorts.
 func (f Filter) labels(c *clauses) {
 	for n, name := range slices.Sorted(maps.Keys(f.Labels)) {
 		if n > 0 {
@@ -120,8 +120,8 @@ func (f Filter) page(after Position, most int) (tables string, c *clauses) {
 	return tables, c
 }
 
-// states adds the condition for the states. If the filter selects only states that few orders have, it also adds the condition
-// of their partial index. The database can then use this index.
+// states adds the condition for the states. If the filter selects only states that few orders have, states also repeats the
+// condition of the partial index for these states, so that the database can use the index.
 func (f Filter) states(c *clauses) {
 	any := &clauses{args: c.args}
 	for _, status := range f.Statuses {
@@ -146,7 +146,8 @@ func (f Filter) states(c *clauses) {
 	}
 }
 
-// are reports whether f.Existing is false and f.Statuses contains only statuses from the given list.
+// are reports whether all statuses in f.Statuses are among the given ones. It returns false if f.Existing is set, because
+// Existing selects every status.
 func (f Filter) are(statuses ...lifecycle.Status) bool {
 	return !f.Existing && !slices.ContainsFunc(f.Statuses, func(s lifecycle.Status) bool { return !slices.Contains(statuses, s) })
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// backedUp backs up a ledger that is in use, and returns the URL of a ledger restored from the backup.
+// backedUp backs up the ledger at url without closing it, restores the backup, and returns the URL of the
+// restored ledger.
 func backedUp(t *testing.T, url string) (restored string) {
 	t.Helper()
 	if !strings.HasPrefix(url, "sqlite:") {
@@ -26,8 +27,9 @@ func backedUp(t *testing.T, url string) (restored string) {
 	return "sqlite:" + file
 }
 
-// dumped dumps the PostgreSQL database at the URL in from, restores the dump into the database at the URL in
-// to, and returns the second URL. The flags are passed to pg_restore.
+// dumped copies a PostgreSQL database with pg_dump and pg_restore. from is the URL of the database to dump,
+// and to is the URL of the database into which the dump is restored. dumped passes flags to pg_restore, and
+// returns to.
 func dumped(t *testing.T, from, to string, flags ...string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ledger.dump")
@@ -77,7 +79,8 @@ func wantHeld(t *testing.T, l *ledger.Ledger, url, id string) {
 	}
 }
 
-// closed writes an order without an outcome to a new ledger, and closes the ledger. It returns the order's ID.
+// closed creates a ledger that contains one order without an outcome, and closes the ledger again. It returns
+// the order's ID.
 func closed(t *testing.T, url string) (id string) {
 	t.Helper()
 	l := open(t, url)
@@ -152,8 +155,8 @@ func TestSealedDatabaseRejectsWrites(t *testing.T) {
 	}
 }
 
-// An operator may restore a dump into a database that a server still uses. Neither this server nor a restarted
-// one may then resend an order.
+// An operator may restore a dump into a database that a server is still using. After that, no order may be
+// resent, neither by this server nor after a restart.
 func TestRestoreBeneathServerResendsNothing(t *testing.T) {
 	url := proctest.Database(t)
 	l := open(t, url)

@@ -14,12 +14,13 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// MostOpen is the maximum number of open orders of one owner. Orders whose last attempt is older than the resend window do not
-// count.
+// MostOpen is the maximum number of open orders of one owner. An open order no longer counts if its last attempt is older than
+// the resend window.
 const MostOpen = 10_000
 
-// MostRefused is the maximum number of one owner's orders from the last [RefusedTime] that may be rejected. It limits the storage
-// for rejected orders, which are kept for at least a day.
+// MostRefused is the maximum number of rejected orders among one owner's orders from the last [RefusedTime]. Once the maximum is
+// reached, the owner's new orders fail with [ErrTooManyRefused]. This limits the storage for rejected orders, which are kept for
+// at least a day.
 const (
 	MostRefused = 2_000
 	RefusedTime = time.Hour
@@ -31,7 +32,7 @@ const (
 	retryAfter, retryAtMost = 5 * time.Second, 30 * time.Second
 )
 
-// Get returns an order by its id.
+// Get returns the order with the given id. found is false if there is no such order.
 func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err error) {
 	all, err := l.read(ctx, "orders", "id = $1", id)
 	if found = len(all) == 1; found {
@@ -40,10 +41,10 @@ func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err e
 	return o, found, err
 }
 
-// Call finds an order by its idempotency key. Use Call before any other check of the request. If the order must be resent, Call
-// acquires its lease. If there is no order, the step's action is [lifecycle.Write]. If the caller has used the key in another
-// team, the step's answer is [lifecycle.Reused] instead. The error is [ErrTooManyOpen] or [ErrTooManyRefused] if the owner has
-// reached [MostOpen] or [MostRefused].
+// Call finds the order with the request's idempotency key. It must be called before any other check of the request. If the order
+// must be resent, Call acquires its lease. If there is no order, the step's action is [lifecycle.Write], unless the caller has
+// used the key in another team: then the step's answer is [lifecycle.Reused]. The error is [ErrTooManyOpen] or
+// [ErrTooManyRefused] if the owner has reached [MostOpen] or [MostRefused].
 func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.Step, err error) {
 	if step, found, err := l.lookUp(ctx, r); err != nil || !found {
 		return o, step, err
@@ -53,7 +54,7 @@ func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.S
 		if err != nil {
 			return err
 		}
-		if found == nil { // after lookUp had found the order, it was rejected, so the key is free
+		if found == nil { // the order was rejected after lookUp found it, so its key is free again
 			step = lifecycle.Order{}.Call(true)
 			return nil
 		}
@@ -70,9 +71,9 @@ func (o Order) isSame(r Request) bool {
 	return o.Digest == r.Digest && (!sendable || o.InputsDigest == r.InputsDigest)
 }
 
-// lookUpKey reports whether an idempotency key has an order, and counts the owner's open and recently rejected orders. Each
-// part uses an index. The limits are constants, because SQLite prepares a statement with a variable limit again for each
-// execution.
+// lookUpKey is a query that looks for orders with an idempotency key, and counts the owner's open and recently rejected orders.
+// Each subquery uses an index. The limits are constants in the query's text: with a parameter as limit, SQLite would prepare the
+// statement again for each execution.
 const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND idempotency_key = $2 AND state <> {refused}),
 	EXISTS (SELECT 1 FROM orders WHERE caller = $3 AND caller <> '' AND idempotency_key = $2 AND namespace <> $1 AND state <> {refused}),
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {open} AND retry_time > {now} - $5 LIMIT {most open}) AS unresolved),
@@ -107,9 +108,9 @@ func (l *Ledger) recordLease(tx *transaction, o *Order, step lifecycle.Step) err
 	return err
 }
 
-// Write writes a new order, reserves its price, and acquires its first lease. free is false if another process has used the key
-// in the meantime. The caller must then start again with [Ledger.Call]. If the price exceeds the unused part of a budget, the
-// error is a [*BudgetError]. If the expire time has passed, it is [ErrOrderExpired].
+// Write writes a new order, reserves its price, and acquires its first lease. free is false if another request wrote an order
+// with the same idempotency key since [Ledger.Call]. The caller must then call [Ledger.Call] again. If the price exceeds the
+// unused part of a budget, the error is a [*BudgetError]. If the expire time has passed, it is [ErrOrderExpired].
 func (l *Ledger) Write(ctx context.Context, r Request) (written Order, free bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o := newOrder(r)
@@ -147,8 +148,8 @@ func (l *Ledger) TimeToExpire(ctx context.Context, r Request) (left time.Duratio
 	return time.Duration(min(us, math.MaxInt64/1000)) * time.Microsecond, true, err
 }
 
-// IsFree reports whether an idempotency key has no order, not even one that is being written. To find out, it writes an order
-// and rolls back.
+// IsFree reports whether an idempotency key can be used for a new order. Even an order that another transaction is still writing
+// makes the key unusable. To find out, IsFree inserts an order in a transaction that it always rolls back.
 func (l *Ledger) IsFree(ctx context.Context, r Request) (free bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		if free, err = tx.insert(newOrder(r)); err != nil {
@@ -201,9 +202,9 @@ func (t *transaction) markBudgeted(id string, limits map[string]Limits) error {
 	return err
 }
 
-// Renew extends a lease by [OrderLease] and reports whether another attempt may be sent during the lease. The holder calls it
-// before each attempt. left is the time within which the attempt must be sent. If the expire time has passed and no other
-// process has leased the order, the error is [ErrOrderExpired].
+// Renew extends a lease by [OrderLease]. The holder of the lease must call it before each attempt. may reports whether the
+// attempt may be sent, and left is the time within which it must be sent. If the expire time has passed and no other process has
+// leased the order, the error is [ErrOrderExpired].
 func (l *Ledger) Renew(ctx context.Context, id string, lease int, apiKey string) (may bool, left time.Duration, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, err := l.order(tx, apiKey, `id = $1`, id)
@@ -238,10 +239,10 @@ func (l *Ledger) Sendable(o Order) time.Duration {
 	return left
 }
 
-// Resume leases an open order whose previous lease has ended, so that the recovery can resend it. It chooses only orders whose
-// first attempt used apiKey. Owners take turns in alphabetical order: Resume starts with the first owner whose name follows last.
-// It chooses this owner's order with the earliest retry time. It skips orders that another transaction has locked. found is false
-// if there is no such order.
+// Resume leases an open order whose previous lease has ended, so that the recovery can resend it. It considers only orders whose
+// first attempt used apiKey. Owners take turns in alphabetical order: last is the owner of the previous call, and Resume chooses
+// the next owner that has such an order. Of this owner's orders, it chooses the one with the earliest retry time. It skips orders
+// that another transaction has locked. found is false if there is no such order.
 func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, found bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		found = false
@@ -264,9 +265,8 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 	return o, found && err == nil, err
 }
 
-// Expire updates orders that can no longer be resent. It deletes their inputs, and counts their reserved price as unconfirmed,
-// because their outcome remains unknown. It changes at most the given number of orders, and returns the number of changed
-// orders.
+// Expire updates up to most orders that can no longer be resent, and returns their number. It deletes their inputs, and counts
+// their reserved price as unconfirmed, because their outcome remains unknown.
 func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		all, err := l.orders(tx, "", `state = {open} AND (reserved_cents > 0 OR inputs IS NOT NULL) AND `+lapsed+`
@@ -296,7 +296,7 @@ type Conclusion struct {
 	Written *Order
 
 	actor  string // operator who decided the outcome, or empty
-	unread bool   // whether the row was not read before the update; the update must then check that no other order has the generation
+	unread bool   // whether the row was not read before the update; the update itself must then check that the generation belongs to no other order
 }
 
 // Conclude records the outcome of the attempts during a lease, and returns the step with the answer for the caller.
@@ -363,10 +363,10 @@ type Resolution struct {
 	Forced bool
 }
 
-// Resolve records an operator's decision about an order whose outcome is unknown. The decision is the generation that the order
-// started, or "" if it started none. possible is false if there is no such order, if the catalog has decided the outcome, or
-// while an attempt may be in progress. It is also false while the order may be resent with apiKey. An empty apiKey means any API
-// key. A decision can be corrected later. The journal and the audit log name the operator.
+// Resolve records an operator's decision about an order whose outcome is unknown: the ID of the generation that the order
+// started, or "" if it started none. possible is false if there is no such order, if the catalog has decided its outcome, while
+// an attempt may be in progress, or while the order may still be resent with apiKey. An empty apiKey means any API key. A
+// decision can be corrected later. The journal and the audit log name the operator.
 func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution) (before Order, possible bool, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		o, taken, err := l.orderAndHolder(tx, apiKey, id, said.Generation)
@@ -398,7 +398,7 @@ func (l *Ledger) Resolve(ctx context.Context, id, apiKey string, said Resolution
 	return before, possible && err == nil, err
 }
 
-// known returns the values of an order that the audit log contains, either before or after an operator's decision.
+// known returns the part of an order that the audit log records, either before or after an operator's decision.
 func known(o Order, life lifecycle.Order, forced bool) any {
 	return struct {
 		Owner      string `json:"owner"`
@@ -408,8 +408,8 @@ func known(o Order, life lifecycle.Order, forced bool) any {
 	}{o.Owner, life.State.String(), life.Generation, forced}
 }
 
-// sameKey returns another order, except a rejected one, with the same idempotency key in the same namespace or from the same
-// caller. It returns nil if there is no such order.
+// sameKey returns another order that has the same idempotency key, and either the same namespace or the same caller. It ignores
+// rejected orders. It returns nil if there is no such order.
 func (l *Ledger) sameKey(tx *transaction, o Order) (other *Order, err error) {
 	return l.order(tx, "", `id <> $1 AND state <> {refused} AND idempotency_key = $2 AND (namespace = $3 OR caller = $4 AND caller <> '')`, o.ID, o.IdempotencyKey, o.Namespace, o.Caller)
 }
@@ -443,9 +443,9 @@ func (l *Ledger) conclude(tx *transaction, o Order, next lifecycle.Order, c Conc
 	return tx.move(m)
 }
 
-// orderAndHolder reads and locks an order. taken reports whether another order has the given generation. Orders that were sent
-// with different forwarded API keys may share a generation, so taken ignores them. This happens if a caller rotates its API key
-// and sends the idempotency key again.
+// orderAndHolder reads and locks an order. taken reports whether another order already has the given generation. Two orders that
+// were sent with different forwarded API keys may have the same generation, which happens if a caller rotates its API key and
+// sends the idempotency key again. So taken ignores such orders.
 func (l *Ledger) orderAndHolder(tx *transaction, apiKey, id, generation string) (o *Order, taken bool, err error) {
 	if o, err = l.order(tx, apiKey, `id = $1`, id); err != nil || o == nil || generation == "" {
 		return o, false, err

@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The Helm chart and the systemd unit pass the password in a file that PGPASSFILE names. The error for a wrong
-// password must name the setting EASEL_LEDGER_URL, and must not contain the password.
+// The password may be in a file that PGPASSFILE names, as in the Helm chart and the systemd unit. If the
+// password is wrong, the error must name the setting EASEL_LEDGER_URL and must not contain the password.
 func TestThePasswordMayStandInAFile(t *testing.T) {
 	address := proctest.Database(t)
 	clerk := "clerk_" + databaseName(t, address) // must be unique, because all databases of a server share its roles

@@ -10,7 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// verify runs [ledger.Verify] on the ledger at url. It returns the result, and the differences as strings.
+// verify runs [ledger.Verify] on the ledger at url. It returns the result of [ledger.Verify], and each
+// difference as a string.
 func verify(t *testing.T, url string) (looked ledger.Verified, differences []string) {
 	t.Helper()
 	looked, err := ledger.Verify(t.Context(), url, func(d ledger.Difference) { differences = append(differences, d.String()) })
@@ -113,7 +114,7 @@ func TestTheJournalTellsAnOrderFromItsReservationToAnOperatorsWord(t *testing.T)
 	})
 }
 
-// The database rejects each invalid state, even if another program writes it.
+// The constraints in the database reject each invalid state, even if a program other than Easel writes it.
 func TestStatesThatCanNotBeAreRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -129,7 +129,7 @@ func TestAnOrderThatMayExistIsNotPricedAgain(t *testing.T) {
 		order := s.order("k")
 		order.MaxCostCents = new(int64(1000))
 		s.briefly(order, catalog.KindOutcomeUnknown)
-		order.MaxCostCents = new(int64(0)) // as if the price had risen above the limit
+		order.MaxCostCents = new(int64(0)) // the repeat has a limit of 0, as if the price had risen above the limit
 		s.mustCreate(order)
 		s.wantCharges("k", 1)
 	})

@@ -30,9 +30,9 @@ func (o *Orders) List(ctx context.Context, f ledger.Filter, after ledger.Positio
 	return all, err
 }
 
-// ListedLater compares a catalog list with the recorded generations, and records each state from the list that is later
-// than the recorded state. It stops after one second. The states that are not recorded by then are recorded with the
-// next list or by the settle job.
+// ListedLater compares a catalog list with the recorded generations, and records each state in the list that is later
+// than the recorded state. It stops after one second. Any states that are still unrecorded are left for the next list or
+// the settle job.
 func (o *Orders) ListedLater(ctx context.Context, cred catalog.Credential, recorded []Listed, listed *catalog.List) {
 	var later []watch.Sighting
 	for _, r := range recorded {
@@ -47,9 +47,9 @@ func (o *Orders) ListedLater(ctx context.Context, cred catalog.Credential, recor
 	}
 }
 
-// isLater reports whether a state from the list is later than the recorded one. The same state is not later, even with
-// different details. A terminal state without all details is not later either if the settle job will read the complete
-// state.
+// isLater reports whether the state v from the list should replace the recorded state. It should not if both states are
+// the same, even if their details differ. It should not either if v is terminal but lacks details that the settle job
+// will read.
 func (o *Orders) isLater(cred catalog.Credential, recorded Listed, v catalog.Version) bool {
 	later := v.State == catalog.StateRefunded || watch.StatusOf(recorded.State).MayBecome(watch.StatusOf(v.State))
 	if recorded.State == catalog.StateDeleted || v.State == recorded.State || !later {

@@ -85,7 +85,7 @@ func TestUnreadableGenerationsDelayNoOthers(t *testing.T) {
 				bad[g.ID] = true
 			}
 		}
-		s.box.Inject(sandbox.Fault{Route: "GET /generations", Status: http.StatusNotFound}) // the list fails, so each generation is read separately
+		s.box.Inject(sandbox.Fault{Route: "GET /generations", Status: http.StatusNotFound}) // the catalog rejects reads of the list, so each generation is read separately
 		r.befores(func(req *http.Request) error {
 			if bad[path.Base(req.URL.Path)] {
 				return errors.New("the connection is gone")

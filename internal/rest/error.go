@@ -51,7 +51,7 @@ func handleError(_ context.Context, _ *runtime.ServeMux, _ runtime.Marshaler, w 
 	refuse(w, r, err)
 }
 
-// refuse writes the response for an error. Either the gRPC call has failed, or the gateway could not send it.
+// refuse writes the response for an error of a gRPC call, or of the gateway if it could not convert the request to a call.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	var bad *runtime.HTTPStatusError // the gateway's error for an invalid percent escape in the path
 	st, ok := status.FromError(err)
@@ -74,7 +74,7 @@ func isOrder(r *http.Request) bool {
 }
 
 // writeError writes the response for an error: the HTTP status code, the headers, and the status as JSON. If the request is
-// an order and err does not contain the outcome of the order, writeError adds that the order was not sent.
+// an order, and err does not state whether the order was placed, the response states that this request did not place it.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	if isOrder(r) {
 		err = service.OrderFailure(err, false)
@@ -96,7 +96,7 @@ func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	body := statusJSON(st)
 	header.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(code)
-	_, _ = w.Write(body) //nolint:gosec // safe, because it is JSON with nosniff; writing fails only if the client has disconnected
+	_, _ = w.Write(body) //nolint:gosec // the body is safe, because it is JSON and the nosniff header is set; an error means only that the client has disconnected
 }
 
 // retryAfter returns the retry delay of a status in whole seconds, rounded up. It returns false if the status has no delay.
@@ -122,8 +122,8 @@ func statusJSON(st *status.Status) []byte {
 	return body
 }
 
-// unreadable returns the violation for a request that the gateway can't parse. said is the parser's message. It is truncated
-// to 256 bytes, because it may quote the request.
+// unreadable returns the violation for a request that the gateway can't parse. said is the message from the parser, of which
+// only the first 256 bytes are used, because it may quote the request.
 func unreadable(said string) service.Violation {
 	said = strings.TrimPrefix(strings.ReplaceAll(said, "\u00a0", " "), "proto: ") // protojson randomly replaces a space with a no-break space
 	said = strings.ToValidUTF8(said[:min(len(said), 256)], "")
@@ -140,7 +140,7 @@ func unreadable(said string) service.Violation {
 	return v
 }
 
-// tooDeep is the text by which errors from the JSON parser report that the body is nested too deeply.
+// tooDeep is a part of the JSON parser's error message for a body that is nested too deeply.
 const tooDeep = "exceeded max recursion depth"
 
 // fieldOfParser matches the name of the field in an error from a JSON parser.

@@ -18,7 +18,7 @@ import (
 )
 
 func TestAQueryParameterThatARequestDoesNotTakeIsRefusedByName(t *testing.T) {
-	s := serve(t, servertest.NewStudio()) // this server must receive no call
+	s := serve(t, servertest.NewStudio()) // every request must be rejected before it reaches the service
 	for _, test := range []struct{ method, path, field, takes string }{
 		{"GET", "/v1/generations/g?max_stalness=0s", "max_stalness", "maxStaleness"},
 		{"GET", "/v1/generations/g?maxStaleness=0s&Until=x", "Until", "maxStaleness"},
@@ -118,7 +118,7 @@ func TestEveryRouteKnowsItsQueryParameters(t *testing.T) {
 			}
 		}
 	}
-	if len(known) != len(routes())+1 { // downloads allow HEAD too
+	if len(known) != len(routes())+1 { // the HEAD method of downloads has its own entry
 		t.Errorf("the parameters of %d routes are known, but there are %d routes", len(known), len(routes()))
 	}
 }

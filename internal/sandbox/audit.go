@@ -10,7 +10,7 @@ import (
 
 // Entry is one entry in an account's ledger. Cents is positive for a top-up or refund, and negative for a charge.
 type Entry struct {
-	Kind         string    `json:"kind"` // top_up, charge or refund
+	Kind         string    `json:"kind"` // "top_up", "charge" or "refund"
 	Cents        int64     `json:"cents"`
 	BalanceCents int64     `json:"balanceCents"` // balance of the account after this entry
 	GenerationID string    `json:"generationId,omitempty"`

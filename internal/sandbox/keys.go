@@ -108,7 +108,7 @@ func (s *Sandbox) TopUp(_ context.Context, key string, cents int64, note string)
 	})
 }
 
-// change finds the account of an API key, and passes it to fn in the same transaction.
+// change calls fn with the account of an API key. The account is looked up in the transaction in which fn runs.
 func (s *Sandbox) change(key string, fn func(tx link, who account) error) error {
 	return s.db.tx(func(tx link) error {
 		who, err := findAccount(tx, key)
@@ -130,7 +130,8 @@ func findAccount(from link, key string) (account, error) {
 	return who, err
 }
 
-// authenticate returns the account of a request. It returns the same error for missing, wrong and revoked API keys.
+// authenticate returns the account to which the API key of a request belongs. It returns the same error for missing, wrong and
+// revoked API keys.
 func (s *Sandbox) authenticate(r *http.Request) (account, error) {
 	who, err := findAccount(s.db.link, bearer(r))
 	if errors.Is(err, ErrUnknownKey) || err == nil && who.revoked {

@@ -50,7 +50,7 @@ func newAccount(t *testing.T, cfg sandbox.Config) *account {
 	sh.key = sh.newKey(1000)
 	t.Cleanup(func() {
 		sh.audit()
-		if err := sh.s.Close(); err != nil { // the sandbox must close before the server, because closing it ends the delays of injected faults
+		if err := sh.s.Close(); err != nil { // close the sandbox before the HTTP server: this ends the delays of injected faults, for which the server would otherwise wait
 			t.Error(err)
 		}
 	})
@@ -124,7 +124,7 @@ func (sh *account) request(ctx context.Context, method, path, body string, head 
 	if err != nil {
 		sh.t.Fatal(err)
 	}
-	req.GetBody = nil // prevents the transport from retrying
+	req.GetBody = nil // without GetBody, the transport does not retry the request
 	req.Header.Set("Authorization", "Bearer "+sh.key)
 	req.Header.Set("Content-Type", "application/json")
 	for i := 0; i < len(head); i += 2 {
@@ -154,7 +154,8 @@ func (sh *account) do(method, path, body string, head ...string) reply {
 	return r
 }
 
-// want checks that the status matches and, unless code is empty, that the body contains the error code. It returns r.
+// want checks that the response has the given status and, unless code is empty, that its body contains code. It
+// returns r.
 func (r reply) want(t *testing.T, status int, code string) reply {
 	t.Helper()
 	if r.status != status {

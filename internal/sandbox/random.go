@@ -17,9 +17,9 @@ type randomSource struct {
 	source rand.Source
 }
 
-// newRandomSource creates a source from a seed, and from the highest row IDs of generations and accounts in the database.
-// Because of the row IDs, a sandbox that reopens its file with the same seed does not repeat random numbers. A seed of zero
-// means a random seed.
+// newRandomSource creates a source from a seed, and from the highest row IDs of generations and accounts in the database. The
+// row IDs ensure that a sandbox that reopens its file with the same seed does not repeat random numbers. If the seed is zero,
+// the numbers differ in every run.
 func newRandomSource(seed uint64, generations, keys int64) *randomSource {
 	var key [32]byte
 	if seed == 0 {
@@ -59,8 +59,7 @@ func (r *randomSource) number() string {
 func (r *randomSource) chance(share float64) bool { return rand.New(r).Float64() < share }
 
 // durations describes the random render times of a model. They have a log-normal distribution with the given median and sigma.
-// A fraction of the renders, slowShare, has the median slow instead, as if a machine had to start first. slowShare is between
-// 0 and 1.
+// slowShare, from 0 to 1, is the fraction of renders for which the median is slow instead, as if a machine had to start first.
 type durations struct {
 	median    time.Duration
 	sigma     float64

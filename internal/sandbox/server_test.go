@@ -35,7 +35,7 @@ func TestServerClosesSlowAndIdleConnections(t *testing.T) {
 				if _, err := io.WriteString(conn, test.request); err != nil {
 					t.Fatal(err)
 				}
-				response, _ := io.ReadAll(conn) // returns when the server closes the connection
+				response, _ := io.ReadAll(conn) // ReadAll returns when the server closes the connection
 				if !strings.HasPrefix(string(response), test.status) || test.status == "" && len(response) > 0 {
 					t.Errorf("response %.40q, want %q", response, test.status)
 				}

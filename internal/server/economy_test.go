@@ -13,8 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These scenarios count the catalog requests that calls cause. Polls do not distort the counts: each generation is
-// polled only once, when its first watch starts, and does not finish during the test.
+// The tests in this file count the catalog requests that calls cause. Polls do not distort the counts: each
+// generation is polled only once, when its first watch starts, and does not finish during the test.
 
 func seldom(o *options) {
 	o.hub.MinInterval, o.hub.MaxInterval = time.Hour, time.Hour
@@ -76,7 +76,7 @@ func TestAGetOfWhatIsWatchedCostsNoReadUnlessItMustBeYoung(t *testing.T) {
 		} {
 			before := s.reads()
 			for range row.calls {
-				time.Sleep(time.Microsecond) // advances the virtual time, so that the state from the previous read is older than a nanosecond
+				time.Sleep(time.Microsecond) // makes the previously read state older than a nanosecond, the maximum age in the last row
 				if g, err := getWithin(t, c, id, row.age); err != nil || g.GetGenerationId() != id || g.GetObserveTime() == nil {
 					t.Fatal(row.name, g, err)
 				}

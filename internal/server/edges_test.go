@@ -26,7 +26,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// These tests probe connection and transport limits with requests at each limit and just above it.
+// The tests in this file check limits on connections and requests, with values at each limit and just above it.
 
 func TestHeadersUpToTheLimitAreTakenAndNoMore(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
@@ -64,7 +64,7 @@ func probeMessage(t *testing.T, s *site, limit int) {
 		_, err := s.Generations().GetGeneration(servertest.WithKey(t.Context()), &easelv1.GetGenerationRequest{GenerationId: strings.Repeat("g", n)}, options...)
 		return err
 	}
-	const around = 4 // bytes of the encoded message in addition to the ID: the field's tag and the encoded length
+	const around = 4 // size of the encoded message without the ID: the field's tag and the encoded length of the ID
 	servertest.WantError(t, send(limit-around), codes.InvalidArgument, "INVALID_REQUEST")
 	for _, options := range [][]grpc.CallOption{nil, {grpc.UseCompressor("gzip")}} {
 		if err := send(limit-around+1, options...); status.Code(err) != codes.ResourceExhausted {
@@ -185,7 +185,7 @@ func TestAConnectionOfAgeIsReplacedAndItsStreamsGoOn(t *testing.T) {
 			}
 		}
 		age := Limits{}.connAge()
-		time.Sleep(age * 85 / 100) // below the maximum age, which the gRPC library varies by up to 10 percent
+		time.Sleep(age * 85 / 100) // less than the maximum age, which the gRPC library reduces or increases by up to 10 percent
 		call()
 		if accepted != 1 {
 			t.Errorf("a young connection was replaced: %d", accepted)
@@ -346,7 +346,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 					return &service.Content{Info: &easelv1.ContentInfo{SizeBytes: proto.Int64(size)}, Body: io.NopCloser(bytes.NewReader(make([]byte, size)))}, nil
 				}
 				s := serve(t, studio, func(c *Config) { c.TLS = files.TLS })
-				transport := &http.Transport{ // has small buffers, so that the download stalls when the client stops reading
+				transport := &http.Transport{ // with small buffers, so that the download stalls soon after the client stops reading
 					DialContext: servertest.PipeDialer(s.HTTPPipe), TLSClientConfig: files.clientConfig(t, nil), ForceAttemptHTTP2: http2, DisableCompression: true,
 					HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10, MaxReceiveBufferPerConnection: 128 << 10},
 				}
@@ -358,7 +358,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 					t.Fatal(answer, err)
 				}
 				defer answer.Body.Close()
-				time.Sleep(service.DefaultDownloadTimeout - time.Second) // just below the longest pause that the server allows
+				time.Sleep(service.DefaultDownloadTimeout - time.Second) // just less than the longest pause in reading that the server allows
 				if _, err := io.CopyN(io.Discard, answer.Body, size/2); err != nil {
 					t.Fatalf("after a pause of two minutes the download failed: %v", err)
 				}
@@ -368,7 +368,7 @@ func TestADownloadMayPauseForTwoMinutesOverRESTToo(t *testing.T) { // fault L1
 				if took := time.Since(stuck); took != service.DefaultDownloadTimeout {
 					t.Errorf("a stuck download was freed after %v", took)
 				}
-				time.Sleep(5 * time.Second) // closing a TLS connection can take up to 5 s, because the server first tries to send a close message
+				time.Sleep(5 * time.Second) // the server may take up to 5 s to close a TLS connection, because it first tries to send a close message
 				synctest.Wait()
 				if lines := s.Lines(t, "call"); len(lines) != 1 || lines[0]["reason"] != "READER_TOO_SLOW" {
 					t.Errorf("the call is logged as %v", lines)

@@ -27,8 +27,8 @@ import (
 // picture is the content of a result. It is long enough for several full chunks and a partial chunk.
 var picture = bytes.Repeat([]byte("a picture of the sea "), 20_001)
 
-// copied sends picture from an offset and returns the chunks that were sent. limit is the maximum number of bytes; zero
-// means no limit. The function read can replace the body, for example by a body that fails.
+// copied copies the content picture, starting at offset, and returns the resulting chunks. limit is the maximum number
+// of bytes; zero means no limit. read wraps the reader of the body, for example to make it fail.
 func copied(offset, limit int, read func(io.Reader) io.Reader) (chunks []*easelv1.ContentChunk, err error) {
 	size := int64(len(picture))
 	c := &Content{
@@ -151,8 +151,8 @@ func TestACallerThatIsTakenOutGetsNoMoreOfAResult(t *testing.T) {
 	}
 }
 
-// slowReader is a caller that reads messages slowly: takes(n) is the time for message n, counted from 0. It stops
-// reading when the call has ended.
+// slowReader is the stream of a caller that reads messages slowly. The function takes returns the time that the caller
+// needs to read message n, counted from 0. The caller stops reading when ended is closed.
 type slowReader struct {
 	grpc.ServerStream
 	takes func(n int) time.Duration
@@ -188,8 +188,8 @@ func (b *body) Close() error {
 	return nil
 }
 
-// flowTo sends n chunks to r. Each read of the body is delayed by pause. flowTo returns the duration and the error of
-// the call.
+// flowTo sends n chunks to r, with a delay of pause before each read of the body. It returns the duration of the call
+// and its error.
 func flowTo(r *slowReader, n int, pause time.Duration) (took time.Duration, err error) {
 	r.ended = make(chan struct{})
 	began, result := time.Now(), &body{bytes.NewReader(make([]byte, n*chunkSize-1)), pause, make(chan struct{})}

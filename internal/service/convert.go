@@ -14,8 +14,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// Limits for the parts of a response. Names and descriptions that exceed a limit are truncated. Lists that exceed a
-// limit are omitted.
+// Maximum sizes of the parts of a response. Longer names and descriptions are truncated. Longer lists are omitted.
 const (
 	maxName    = 1 << 10  // maximum size of a name in bytes
 	maxProse   = 64 << 10 // maximum size of a description in bytes
@@ -164,15 +163,16 @@ func heartbeatMessage(c *auth.Identity, h watch.Heartbeat) *easelv1.Heartbeat {
 	return out
 }
 
-// errorKinds maps conditions to the kinds of errors that cause them.
+// errorKinds maps each condition that an error causes to the kind of that error.
 var errorKinds = map[watch.Condition]catalog.Kind{
 	watch.ConditionThrottled:          catalog.KindRateLimited,
 	watch.ConditionUnreachable:        catalog.KindUnavailable,
 	watch.ConditionCredentialRejected: catalog.KindCredentialRejected,
 }
 
-// lastError returns the error of the last poll, or "" if that poll succeeded. A caller that may not see the account
-// receives only the kind of an error from another generation's poll, or "" if the kind is unknown.
+// lastError returns the error of the last poll, or "" if that poll succeeded. If the poll was for another
+// generation and the caller may not see the account, lastError returns only the kind of the error, or "" if the
+// kind is unknown.
 func lastError(c *auth.Identity, h watch.Heartbeat) string {
 	kind, failing := errorKinds[h.Condition]
 	if h.LastError == "" || h.Own || c.SeesAccount {

@@ -22,7 +22,7 @@ const (
 	maxExact = 1 << 53 // every integer up to this limit can be represented as a double
 	maxDepth = 64      // maximum nesting depth of inputs
 
-	otherValues = 5_000 // maximum number of values outside the inputs of a request, such as the IDs and etags of a watch
+	otherValues = 5_000 // maximum number of values in a request apart from its inputs, such as the IDs and etags of a watch
 
 	// DefaultMaxInputs is the default maximum size of a request's inputs, in bytes.
 	DefaultMaxInputs = 1 << 20
@@ -100,7 +100,7 @@ func valuesOf(v *structpb.Value) int {
 	return n
 }
 
-// position is the path of a value in the inputs. It is formatted only if the value is invalid, because names can be
+// position is the path of a value in the inputs. It is converted to a string only for an error, because names can be
 // long.
 type position struct {
 	outer *position
@@ -198,8 +198,8 @@ func appendText(dst []byte, text string) ([]byte, error) {
 	return append(dst, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...), err
 }
 
-// checkInputsJSON returns an error unless text is a single JSON object that all parsers interpret alike. whole contains
-// the same bytes as text. The caller passes both, so that a large text is converted only once.
+// checkInputsJSON returns an error unless text is a single JSON object that all parsers interpret in the same way.
+// whole must contain the bytes of text. It is a parameter so that a large text is not converted a second time.
 func checkInputsJSON(text string, whole []byte) error {
 	switch {
 	case !utf8.ValidString(text):
@@ -207,7 +207,7 @@ func checkInputsJSON(text string, whole []byte) error {
 	case !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{"):
 		return errors.New("is not a JSON object")
 	}
-	if _, depth := measure(whole); depth > maxDepth { // checked before the syntax, because encoding/json reports very deep nesting as a syntax error
+	if _, depth := measure(whole); depth > maxDepth { // the depth is checked first, because encoding/json would report very deep nesting as a syntax error
 		return errors.New(TooDeep)
 	}
 	if !json.Valid(whole) {

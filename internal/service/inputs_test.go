@@ -24,7 +24,8 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// The paths of all values in this test have a total length of 10 GB, so the server must not build them.
+// The paths of all values in this test would take 10 GB in total, so the test shows that the server does not
+// build them.
 func TestALongNameOverManyValuesTakesNoLonger(t *testing.T) {
 	name, nulls := strings.Repeat("n", 500_000), &structpb.ListValue{}
 	for range MaxValues - 1 {

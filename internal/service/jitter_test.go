@@ -14,8 +14,9 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// farewells returns two consecutive durations for each of ten streams: the time until the stream reaches its maximum
-// age, and the time that the caller should then wait before it reconnects. seed determines both.
+// farewells returns 20 durations, two for each of ten streams. The first is the time after which the server ends the
+// stream because of its age. The second is the time that the server asks the caller to wait before it reconnects.
+// Both depend on seed.
 func farewells(t *testing.T, seed uint64) (times []time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := New(Config{Catalog: new(catalog.Client), Hub: new(watch.Hub), Orders: noOrders(), Feed: new(events.Feed), Seed: seed, MaxStreamAge: time.Hour})

@@ -23,8 +23,8 @@ import (
 // and inputs.
 const resultsTimeout = 5 * time.Second
 
-// ListGenerations lists the generations that have an order in the ledger. Unless the list is restricted to an owner or
-// to labels, the pages after these contain the generations in the catalog that have no order.
+// ListGenerations lists first the generations that have an order in the ledger. The later pages list the generations in
+// the catalog that have no order, unless the list is restricted to an owner or to labels.
 func (s *generations) ListGenerations(ctx context.Context, req *easelv1.ListGenerationsRequest) (*easelv1.ListGenerationsResponse, error) {
 	filter, err := ledgerFilter(ctx, req.GetFilter())
 	if err != nil {
@@ -137,9 +137,9 @@ func ledgerFilter(ctx context.Context, filter *easelv1.GenerationFilter) (ledger
 	return f, nil
 }
 
-// withResults converts recorded generations to messages, as many as fit into a response. It takes inputs and results
-// from the catalog's list. If that list has a later state, the state is recorded but not returned, because the filter
-// was applied to the recorded state.
+// withResults converts recorded generations to messages, as many as fit into a response. It adds the inputs and results
+// from the catalog's list. If the catalog's list contains a later state of a generation, withResults records that
+// state, but still returns the earlier one, to which the filter was applied.
 func (s *generations) withResults(ctx context.Context, recorded []orders.Listed, listed *catalog.List) (all []*easelv1.Generation) {
 	s.cfg.Orders.ListedLater(ctx, auth.Of(ctx).APIKey, recorded, listed)
 	left := maxRecord
@@ -161,7 +161,7 @@ func (s *generations) withResults(ctx context.Context, recorded []orders.Listed,
 }
 
 // listed returns the catalog's list, or nil if the list can't be read within [resultsTimeout]. wanted is the number of
-// generations to find in the list. If it is 0, listed returns nil without a request.
+// generations that the caller will look up in the list. If wanted is 0, listed sends no request and returns nil.
 func (s *generations) listed(ctx context.Context, wanted int) *catalog.List {
 	if wanted == 0 {
 		return nil

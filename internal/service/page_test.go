@@ -8,8 +8,9 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// pageOf returns the model IDs on a page and the token of the next page. The elements of letters are the IDs of all
-// models. The page contains only models whose ID the function chosen accepts. All models have the same description.
+// pageOf returns one page of a list of models: the model IDs on the page, and the token of the next page. letters
+// contains the IDs of all models. The list contains only the models that the function chosen accepts by ID.
+// description is the description of every model.
 func pageOf(letters []string, chosen func(string) bool, description string, size int32, token string) (ids []string, next string, err error) {
 	models, next, err := page(letters, chosen, func(s string) string { return s }, func(s string) *easelv1.Model {
 		return &easelv1.Model{ModelId: s, Description: description}

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// maxRecord is the maximum size of a record in a response, in bytes. It leaves room for the rest of the response,
-	// which must stay below the 4 MiB limit of gRPC clients.
+	// maxRecord is the maximum size of a message for one record, in bytes. The complete response must stay below the 4
+	// MiB limit of gRPC clients, so 32 KiB are left for everything else.
 	maxRecord = 4<<20 - 32<<10
 	// maxDecoded is the maximum number of values in a JSON field. A decoded value takes more than a hundred bytes of
 	// memory.
@@ -122,9 +122,13 @@ func measure(text []byte) (values, depth int) {
 	return values, depth
 }
 
-// exact reports whether f, the double nearest to a JSON number, may replace the number. An integer may be replaced if
-// its magnitude is at most 2^53. A number with a fraction or an exponent may be rounded if its magnitude is less than
-// 2^53 and it is not rounded to zero. From 2^53 on, such a number may be replaced only if f has the same digits.
+// exact reports whether f, the double nearest to a JSON number, may replace that number:
+//
+//   - An integer may be replaced if its magnitude is at most 2^53.
+//   - A number below 2^53 with a fraction or an exponent may be replaced, even by a rounded double, unless a
+//     nonzero number would become zero.
+//   - A number from 2^53 on with a fraction or an exponent may be replaced only if f has exactly the same
+//     digits.
 func exact(number string, f float64) bool {
 	switch isInteger := !strings.ContainsAny(number, ".eE"); {
 	case f == 0:
@@ -139,8 +143,8 @@ func exact(number string, f float64) bool {
 	return true
 }
 
-// decimal returns the canonical form of an unsigned number: the digits without leading and trailing zeros,
-// followed by the exponent of the last digit.
+// decimal returns a canonical form of the magnitude of a JSON number: its digits without leading and trailing zeros,
+// then the letter e, and then the power of ten of the last digit.
 func decimal(number string) string {
 	mantissa, power, _ := strings.Cut(strings.ToLower(strings.TrimPrefix(number, "-")), "e")
 	whole, fraction, _ := strings.Cut(mantissa, ".")

@@ -13,8 +13,8 @@ import (
 // during an outage. The metrics count all failures.
 type Failures struct{ *limitedLog }
 
-// Polled logs the result of a poll at the debug level. It also logs a failure as a warning, unless the poll was canceled
-// or the generation was not found. ctx is the poll's context.
+// Polled logs the result of a poll at the debug level. If the poll failed, it also logs a warning, unless the poll was
+// canceled or the generation was not found. ctx is the poll's context.
 func (f *Failures) Polled(ctx context.Context, p watch.Poll, out watch.Outcome) {
 	tenant, err := p.Tenant, out.Err
 	if f.logger.Enabled(ctx, slog.LevelDebug) {

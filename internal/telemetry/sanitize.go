@@ -11,10 +11,10 @@ import (
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
-// cleanExporter cleans spans before export. It makes each string valid UTF-8. Otherwise, the exporter would drop a complete
-// batch because of one invalid string, and one caller's path or header could cause the loss of other callers' spans.
-// cleanExporter also removes the text of upstream errors, because the text may repeat received data that contains the API
-// key. The error's kind remains as an attribute.
+// cleanExporter cleans spans before they are exported. It makes each string valid UTF-8, because the exporter drops a
+// complete batch if one string is invalid: one caller's path or header could cause the loss of other callers' spans. It
+// also removes the text of errors from the catalog, because the text may repeat received data that contains the API key.
+// The kind of the error remains as an attribute.
 type cleanExporter struct{ trace.SpanExporter }
 
 // ExportSpans implements trace.SpanExporter.

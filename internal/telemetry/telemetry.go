@@ -46,7 +46,8 @@ type Config struct {
 type Telemetry struct {
 	// Logger adds the trace ID and the span ID in the context to each line.
 	Logger *slog.Logger
-	// Metrics serves all metrics in the Prometheus format. Nameless omits the series that name an owner or a caller.
+	// Metrics serves all metrics in the Prometheus format. Nameless serves the same metrics without the series whose labels
+	// contain the name of an owner or a caller.
 	Metrics, Nameless http.Handler
 	// Failures logs failed requests to the catalog. Tracer reports failed polls to Failures.
 	Failures *Failures
@@ -75,9 +76,9 @@ func Start(ctx context.Context, config Config) (*Telemetry, func(context.Context
 	return t, end, nil
 }
 
-// begin enables traces and metrics, unless the environment disables them. The returned function exports the remaining data
-// and stops the export. If traces and metrics are disabled, a caller's trace IDs are forwarded to the catalog unchanged, and
-// only process metrics are served.
+// begin enables traces and metrics, unless the environment disables them. The returned function exports the remaining data and
+// stops the export. If traces and metrics are disabled, a caller's trace IDs are still forwarded to the catalog unchanged, and
+// Metrics serves only the metrics of the process.
 func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.Context) error, err error) {
 	registry := newRegistry()
 	t.Metrics, t.Nameless = scrapes(registry), scrapes(nameless(registry))
@@ -115,7 +116,8 @@ func (t *Telemetry) begin(ctx context.Context, config Config) (end func(context.
 	}, nil
 }
 
-// Limits on scrapes: the maximum number of concurrent scrapes, and the maximum time for sending a response.
+// Limits on scrapes: scrapesAtOnce is the maximum number of concurrent scrapes, and scrapeTime is the maximum time for sending
+// a response.
 const (
 	scrapesAtOnce = 4
 	scrapeTime    = 30 * time.Second
@@ -126,7 +128,7 @@ func scrapes(from prometheus.Gatherer) http.Handler {
 	serve := promhttp.HandlerFor(from, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesAtOnce})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		connection := http.NewResponseController(w)
-		_ = connection.SetWriteDeadline(time.Now().Add(scrapeTime)) // fails only if the connection does not support deadlines, as in tests
+		_ = connection.SetWriteDeadline(time.Now().Add(scrapeTime)) // an error means only that the connection does not support deadlines, as in tests
 		serve.ServeHTTP(w, r)
 		_ = connection.SetWriteDeadline(time.Time{}) // the next response on this connection has its own deadline
 	})

@@ -10,7 +10,7 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// ofOwner selects an owner's orders and counts the calls to Covers.
+// ofOwner is an order selection that covers one owner's orders. It counts the calls to Covers.
 type ofOwner struct {
 	owner string
 	asked atomic.Int64
@@ -21,7 +21,8 @@ func (o *ofOwner) Covers(order ledger.Attribution) bool {
 	return order.Owner == o.owner
 }
 
-// placed returns orders that belong to the owners studio (own) and shop (foreign).
+// placed returns orders by generation ID. The orders in own belong to the owner studio, and the orders in
+// foreign belong to the owner shop.
 func placed(own, foreign []string) map[string]ledger.Attribution {
 	all := map[string]ledger.Attribution{}
 	for _, id := range own {
@@ -96,7 +97,7 @@ func TestAWatchOfOrdersThatBeginsLateGetsRecentOrders(t *testing.T) {
 		early := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{owner: "studio"}})
 		pass(time.Millisecond)
 		b.hub.Placed(recent)
-		late := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{owner: "studio"}}) // this watch's list of orders does not contain the recent order yet
+		late := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{owner: "studio"}}) // the list of orders with which this watch starts does not contain the recent order
 		pass(time.Millisecond)
 		b.hub.Placed(recent)
 		pass(10 * time.Second)
@@ -132,7 +133,7 @@ func TestForeignOrdersCostAWatchOfOrdersNothing(t *testing.T) { // fault D9
 		}
 		own := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{}, Listed: []string{"own"}})
 		foreign := placed(nil, ids)
-		for range 5 { // each iteration reports all orders again, as each read of the ledger does
+		for range 5 { // every iteration reports the same orders again, as every read of the ledger does
 			b.hub.Placed(foreign)
 			pass(time.Minute)
 		}

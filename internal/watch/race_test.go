@@ -15,26 +15,27 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// Each event of a race happens at one of a few ticks, so that many events coincide.
+// In a race, each event happens at one of raceTicks points in time, which are raceTick apart. As a result, many
+// events coincide.
 const (
 	raceTick  = 10 * time.Millisecond
 	raceTicks = 40
-	// raceLasts is the time after the last tick within which all watches must end. It is much longer than the delay
+	// raceLasts is the time within which all watches must end after the last tick. It is much longer than the delay
 	// of a poll. It is shorter than the heartbeat interval, because a heartbeat would hide a missed wake-up.
 	raceLasts = 5 * time.Second
 )
 
-// finish is the time and the final state of a generation in a race.
+// finish is the end of a generation in a race: its time and the final state.
 type finish struct {
 	at    time.Time
 	state catalog.State
 }
 
-// racing is a catalog whose generations end at given times. Its responses are delayed, and every other response
-// contains the state at the start of the request.
+// racing is a catalog whose generations end at given times. Its responses are delayed. Half of the responses
+// contain the states from the start of the request, and the other half contain the states from its end.
 type racing struct {
 	upstream
-	finishes map[string]finish // end of each generation, by ID
+	finishes map[string]finish // ends of the generations, keyed by generation ID
 	asked    atomic.Int64
 	stale    *atomic.Int64 // number of records that were outdated when they arrived
 }
@@ -122,7 +123,8 @@ func (r *raced) race(t *testing.T, seed uint64, generations int) {
 	})
 }
 
-// follow watches a generation to its end, and checks that the final state is the last state delivered.
+// follow watches a generation from the time from until the watch ends, and checks that the last state delivered is
+// end's state.
 func (r *raced) follow(ctx context.Context, hub *Hub, id string, from time.Time, end finish) {
 	time.Sleep(time.Until(from))
 	var last catalog.State

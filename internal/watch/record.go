@@ -11,9 +11,10 @@ import (
 
 // Recorder records states in the ledger.
 type Recorder interface {
-	// Record records states that were observed with a credential, at most one for each generation. It returns the IDs of the
-	// generations that need no retry, because their states are recorded or they have no orders. The hub passes the remaining
-	// states again later, so recording a state twice must have no additional effect. The hub holds no lock during the call.
+	// Record records states that were observed with a credential. seen contains at most one state of each generation. Record
+	// returns the IDs of the generations that need no retry, because their states are recorded or they have no orders. The hub
+	// passes the remaining states again later, so recording a state twice must have no additional effect. The hub holds no
+	// lock during the call.
 	Record(ctx context.Context, cred catalog.Credential, seen []Sighting) (recorded map[string]bool)
 }
 
@@ -90,8 +91,8 @@ func (t *tenant) recordOldest(ctx context.Context, generations []*generation) (m
 	return more
 }
 
-// recordLater schedules a retry if failed is true, and otherwise resets the delay of later retries. If a retry is already
-// scheduled, recordLater does nothing.
+// recordLater schedules a retry if failed is true. If failed is false, it resets the delay of later retries. It does nothing
+// if a retry is already scheduled.
 func (t *tenant) recordLater(failed bool, now time.Time) {
 	switch {
 	case !t.recordAt.IsZero():

@@ -12,8 +12,8 @@ import (
 	"github.com/easel-grpc/easel/internal/catalog"
 )
 
-// notebook is a tracer that records its calls. A trace reference is the name in a call's context, or the string "poll
-// N" for the Nth poll.
+// notebook is a tracer that records its calls. It uses strings as trace references: "poll N" for the Nth poll, and for
+// any other call the name in its context.
 type notebook struct {
 	mu        sync.Mutex
 	polls     []Poll
@@ -51,8 +51,9 @@ func (n *notebook) Delivery(ctx context.Context, watching TraceRef, event Event,
 	}
 }
 
-// observed runs test in virtual time, and returns the hub's tracer. The catalog up has generations with the given states.
-// The function watch starts a watch of the generations ids in a goroutine, with name as its trace reference.
+// observed runs the function test in virtual time, and returns the tracer of its hub. up is a catalog that has the
+// generations in states. The function watch starts a goroutine that watches the generations ids, with name as its trace
+// reference.
 func observed(t *testing.T, states map[string]catalog.State, test func(hub *Hub, up *upstream, watch func(name string, ids ...string))) *notebook {
 	t.Helper()
 	heard := &notebook{}

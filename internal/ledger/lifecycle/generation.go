@@ -25,8 +25,9 @@ func (s Status) String() string {
 	return [...]string{"placed", "queued", "running", "failed", "succeeded", "refunded"}[s]
 }
 
-// follows maps each state to the states that may follow it. Watchers and the ledger both use it. A terminal state is final,
-// except that a refund may follow a failure. A refund after a success only changes the money: see [Observed].
+// follows maps each state to the states that may be observed after it. Watchers and the ledger both use it. A terminal state is
+// final, except that a refund may follow a failure. A refund after a success changes only the amounts of money, and not the
+// state: see [Observed].
 var follows = map[Status][]Status{
 	Unseen:    {Unseen, Queued, Running, Failed, Succeeded, Refunded},
 	Queued:    {Queued, Running, Failed, Succeeded, Refunded},
@@ -36,10 +37,11 @@ var follows = map[Status][]Status{
 	Refunded:  {Refunded},
 }
 
-// MayBecome reports whether next is this state or may follow it.
+// MayBecome reports whether next may be observed after s. Every state may be observed again.
 func (s Status) MayBecome(next Status) bool { return slices.Contains(follows[s], next) }
 
-// Observed is the observed state of an order's generation, with the values that matter for its outcome and money.
+// Observed is the latest observed state of an order's generation, together with the values from which the order's outcome and
+// amounts of money are computed.
 type Observed struct {
 	// Status is the latest state.
 	Status Status
@@ -56,13 +58,13 @@ type Observed struct {
 	FailedTime time.Time
 	// DeletedByCall means that a call to Easel deleted the generation. It is never reset.
 	DeletedByCall bool
-	// Absence records the reads that did not find the generation.
+	// Settled means that the order's amounts of money are final: no further change is expected.
 	Absence Absence
 	// Settled means that no further change of the order's amounts of money is expected.
 	Settled bool
 }
 
-// Observation is the result of one read of a generation, or of the call that deleted it.
+// Observation is the result of one call that reads or deletes a generation.
 type Observation struct {
 	// Status is the observed state. Unseen means that the read returned no state.
 	Status Status
@@ -71,12 +73,12 @@ type Observation struct {
 	// Whole means that the record is complete. If a complete record has no charge, no later read is expected to have one. A
 	// record in a list may lack the charge.
 	Whole bool
-	// Deleted means that a call to Easel deleted the generation. If NotFound is also set, Deleted means only that the process
-	// that made this observation already treats the generation as deleted.
+	// Deleted means that a call to Easel deleted the generation. Together with NotFound, it means only that the process that
+	// made this observation already treats the generation as deleted.
 	Deleted bool
 	// NotFound means that the catalog itself, not a proxy, has responded that the generation does not exist.
 	NotFound bool
-	// Witnessed means that the catalog has served another read with the same API key at about the same time.
+	// Witnessed means that another read with the same API key succeeded at about the same time.
 	Witnessed bool
 }
 
@@ -138,7 +140,7 @@ func (g Observed) Money() Money {
 		charged = *g.ChargedCents
 	}
 	switch {
-	case g.Refunded: // nothing stays reserved, even if no charge was read
+	case g.Refunded: // no part of the price stays reserved, even if no charge was read
 		m.RefundedCents = charged
 	case !g.Settled && !g.isCharged():
 		m.ReservedCents = max(0, g.PriceCents-charged)
@@ -187,9 +189,9 @@ type Absence struct {
 	Lasting bool
 }
 
-// NotFound returns the absence after another read that did not find the generation. witnessed means that another read with the
-// same API key succeeded. The absence becomes lasting if witnessed is true and the first of the consecutive reads is at least
-// AbsentFor ago.
+// NotFound returns the absence as updated by another read that did not find the generation. witnessed means that a different
+// read with the same API key succeeded. The absence becomes lasting if witnessed is true and at least AbsentFor has passed
+// since the first of the consecutive reads.
 func (a Absence) NotFound(now time.Time, witnessed bool) Absence {
 	if a.Since.IsZero() {
 		a.Since = now

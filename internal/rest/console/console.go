@@ -29,7 +29,7 @@ var mediaTypes = map[string]string{
 //go:embed *.html *.css *.js *.svg
 var files embed.FS
 
-// Handlers returns the handlers of the console, by path, for GET and HEAD.
+// Handlers returns the handlers for the files of the console, keyed by URL path. Register them for GET and HEAD.
 func Handlers() map[string]http.Handler {
 	handlers := map[string]http.Handler{}
 	entries, _ := files.ReadDir(".") // cannot fail, because the directory is embedded

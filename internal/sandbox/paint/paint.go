@@ -1,5 +1,5 @@
-// Package paint renders the sandbox's pictures and texts. The same inputs produce the same bytes on every processor of the same
-// architecture. Processors of another architecture may round the last bit of a number differently.
+// Package paint renders the sandbox's pictures and texts. The same inputs produce the same bytes on all processors of the same
+// architecture. Processors of different architectures may round floating-point numbers differently, so the bytes may differ.
 package paint
 
 import (
@@ -32,7 +32,7 @@ func (v Values) Number(name string) float64 { n, _ := v[name].(float64); return 
 
 // Size returns the requested width and height of the picture, in pixels. It returns zeros if the inputs have no size.
 func (v Values) Size() (w, h int) {
-	_, _ = fmt.Sscanf(v.Text("size"), "%dx%d", &w, &h) // fails only if there is no size, because a size was validated
+	_, _ = fmt.Sscanf(v.Text("size"), "%dx%d", &w, &h) // an error means only that there is no size, because the format of a size was validated earlier
 	return w, h
 }
 

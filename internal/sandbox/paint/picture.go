@@ -11,8 +11,9 @@ import (
 	"strings"
 )
 
-// picture describes a picture to paint. The function paint returns the color at a position. Its coordinates do not depend on
-// the size of the picture: y is 0 at the top and 1 at the bottom, and x is 0 at the left and the aspect ratio at the right.
+// picture describes a picture to paint. The function paint returns the color at a position. The coordinates do not depend on
+// the number of pixels: y increases from 0 at the top to 1 at the bottom, and x increases from 0 at the left to the aspect
+// ratio at the right.
 type picture struct {
 	w, h    int
 	block   int // side length of a block in pixels; all pixels of a block have the same color
@@ -108,7 +109,7 @@ func fractal(x, y float64, octaves int, seed uint32, ridged bool) float64 {
 			n *= n
 		}
 		sum, total, weight = sum+weight*n, total+weight, weight/2
-		x, y = 1.6*x-1.2*y+17.3, 1.2*x+1.6*y-9.1 // the rotation prevents the grids of two octaves from aligning
+		x, y = 1.6*x-1.2*y+17.3, 1.2*x+1.6*y-9.1 // rotate the coordinates, so that the grid of the next octave does not align with this one
 	}
 	return sum / total
 }
@@ -118,5 +119,6 @@ func lerp(a, b, t float64) float64 { return a + (b-a)*t }
 // smooth maps t, from 0 to 1, to a value that rises from 0 to 1 and has the slope 0 at both ends.
 func smooth(t float64) float64 { return t * t * (3 - 2*t) }
 
-// step returns a value that rises smoothly from 0 to 1 as v changes from low to high. high may be less than low.
+// step returns a value that changes smoothly from 0 to 1 while v changes from low to high. It returns 0 before low, and 1
+// after high. low may be greater than high.
 func step(low, high, v float64) float64 { return smooth(min(max((v-low)/(high-low), 0), 1)) }

@@ -30,7 +30,7 @@ type Durations struct {
 
 type model struct {
 	durations []time.Duration
-	ids       []uint64 // fingerprints of the generations; each generation counts once
+	ids       []uint64 // fingerprints of the generations in durations, so that no generation is counted twice
 	next      int      // index of the oldest duration, which is replaced next; zero until the maximum number is stored
 	added     int      // number of durations added since curve was computed
 	curve     *schedule.Curve
@@ -75,8 +75,8 @@ func (m *model) add(generation uint64, d time.Duration) {
 	m.next = (m.next + 1) % size
 }
 
-// LastCurve returns the schedule that was used for the latest polls of a model, or [schedule.Unlearned] if the model has no
-// schedule yet. Durations that were added since then do not affect it.
+// LastCurve returns the schedule that [Durations.Curve] last computed for a model, or [schedule.Unlearned] if it has not
+// computed one. Durations that were added later do not change the result.
 func (b *Durations) LastCurve(key Key) *schedule.Curve {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -101,8 +101,8 @@ func (b *Durations) Curve(key Key) *schedule.Curve {
 	return m.curve
 }
 
-// Remaining returns the median remaining time of a generation of the given age, estimated from the generations that took
-// longer. It returns false if fewer than three took longer.
+// Remaining estimates the remaining time of a generation that has the given age. It returns the median of the remaining times
+// of the stored generations that took longer than age. It returns false if fewer than three took longer.
 func (b *Durations) Remaining(key Key, age time.Duration) (time.Duration, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
