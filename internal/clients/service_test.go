@@ -12,8 +12,9 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// services contains the programs from the client libraries' pages, keyed by the language of the code block. file is the
-// program's file name. build and start are commands that run in the program's directory.
+// services contains the example programs from the client libraries' documentation pages, keyed by the language of the
+// code block. file is the name under which the program is saved. build and start are the commands that build and start
+// it. They run in the program's directory.
 var services = map[string]struct {
 	file         string
 	build, start []string
@@ -34,9 +35,9 @@ const compile = "ln -s " + root + "/.build/clients/typescript/node_modules && no
 // root is a placeholder in commands. It is replaced by the root of the repository.
 const root = "ROOT"
 
-// TestTheServicesOfThePagesGoOnThroughKillsAndSilence runs each service from the documentation unchanged, outside the
-// repository. The service must finish its job although it is killed, the server is stopped and killed, and the
-// connection falls silent.
+// TestTheServicesOfThePagesGoOnThroughKillsAndSilence runs each example service from the documentation unchanged,
+// outside the repository. The service must finish its job although the test kills it, stops and kills the server, and
+// freezes the connection.
 func TestTheServicesOfThePagesGoOnThroughKillsAndSilence(t *testing.T) {
 	t.Parallel() // runs in parallel, because the test mostly waits
 	for language := range services {
@@ -74,7 +75,8 @@ func startService(t *testing.T, dir, language, addr, key string) *proctest.Proce
 }
 
 // checkService waits until a service exits successfully, and checks that its output matches a pattern. Then it checks
-// that the service has placed a single order, and that the file in dir has the bytes of that order's result.
+// that the service has placed a single order with the API key, and that hills.png in dir contains the result of that
+// order.
 func (s stack) checkService(run *proctest.Process, pattern, dir, key string) {
 	s.Helper()
 	code, err := run.Wait(patience)
@@ -97,7 +99,8 @@ func build(t *testing.T, dir string, words []string) {
 	proctest.Run(t, command)
 }
 
-// placed returns the words of a command, with ROOT replaced by the path of the repository, and DIR by dir.
+// placed returns a command in which the placeholder ROOT is replaced with the path of the repository, and DIR with dir.
+// words contains the words of the command.
 func placed(t *testing.T, dir string, words []string) (found []string) {
 	t.Helper()
 	for _, word := range words {

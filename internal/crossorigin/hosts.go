@@ -26,15 +26,17 @@ type Hosts struct {
 	names     []string // accepted host names
 }
 
-// PublicHosts returns the hosts that the HTTP listener accepts. If allowed is empty and the bound address addr is not a
-// loopback address, these are all hosts. Otherwise they are the names in allowed.
+// PublicHosts returns the hosts that the HTTP listener accepts. It accepts every host if allowed is empty and the bound
+// address addr is not a loopback address. Otherwise, it accepts only the names in allowed, in addition to localhost and
+// loopback addresses.
 func PublicHosts(allowed []string, addr string) Hosts {
 	return Hosts{any: len(allowed) == 0 && !IsLoopback(addr), names: allowed}
 }
 
-// AdminHosts returns the hosts that the admin listener accepts. These are the names in allowed. If the bound address
-// addr is not a loopback address, they also include the host of the configured address and, for probes and Prometheus,
-// all IP addresses. The admin listener never accepts every host, because some of its routes need no credential.
+// AdminHosts returns the hosts that the admin listener accepts: always the names in allowed, in addition to localhost
+// and loopback addresses. If the bound address addr is not a loopback address, the admin listener also accepts the host
+// of the configured address and, for probes and Prometheus, every IP address. It never accepts every host, because some
+// of its routes need no credential.
 func AdminHosts(allowed []string, configured, addr string) Hosts {
 	if IsLoopback(addr) {
 		return Hosts{names: allowed}

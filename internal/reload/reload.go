@@ -34,9 +34,9 @@ type Value[T any] struct {
 	problem error     // error from the last read, which was already logged; nil if the last read succeeded
 }
 
-// Open reads the files and parses their contents. Later reads log each change, and each new error once. The log lines
-// use the argument what as the name of the value. The log lines and errors contain parts of the files only if
-// Describe or the errors from parse do.
+// Open reads the files and parses their contents. Later reads log each change of the value, and each new error once.
+// The argument what is the name of the value in log lines. Neither log lines nor errors quote the files, unless
+// Describe or an error from parse does.
 func Open[T any](what string, logger *slog.Logger, parse func(contents ...[]byte) (T, error), files ...string) (*Value[T], error) {
 	v := &Value[T]{what: what, files: files, parse: parse, logger: logger, checked: time.Now()}
 	var err error
@@ -81,9 +81,9 @@ func (v *Value[T]) readAfter(interval time.Duration) {
 	}
 }
 
-// begin starts a read if none is running and the last one started at least interval ago. In that case mine is true,
-// and the caller must read the files and then call end. current contains the digests of the contents from which the
-// current value was parsed.
+// begin decides whether the caller may start a read. mine is true if no read is running and the last read started at
+// least interval ago. If mine is true, the caller must read the files and then call end. current contains the digests
+// of the contents from which the current value was parsed.
 func (v *Value[T]) begin(interval time.Duration) (current string, mine bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

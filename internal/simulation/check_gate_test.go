@@ -2,8 +2,8 @@ package simulation
 
 import "github.com/easel-grpc/easel/internal/promises"
 
-// noRequestInAPause checks that each process respects the pauses that the catalog requests. Until a pause ends, the
-// process must send no request under the same API key.
+// noRequestInAPause checks that each process respects the pauses that the catalog requests. A process must not send
+// a request with an API key before the pause for that API key ends.
 func noRequestInAPause(o *outcome, say promises.Say) {
 	last := map[account]request{} // for each account, the latest request whose response asked for a pause
 	for _, r := range o.sent() {
@@ -18,8 +18,8 @@ func noRequestInAPause(o *outcome, say promises.Say) {
 	}
 }
 
-// oneGoesFirst checks that each process sends only a single request under an API key after a pause, and no other
-// request under this API key until the response arrives.
+// oneGoesFirst checks that each process sends a single request with an API key after a pause for that API key, and
+// waits for the response before it sends other requests with the key.
 func oneGoesFirst(o *outcome, say promises.Say) {
 	asked, first := map[account]request{}, map[account]request{}
 	for _, r := range o.sent() {

@@ -25,7 +25,7 @@ type condition int
 const (
 	up      condition = iota
 	refused           // new connections fail at once
-	silent            // packets are lost, so new connections and sent bytes never arrive
+	silent            // all packets are lost: connection attempts and sent bytes never arrive
 	frozen            // bytes are delayed until the condition changes
 )
 
@@ -34,7 +34,7 @@ type link struct {
 	mu    sync.Mutex
 	state condition
 	wires []*wire       // open connections, in the order of their creation
-	hits  int           // number of dials and connections that the condition or a cut has affected
+	hits  int           // number of dials and connections that a condition or a call to cut has affected
 	queue int           // number of dials that wait for the condition to change
 	over  chan struct{} // closed when the condition changes
 }
@@ -44,8 +44,8 @@ func newLink() *link { return &link{over: make(chan struct{})} }
 // spacing is the time between two events that would otherwise happen at the same instant.
 const spacing = time.Microsecond
 
-// become changes the condition of the link. If the new condition is silent, all open connections are lost, even if
-// the condition changes again later.
+// become changes the condition of the link to state. Connections that are open when the link becomes silent are
+// lost, even if the condition changes again later.
 func (l *link) become(state condition) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

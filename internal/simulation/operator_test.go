@@ -28,8 +28,8 @@ func (w *world) allTenants() []*tenant {
 	return append(slices.Clone(w.tenants), w.operator)
 }
 
-// operate simulates the operator, who periodically calls orderPast and oversee. In some rounds, the operator also orders
-// and removes a generation, or watches all generations.
+// operate simulates the operator. In each round, the operator calls orderPast and oversee. In some rounds, the operator
+// also orders and removes a generation, or watches all generations.
 func (c *caller) operate() {
 	for round := 0; !c.over() && c.world.history.Since() < c.world.plan.Length; round++ {
 		c.sleep(c.about(c.world.plan.Length / 6))
@@ -44,9 +44,9 @@ func (c *caller) operate() {
 	}
 }
 
-// orderPast sends an order directly to the catalog, with the shared API key and without Easel. The generation has no
-// owner, so no team may see it. Its prompt starts with the name of the account instead of a team, so checkOwner reports
-// a leak if a team sees it.
+// orderPast sends an order with the shared API key directly to the catalog, bypassing Easel. The generation therefore
+// has no owner, and no team may see it. Its prompt starts with the name of the account instead of the name of a team,
+// so checkOwner reports a leak if a team sees it.
 func (w *world) orderPast(n int) {
 	client, err := catalog.New(catalog.Config{BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Transport: cutTransport{handlerTransport{w.box}}})
 	if err != nil {
@@ -60,7 +60,7 @@ func (w *world) orderPast(n int) {
 	})
 }
 
-// cutTransport is a transport to a handler. It returns an error if the handler aborts the connection.
+// cutTransport is a transport that calls a handler. It returns an error if the handler aborts the connection.
 type cutTransport struct{ http.RoundTripper }
 
 func (c cutTransport) RoundTrip(r *http.Request) (resp *http.Response, err error) {
@@ -72,9 +72,9 @@ func (c cutTransport) RoundTrip(r *http.Request) (resp *http.Response, err error
 	return c.RoundTripper.RoundTrip(r)
 }
 
-// oversee lists the latest generations of all owners and deletes a random one. It does not delete the operator's own
-// generations. It also keeps generations with a file, because the files that callers have downloaded are compared with
-// the catalog's files at the end of the run.
+// oversee lists the latest generations of all owners and picks a random one. It deletes this generation, unless the
+// generation belongs to the operator or its result is a file. Files are kept, because at the end of the run the files
+// that callers have downloaded are compared with the catalog's files.
 func (c *caller) oversee() {
 	ctx, cancel := context.WithTimeout(c.world.ctx, time.Minute)
 	defer cancel()
@@ -114,8 +114,8 @@ func (w *world) verify() (differences []string) {
 	return differences
 }
 
-// labels returns the labels of the caller's orders. In some teams, each caller has its own budget, selected by its
-// label.
+// labels returns the labels for the caller's orders: its name as the value of the label who. In some teams, each value
+// of this label has its own budget.
 func (c *caller) labels() map[string]string {
 	if !c.world.plan.Ledger {
 		return nil

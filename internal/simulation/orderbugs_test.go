@@ -1,6 +1,6 @@
 package simulation
 
-// orderBugs contains bugs that concern teams, orders, money and events.
+// orderBugs contains bugs in the code for teams, orders, money and events.
 var orderBugs = []bug{
 	{
 		name:   "two teams with one idempotency key have one order",

@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These troubles occur in worlds with a ledger. Most of their IDs start with T in the list of faults in
+// These troubles occur only in worlds with a ledger. Most of their IDs start with T in the list of faults in
 // cmd/easel/faults_test.go.
 func init() {
 	for id, act := range map[string]faultAction{
@@ -65,7 +65,8 @@ func failAfterPost(s *runningFault) (end func(), fired func() int) {
 	})
 }
 
-// crashAtStep kills a replica at a step of an order and starts it again after a while.
+// crashAtStep kills a replica as soon as it reaches a certain step of an order. It starts the replica again after a
+// while.
 func crashAtStep(s *runningFault) (end func(), fired func() int) {
 	return s.atStep(s.step(), (*replica).kill, func(r *replica, _ *process) {
 		s.c.sleep(time.Duration(1+s.Variant) * 3 * time.Second)
@@ -87,9 +88,9 @@ func stopAtStep(s *runningFault) (end func(), fired func() int) {
 // step returns the step that the trouble's variant selects.
 func (s *runningFault) step() step { return step(1 + s.Variant%int(steps)) }
 
-// atStep calls the function spring when the trouble's replica reaches a step of an order, and then the function after,
-// which may block. end removes the trap or, if the step was reached, waits until after returns. fired returns the number
-// of times that the step was reached.
+// atStep waits until the trouble's replica reaches the step at of an order. It then calls the function spring at that
+// step, and after that the function after, which may block. If the step is never reached, end removes the trap.
+// Otherwise, end waits until after has returned. fired returns how often the step was reached.
 func (s *runningFault) atStep(at step, spring func(*replica), after func(*replica, *process)) (end func(), fired func() int) {
 	r := s.world.replicas[s.Replica]
 	p := r.current()
@@ -113,7 +114,8 @@ func (s *runningFault) atStep(at step, spring func(*replica), after func(*replic
 }
 
 // changeAPIKey drops the responses to orders, and changes the shared API key before the orders can be resent. The
-// catalog has separate idempotency keys for each API key. At the end, the first API key is active again.
+// catalog keeps the idempotency keys of different API keys apart. When the trouble ends, the first API key is in use
+// again.
 func changeAPIKey(s *runningFault) (end func(), fired func() int) {
 	w := s.world
 	home := w.holder().key

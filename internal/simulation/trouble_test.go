@@ -27,7 +27,7 @@ type runningFault struct {
 	world *world
 	trouble
 	c     *caller      // caller for which the trouble was planned
-	count atomic.Int64 // number of hits; used only if neither an injected fault nor a link counts the hits
+	count atomic.Int64 // number of hits, if neither an injected fault nor a link counts them
 	names int
 }
 
@@ -37,9 +37,9 @@ func (s *runningFault) next(name string) string {
 	return fmt.Sprint(name, s.names)
 }
 
-// apiKey returns the API key to which the trouble's injected faults apply. If API keys are rotated, it returns "", which
-// means any API key, because all API keys then belong to one account. With a ledger, it returns the shared API key. In
-// all other cases, it returns the tenant's own API key.
+// apiKey returns the API key to which the trouble's injected faults apply. An empty API key means every API key. It is
+// used if API keys are rotated, because all of them then belong to one account. Otherwise, the result is the shared API
+// key in a world with a ledger, and the tenant's own API key in a world without one.
 func (s *runningFault) apiKey() string {
 	switch {
 	case s.world.plan.Rotates:
@@ -50,16 +50,15 @@ func (s *runningFault) apiKey() string {
 	return s.c.tenant.key
 }
 
-// done counts a hit if ok is true.
 func (s *runningFault) done(ok bool) {
 	if ok {
 		s.count.Add(1)
 	}
 }
 
-// faultAction describes the effect of a trouble. The function begin starts the trouble; it returns end, which ends the
-// trouble, and fired, which returns the number of hits. The function victim creates the load that the trouble affects.
-// Each of begin and victim may be nil.
+// faultAction describes the effect of a trouble. The function begin starts the trouble and returns two functions: end
+// ends the trouble, and fired returns the number of hits. The function victim creates the load that the trouble affects.
+// Both begin and victim may be nil.
 type faultAction struct {
 	reach  reach
 	begin  func(s *runningFault) (end func(), fired func() int)
@@ -211,9 +210,8 @@ func waitFor(after string) map[string]string { return map[string]string{"Retry-A
 
 const tooMany = `{"code":"RATE_LIMITED","message":"Too many requests."}`
 
-// acts contains the actions of the troubles, keyed by trouble ID. Faults of sockets, disks and signals are missing,
-// because they are tested in the packages that use these. The limits on callers and changes to the callers file are
-// missing too: they do not depend on random faults, and are tested in their own packages.
+// acts contains the actions of the troubles, keyed by trouble ID. It omits faults of sockets, disks and signals, limits
+// on callers, and changes to the callers file. These are tested in the packages that implement them.
 var acts = map[string]faultAction{
 	"U1": uplinks(reachCatalog, refused, false),
 	"U2": broken(reachCatalog, watchOne, reads, sandbox.Fault{Hang: true}),
@@ -269,8 +267,8 @@ var acts = map[string]faultAction{
 		sandbox.Fault{AfterCommit: true, Status: 201, Body: page, Header: html, Count: 2}, sandbox.Fault{Cut: true, CutAfter: 20, Count: 2}),
 	"U14": broken(reachOrders, buyOne, []string{routePlace}, sandbox.Fault{AfterCommit: true, Reset: true, Count: 2}, sandbox.Fault{AfterCommit: true, Hang: true, Count: 1}),
 	"U15": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
-		// The first attempt is delayed by 22 s. In half of the variants, the catalog rejects another attempt during that
-		// time.
+		// The response to the first attempt is delayed by 22 s. In half of the variants, the catalog rejects the next
+		// attempt in the meantime.
 		late, fired := inject(s, sandbox.Fault{Delay: sandbox.Delay(22 * time.Second), Count: 1, Key: s.apiKey()}, routePlace)
 		refusal := sandbox.Fault{Status: 402, Body: `{"code":"INSUFFICIENT_BALANCE","message":"no money"}`, Count: 1, Key: s.apiKey()}
 		if s.Variant%2 == 0 {
@@ -291,7 +289,8 @@ var acts = map[string]faultAction{
 	}},
 	"A10": {reach: reachOrders, victim: buyOne, begin: func(s *runningFault) (func(), func() int) { return s.refuseRepeats() }},
 	"A10k": {reach: reachReplica, begin: func(s *runningFault) (func(), func() int) {
-		// The new process does not know the order. It resends the order after the price has risen.
+		// The caller repeats its order to a new process that does not know the order, while the quoted price exceeds the
+		// order's limit.
 		healed, fired := s.refuseRepeats()
 		risen, _ := inject(s, sandbox.Fault{Status: 200, Body: `{"priceCents":99999}`, Key: s.apiKey()}, routeQuote)
 		s.concurrently("limited", func(h *caller) {

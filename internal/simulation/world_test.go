@@ -24,7 +24,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// Settings of the processes. Except for drainTimeout, they have the default values of 'easel serve'.
+// Settings of the simulated servers. All of them except drainTimeout have the default values of 'easel serve'.
 const (
 	minInterval  = time.Second
 	maxInterval  = 10 * time.Second
@@ -47,11 +47,11 @@ type world struct {
 	posts     atomic.Int64  // number of orders that reached the catalog
 	replicas  []*replica
 	tenants   []*tenant
-	keys      map[string]string      // name of the tenant by API key or service token
+	keys      map[string]string      // names of the tenants, keyed by API key or service token
 	sharedKey atomic.Pointer[string] // current shared API key; nil before the first rotation
 	rotated   atomic.Int64           // number of rotations
 
-	account     *tenant   // owner of the shared API key's account in a world with a ledger
+	account     *tenant   // parent of the contexts of all callers' calls
 	database    *database // the ledger's database
 	callersFile string
 	operator    *tenant
@@ -90,16 +90,16 @@ const (
 	reachReads                 // the catalog's responses to reads of generations
 	reachCallers               // the network between a tenant and a replica
 	reachReplica               // a process that is dead or frozen
-	reachNobody                // no part of the system, but only the caller for which the trouble was planned
+	reachNobody                // no part of the system; only the caller for which the trouble was planned is affected
 	reachOutage                // an outage of the catalog
-	reachRejected              // the API keys: the catalog rejects them
-	reachLedger                // the ledger: it responds late or not at all
+	reachRejected              // API keys, which the catalog rejects
+	reachLedger                // the ledger, which responds late or not at all
 )
 
 // tenant is a user of the replicas, with its credential and its connections.
 type tenant struct {
 	name, key string
-	next      []string    // further API keys of the tenant's account, for rotations
+	next      []string    // other API keys of the tenant's account, to which later rotations change
 	endpoints []*endpoint // the tenant's connections, one to each replica
 }
 
@@ -119,7 +119,7 @@ type endpoint struct {
 func (w *world) seed(part string) uint64 {
 	sum := fnv.New64a()
 	fmt.Fprintf(sum, "%d %s", w.plan.Seed, part)
-	return mix(sum.Sum64()) | 1 // zero would select a random seed
+	return mix(sum.Sum64()) | 1 // never zero, because zero would select a random seed
 }
 
 // newWorld builds the world. It must be called in the synctest bubble, because everything that it creates belongs to
@@ -278,7 +278,7 @@ func (w *world) door(r *replica, key string) (*endpoint, error) {
 	conn, err := grpc.NewClient("passthrough:///"+r.name,
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return d.link.dial(ctx, &r.grpc) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		// Jitter is disabled, because it would not depend on the seed.
+		// There is no jitter, because its random numbers would not depend on the seed.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 250 * time.Millisecond, Multiplier: 1.6, MaxDelay: 5 * time.Second},
 			MinConnectTimeout: 5 * time.Second,

@@ -129,7 +129,7 @@ func (b *browser) read(from *os.File) {
 	for documents.Scan() {
 		var m browserMessage
 		if err := json.Unmarshal(documents.Bytes(), &m); err != nil {
-			continue // skips an invalid message; the call that waits for it will time out
+			continue // ignore an invalid message; a call whose response it was times out
 		}
 		b.note(m)
 	}
@@ -148,7 +148,7 @@ func (b *browser) note(m browserMessage) {
 		Type    string
 		Entry   struct{ Level, Text, URL string }
 	}
-	_ = json.Unmarshal(m.Params, &event) // ignores errors, because in other events, these members may have other types
+	_ = json.Unmarshal(m.Params, &event) // errors are ignored, because the members of other events may have other types
 	switch {
 	case m.Method == "Network.requestWillBeSent":
 		b.asked = append(b.asked, event.Request.URL)
@@ -200,7 +200,8 @@ func (b *browser) call(result any, method string, params map[string]any) {
 	}
 }
 
-// value evaluates a JavaScript expression in the page and returns its value. If this is a promise, value awaits it.
+// value evaluates a JavaScript expression in the page and returns its value. If the expression returns a promise, value
+// waits for the promise and returns its result.
 func (b *browser) value(expression string) any {
 	b.t.Helper()
 	var answer struct {

@@ -65,7 +65,8 @@ func TestTheReceiversOfThePageTakeEveryKindOfEvent(t *testing.T) {
 	}
 }
 
-// orderUntilRefused orders haikus until the budget is exhausted. Then it deletes a succeeded render.
+// orderUntilRefused orders haikus until the budget is exhausted. Then it deletes one of the renders that
+// succeeded.
 func orderUntilRefused(t *testing.T, addr string) {
 	t.Helper()
 	for n := 0; ; n++ {
@@ -88,8 +89,8 @@ func runEasel(t *testing.T, addr string, args ...string) string {
 	return got.stdout + got.stderr
 }
 
-// everyIDIsOfOne checks that each printed event has only one ID, and that each ID belongs to only one
-// event. It skips budget events.
+// everyIDIsOfOne checks that each event is always printed with the same ID, and that no two events have the
+// same ID. It skips budget events.
 func everyIDIsOfOne(t *testing.T, told string) {
 	t.Helper()
 	ids, events := map[string]string{}, map[string]string{}

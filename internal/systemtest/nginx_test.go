@@ -24,15 +24,15 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// readTimeout is the read timeout of nginx in these tests. The shipped file sets it to 75 s. Only its heartbeats
-// keep a watch open for longer than this timeout.
+// readTimeout is the read timeout of nginx in these tests. The shipped file sets it to 75 s. A watch can stay open
+// for longer than this timeout only because the server sends heartbeats.
 const readTimeout = 2 * time.Second
 
 // proxied is a server behind a proxy. The server and the proxy are separate programs. The clients connect through
 // the proxy.
 type proxied struct {
 	generations easelv1.GenerationServiceClient // client that connects through the proxy
-	rest        *http.Client                    // client that connects only to the proxy, regardless of the host in the URL
+	rest        *http.Client                    // client whose connections all go to the proxy, whatever the host in the URL
 	key         string
 }
 
@@ -274,7 +274,7 @@ func TestNginxReachesAnEaselThatHasACertificate(t *testing.T) {
 		"EASEL_TLS_CERT_FILE": certFile, "EASEL_TLS_KEY_FILE": keyFile,
 	})
 	served.Key = key
-	p := nginxBefore(t, served, [][2]string{ // changes for TLS between nginx and the server, as comments in easel.conf recommend
+	p := nginxBefore(t, served, [][2]string{ // the changes to easel.conf that its comments recommend for TLS between nginx and the server
 		{"grpc://", "grpcs://"},
 		{"http://", "https://"},
 		{"#tls ", ""},

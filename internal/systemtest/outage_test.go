@@ -72,7 +72,8 @@ func startTwo(t *testing.T, database string) (one, two facility) {
 	return one, two
 }
 
-// divided waits until each of two replicas polls at half of the API key's maximum poll rate.
+// divided waits until each of the two replicas reports a poll rate of 2.5 per second, half of the API key's
+// maximum.
 func divided(all ...facility) {
 	for _, f := range all {
 		f.until("half of the rate of polls", func() bool { return f.Measured("easel_poll_rate_per_second") == 2.5 })

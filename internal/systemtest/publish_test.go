@@ -16,13 +16,13 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// commands lists all programs in the PATH of .ci/publish. None of them is a compiler, so the script cannot build
-// anything. The script downloads only from the test's servers.
+// commands contains the names of all programs that .ci/publish can find in its PATH. None of them is a compiler,
+// so the script cannot build anything. It downloads only from the test's servers.
 var commands = strings.Fields("bash env curl jq gpg gpgconf zip unzip node tar gzip openssl base64 sha512sum sha256sum sha1sum md5sum " +
 	"sed awk grep cut cat cp tee mkdir mktemp rm seq sleep dirname")
 
-// stubs contains scripts that replace the programs whose registries are not simulated. Each script records its
-// arguments.
+// stubs contains, by program name, the scripts that replace programs whose servers are not simulated. Each
+// script records its arguments.
 var stubs = map[string]string{
 	"gh": `case "$2" in
 view) cat "$CALLED.draft" 2>/dev/null || { echo 'release not found' >&2; exit 1; } ;;
@@ -135,7 +135,8 @@ func tarred(t *testing.T, name, content string) string {
 	return out.String()
 }
 
-// run runs the script. It returns the output and whether the script succeeded.
+// run runs .ci/publish with the given variables in addition to the usual environment. It returns the output of
+// the script, and whether the script succeeded.
 func (p *publishing) run(t *testing.T, environment map[string]string) (said string, ok bool) {
 	t.Helper()
 	script := exec.CommandContext(t.Context(), filepath.Join(p.dir, ".ci", "publish"))

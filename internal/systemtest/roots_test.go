@@ -9,8 +9,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// The server's loops continuously query the ledger for due work. Each query must belong to the trace of a call or a
-// job, or have no span.
+// The server continuously queries the ledger for due work. The spans of these queries must not be the roots of
+// traces: each query either belongs to the trace of a call or a job, or has no span.
 func TestOnlyCallsAndWorkAreRootsOfTraces(t *testing.T) {
 	t.Parallel()
 	for name, ledger := range map[string]func(*testing.T) string{

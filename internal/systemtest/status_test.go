@@ -29,8 +29,8 @@ func newCatalog(t *testing.T, keys int, flags ...string) facility {
 	return facility{proctest.NewStack(t, flags...).WithKeys(keys).With(proctest.Settings{"EASEL_DRAIN_TIMEOUT": "1s"})}
 }
 
-// watch orders renders with an API key, and starts the given number of watches for each render. It returns the
-// generation IDs.
+// watch orders renders with the given API key, and starts as many 'easel watch' processes for each render as
+// the parameter watches says. It returns the generation IDs.
 func (f facility) watch(key string, renders, watches int) (ids []string) {
 	f.Helper()
 	env := f.caller(key)
@@ -68,7 +68,8 @@ func (f facility) seen(scheme, verdict string) *browser {
 	return b
 }
 
-// calm checks that the page reported no errors and sent no requests to other hosts.
+// calm checks that the browser reported no errors, except status 401 for /status.json, and that the page sent
+// no requests to other hosts.
 func (f facility) calm(b *browser) {
 	f.Helper()
 	complaints := slices.DeleteFunc(slices.Clone(b.complaints()), func(complaint string) bool { // until the token is entered, the page receives a 401

@@ -127,8 +127,8 @@ func TestACollectorThatNeverAnswersDelaysNoCall(t *testing.T) { // fault N5
 			calls[i]()
 		}
 	}
-	// These calls fill the queue of spans. They alternate between the two servers, so that other load on the machine
-	// affects both equally.
+	// The loop below calls the two servers alternately, so that other load on the machine affects both equally. Its
+	// calls also fill the queue of spans.
 	var ratios []float64
 	for n := range 40 {
 		var took [2][]time.Duration

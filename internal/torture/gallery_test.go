@@ -28,8 +28,8 @@ import (
 	"github.com/easel-grpc/easel/internal/promises"
 )
 
-// gallery is a complete Easel installation that copies results to a store. It has several replicas with one ledger, a
-// catalog and an S3 server. The test kills these processes.
+// gallery is a complete Easel installation that copies results to a store: several replicas with one ledger, a catalog
+// and an S3 server. The test kills the replicas, the catalog and the S3 server.
 type gallery struct {
 	*testing.T
 	clients  []*easel.Client // each client connects to random running replicas
@@ -104,7 +104,7 @@ func (g *gallery) startReplica(n int) {
 	g.replicas[n] = p
 }
 
-// dial connects to a random replica.
+// dial connects to a random replica. It ignores the requested address.
 func (g *gallery) dial(ctx context.Context, _ string) (net.Conn, error) {
 	g.mu.Lock()
 	address := g.replicas[rand.IntN(len(g.replicas))].GRPC
@@ -142,8 +142,8 @@ func (g *gallery) count(query string) (n int) {
 	return n
 }
 
-// awaitCopies waits until the ledger contains the wanted number of copies. Whenever no copy has been added for five
-// seconds, it calls comeBack.
+// awaitCopies waits until the ledger contains at least want copies, and fails the test if that takes longer than within.
+// Each time that five seconds pass without a new copy, it calls comeBack.
 func (g *gallery) awaitCopies(want int, within time.Duration) {
 	g.Helper()
 	end, last, grown := time.Now().Add(within), 0, time.Now()
@@ -161,9 +161,9 @@ func (g *gallery) awaitCopies(want int, within time.Duration) {
 	}
 }
 
-// comeBack reads the generations that have not ended according to the ledger, as their callers could do. A killed
-// process may have reported to a caller that a generation has ended, without recording it. The settlement job would
-// take too long, because it reads only ten generations per minute.
+// comeBack reads each generation that is still unfinished in the ledger, as a returning caller would. This is necessary
+// because a replica may report the end of a generation to a caller and be killed before it records the end. The
+// settlement job would take too long, because it reads only ten generations per minute.
 func (g *gallery) comeBack() {
 	g.Helper()
 	var missing sql.NullString
@@ -183,8 +183,8 @@ func (g *gallery) comeBack() {
 	}
 }
 
-// storm kills the replicas, the store and the catalog in turn while results are copied, and restarts them. It returns the
-// number of these steps.
+// storm kills and restarts the replicas, the store and the catalog in turn, rounds times each, while the given number of
+// results is copied. It returns the total number of kill steps.
 func (g *gallery) storm(results, rounds int) (kills int) {
 	g.Helper()
 	steps := 3 * rounds
@@ -209,7 +209,7 @@ func (g *gallery) storm(results, rounds int) (kills int) {
 	return steps
 }
 
-// wanted reads each result directly from the catalog and returns the digests by generation ID.
+// wanted reads each result directly from the catalog. It returns the digests of the results, keyed by generation ID.
 func (g *gallery) wanted(ids ...string) map[string]string {
 	g.Helper()
 	wanted := map[string]string{}
@@ -229,8 +229,8 @@ func (g *gallery) wanted(ids ...string) map[string]string {
 	return wanted
 }
 
-// downloadAll downloads results and checks their digests. It returns the number of results that were served from
-// copies.
+// downloadAll downloads the results of the generations in wanted, and compares their digests with those in wanted, which
+// are keyed by generation ID. It returns the number of results that were served from copies.
 func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
 	g.Helper()
 	var mu sync.Mutex
@@ -263,8 +263,8 @@ func (g *gallery) downloadAll(wanted map[string]string) (copies int) {
 	return copies
 }
 
-// orderAll places count orders, numbered consecutively from the given number, and waits until they have succeeded. It
-// returns the generation IDs.
+// orderAll places the orders with the numbers from, from+1, and so on, up to count orders, and waits until they have
+// succeeded. It returns the generation IDs.
 func (g *gallery) orderAll(from, count int) []string {
 	g.Helper()
 	ids, ordering := make([]string, count), errgroup.Group{}

@@ -14,8 +14,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// ownsPeerOf reports whether the process p owns the other end of a loopback connection. It works only on Linux,
-// where /proc/net/tcp lists the socket of each connection, and /proc/PID/fd the sockets of each process.
+// ownsPeerOf reports whether the other end of a loopback connection belongs to the process p. It works only on
+// Linux: /proc/net/tcp lists the socket of each connection, and /proc/PID/fd lists the sockets of each process.
 func ownsPeerOf(p *proctest.Process, conn net.Conn) bool {
 	socket, err := peerSocket(conn)
 	if err != nil {

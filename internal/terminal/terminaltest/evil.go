@@ -1,5 +1,5 @@
-// Package terminaltest supports tests of output. It provides a text that would control a terminal, and a check that output
-// contains this text only in escaped form.
+// Package terminaltest helps to test that output can't control a terminal. It provides a text with control characters, and a
+// check that output contains this text only in escaped form.
 package terminaltest
 
 import (

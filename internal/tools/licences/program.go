@@ -25,7 +25,8 @@ type linked struct {
 	}
 }
 
-// addProgram adds the licences of Go, of all linked modules and of the API page. It must run at the top of the repository.
+// addProgram adds the licenses of Go, of all modules that are linked into the program, and of the script in the API page. It must
+// run in the root directory of the repository.
 func addProgram(found texts) error {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -45,8 +46,8 @@ func addProgram(found texts) error {
 	return err
 }
 
-// addLinked adds the licences of the packages that are linked into the program for a platform. It skips the directories in known,
-// and adds each directory that it visits to known.
+// addLinked adds the licenses of the packages that are linked into the program for a platform. known contains the directories
+// that were already searched. addLinked skips them, and adds each directory that it searches.
 func (t texts) addLinked(system string, known map[string]bool) error {
 	goos, goarch, _ := strings.Cut(system, "/")
 	list := exec.Command("go", "list", "-deps", "-json=Dir,Module", "./cmd/easel")
@@ -65,7 +66,7 @@ func (t texts) addLinked(system string, known map[string]bool) error {
 		if p.Module == nil || p.Module.Main {
 			continue
 		}
-		// A directory in a module may have its own licence, in addition to the module's licence.
+		// A directory in a module may have its own license, in addition to the module's license.
 		for dir := p.Dir; !known[dir]; dir = filepath.Dir(dir) {
 			known[dir] = true
 			err := t.addDirectory(p.Module.Path+filepath.ToSlash(strings.TrimPrefix(dir, p.Module.Dir)), dir)
@@ -81,13 +82,14 @@ func (t texts) addLinked(system string, known map[string]bool) error {
 
 var (
 	licenceFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|patents)`)
-	// recognised matches phrases from the MIT, ISC, BSD, Apache and MPL licences, which allow the program to be shipped under
+	// recognised matches phrases from the MIT, ISC, BSD, Apache and MPL licenses, which allow the program to be distributed under
 	// Apache-2.0.
 	recognised = regexp.MustCompile(`Permission is hereby granted, free of charge|Permission to use, copy, modify, and(/or)? distribute|` +
 		`Redistribution and use in source and binary forms|Apache License,? Version 2\.0|Mozilla Public License,? [Vv]ersion 2\.0`)
 )
 
-// addDirectory adds the licence files of a directory. It fails if recognised matches none of them.
+// addDirectory adds the license files in a directory. It returns an error if none of them contains a license that recognised
+// matches.
 func (t texts) addDirectory(name, dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

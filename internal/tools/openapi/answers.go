@@ -12,7 +12,7 @@ import (
 	"github.com/easel-grpc/easel/internal/tools/image"
 )
 
-// statusSchema refers to the schema of every error.
+// statusSchema is the reference to the schema that describes every error response.
 const statusSchema = "#/components/schemas/Status"
 
 // answer describes an HTTP status that an error response can have.
@@ -151,7 +151,7 @@ func events(operation *openapi3.Operation, method protoreflect.MethodDescriptor)
 }
 
 // bytes sets the content of the responses to a download. The catalog determines the media type, so the document
-// lists two types: code generators use application/octet-stream, and validators need the wildcard.
+// lists two types: application/octet-stream for code generators, and the wildcard for validators.
 func bytes(operation *openapi3.Operation) {
 	binary := openapi3.NewMediaType().WithSchema(openapi3.NewStringSchema().WithFormat("binary"))
 	content := openapi3.Content{"application/octet-stream": binary, "*/*": binary}
