@@ -81,8 +81,8 @@ func limiterError(op string, err error) error {
 	return &Error{Kind: KindRateLimited, Op: op, Message: rejected.Error(), RetryAfter: rejected.RetryAfter}
 }
 
-// release releases the permit of a request, and reports the request's result err to the limiter. If the request was rate
-// limited, release also increases the RetryAfter of err to the time for which the limiter still pauses requests.
+// release reports the result of a request, err, to the limiter and releases the request's permit. If the request was rate
+// limited, release also increases err's RetryAfter to the time for which the limiter still pauses requests.
 func (q *requester) release(permit *limiter.Permit, cred Credential, err error) {
 	permit.Release(ResultOf(err))
 	if e, ok := errors.AsType[*Error](err); ok && e.Kind == KindRateLimited {

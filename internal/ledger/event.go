@@ -19,8 +19,8 @@ const (
 	// KeepEvents is the time for which the ledger keeps an event that is not pending.
 	KeepEvents = 7 * 24 * time.Hour
 
-	// copyTimeout is the maximum time for which the delivery of a success event is delayed until the result is copied. Because
-	// of the delay, the receiver can read the copy.
+	// copyTimeout is the maximum time for which the delivery of a success event waits until the result is copied. The delivery
+	// waits so that the receiver can read the copy.
 	copyTimeout = time.Minute
 )
 

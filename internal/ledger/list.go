@@ -38,7 +38,7 @@ type Filter struct {
 	Unresolved bool
 	// Unsettled selects only placed orders whose charge is not final.
 	Unsettled bool
-	// Reserved selects only orders for which money is still reserved, with or without an outcome.
+	// Held selects only orders that were open when the ledger was copied or restored, and that are still on hold.
 	Held bool
 	// Reserved selects only orders for which money is still reserved, whether or not they have an outcome.
 	Reserved bool

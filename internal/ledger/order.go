@@ -42,8 +42,8 @@ func (l *Ledger) Get(ctx context.Context, id string) (o Order, found bool, err e
 }
 
 // Call finds the order with the request's idempotency key. It must be called before any other check of the request. If the order
-// must be resent, Call acquires its lease. If there is no order, the step's action is [lifecycle.Write], unless the caller has
-// used the key in another team: then the step's answer is [lifecycle.Reused]. The error is [ErrTooManyOpen] or
+// must be resent, Call acquires its lease. If there is no order, the step's action is [lifecycle.Write]. But if the caller has
+// used the key in another team, the step's answer is [lifecycle.Reused] instead. The error is [ErrTooManyOpen] or
 // [ErrTooManyRefused] if the owner has reached [MostOpen] or [MostRefused].
 func (l *Ledger) Call(ctx context.Context, r Request) (o Order, step lifecycle.Step, err error) {
 	if step, found, err := l.lookUp(ctx, r); err != nil || !found {

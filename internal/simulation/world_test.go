@@ -51,13 +51,13 @@ type world struct {
 	sharedKey atomic.Pointer[string] // current shared API key; nil before the first rotation
 	rotated   atomic.Int64           // number of rotations
 
-	account     *tenant   // parent of the contexts of all callers' calls
+	account     *tenant   // owner of the shared API key's account in a world with a ledger
 	database    *database // the ledger's database
 	callersFile string
 	operator    *tenant
 	receivers   *receivers // receivers of events
 
-	ctx     context.Context // context of all callers
+	ctx     context.Context // parent of the contexts of all callers' calls
 	cancel  context.CancelFunc
 	callers sync.WaitGroup
 	trouble sync.WaitGroup

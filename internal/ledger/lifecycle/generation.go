@@ -37,7 +37,7 @@ var follows = map[Status][]Status{
 	Refunded:  {Refunded},
 }
 
-// MayBecome reports whether next may be observed after s. Every state may be observed again.
+// MayBecome reports whether next may be observed after s. Both may be the same state.
 func (s Status) MayBecome(next Status) bool { return slices.Contains(follows[s], next) }
 
 // Observed is the latest observed state of an order's generation, together with the values from which the order's outcome and
@@ -58,9 +58,9 @@ type Observed struct {
 	FailedTime time.Time
 	// DeletedByCall means that a call to Easel deleted the generation. It is never reset.
 	DeletedByCall bool
-	// Settled means that the order's amounts of money are final: no further change is expected.
+	// Absence records the reads that did not find the generation.
 	Absence Absence
-	// Settled means that no further change of the order's amounts of money is expected.
+	// Settled means that the order's amounts of money are final: no further change is expected.
 	Settled bool
 }
 
