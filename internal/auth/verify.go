@@ -16,7 +16,7 @@ const (
 	keysDelay = 2 * time.Second  // retry delay for callers while the keys of a token's issuer are not loaded
 )
 
-// Reasons for rejecting a token.
+// Errors that state why a token is rejected.
 var (
 	errNoKeys      = &Error{easelv1.ErrorReason_ISSUER_UNAVAILABLE, "the keys of the token's issuer are not loaded yet; retry later", keysDelay}
 	errNoToken     = unknown("unknown service token; send the token that the operator issued, or a JWT from an issuer that this server lists")

@@ -79,7 +79,7 @@ func answerError(op string, resp *http.Response, redact *redactor) *Error {
 	return e
 }
 
-// kindOf returns the kind of a response that is not a 2xx.
+// kindOf returns the kind of error for a response that is not a 2xx.
 func kindOf(op string, status int, code string) Kind {
 	if kind := kindOfCode(op, status, Fold(code)); kind != 0 && codeDecides(status) {
 		return kind
@@ -99,8 +99,8 @@ func kindOf(op string, status int, code string) Kind {
 	return KindContract
 }
 
-// codeDecides reports whether the code in a response with this HTTP status may determine the kind of the error. A 408 or 425 is
-// never treated as a rejection, whatever its body contains.
+// codeDecides reports whether the error code in a response takes precedence over the HTTP status. This is so for every 4xx
+// except 408 and 425, which are never treated as rejections, whatever the body contains.
 func codeDecides(status int) bool {
 	return status >= 400 && status < 500 && status != http.StatusRequestTimeout && status != http.StatusTooEarly
 }

@@ -20,8 +20,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// orders is a scripted server for orders. It rejects one order with each of the errors, in sequence, and accepts all
-// further orders.
+// orders is a scripted server for orders. It rejects the first orders, one with each element of errors, and accepts
+// all later ones.
 type orders struct {
 	mu     sync.Mutex
 	errors []error

@@ -79,8 +79,8 @@ const lookUpKey = `SELECT EXISTS (SELECT 1 FROM orders WHERE namespace = $1 AND 
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {open} AND retry_time > {now} - $5 LIMIT {most open}) AS unresolved),
 	(SELECT COUNT(*) FROM (SELECT 1 FROM orders WHERE owner = $4 AND state = {refused} AND order_time > {now} - $6 LIMIT {most refused}) AS refused)`
 
-// lookUp reports whether the idempotency key has an order. It uses a single statement outside a transaction, because most keys
-// have no order. If there is no order, the step's action is [lifecycle.Write]. If the caller has used the key in another team,
+// lookUp reports whether the idempotency key has an order. Because most keys have none, lookUp uses a single statement outside a
+// transaction. If there is no order, the step's action is [lifecycle.Write]. But if the caller has used the key in another team,
 // the step's answer is [lifecycle.Reused] instead. The transaction that writes the order repeats this check.
 func (l *Ledger) lookUp(ctx context.Context, r Request) (step lifecycle.Step, found bool, err error) {
 	elsewhere, open, refused := false, 0, 0

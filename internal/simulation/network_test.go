@@ -320,13 +320,15 @@ func (d *direction) reset() {
 	})
 }
 
-// finish closes the writer's end and reports whether the reader's end is already closed.
+// finish closes the writer's end. It reports whether this was the last open end, that is, whether the reader's end
+// was already closed.
 func (d *direction) finish() (last bool) {
 	d.change(func() { d.finished, last = true, d.deserted; d.quiet() })
 	return last
 }
 
-// abandon closes the reader's end and reports whether the writer's end is already closed.
+// abandon closes the reader's end. It reports whether this was the last open end, that is, whether the writer's end
+// was already closed.
 func (d *direction) abandon() (last bool) {
 	d.change(func() { d.deserted, last = true, d.finished; d.quiet() })
 	return last

@@ -53,7 +53,8 @@ func labels(m Metric, names []string) string {
 	return strings.Join(texts, ", ")
 }
 
-// legend returns the legend of a query that is grouped by the given labels.
+// legend returns the legend of a query: the title, unless it is empty, and a Grafana placeholder for each
+// label in by.
 func legend(m Metric, title string, by []string) string {
 	texts := make([]string, 0, len(by)+1)
 	if title != "" {

@@ -15,7 +15,7 @@ const (
 	limit = 4096 // maximum number of models, over all credentials
 )
 
-// Key identifies a model of one credential. Credentials do not share history.
+// Key identifies a model, as used with one API key. API keys do not share history.
 type Key struct {
 	Tenant catalog.Tenant
 	Model  string
