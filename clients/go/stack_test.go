@@ -47,8 +47,8 @@ type script struct {
 	calls     []time.Time
 }
 
-// creates returns a handler of CreateGeneration for each error in errs. The handler returns this error, or accepts the
-// order if the error is nil.
+// creates returns one handler of CreateGeneration for each element of errs. The handler returns that error or, if it is
+// nil, accepts the order.
 func creates(errs ...error) (all []func(*easelv1.CreateGenerationRequest) error) {
 	for _, err := range errs {
 		all = append(all, func(*easelv1.CreateGenerationRequest) error { return err })

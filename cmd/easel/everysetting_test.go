@@ -120,7 +120,7 @@ func TestARefusalAfterALostAnswerIsCertainWhereTheCatalogLooksAtTheKeyFirst(t *t
 	t.Parallel()
 	for _, test := range []struct{ keyFirst, timeout, reason string }{
 		{"true", "1m", "INSUFFICIENT_BALANCE"},
-		{"false", "15s", "SUBMISSION_OUTCOME_UNKNOWN"}, // the server resends the order until the timeout expires
+		{"false", "15s", "SUBMISSION_OUTCOME_UNKNOWN"}, // the server resends the order until the command's timeout expires
 	} {
 		box := startSandbox(t, "--admin")
 		for _, fault := range []string{

@@ -13,8 +13,8 @@ import (
 )
 
 // TestTheCommandsOfTheRunbookWork runs the commands on the operators' page, starting with the section "Back up". It
-// stops the server before 'easel ledger copy', and starts it again after 'easel ledger restored'. One of the catalog's
-// renders is missing from the ledger.
+// stops the server before 'easel ledger copy', and starts it again after 'easel ledger restored'. The ledger lacks one
+// of the catalog's renders, gen_since, as if the ledger had been restored.
 func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 	dir := t.TempDir()
 	file, moved := filepath.Join(dir, "ledger.db"), "sqlite:"+filepath.Join(dir, "moved.db")
@@ -35,7 +35,7 @@ func TestTheCommandsOfTheRunbookWork(t *testing.T) {
 		"ord_4VKX", order, "sqlite:/var/lib/easel/ledger.db", "sqlite:"+file, "/backup/ledger.db", filepath.Join(dir, "backup.db"), "postgres://easel@db.example/easel", moved,
 		"postgres://owner@db.example/easel", moved,
 	)
-	shows := map[string]string{ // text that a command's output must contain, by the first words of the command
+	shows := map[string]string{ // text that a command's output must contain, keyed by the command's first words
 		"orders list --reserved": live, "orders get ord_": "last problem", "orders list --unknown": "HTTP 402", "orders resolve": "is resolved", "orders get gen_": "studio/poster",
 		"erase": "1 orders are erased", "ledger verify": "0 differences", "ledger backup": "2 orders",
 		"ledger copy": "rows are copied", "ledger migrate": "the schema is", "ledger restored": "1 orders are held", "orders list --held": live, "list --limit 0": "gen_since", "ledger unseal": "1 orders are held", "content adopt": "are adopted",

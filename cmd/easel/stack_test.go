@@ -21,8 +21,8 @@ type running struct {
 	stop           func() int
 }
 
-// start starts a command and waits until the function ready returns true for its output. The test fails if the command
-// exits first or is not ready within 20 seconds.
+// start starts a command and waits until ready returns true for the output so far. The test fails if the command exits
+// first or is not ready within 20 seconds.
 func start(t *testing.T, env map[string]string, ready func(stdout, stderr string) bool, args ...string) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -77,7 +77,7 @@ func startSandbox(t *testing.T, flags ...string) *running {
 	return start(t, nil, proctest.DevReady, append([]string{"sandbox", "--addr", "127.0.0.1:0"}, flags...)...)
 }
 
-// catalog returns the base URL of the sandbox's catalog. The method host returns this URL without its path.
+// catalog returns the base URL of the sandbox's catalog. To get this URL without its path, call host.
 func (r *running) catalog() string {
 	r.Helper()
 	return proctest.Find(r.T, `(http://\S+/catalog)`, r.stdout.String())

@@ -14,7 +14,7 @@ import (
 // Thresholds for warnings.
 const (
 	crowded      = 0.8              // warn if at least this fraction of a limit or a budget is used
-	stale        = 60 * time.Second // warn if all API keys are healthy, but the last response for a render is older than this
+	stale        = 60 * time.Second // warn if no API key has a problem, but the last response for some watched render is older than this
 	persistent   = 3                // a warning about failed requests is grave if at least this number of consecutive polls have failed
 	longWaiting  = 10 * time.Second // warn if a request has waited this long for a permit
 	unknownLong  = 10 * time.Minute // warn if an order whose outcome is unknown is at least this old
@@ -37,8 +37,8 @@ func (c *concerns) add(holds, grave bool, format string, args ...any) {
 	}
 }
 
-// concerns returns all warnings, grave ones first. problems contains the errors from the last reload of the settings' files,
-// keyed by setting. The entry for [Issuers] contains the errors from reading the keys of token issuers.
+// concerns returns all warnings, grave ones first. problems contains the errors from the last reload of the files that
+// settings name, keyed by setting. The entry for [Issuers] contains the errors from reading the keys of token issuers.
 func (r *report) concerns(problems map[string][]error) []concern {
 	all := concerns{}
 	all.add(!r.Serving, true, "This server accepts no calls: it is stopping, or still starting.")
@@ -68,7 +68,7 @@ func graveFirst(a, b concern) int {
 	return 1
 }
 
-// addKeys adds one warning for each unhealthy condition that API keys have. The warning is grave only if at least [persistent]
+// addKeys adds one warning for each kind of problem that API keys have. The warning is grave only if at least [persistent]
 // consecutive polls have failed, or if the catalog rejects a shared API key. addKeys also adds a warning if renders are polled
 // too rarely.
 func (c *concerns) addKeys(r *report) {

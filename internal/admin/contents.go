@@ -38,8 +38,8 @@ func (o Orders) fetchContent(ctx context.Context, asked ContentFetch) (FetchedCo
 	return FetchedContent{row.State.String(), row.Size, row.ContentType, row.Problem}, err
 }
 
-// adoptContents serves POST /contents:adopt. If the ledger was copied or restored, it may afterwards delete even the
-// copies of results that were stored before that. For any other ledger, adoptContents returns an error.
+// adoptContents serves POST /contents:adopt. It allows a ledger that was copied or restored to delete copies of
+// results that were stored before it was copied or restored. For any other ledger, it returns an error.
 func (o Orders) adoptContents(ctx context.Context, _ struct{}) (done struct{}, err error) {
 	wasCopied, err := o.Ledger.AdoptContents(ctx, byOf(ctx))
 	if err == nil && !wasCopied {

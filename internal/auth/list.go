@@ -27,7 +27,7 @@ type Team struct {
 	Models []string
 	// RetentionDays is the number of days after which the content of settled orders is erased. Zero means never.
 	RetentionDays int `yaml:"retention_days"`
-	// KeepDeleted means that Easel keeps the copy of a result after the team has deleted the result.
+	// KeepDeleted reports whether Easel keeps the copy of a result after the team has deleted the result.
 	KeepDeleted bool `yaml:"keep_deleted"`
 	// Events is the receiver of the team's events. Nil means no receiver.
 	Events *Events
@@ -75,7 +75,7 @@ type Caller struct {
 	Name string
 	// Team is the team of the caller. If the caller has no team, Team.Name is empty, but Team.Budget may be set.
 	Team Team
-	// Operator means that the caller may see the orders of every owner.
+	// Operator reports whether the caller may see every owner's orders.
 	Operator bool
 }
 
@@ -87,7 +87,7 @@ type Subject struct{ Issuer, Name string }
 
 // List contains the entries of a callers file.
 type List struct {
-	// Callers contains the callers in the order of the file. The keys of Issuers and Teams are names.
+	// Callers contains the callers in the order of the file. Issuers and Teams are keyed by name.
 	Callers []*Caller
 	Issuers map[string]*Issuer
 	Teams   map[string]Team
@@ -95,7 +95,7 @@ type List struct {
 	// are empty.
 	Total Team
 
-	owners       map[string]Team // teams by owner name; includes an entry for each caller without a team
+	owners       map[string]Team // teams, keyed by owner name; each caller without a team has an entry too
 	tokens       map[tokenHash]*Caller
 	certificates map[string]*Caller
 	subjects     map[Subject]*Caller

@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// measurement describes how two facades are measured. The function measure is called for each facade with
-// a new scene. It returns the facade's figures, keyed by row name.
+// measurement describes how two facades are measured. For each facade, measure is called with a new scene
+// and returns the facade's figures, keyed by row name.
 type measurement struct {
 	measure func(ctx context.Context, s *scene) (figures, error)
 	repeats int                 // maximum number of repeats, even if the flag -repeats is higher; zero means no maximum
@@ -30,7 +30,7 @@ type facade string
 const (
 	thePeer  facade = "peer"
 	theEasel facade = "easel"
-	// Easel with a shared API key, a callers file, and a ledger in the database that the name contains.
+	// Easel with a shared API key, a callers file, and a ledger in the named database.
 	inSQLite   facade = "easel, SQLite"
 	inPostgres facade = "easel, PostgreSQL"
 )

@@ -21,7 +21,7 @@ type State uint8
 
 // The states of a generation. The zero value is not a state.
 const (
-	StateQueued       State = iota + 1 // ordered and paid for, but not finished
+	StateQueued       State = iota + 1 // paid for, but not finished; some catalogs use it for generations in progress too, and have no StateRunning
 	StateRunning                       // in progress; not in the specification, but some implementations of the catalog use it
 	StateSucceeded                     // finished with a result
 	StateFailed                        // finished without a result; a refund may follow
@@ -41,9 +41,9 @@ func (s State) Terminal() bool {
 
 // Account is the catalog's record of an account.
 //
-// Extra, here and in other types of this package, is a JSON object. It contains the members of the record that have no field of
-// their own. It is nil if the record has no such members. It contains no API keys and no URLs of results. Its nesting depth is
-// at most 24.
+// Extra, here and in other types of this package, is a JSON object. It contains the members of the record for which the type
+// has no field, or is nil if there is no such member. It contains no API keys and no URLs of results. Its nesting depth is at
+// most 24.
 type Account struct {
 	ID           string // empty if the catalog does not report it
 	BalanceCents *int64 // nil if the balance is missing or unreadable
@@ -106,8 +106,8 @@ type Quote struct {
 	ObserveTime time.Time
 }
 
-// Generation is one paid job in the catalog. Callers share values of this type and must not modify them. A succeeded generation
-// has a File, a Text or both. A generation that was read from a list may have neither.
+// Generation is one paid job in the catalog. Callers share values of this type and must not modify them. A generation that
+// succeeded has a File, a Text or both; if it was read from a list, it may have neither.
 type Generation struct {
 	ID             string
 	ModelID        string // empty if missing from the record
@@ -115,8 +115,8 @@ type Generation struct {
 	Status         string  // status as the catalog sent it
 	Inputs         Value   `json:",omitempty"` // JSON object; nil if missing from the record
 	CostCents      *int64  // nil if unreadable
-	File           *File   // file of a succeeded generation
-	Text           *string // text of a succeeded generation
+	File           *File   // result file, if the generation succeeded
+	Text           *string // result text, if the generation succeeded
 	FailureMessage string
 	CreateTime     time.Time // zero if missing from the record
 	TerminalTime   time.Time // zero if missing from the record
@@ -145,8 +145,8 @@ type Version struct {
 // Version returns the generation with its ETag.
 func (g Generation) Version() Version { return Version{Generation: g, Etag: g.Etag()} }
 
-// File describes the result file of a generation. The client builds the URL of the file from the base URL, and ignores a URL in
-// the record.
+// File describes the result file of a generation. The client builds the URL of the file from the base URL, and ignores any URL
+// in the record.
 type File struct {
 	ContentType string // empty if missing from the record
 	SizeBytes   *int64 // nil if missing from the record

@@ -37,7 +37,7 @@ func TestSilenceIsCountedFromTheReadThatMeetsIt(t *testing.T) { // fault U3
 			if elapsed := time.Since(start); n != 1 || err != nil || elapsed < 30*time.Second || elapsed > 31*time.Second {
 				t.Errorf("after a pause of %v it took %v, %v", pause, elapsed, err)
 			}
-			time.Sleep(2 * time.Hour) // waits until the host has closed the connection
+			time.Sleep(2 * time.Hour) // waits until the simulated host has closed the connection
 		})
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// printsNoKey checks that the JSON encoding of value, which callers receive, does not contain the
-// call's API key. The argument what describes the value in failure messages.
+// printsNoKey checks that a value does not contain the call's API key when it is encoded as JSON
+// for callers. The argument what describes the value in failure messages.
 func printsNoKey(t *testing.T, what string, value any) {
 	t.Helper()
 	text, err := json.Marshal(value)

@@ -14,13 +14,13 @@ import (
 	"unicode"
 )
 
-// maxText is the maximum length of a text from the catalog in an error, in bytes.
+// maxText is the maximum length, in bytes, of the catalog's text in an error.
 const maxText = 1 << 10
 
 // keyLike matches text that looks like an API key.
 var keyLike = regexp.MustCompile(`(?i)[a-z0-9_%-]*_live_[a-z0-9_.~+/=%-]+|\bbearer\s+[^\s"'<>,;]+`)
 
-// redactor redacts the API key of a call in the catalog's response. A nil redactor redacts nothing.
+// redactor redacts a call's API key in the catalog's response to that call. A nil redactor redacts nothing.
 type redactor struct {
 	key     string
 	spell   sync.Once
@@ -115,7 +115,7 @@ func hasWord(text string, length int, between string) bool {
 	return false
 }
 
-// suspicious reports whether a text contains a redacted API key, or something that looks like an API key.
+// suspicious reports whether a text contains something that looks like an API key, or the marker that replaces an API key.
 func suspicious(text string) bool {
 	return strings.Contains(text, redacted) || mayBeKey(text) && keyLike.MatchString(text)
 }

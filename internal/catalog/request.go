@@ -82,10 +82,10 @@ func (b timelyBody) Read(p []byte) (int, error) {
 // requester sends requests to one catalog. It retries requests that are safe to repeat.
 type requester struct {
 	base *url.URL
-	// Unlike an [http.Client], transport must not follow redirects. A redirect could send the API key to another port of the
-	// host, or from https to http.
+	// transport must not follow redirects, as an [http.Client] would. A redirect could send the API key to another port of the host,
+	// or from https to http.
 	transport  http.RoundTripper
-	timeout    time.Duration // timeout of an attempt, which includes reading a JSON body
+	timeout    time.Duration // timeout of an attempt, including the time to read a JSON body
 	called     func(context.Context, Credential, error)
 	rejections *rejections
 	elsewhere  *elsewhere
@@ -133,10 +133,11 @@ func (q *requester) attemptWith(ctx context.Context, permit *limiter.Permit, cre
 	return read(answer{op: r.op, status: resp.StatusCode, body: body, time: time.Now(), redactor: redact})
 }
 
-// send sends a request, and returns a 2xx response with an unread body. For content, it also returns a 416, which can mean that
-// no bytes remain. For any other response, it returns an error. timed is the context of the attempt. Its parent, ctx, is the
-// context of the caller. If send returns an error or follows a redirect, it releases the permit. It calls the function that was
-// passed to [Client.Reporting] after each attempt that reached the transport and did not end with [KindBusy].
+// send sends a request, and returns a 2xx response with an unread body. For content, it also returns a 416, which can mean that no
+// bytes remain. For any other response, it returns an error. timed is the context of the attempt. Its parent, ctx, is the context
+// of the caller. send releases the permit if it returns an error, or if it downloads content from the host to which the catalog
+// redirects. It calls the function that was passed to [Client.Reporting] after each attempt that reached the transport and did not
+// end with [KindBusy].
 func (q *requester) send(timed, ctx context.Context, permit *limiter.Permit, cred Credential, r *request) (*http.Response, *redactor, error) {
 	key := cred.APIKey().Reveal()
 	redact := newRedactor(key)
@@ -213,7 +214,8 @@ func (q *requester) readBody(ctx context.Context, op string, resp *http.Response
 	return body, func() { q.decoding.Release(1); q.large.Release(1) }, nil
 }
 
-// bounded returns a reader that fails after limit bytes of a body. It returns an error if Content-Length is larger than limit.
+// bounded returns a reader for the body of a response. Reads fail after limit bytes. If Content-Length is larger than limit,
+// bounded itself returns an error.
 func bounded(resp *http.Response, limit int64) (io.Reader, error) {
 	if resp.ContentLength > limit {
 		return nil, &http.MaxBytesError{Limit: limit}
@@ -326,7 +328,7 @@ func (a answer) list(names []string, weights []weight) ([]JSON, error) {
 	return items, nil
 }
 
-// value parses the body, and redacts the API key of the call. Callers that use the shared API key must not see it.
+// value parses the body, and redacts the API key of the call, because callers must not see a shared API key.
 func (a answer) value() (JSON, error) {
 	body, err := parse(a.body)
 	if err != nil {

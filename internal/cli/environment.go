@@ -130,17 +130,17 @@ func (p *Program) warn(line *kong.Context, unknown []string) {
 // FaultList collects problems with settings and flags, so that all of them are reported together.
 type FaultList []string
 
-// Add adds a problem with this description.
+// Add adds a problem that text describes.
 func (l *FaultList) Add(text string) { *l = append(*l, terminal.OneLine(text)) }
 
-// AddError adds an error about the setting or flag with this name. A nil error is ignored.
+// AddError adds an error about the setting or flag with the given name. A nil error is ignored.
 func (l *FaultList) AddError(name string, err error) {
 	if err != nil {
 		l.Add(fmt.Sprintf("%s: %v", name, err))
 	}
 }
 
-// Require adds a problem with this description if ok is false.
+// Require adds a problem that text describes, unless ok is true.
 func (l *FaultList) Require(ok bool, text string) {
 	if !ok {
 		l.Add(text)

@@ -53,7 +53,7 @@ func generationFields(g *easelv1.Generation, look terminal.Style) [][2]string {
 		cost += ", refunded"
 	}
 	if g.Inputs != nil {
-		text, _ := protojson.Marshal(g.Inputs) // cannot fail for a Struct that was received
+		text, _ := protojson.Marshal(g.Inputs) // cannot fail, because a received Struct is valid
 		inputs = terminal.OneLine(string(text))
 	}
 	state := look.Paint(stateColour(g.State), stateWord(g))
@@ -133,7 +133,7 @@ func (c *deleteCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	done := "deleted " + terminal.OneLine(c.ID)
-	if c.AllowMissing { // the response does not show whether the render existed
+	if c.AllowMissing { // the response is the same whether or not the render existed
 		done = terminal.OneLine(c.ID) + " is not in the catalog"
 	}
 	return s.answer(answer, terminal.OneLine(c.ID), func() { s.Print(done) })

@@ -28,8 +28,8 @@ func newKeyFile(t *testing.T) *keyFile {
 	return k
 }
 
-// see checks the API key of a call and writes the next key to the file. A call that started before the last write may
-// still carry the previous key.
+// see checks the API key of a call, and then writes the next key to the file. It also accepts the previous key,
+// because the call may have started before the last write.
 func (k *keyFile) see(ctx context.Context) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

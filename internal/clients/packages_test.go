@@ -13,9 +13,9 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// built describes the packages that 'make packages' creates in .build/packages, by language. files is a pattern for the
-// package's file name. The keys of holds are patterns for the paths of required files, and its values are patterns for
-// their content.
+// built describes the packages that 'make packages' creates in .build/packages, keyed by language. files is a pattern
+// for the package's file name. The keys of holds are patterns for the paths of required files, and its values are
+// patterns for their content.
 var built = map[string]struct {
 	files string
 	holds map[string]string

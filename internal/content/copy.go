@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	slots = 8 // maximum number of concurrent copies, and also of concurrent deletions; each upload to S3 buffers one part in memory
+	slots = 8 // maximum number of concurrent copies, and of concurrent deletions; it also limits memory, because each upload to S3 buffers one part
 
 	copyTimeout   = time.Hour // timeout of one attempt to copy a result
 	deleteTimeout = time.Minute
@@ -30,7 +30,7 @@ const (
 	textType = "text/plain; charset=utf-8"
 )
 
-// Kinds returns the kinds of the jobs that copy results and delete copies. It returns nil if there is no store.
+// Kinds returns the kinds of jobs that copy results and delete copies. It returns nil if there is no store.
 func (r *Results) Kinds() []jobs.Kind {
 	if r.Store == nil {
 		return nil
@@ -134,9 +134,9 @@ func (r *Results) drop(ctx context.Context, object string) {
 	_ = r.Store.Delete(ctx, object)
 }
 
-// objectPrefix returns the common prefix of the names of a generation's objects. Despite its name, the parameter store is the
-// name under which the ledger's objects are stored. In each object's name, the prefix is followed by the job's ID, the job's
-// fence and a random string. Therefore no object replaces another one.
+// objectPrefix returns the common prefix of the names of a generation's objects. The parameter store is the ledger's name in
+// the store; the names of all its objects begin with it. In each object's name, the prefix is followed by the job's ID, the
+// job's fence and a random string, so no object replaces another one.
 func objectPrefix(store, generation string) string {
 	sum := sha256.Sum256([]byte(generation))
 	name := hex.EncodeToString(sum[:])

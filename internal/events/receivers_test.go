@@ -34,7 +34,7 @@ type post struct {
 	body              []byte
 }
 
-// receivers contains a test's receivers, by host.
+// receivers contains a test's receivers, keyed by host.
 type receivers struct {
 	t      *testing.T
 	answer func(host string, p post) (status int, err error)

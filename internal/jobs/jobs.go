@@ -28,8 +28,8 @@ const (
 // Kind describes a kind of job.
 type Kind struct {
 	Name string
-	// Interval is the delay between two runs of a periodic job. [Jobs.Run] writes the job, which is the only one of its kind.
-	// Zero means that the jobs of the kind are not periodic and are written elsewhere, for example together with an order.
+	// Interval is the delay between two runs of a periodic job. A periodic kind has only one job, which [Jobs.Run] writes. Zero
+	// means that the jobs of the kind are not periodic and are written elsewhere, for example together with an order.
 	Interval time.Duration
 	// Slots is the maximum number of concurrent jobs of the kind in this process.
 	Slots int
@@ -43,7 +43,7 @@ type Kind struct {
 	// MinRetry and at most MaxRetry.
 	RetryShare         int
 	MinRetry, MaxRetry time.Duration
-	// Do runs a job once. If it returns an error, the job is retried. The outcome's Change is committed nevertheless, unless the
+	// Do runs a job once. If it returns an error, the job is retried. The outcome's Change is committed even then, unless the
 	// process is stopping.
 	Do func(context.Context, ledger.Job) (ledger.Outcome, error)
 }

@@ -26,7 +26,7 @@ type office struct {
 	url string
 
 	mu   sync.Mutex
-	runs []string // refs of the jobs that ran, in the order of their runs
+	runs []string // refs of the jobs that ran, in the order in which they ran
 	more chan struct{}
 }
 
@@ -106,7 +106,7 @@ func (o *office) start(kinds ...jobs.Kind) (stop func()) {
 	}
 }
 
-// once runs a job: it records the run and completes the job.
+// once runs a job that always succeeds: it only records the run.
 func (o *office) once(_ context.Context, job ledger.Job) (ledger.Outcome, error) {
 	o.note(job.Ref)
 	return ledger.Outcome{}, nil
