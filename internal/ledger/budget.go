@@ -34,10 +34,10 @@ func reserve(tx *transaction, o Order, r Request) error {
 	return reserveTotal(tx, o, r.Total)
 }
 
-// reserveTotal checks the total budget of all owners for an order whose price is already reserved. If there is a total budget,
-// only one transaction at a time passes this check, so each transaction sees all earlier reservations. The check comes last,
-// because the transactions of all owners wait here. The query starts after the lock is acquired, so that its snapshot includes
-// all orders that were committed before.
+// reserveTotal returns a [*BudgetError] if an order, whose price is already reserved, exceeds the total budget of all owners.
+// If there is a total budget, only one transaction at a time passes this check, so each transaction sees all earlier
+// reservations. The check comes last, because the transactions of all owners wait here. The query starts after the lock is
+// acquired, so that its snapshot includes all orders that were committed before.
 func reserveTotal(tx *transaction, o Order, total Limits) error {
 	if total == (Limits{}) {
 		return nil
@@ -141,8 +141,8 @@ const addToBudgets = `INSERT INTO budgets (owner, label, period, start_time, ord
 	refunded_cents = budgets.refunded_cents + excluded.refunded_cents
 	RETURNING ` + usageColumns
 
-// count adds amounts to an order's budgets for its month and its day. It adds spent, in cents, to the spent amounts, placed to
-// the counts of orders, and the other amounts from by. It returns the new usage of these budgets.
+// count adds amounts to an order's budgets for its month and its day. It adds spent, in cents, to the spent amounts, and placed
+// to the counts of orders. The other amounts are taken from by. It returns the new usage of these budgets.
 func count(tx *transaction, id string, by lifecycle.Money, spent int64, placed int) ([]usage, error) {
 	return collect(tx, scanUsage, addToBudgets, placed, by.ReservedCents, spent, by.UnconfirmedCents, by.RefundedCents, id)
 }

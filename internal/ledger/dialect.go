@@ -57,8 +57,8 @@ var postgres = dialect{
 	idle: 5 * time.Minute,
 }
 
-// sqlite is the dialect of SQLite. Only one connection writes. Its transactions start with BEGIN IMMEDIATE and lock the
-// complete file. The clock of the database is the clock of the process, because only one process uses the file.
+// sqlite is the dialect of SQLite. Only one connection writes. Its transactions start with BEGIN IMMEDIATE and lock the whole
+// file. Only one process uses the file, so the database's clock is that process's clock.
 var sqlite = dialect{
 	driver:   "sqlite",
 	kind:     sqliteKind,
@@ -86,8 +86,8 @@ const (
 // location contains the parsed URL of a ledger.
 type location struct {
 	dialect
-	// writing is the DSN of the pool that writes. reading is the DSN of the pool that reads, or empty if one pool does
-	// both. offline is the DSN for commands that open a PostgreSQL ledger without a server. It omits the timeouts in
+	// writing is the DSN of the pool that writes. reading is the DSN of the pool that reads; it is empty if the writing pool also
+	// reads. offline is the DSN for commands that open a PostgreSQL ledger themselves, without a server. It omits the timeouts in
 	// [bounds]. For SQLite, offline is empty, and these commands use writing or reading.
 	writing, reading, offline string
 	// file is the path of a SQLite file, or empty.
@@ -100,7 +100,7 @@ const InMemory = "memory"
 // sqliteInMemory is SQLite's name for an in-memory database.
 const sqliteInMemory = ":memory:"
 
-// IsDurable reports whether a ledger outlives its process. The argument is the ledger's URL or [Kind].
+// IsDurable reports whether a ledger outlives its process. The argument is the ledger's URL, or its kind as returned by [Kind].
 func IsDurable(url string) bool { return url != InMemory }
 
 // Kind returns the kind of a ledger, such as "sqlite", from its URL. Unlike the URL, the kind never contains a password.
@@ -109,7 +109,8 @@ func Kind(url string) string {
 	return kind
 }
 
-// Meaning returns a description of a ledger's durability for operators. It accepts the URL of the ledger or its [Kind].
+// Meaning returns a description of a ledger's durability for operators. The argument is the ledger's URL, or its kind as
+// returned by [Kind].
 func Meaning(url string) string {
 	switch {
 	case !IsDurable(url):
@@ -164,7 +165,7 @@ var bounds = map[string]string{
 
 const isolation = "default_transaction_isolation"
 
-// postgresPlace parses a PostgreSQL URL. Its errors may contain the password.
+// postgresPlace parses a PostgreSQL URL. Its errors may contain the password and must not be shown.
 func postgresPlace(address string) (location, error) {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -28,8 +28,8 @@ func turnClockBack(t *testing.T, l *ledger.Ledger, by time.Duration) {
 	}
 }
 
-// taken tries to lease work of each kind, as another process would. It maps each kind of work to whether the
-// lease succeeded.
+// taken tries to lease work of each kind, as another process would. It returns whether the lease succeeded,
+// keyed by kind of work.
 func taken(t *testing.T, l *ledger.Ledger) map[string]bool {
 	t.Helper()
 	ctx, all := t.Context(), map[string]bool{}

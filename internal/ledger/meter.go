@@ -14,16 +14,16 @@ const (
 // Reading contains the totals of the ledger and the time when they were read.
 type Reading struct {
 	Summary // totals from the latest successful read
-	// Up means that the last read succeeded. Time is the time of the last successful read, or zero before the first.
+	// Up reports whether the last read succeeded. Time is the time of the last successful read, or zero before the first.
 	Up   bool      `json:"up"`
 	Time time.Time `json:"time,omitzero"`
 	// Faults is the number of contradictions between the catalog and the ledger. Dearer is the number of charges above the
-	// quoted price. Both count since the start of the process; see [Counts].
+	// quoted price. Both numbers are counted from the start of the process; see [Counts].
 	Faults int64 `json:"faults"`
 	Dearer int64 `json:"dearer"`
 	// Kind is the kind of the ledger: see [Kind] and [Meaning].
 	Kind string `json:"kind"`
-	// Named means that owners are identified by name, and not by the digest of an API key. This is the case if orders use the
+	// Named reports whether owners are identified by name instead of by the digest of an API key. It is true if orders use the
 	// shared API key.
 	Named bool `json:"named"`
 }

@@ -26,16 +26,17 @@ type Config struct {
 	URL string
 	// Catalog is the base URL of the catalog. A ledger belongs to one catalog.
 	Catalog string
-	// ResendWindow is the time after the first attempt within which an order may be resent. Zero means [ResendWindow].
+	// ResendWindow is the time after the first attempt within which an order may be resent. Zero means the constant
+	// [ResendWindow].
 	ResendWindow time.Duration
-	// RefundWindow is the time after a failure within which a refund may arrive. Zero settles failures immediately.
+	// RefundWindow is the time after a failure within which a refund may arrive. Zero means that failures are settled immediately.
 	RefundWindow time.Duration
 	// Connector opens the connections to the database. If nil, the driver for the URL opens them. In both cases, the URL selects
 	// the dialect.
 	Connector driver.Connector
 	// Events configures the events that the ledger records. If nil, it records no events.
 	Events *EventConfig
-	// Contents means that this process copies results to a store.
+	// Contents reports whether this process copies results to a store.
 	Contents bool
 	// Audited is called with each line of the audit log after the line is committed. It must not block or use the ledger. It
 	// may be nil.
@@ -88,7 +89,7 @@ func (l *Ledger) open(ctx context.Context, at location, config Config) error {
 			return unusable(err)
 		}
 	}
-	if !l.IsDurable() { // an in-memory ledger deletes old orders with their journal, which this trigger would prevent
+	if !l.IsDurable() { // an in-memory ledger deletes old orders together with their journal entries; the trigger would prevent that
 		if _, err := db.ExecContext(ctx, `DROP TRIGGER movements_kept`); err != nil {
 			return unusable(err)
 		}
@@ -138,8 +139,8 @@ func (l *Ledger) take(file string) error {
 // fileMode is the mode of a ledger's files, which contain prompts and amounts of money.
 const fileMode = 0o600
 
-// withSetting adds the name of the setting to an error that does not contain it. A connection can fail at any step, so any step
-// can return such an error.
+// withSetting adds the name EASEL_LEDGER_URL to an error that does not contain it, unless ctx is done. Every step of opening a
+// ledger needs this, because a connection can fail at any step.
 func withSetting(ctx context.Context, err error) error {
 	if ctx.Err() != nil || strings.Contains(err.Error(), "EASEL_LEDGER_URL") {
 		return err
@@ -157,7 +158,7 @@ func (l *Ledger) belong(ctx context.Context, catalog string) error {
 }
 
 // BelongsTo ties the ledger to the account of the shared API key. It returns false if the ledger belongs to another account. It
-// stores only a digest of the account's name.
+// stores only a digest of the account's ID.
 func (l *Ledger) BelongsTo(ctx context.Context, account string) (bool, error) {
 	sum := sha256.Sum256([]byte(account))
 	digest := hex.EncodeToString(sum[:])

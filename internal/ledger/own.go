@@ -14,8 +14,8 @@ type Attribution struct {
 	Owner, Caller, Model string
 	Labels               map[string]string
 	Deleted              bool // whether the catalog no longer has the generation
-	// Recorded is the etag of the recorded state. It is empty if the generation is presumed deleted, or has failed and is not
-	// settled, because recording the same state again could then change the order. Only [Ledger.Attributions] and
+	// Recorded is the etag of the recorded state. It is empty if recording the same state again could change the order. This is the
+	// case if the generation is presumed deleted, or has failed and is not settled. Only [Ledger.Attributions] and
 	// [Ledger.RecentlyPlaced] set it.
 	Recorded string
 }
@@ -30,8 +30,8 @@ func (a Attribution) Equal(b Attribution) bool {
 	return a.Owner == b.Owner && a.Caller == b.Caller && a.Model == b.Model && a.Deleted == b.Deleted && maps.Equal(a.Labels, b.Labels)
 }
 
-// whoseOwner compares an expression instead of a column, so that the database selects the rows by generation. With the index on
-// owners, it would read all of the owner's orders.
+// whoseOwner compares an expression instead of the column owner, so that the database can't use the index on owners. With that
+// index, it would read all of the owner's orders instead of selecting the rows by generation.
 const (
 	ofGeneration  = `generation_id = $1`
 	ofGenerations = `generation_id {in ids}`
@@ -65,8 +65,8 @@ func (l *Ledger) Attributions(ctx context.Context, owner *string, generations ..
 	return own, err
 }
 
-// recentlyPlaced selects orders by the time when their generation was recorded. Selection by the time of the order would miss
-// orders that the recovery has resent.
+// recentlyPlaced selects orders by the time when their generation was recorded. The time when the order was written would not
+// do: it may be long before the recovery resends the order.
 const recentlyPlaced = `state = {placed} AND placed_time <> 0 AND placed_time > {now} - $1 ORDER BY placed_time DESC LIMIT $2`
 
 // maxRecent is the maximum number of orders that [Ledger.RecentlyPlaced] and [Ledger.RecentlyEnded] return.

@@ -44,7 +44,7 @@ func (t *transaction) compareDatabase() error {
 	return err
 }
 
-// mark records that the ledger is a copy. It puts open orders on hold and returns their number. From now on, new copies of
+// mark records that the ledger is a copy. It puts open orders on hold and returns their number. From then on, new copies of
 // results are stored under a new name, so that they do not replace the original ledger's copies. The previous name remains in the
 // ledger as a former name.
 func (t *transaction) mark() (held int64, err error) {

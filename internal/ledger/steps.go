@@ -9,10 +9,10 @@ import (
 // at most one step.
 const stepRows = 100
 
-// inSteps calls step repeatedly, each time in a new transaction, until a step changes fewer than [stepRows] rows. Each step
-// changes rows in the order of their times, and returns these times. Its parameter from is the time of the first rows that it
-// may change: zero for the first step, and otherwise the latest time that the previous step returned. inSteps returns the
-// number of changed rows, even if it also returns an error.
+// inSteps calls step repeatedly, each time in a new transaction, until a step changes fewer than [stepRows] rows. step changes
+// rows in the order of their times, and returns these times. It must not change rows whose time is before from, which is zero
+// in the first call and later the latest time that the previous call returned. inSteps returns the number of changed rows,
+// even if it also returns an error.
 func (l *Ledger) inSteps(ctx context.Context, step func(tx *transaction, from int64) (times []int64, err error)) (rows int, err error) {
 	for from := int64(0); ; {
 		var times []int64
@@ -30,8 +30,8 @@ func (l *Ledger) inSteps(ctx context.Context, step func(tx *transaction, from in
 	}
 }
 
-// eachOwner returns a query for the owners of the rows that match a condition. The query uses an index to skip from one owner
-// to the next. The caller may append a condition on each_of.owner to the query.
+// eachOwner returns an SQL query for the distinct owners of the rows in a table that match a condition. The query uses an
+// index to skip from one owner to the next. The caller may append a condition on each_of.owner to the query.
 func eachOwner(table, condition string) string {
 	least := `SELECT MIN(owner) FROM ` + table + ` WHERE ` + condition
 	return `WITH RECURSIVE each_of (owner) AS (` + least + `

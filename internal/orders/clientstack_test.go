@@ -21,7 +21,7 @@ type clientStack struct {
 	cred      catalog.Credential
 }
 
-// inClientStack runs a test in simulated time, with an API key whose account has the given balance.
+// inClientStack runs a test in simulated time. The account of the caller's API key has the given balance.
 func inClientStack(t *testing.T, balance int64, test func(*testing.T, *clientStack)) {
 	t.Helper()
 	inClientStackOf(t, sandbox.Config{}, balance, test)
@@ -49,7 +49,7 @@ func inClientStackOf(t *testing.T, cfg sandbox.Config, balance int64, test func(
 	})
 }
 
-// process returns the client of another process, which sends its orders through the given transport.
+// process returns a client that acts as another process. It sends its orders through the given transport.
 func (s *clientStack) process(transport http.RoundTripper) *client {
 	s.Helper()
 	return newClient(s.T, catalog.Config{BaseURL: "http://127.0.0.1" + sandbox.BasePath, Transport: transport, AttemptTimeout: 2 * time.Second})

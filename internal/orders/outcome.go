@@ -18,11 +18,11 @@ type Outcome string
 const (
 	// Unknown means that the order may exist. To find out, send the order again with the same idempotency key.
 	Unknown Outcome = "unknown"
-	// NotPlacedByThisCall means that this call has placed no order. Either it sent nothing to the catalog, or the catalog
+	// NotPlacedByThisCall means that this call did not place an order. Either it sent nothing to the catalog, or the catalog
 	// definitely rejected its first attempt. Another process may have placed an order under the same idempotency key.
 	NotPlacedByThisCall Outcome = "not_placed_by_this_call"
 	// NotPlaced means that no order exists under the idempotency key, according to a durable ledger. It is never returned to
-	// callers that forward their own API keys, because they may also use those keys without Easel.
+	// callers that forward their own API keys, because they may also use their API keys without Easel.
 	NotPlaced Outcome = "not_placed"
 )
 
@@ -110,7 +110,7 @@ func (s *submission) keyRefused(err error) error {
 	if !ok || !s.orders.KeyFirst || !afterTheKey[withheld.Withheld] {
 		return nil
 	}
-	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // the rejection comes from a proxy, or it is about the idempotency key
+	if refusal, ok := errors.AsType[*catalog.Error](withheld.Err); !ok || !refusal.Own || refusal.AboutKey { // no proof: the rejection comes from a proxy, or is about the idempotency key
 		return nil
 	}
 	return withheld.Err
@@ -138,8 +138,9 @@ func (s *submission) writeConclusion(ctx context.Context, c ledger.Conclusion) (
 	return step, err
 }
 
-// named returns g. If the ledger has a different generation for the order, named returns that generation instead, and logs the
-// contradiction. It also logs if an operator declared the order rejected, or if the charge exceeds the quote.
+// named returns the order's generation. If g is the generation in the ledger, named returns g. Otherwise, it returns a queued
+// generation with the ID in the ledger, and logs the contradiction. It also logs if an operator declared the order rejected, or
+// if the charge exceeds the quote.
 func (s *submission) named(ctx context.Context, g catalog.Generation, step lifecycle.Step) catalog.Generation {
 	if step.Action == lifecycle.Report {
 		s.fault(ctx, "second generation for an order, or a generation for an order that an operator declared rejected", g.ID)
@@ -153,7 +154,7 @@ func (s *submission) named(ctx context.Context, g catalog.Generation, step lifec
 	return g
 }
 
-// ordered calls [Config.Ordered] after the attempts have ended. If the order was placed, it first wakes [Orders.ReadChanges].
+// ordered calls [Config.Ordered] with the result of the attempts. If the order was placed, it first wakes [Orders.ReadChanges].
 func (o *Orders) ordered(ctx context.Context, s *submission, err error) {
 	if err == nil {
 		select {

@@ -28,9 +28,9 @@ type Request struct {
 	// expire. If a request is repeated with another ExpireTime, it is still the same order, and the first request's ExpireTime
 	// applies.
 	ExpireTime time.Time
-	// Terms returns the caller's current terms, or an error if the caller may no longer place orders. It is called before the
-	// order is quoted, and again in the transaction that writes the order. It must not block. If Terms is nil, every order is
-	// allowed.
+	// Terms returns the limits that currently apply to the order, or an error if the caller may no longer place orders. It is
+	// called before the order is quoted, and again in the transaction that writes the order. It must not block. If Terms is nil,
+	// every order is allowed.
 	Terms func() (Terms, error)
 	// If OrderID is not nil and the ledger has the order, Place stores the order's ID in *OrderID.
 	OrderID *string
@@ -40,8 +40,8 @@ type Request struct {
 type Terms struct {
 	Limits  ledger.Limits
 	Total   ledger.Limits            // limits for all owners together
-	Labels  map[string]ledger.Limits // limits for the values of the order's labels, by label name; nil if no label has a limit
-	Refused bool                     // whether the order must be refused because the owner may not order from its model
+	Labels  map[string]ledger.Limits // limits for the values of the order's labels, keyed by label name; nil if no label has a limit
+	Refused bool                     // whether the order must be refused because the owner may not use the order's model
 }
 
 // terms returns the current terms. If r.Terms is nil, it returns empty terms, which allow every order.
@@ -130,7 +130,7 @@ type placing struct {
 // result. It repeats these steps until it has a result for the call.
 func (p *placing) place(ctx context.Context) (Receipt, error) {
 	for {
-		asked := time.Now() // read before the query, because a lease that the query acquires starts while it runs
+		asked := time.Now() // read before the query, because the query may acquire a lease, which starts during the query
 		order, step, err := p.orders.Ledger.Call(ctx, p.request)
 		p.name(order)
 		var s *submission // nil if this process is not sending the order
@@ -188,7 +188,7 @@ func (p *placing) await(ctx context.Context, s *submission, began bool) (receipt
 	switch ended, err := s.wait(ctx); {
 	case !ended:
 		return receipt, true, err
-	case s.lost, s.refused && !began: // the rejection is only for the call that started the submission
+	case s.lost, s.refused && !began: // the lease is lost, or the rejection is only for the call that started the submission
 		p.uncertain = p.uncertain || s.mayExist || s.lost // if the lease is lost, another process may send the order
 		return receipt, false, nil
 	case s.err != nil:

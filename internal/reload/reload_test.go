@@ -119,7 +119,7 @@ func TestTheOldValueStaysWhileFilesCannotBeRead(t *testing.T) {
 		time.Sleep(Interval)
 		p.want(t, "while a file is gone", "a+b")
 		p.wantLogged(t, "does not look right", 1)
-		p.wantLogged(t, "pair unreadable", 2) // one line for each of the two reasons
+		p.wantLogged(t, "pair unreadable", 2) // one line because the file is broken, and one because it is missing
 		p.wantLogged(t, "pair readable again", 0)
 
 		p.write(t, 0, "a")

@@ -35,10 +35,10 @@ func newParameters() parameters {
 	return known
 }
 
-// addNames adds the names of a message's fields to names. The name of a field in a nested message consists of the outer field's
-// name, a dot and the inner field's name. inJSON and inProto are the prefixes for the names of inner fields, with the dot; they
-// are empty for the outermost message. The name of a map field ends with a key in brackets, as in labels[job]. The function
-// without returns true for the fields to omit.
+// addNames adds the names of a message's fields to names, except those of the fields for which without returns true. The name
+// of a field in a nested message consists of the outer field's name, a dot and the inner field's name. inJSON and inProto are
+// the prefixes for the names of inner fields, with the dot; they are empty for the outermost message. The name of a map field
+// ends with a key in brackets, as in labels[job].
 func addNames(names map[string]string, message protoreflect.MessageDescriptor, inJSON, inProto string, without func(protoreflect.Name) bool) {
 	for n := range message.Fields().Len() {
 		field := message.Fields().Get(n)
@@ -58,8 +58,8 @@ func addNames(names map[string]string, message protoreflect.MessageDescriptor, i
 // keyed is the suffix of the name of a map parameter. It contains a placeholder for the key.
 const keyed = "[name]"
 
-// check returns a handler that rejects a request with a query parameter that its route does not have. Pages accept all query
-// parameters.
+// check returns a handler that rejects a request with a query parameter that its route does not have. Routes that are not in
+// p, such as the web pages, accept any query.
 func (p parameters) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		names, ours := p[r.Method+" "+bareTemplate(routeTemplate(r))]

@@ -131,8 +131,8 @@ func (d Dialect) generations(list []generation, base string) []byte {
 	return d.wrapList("generations", items)
 }
 
-// members returns a generation as a JSON object whose members have their default names. contentUrl starts with
-// base, the catalog's base URL.
+// members returns a generation as a JSON object whose members have their default names. The member contentUrl
+// starts with base, the catalog's base URL.
 func (d Dialect) members(g generation, base string) record {
 	out := record{
 		"modelId": g.model, "inputs": json.RawMessage(g.inputs), "costCents": g.cost, "id": g.publicID, "status": d.status(g),

@@ -170,7 +170,8 @@ func TestAnOversizedBodyIsStreamed(t *testing.T) {
 	}
 }
 
-// content orders a file, waits until the file is finished, and returns its path and bytes.
+// content orders a generation whose result is a file, waits until it has succeeded, and returns the path
+// and the bytes of the file.
 func (sh *account) content() (path string, whole []byte) {
 	id := sh.create(small)
 	sh.await(id, "succeeded")

@@ -151,7 +151,7 @@ func insertGeneration(tx link, g generation, scope int64, idempotencyKey string)
 		g.cost, g.state, g.failsWith, g.created, g.starts, g.due))
 }
 
-// recent returns an account's newest generations, newest first. The dialect of the catalog limits their number.
+// recent returns an account's newest generations, newest first. Their number is limited by the dialect's ListLimit.
 func (s *Sandbox) recent(account int64) (list []generation, err error) {
 	err = s.db.each(func(rows *sql.Rows) error {
 		g, err := scanGeneration(rows)

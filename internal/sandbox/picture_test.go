@@ -13,7 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// draw orders a file from a model, waits until it is finished, and downloads it.
+// draw orders a generation whose result is a file, waits until it has succeeded, and downloads the
+// file.
 func (sh *account) draw(model, inputs string) reply {
 	sh.t.Helper()
 	id := sh.create(fmt.Sprintf(`{"modelId":%q,"inputs":%s}`, model, inputs))
@@ -51,7 +52,8 @@ func TestPicturesHaveTheRequestedSizeAndFormat(t *testing.T) {
 	}
 }
 
-// colours returns the number of clearly different colors in an image.
+// colours returns the number of different colors among the sampled pixels of an image. It compares
+// only the five highest bits of red, green and blue.
 func colours(img image.Image) int {
 	seen := map[[3]uint32]bool{}
 	pace := max(img.Bounds().Dx()/100, 1)

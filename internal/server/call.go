@@ -18,13 +18,13 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// call contains the data of one call for its span and its log line.
+// call is the state of one RPC. The RPC's span and log line are written from it.
 type call struct {
 	*chain
 	method string
 	origin origin
 	start  time.Time
-	ctx    context.Context //nolint:containedctx // context of the call; contains the caller after authentication
+	ctx    context.Context //nolint:containedctx // context of the call; contains the caller once authenticated
 
 	release         func() // removes the call from the counts of concurrent calls
 	entered         bool   // whether the request has passed all checks
@@ -82,7 +82,7 @@ func (h statsHandler) HandleRPC(ctx context.Context, event stats.RPCStats) {
 	h.tracing.calls.HandleRPC(ctx, event)
 }
 
-// fail converts the error of a call to a status that contains the trace ID. For CreateGeneration, the status also contains the
+// fail converts a call's error to a status that contains the trace ID. For CreateGeneration, the status also contains the
 // outcome of the order. If cause is nil, fail returns nil.
 func (c *call) fail(cause error) error {
 	if cause == nil {
@@ -103,7 +103,7 @@ var errPanicked = service.Fail(easelv1.ErrorReason_INTERNAL, "internal error")
 // because alerts would count that error as a failure of the server.
 var errUndecodable = service.InvalidRequest(service.Violation{Description: "the request can't be decoded"})
 
-// recovered logs a panic and stores an error in *err instead. It must be deferred.
+// recovered recovers from a panic, logs it, and sets *err to errPanicked. It must be deferred, and does nothing without a panic.
 func (c *call) recovered(err *error) {
 	if value := recover(); value != nil {
 		c.logger.ErrorContext(c.ctx, "call panicked", "method", c.method, "panic", fmt.Sprint(value), "stack", string(debug.Stack()))
@@ -135,7 +135,7 @@ func (c *call) log(err error) {
 		if cause != errPanicked { //nolint:errorlint // the panic was logged already
 			attrs = append(attrs, slog.String("error", cause.Error()))
 		}
-	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // health and reflection calls, and calls that are canceled early, can be frequent
+	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // health and reflection calls, and calls canceled before they pass all checks, can be frequent
 		level = slog.LevelDebug
 	}
 	c.logger.LogAttrs(c.ctx, level, "call", attrs...)

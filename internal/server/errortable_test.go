@@ -32,7 +32,7 @@ type row struct {
 	detail proto.Message
 
 	outcome  string // expected order_outcome of a create; empty means "unknown"
-	upstream string // expected error code of the catalog in the metadata
+	upstream string // error code from the catalog that the error's metadata must contain
 }
 
 var errorTable = []row{
@@ -151,8 +151,8 @@ func (r row) make(t *testing.T, c caller, id string) error {
 	return callAny(ctx, c, errorCalls[r.call].method, request, &easelv1.GetAccountResponse{})
 }
 
-// untold reports whether a create timed out before the caller could receive the catalog's error. A repeat with the
-// same key usually does not time out.
+// untold reports whether a create timed out before the caller could receive the catalog's error. If so, meet repeats
+// the call with the same key, which usually does not time out.
 func (r row) untold(t *testing.T, err error) bool {
 	if r.call != "create" || !r.retry {
 		return false

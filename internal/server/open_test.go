@@ -46,7 +46,7 @@ func TestNoCallIsOpenByAccident(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_ = stream.SendMsg(&emptypb.Empty{}) // fails if the call has already been rejected
+				_ = stream.SendMsg(&emptypb.Empty{}) // sending fails if the call has already been rejected
 				_ = stream.CloseSend()
 				switch err = stream.RecvMsg(&emptypb.Empty{}); status.Code(err) {
 				case codes.Unauthenticated:

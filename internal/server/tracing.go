@@ -94,7 +94,7 @@ func (c *call) conclude(st *status.Status) {
 	}
 }
 
-// closureOf returns the reason for the end of a stream, as a metric label. The table in package telemetry lists all reasons.
+// closureOf returns the metric label for the reason why a stream ended. The table in package telemetry lists all reasons.
 func closureOf(st *status.Status) string {
 	switch st.Code() {
 	case codes.OK:

@@ -88,7 +88,8 @@ func TestAWatchAtItsMaximumAgeSaysSo(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed, o.service.MaxStreamAge = 0.1, 300*time.Millisecond })
 }
 
-// finished orders a picture of the given size, waits until it is finished, and returns its ID.
+// finished orders a picture of the given size, waits until its generation has ended, and returns
+// the generation's ID.
 func finished(t *testing.T, c caller, size string) string {
 	t.Helper()
 	g := create(t, c, &easelv1.CreateGenerationRequest{

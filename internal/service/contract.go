@@ -17,7 +17,7 @@ func Services() []protoreflect.ServiceDescriptor {
 	}
 }
 
-// Methods calls the function visit for every method of the contract.
+// Methods calls visit for each method of the contract.
 func Methods(visit func(protoreflect.MethodDescriptor)) {
 	for _, service := range Services() {
 		for n := range service.Methods().Len() {

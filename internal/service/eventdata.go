@@ -19,12 +19,12 @@ type EventData struct {
 	Catalog string
 	// Results is the base URL of this server's REST API, for links to results. Empty means that events contain no links.
 	Results string
-	// Texts means that text results can be downloaded like files, because Easel keeps copies of them.
+	// Texts reports whether text results can be downloaded like files. They can if Easel keeps copies of them.
 	Texts bool
 }
 
 // Generation returns the event data for an order's generation. The data describes the recorded state, without the
-// inputs. text is the result if the result is a text, and otherwise nil.
+// inputs. text is the result, or nil if the result is not a text.
 func (d EventData) Generation(o ledger.Order, text *string) string {
 	version, whose := orders.Published(o, text)
 	hide := d.hider()
@@ -47,7 +47,7 @@ func (d EventData) withResult(data string, g catalog.Generation) string {
 	return strings.TrimSuffix(data, "}") + `,"resultUrl":` + string(address) + "}"
 }
 
-// Budget returns the data of a budget event.
+// Budget returns the event data for a budget.
 func (d EventData) Budget(b ledger.Budget) string {
 	return eventJSON(budgetMessages([]ledger.Budget{b})[0])
 }

@@ -112,7 +112,7 @@ func (s *generations) place(ctx context.Context, req *easelv1.CreateGenerationRe
 	})
 }
 
-// expireTime converts the expire_time of a request. It returns the zero time only if the request has none. A time before
+// expireTime converts the expire_time of a request. The zero time means that the request has no expire_time. A time before
 // 1970 becomes the first microsecond of 1970, which is also in the past.
 func expireTime(sent *timestamppb.Timestamp) time.Time {
 	first := time.UnixMicro(1)
@@ -175,8 +175,7 @@ func (s *Service) fallback(ctx context.Context, id string, err error) (watch.Upd
 	return watch.Update{}, aboutGeneration(err, id)
 }
 
-// recorded returns the generation as recorded in the ledger, after the catalog has returned err for it. See
-// [orders.Orders.NotFound].
+// recorded returns the recorded state of a generation for which the catalog has returned err. See [orders.Orders.NotFound].
 func (s *Service) recorded(ctx context.Context, id string, err error) (catalog.Version, bool) {
 	return s.cfg.Orders.NotFound(ctx, auth.Of(ctx).APIKey, viewer(ctx), id, err)
 }
@@ -256,13 +255,13 @@ func (s *generations) finished(ctx context.Context, id string) error {
 // missing reports whether err means that the catalog does not have the requested record.
 func missing(err error) bool { return catalog.KindOf(err) == catalog.KindNotFound }
 
-// LimitsOf converts a budget from the callers file to the ledger's form.
+// LimitsOf converts a budget in the callers file to the limits that the ledger checks.
 func LimitsOf(b auth.Budget) ledger.Limits {
 	return ledger.Limits{DailyCents: b.DailyCents, MonthlyCents: b.MonthlyCents}
 }
 
-// terms returns a function that looks up an order's current terms in the callers file. The function returns an
-// error if the caller was removed, or if the order lacks a label that the team requires.
+// terms returns a function that looks up the limits for the caller's order in the current callers file. The function returns
+// an error if the caller was removed, or if the order lacks a label that the team requires.
 func (s *Service) terms(ctx context.Context, req *easelv1.CreateGenerationRequest) func() (orders.Terms, error) {
 	caller := auth.Of(ctx)
 	return func() (orders.Terms, error) {

@@ -20,7 +20,7 @@ import (
 )
 
 // modelCatalog is a catalog with the models a and b. The display name of a model consists of the number of the request
-// and the API key, such as "1 k". slowness is the duration of each response.
+// and the API key, such as "1 k". slowness is the delay before each response.
 type modelCatalog struct {
 	*testing.T
 	services *models
@@ -88,7 +88,7 @@ func (s *modelCatalog) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answers sets the status of all further responses. Zero means that requests succeed.
+// answers sets the status of all later responses. Zero means that requests succeed.
 func (s *modelCatalog) answers(code int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

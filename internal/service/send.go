@@ -68,7 +68,7 @@ func recovered(do func() error) (err error) {
 	return do()
 }
 
-// tooSlow returns the error for a caller that has read no message within timeout.
+// tooSlow returns the error for a caller that did not read a message within timeout.
 func tooSlow(timeout time.Duration) error {
 	return Fail(easelv1.ErrorReason_READER_TOO_SLOW,
 		"the caller read no message for "+timeout.String()+"; connect again and read faster")
