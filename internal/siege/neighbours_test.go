@@ -19,7 +19,7 @@ import (
 // largest is the maximum size of a request message, in bytes.
 const largest = 1280 << 10
 
-// call is a unary call with an encoded request, which the attacker sends.
+// call is a unary call that the attacker sends. body is the encoded request.
 type call struct {
 	method string
 	body   []byte

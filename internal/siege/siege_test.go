@@ -74,7 +74,7 @@ type siege struct {
 	trust               *tls.Config // TLS configuration that trusts the server; nil for plaintext
 	box                 *sandbox.Sandbox
 	attacker, neighbour string           // credentials
-	near                *grpc.ClientConn // connection of the neighbor
+	near                *grpc.ClientConn // the neighbor's connection
 	// call sends one of the neighbor's calls. every is the interval between calls. A p99 below floor is not compared
 	// with the p99 before the attack.
 	call         func(ctx context.Context) error
@@ -162,8 +162,8 @@ func (s *siege) dialFrom(address string) *grpc.ClientConn {
 		grpc.WithContextDialer(func(ctx context.Context, addr string) (net.Conn, error) { return from.DialContext(ctx, "tcp", addr) }))
 }
 
-// measure sends the neighbor's calls at a constant rate without waiting for responses. It returns the 99th percentile of
-// their durations. All calls must succeed.
+// measure sends the neighbor's calls for the time length, at a constant rate and without waiting for responses. It returns
+// the 99th percentile of their durations. All calls must succeed.
 func (s *siege) measure(length time.Duration) time.Duration {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(proctest.Bearing(s.t.Context(), s.neighbour), length+time.Minute)
@@ -208,8 +208,7 @@ func (s *siege) cpu() time.Duration {
 
 // assault is an attack and its limits.
 type assault struct {
-	// workers is the number of goroutines that run the attack. Each of them calls the function one in a loop and passes its
-	// own number as worker.
+	// workers is the number of goroutines that run the attack. Each goroutine calls one in a loop, with its index as worker.
 	workers int
 	one     func(ctx context.Context, worker int) error
 	// hold starts an attack in the background that lasts until ctx is done. It returns the number of successes, such as
@@ -250,7 +249,7 @@ func (s *siege) alongside(a assault) {
 	}
 	attacked := s.measure(length)
 	for late := time.Now().Add(time.Minute); through.Load() < a.least && a.workers > 0 && time.Now().Before(late); {
-		time.Sleep(10 * time.Millisecond) // the attack may need more time on a busy machine
+		time.Sleep(10 * time.Millisecond) // on a busy machine, the attack needs more time to reach a.least successes
 	}
 	worked = s.cpu() - worked
 	stop()

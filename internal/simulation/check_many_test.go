@@ -18,8 +18,8 @@ type manyStream struct {
 	up   bool // whether the server has announced that the watch has caught up
 }
 
-// tellsChanges checks that a watch of many generations delivers only changes, even after a reconnect. To reconnect,
-// the caller sends the etags that it knows.
+// tellsChanges checks that a watch of many generations delivers only changes, even after a reconnect. When the
+// caller reconnects, it sends the etags that it knows.
 func tellsChanges(o *outcome, say promises.Say) {
 	crowd := o.openGenerations()
 	streams := map[string]*manyStream{}
@@ -57,9 +57,9 @@ func (s *manyStream) applyUpdate(e promises.Event, say promises.Say) {
 	}
 }
 
-// caughtUp compares the number of generations that the server announced with the number that the caller has, and
-// the caller's states with the true states in the sandbox. crowd is the number of unfinished generations, on which
-// the maximum delay of a state depends.
+// caughtUp checks that the server announced as many generations as the caller has. It also checks that a
+// generation is not still unfinished for the caller if it had ended in the sandbox long before the watch was
+// opened. crowd is the number of unfinished generations; the more there are, the later a state may arrive.
 func (s *manyStream) caughtUp(o *outcome, e promises.Event, crowd float64, say promises.Say) {
 	s.up = true
 	want := len(s.has)

@@ -15,7 +15,7 @@ type ledgerConn struct {
 	gateway *gateway
 
 	ctx   context.Context // context of the current transaction, or nil
-	begun int64           // number of entries in the journal of orders when the transaction began, or -1 if no trap was set then
+	begun int64           // number of entries in the journal of orders when the transaction began; -1 if no trap was set at that time
 }
 
 func (c *ledgerConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
@@ -26,7 +26,7 @@ func (c *ledgerConn) Begin() (driver.Tx, error) {
 	return c.BeginTx(context.Background(), driver.TxOptions{})
 }
 
-// BeginTx starts an exclusive transaction, as BEGIN IMMEDIATE does.
+// BeginTx waits until no other transaction is open, and then executes BEGIN IMMEDIATE. It ignores the options.
 func (c *ledgerConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx, error) {
 	d := c.gateway.database
 	if err := c.gateway.reach(ctx); err != nil {
@@ -46,7 +46,7 @@ func (c *ledgerConn) BeginTx(ctx context.Context, _ driver.TxOptions) (driver.Tx
 	return c, nil
 }
 
-// end ends the current transaction, if any, by executing the statement in how, which is COMMIT or ROLLBACK.
+// end ends the current transaction, if any, by executing how, which is COMMIT or ROLLBACK.
 func (c *ledgerConn) end(how string) error {
 	if c.ctx == nil {
 		return nil
@@ -122,8 +122,8 @@ func (c *ledgerConn) QueryContext(ctx context.Context, statement string, args []
 	return rows, err
 }
 
-// ask executes a statement by calling the function question. The statement is part of the current transaction. Outside
-// a transaction, it commits by itself.
+// ask calls question, which executes the given statement. The statement becomes part of the current transaction. If
+// there is no transaction, it is committed on its own.
 func (c *ledgerConn) ask(ctx context.Context, statement string, question func() error) error {
 	verb, _, _ := strings.Cut(strings.TrimSpace(statement), " ")
 	writes := verb == "INSERT" || verb == "UPDATE"

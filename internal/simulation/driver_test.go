@@ -70,8 +70,8 @@ func (j job) run(ctx context.Context, binary string) (r report) {
 	return r
 }
 
-// repeated selects the seeds that are simulated twice: the multiples of this number. Both runs must be identical to the
-// nanosecond. If they differed, the run of a failing seed could not be repeated for an analysis.
+// repeated determines the seeds that are simulated twice: the multiples of this number. Both runs of a seed must be
+// identical to the nanosecond. Otherwise, the run of a failing seed could not be repeated for an analysis.
 const repeated = 20
 
 // TestSimulate runs consecutive seeds until the simulated time of the runs is at least -hours hours. It is run by 'make

@@ -121,8 +121,8 @@ func (c *caller) followAll(ids []string) {
 	}
 }
 
-// everything watches all of the tenant's generations, or those with one randomly selected model, for the given time. It
-// uses several streams in succession.
+// everything watches all of the tenant's generations or, chosen at random, only those of one model. It watches for the
+// time length, and opens several streams one after the other.
 func (c *caller) everything(length time.Duration) {
 	m, until := memory{}, time.Now().Add(length)
 	model := []string{"", "studio/haiku"}[c.random.IntN(2)]
@@ -238,8 +238,8 @@ func (c *caller) tryEveryCall(id string) map[string]error {
 	return tried
 }
 
-// download downloads a file. After each error, it resumes the download, from another replica if the replica is
-// unavailable.
+// download downloads a file. After each error, it resumes the download. If the replica is unavailable, it resumes from
+// another one.
 func (c *caller) download(id string) {
 	var data []byte
 	etag := ""

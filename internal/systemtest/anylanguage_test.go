@@ -19,7 +19,7 @@ import (
 func TestThePlainTreeIsTheDescriptorSet(t *testing.T) {
 	t.Parallel()
 	protoc := tool(t, "protoc")
-	headers(t, "protobuf") // on Debian, the package with these headers also contains google/protobuf/*.proto, which protoc needs
+	headers(t, "protobuf") // protoc needs google/protobuf/*.proto, which on Debian is in the same package as these headers
 	tree := filepath.Join(proctest.Root, "gen", "proto")
 	files, err := filepath.Glob(filepath.Join(tree, "*", "*", "*.proto"))
 	if err != nil || len(files) < 10 {
@@ -39,8 +39,8 @@ func TestThePlainTreeIsTheDescriptorSet(t *testing.T) {
 	}
 }
 
-// theirs returns the files in the descriptor set at path, by name and without source positions. It omits the files in
-// google/protobuf, which come with every compiler.
+// theirs returns the files in the descriptor set at path, keyed by name and without source positions. It omits the
+// files in google/protobuf, which come with every compiler.
 func theirs(t *testing.T, path string) map[string]*descriptorpb.FileDescriptorProto {
 	t.Helper()
 	var set descriptorpb.FileDescriptorSet

@@ -56,7 +56,7 @@ func TestTheLogIsSearchedByGenerationModelOrderAndKey(t *testing.T) {
 	env := f.caller("poster")
 	f.Fault(`{"route": "POST /generations", "status": 503, "body": "down", "count": 1}`)
 	order := []string{"generate", "studio/haiku", "prompt=sea", "--idempotency-key", "monday", "-q"}
-	for range 2 { // the second command repeats the order of the first one
+	for range 2 { // the second command sends the same order again
 		if got := easel(t, env, append(order, "--watch")...); got.exit != exitOK {
 			t.Fatalf("exit %d\n%s", got.exit, got.stderr)
 		}

@@ -278,7 +278,7 @@ func (r *registries) refuseBundles(refuses bool) {
 	r.refuses = refuses
 }
 
-// uploads returns a text with the number of uploads to each registry.
+// uploads returns the number of uploads to each registry, as text.
 func (r *registries) uploads() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -21,7 +21,7 @@ type Console struct {
 	failed   error  // first error from writing a line to out
 
 	OutStyle, ErrStyle Style
-	Columns            func() int // returns the width of the terminal that err writes to, in columns
+	Columns            func() int // returns the width, in columns, of the terminal that err writes to
 }
 
 // NewConsole creates a console that writes results to out and remarks to err. env returns the value of an environment
@@ -92,7 +92,8 @@ func (c *Console) erase() {
 	}
 }
 
-// Copy copies bytes to the stream for results. If that stream is a terminal, Copy sanitizes them as text.
+// Copy copies bytes to the stream for results. If that stream is a terminal, Copy treats them as text and sanitizes
+// them, as [SanitizeText] does.
 func (c *Console) Copy(from io.Reader) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // control a terminal as a JSON escape, such as \u001b, so that JSON output keeps its meaning.
 
 // Colors and styles of text. In strings, each of them is represented by a noncharacter, which Unicode reserves for internal use
-// in programs. A console replaces it with an escape sequence.
+// in programs. A console replaces the noncharacter with an escape sequence.
 const (
 	uncoloured = "\uFDD0"
 	Dim        = "\uFDD1"

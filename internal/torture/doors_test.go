@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// catalogDoor is a proxy for the catalog. Its address does not change when the catalog is killed and restarted. It
-// counts successful reads of results.
+// catalogDoor is a reverse proxy in front of the catalog. Its address does not change when the catalog is killed
+// and restarted. It counts successful reads of results.
 type catalogDoor struct {
 	*httptest.Server
 

@@ -26,7 +26,7 @@ const (
 	sendingLarge              // like sending, but the kernel cannot accept the order in one piece
 	answering                 // like responding, but the response is to an order
 	returning                 // the relay between a caller and a facade has received the successful response to an order
-	returned                  // the caller has received this response
+	returned                  // the caller has received the successful response to an order
 	committing                // a relay has received a facade's commit
 	committed                 // the relay has received PostgreSQL's response to the commit
 	posting                   // a team's receiver has received an event
@@ -60,7 +60,7 @@ type fault struct {
 	part      func(m message) int    // returns the number of bytes that are forwarded before the action
 	act       func(x *exchange) bool // performs the action and reports whether the fault has happened
 	continues bool                   // whether the connection stays open
-	rare      bool                   // whether the fault takes a long time, and is therefore four times less likely
+	rare      bool                   // whether the fault takes a long time, and is therefore only a quarter as likely
 }
 
 // faults is the table of faults. A name that starts with an ID, such as K1, refers to the list in
@@ -177,7 +177,7 @@ func stopFacade(x *exchange) bool {
 func killDatabase(x *exchange) bool { return x.world.restartDatabase(x.world.postgres.Kill) }
 
 func killBackend(x *exchange) bool {
-	return x.world.restartDatabase(func() { _ = syscall.Kill(x.backend, syscall.SIGKILL) }) // has no effect if the backend has exited
+	return x.world.restartDatabase(func() { _ = syscall.Kill(x.backend, syscall.SIGKILL) }) // the kill has no effect if the backend has already exited
 }
 
 func answer500(x *exchange) bool {

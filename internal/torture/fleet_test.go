@@ -299,8 +299,8 @@ func (f *fleet) read() error {
 	return err
 }
 
-// end sets the state of all generations to succeeded and waits until every watch has ended. Then it checks that the run's
-// events keep all promises in package promises, and that the replicas did not exceed the poll rate.
+// end sets the state of all generations to succeeded and waits until every watch has ended. Then it checks the recorded
+// events against all promises in package promises, and that the replicas did not exceed the poll rate.
 func (f *fleet) end() {
 	f.t.Helper()
 	f.meter.set("succeeded", f.ids...)
@@ -313,7 +313,7 @@ func (f *fleet) end() {
 		f.t.Error(b)
 	}
 	took := time.Since(f.began)
-	late := f.starts * int(renewal.Seconds()) // number of seconds during which the replicas together may exceed the poll rate, because some do not know about a new replica yet
+	late := f.starts * int(renewal.Seconds()) // seconds in which the replicas together may exceed the poll rate, because some do not know about a new replica yet
 	n, most := f.meter.since(f.began), fleetRate*(took.Seconds()+float64(late)+1)
 	f.t.Logf("%d watches of %d generations, %d streams; %d requests in %.0f s, where %.0f are allowed",
 		len(f.watchers), len(f.ids), f.streams(), n, took.Seconds(), most)

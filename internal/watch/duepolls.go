@@ -37,7 +37,7 @@ type plan struct {
 	sweep        bool
 	reads        []*generation
 	more         bool      // whether requests are due that this plan does not contain
-	next         time.Time // time when the next sweep or the next read is due; zero if nothing is planned
+	next         time.Time // time of the next sweep or the next read, whichever is earlier; zero if neither is planned
 	preferHinted bool      // new value of situation.preferHinted
 }
 
@@ -65,8 +65,8 @@ func (s situation) plan() (p plan) {
 }
 
 // singleReads returns the due generations that must be read individually. It sets p.next to the time of the next sweep,
-// if there are sweeps. While a sweep is in flight, p.next is instead the time when the sweep no longer delays reads, or
-// zero if that time has passed.
+// if there are sweeps. While a sweep is in flight, p.next is instead the time from which reads no longer wait for the
+// sweep, or zero if that time has passed.
 func (s *situation) singleReads(p *plan) (reads []candidate) {
 	var first []candidate
 	for _, c := range s.ready {

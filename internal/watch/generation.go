@@ -47,7 +47,7 @@ type generation struct {
 	kept      bool          // whether it may be polled without a watcher, because this process ordered it under a shared API key; see [agenda.keeps]
 	firstSeen time.Time     // time when this process started to track the generation
 	ended     time.Time     // time when this process first saw the generation in a terminal state
-	observed  bool          // whether this process saw an earlier state than the terminal one
+	observed  bool          // whether this process saw the generation before it reached a terminal state
 	learned   bool          // whether the generation's duration was added to the history of its model
 	dropped   catalog.State // last state that was logged as dropped, because it may not follow the current state
 	orderRef  TraceRef      // trace of the call that placed its order; nil if another process placed it
@@ -93,7 +93,7 @@ func (e *generation) version() catalog.Version {
 	return catalog.Version{Generation: e.state, Etag: e.etag}
 }
 
-// isBehind reports whether the state in the ledger, recorded, is later than the state of e.
+// isBehind reports whether recorded, the state in the ledger, is later than the state of e.
 func (e *generation) isBehind(recorded ledger.State) bool {
 	switch status := StatusOf(e.state.State); {
 	case e.state.State == catalog.StateDeleted:
@@ -105,8 +105,8 @@ func (e *generation) isBehind(recorded ledger.State) bool {
 	}
 }
 
-// sight marks the latest state as not recorded yet, and adds the generation to result. If the state is a deletion that was
-// only inferred from 404s, it is recorded only if e.absence.Lasting is set.
+// sight marks the latest state as not recorded yet, and adds the generation to result. A deletion that was only inferred from
+// 404s will be recorded only if e.absence.Lasting is set.
 func (e *generation) sight(result *pollResult) {
 	if presumed := e.isPresumedDeleted(); !presumed || e.absence.Lasting {
 		e.recording.add(Sighting{e.version(), presumed})
@@ -156,7 +156,7 @@ func (e *generation) advance(g catalog.Generation, etag string) (changed, regres
 	}
 	if !e.mayBecome(g.State) {
 		e.state.ObserveTime = g.ObserveTime
-		changed, e.fresh = !e.fresh, true // the current state is now recent enough to be delivered; watchers are notified if it was not before
+		changed, e.fresh = !e.fresh, true // the current state is now recent enough to be delivered; if it was not recent enough before, watchers are notified
 		return changed, true
 	}
 	changed = etag != e.etag || !e.fresh
@@ -176,9 +176,9 @@ func (e *generation) confirm(at time.Time) {
 	e.invalidate()
 }
 
-// knownOtherwise reports whether a new watcher's etag differs from listed, the etag of the record in the list. This does not
-// prove that the state has changed: the watcher's etag may come from a read, which returns more details than the list. Only
-// another read can show whether the state has changed.
+// knownOtherwise reports whether a new watcher has an etag other than listed, the etag of the generation's record in the list.
+// This does not prove that the state has changed: the watcher's etag may come from a read, which returns more details than the
+// list. Only another read can show whether the state has changed.
 func (e *generation) knownOtherwise(listed string) bool {
 	return slices.ContainsFunc(e.subscribers, func(s subscriber) bool {
 		sub := &s.subscriptions[s.at]
@@ -268,8 +268,8 @@ func (e *generation) reached(goal Goal, now time.Time, refundWindow time.Duratio
 // of its refund window. For any other generation, it is the zero time.
 //
 // If this process saw the generation before it failed, the window starts when this process first saw the failure. Otherwise, it
-// starts at that time or at the end time in the record, whichever is earlier. The end time in the record is used only if
-// necessary, because the catalog's clock may differ from the local clock.
+// starts at the earlier of that time and the end time in the record. The end time in the record is used only if necessary,
+// because the catalog's clock may differ from the local clock.
 func (e *generation) settledAt(refundWindow time.Duration) time.Time {
 	if e.state.State != catalog.StateFailed {
 		return time.Time{}
@@ -295,9 +295,9 @@ func (e *generation) startTime() time.Time {
 // waitingSince returns the time of the last response for the generation, or firstSeen if that is later.
 func (e *generation) waitingSince() time.Time { return latest(e.state.ObserveTime, e.firstSeen) }
 
-// duration returns the duration of a succeeded generation. It returns 0 if the duration is unknown or already in the history.
-// It prefers the catalog's start and end times, because both are from the same clock. Without them, it uses local times, but
-// only if this process saw an earlier state than the terminal one.
+// duration returns the duration of a generation that succeeded. It returns 0 if the duration is unknown or already in the
+// history. It prefers the catalog's start and end times, because both are from the same clock. Without them, it uses local times,
+// but only if before, the previous state that this process saw, is known and not terminal.
 func (e *generation) duration(g catalog.Generation, before catalog.State) time.Duration {
 	switch {
 	case g.State != catalog.StateSucceeded || e.learned:
@@ -311,7 +311,7 @@ func (e *generation) duration(g catalog.Generation, before catalog.State) time.D
 }
 
 // fewestWaits returns the minimum, over this generation's watchers, of the number of generations that a watcher waits for. The
-// smaller it is, the more useful a poll of the generation is. A watcher of everything waits for all listed generations or more.
+// smaller it is, the more useful a poll of the generation is. A watcher of everything waits for at least all listed generations.
 func (e *generation) fewestWaits(listed int) int {
 	least := math.MaxInt
 	for _, c := range e.subscribers {

@@ -27,7 +27,7 @@ type job struct {
 	Poll
 	generations []*generation // generations that the job polls; they stay in memory until the job ends
 	counted     []*watcher    // watchers whose traces are in Poll.Open
-	since       time.Time     // for a sweep: the job can use only a list that was requested at or after this time
+	since       time.Time     // for a sweep: earliest time at which the list that the job uses may have been requested
 }
 
 // run plans and sends polls until the tenant is no longer needed or the hub is closed. It does not wait for responses.
@@ -100,8 +100,8 @@ func (p *poller) jobs(now time.Time) (jobs []*job, again time.Time) {
 	return jobs, plan.next
 }
 
-// situation returns the input for the planner, and the time when more polls may start. If this time is zero, more polls may
-// start after the next response.
+// situation returns the input for [situation.plan], and the time when more polls may start. If this time is zero, more polls
+// may start after the next response.
 func (p *poller) situation(now time.Time) (s situation, refill time.Time) {
 	t := p.tenant
 	limit := p.limit()
@@ -146,8 +146,8 @@ func (p *poller) describeList(s *situation) {
 	s.sweepAt = l.sweepAt
 }
 
-// limit returns the number of jobs that may start now in addition to those in flight, without regard to the poll rate. During
-// an outage, at most one job is in flight.
+// limit returns the number of jobs that may start now in addition to those in flight, if the poll rate is ignored. During an
+// outage, at most one job is in flight.
 func (p *poller) limit() int {
 	if p.tenant.health.failures < outageFailures {
 		return maxInFlight - p.tenant.inFlight
@@ -299,7 +299,7 @@ func (p *poller) answered(j *job, read catalog.Version, err error, result *pollR
 		t.list.readAnswered(now)
 		p.succeeded(now)
 		t.notFound(e, err, result, now)
-	default: // for example a 404 from a proxy
+	default: // any other error, such as a 404 from a proxy, does not show whether the generation exists
 		p.failed(err, now)
 		t.retry(e, err, max(t.cfg.MaxInterval, maxPause), now)
 	}

@@ -65,13 +65,13 @@ const (
 type Request struct {
 	Credential catalog.Credential
 	IDs        []string      // IDs of the generations to watch, without duplicates; empty means every generation that the catalog lists
-	Everything bool          // whether to watch not only IDs, but also every generation that the catalog lists or that is in KnownEtags
+	Everything bool          // whether to watch, in addition to IDs, every generation that the catalog lists or that is in KnownEtags
 	Goal       Goal          // goal for each generation; a watch of everything ignores it
 	Heartbeat  time.Duration // time without an event after which a heartbeat is delivered; zero means 15 s
 	Until      time.Time     // time when the watch ends with ErrExpired; zero means never
 	Stall      time.Duration // maximum duration of one delivery; zero means 30 s
 
-	KnownEtags map[string]string // etags of the states that the caller already has, by generation ID
+	KnownEtags map[string]string // etags of the states that the caller already has, keyed by generation ID
 	ModelID    string            // model of the watched generations; empty means any model
 
 	// Ordered contains those IDs from IDs and KnownEtags for which an order exists. A single 404 does not prove that a generation
@@ -79,7 +79,7 @@ type Request struct {
 	Ordered map[string]bool
 	// Orders limits a watch of everything to the selected orders. Nil selects every generation that the catalog lists.
 	Orders Orders
-	// Listed contains the IDs of generations whose orders Orders selects. Each of these generations is watched only if the
+	// Listed contains IDs of generations whose orders are selected by Orders. Each of these generations is watched only if the
 	// catalog lists it when the watch starts.
 	Listed []string
 }
@@ -106,8 +106,8 @@ var ErrSkipped = errors.New("nothing was sent")
 type Event struct {
 	Update    *Update
 	Heartbeat *Heartbeat
-	CaughtUp  bool    // whether the initial states of all generations known at the start have been delivered
-	Known     *Update // initial state, if the caller already has it and Heartbeat therefore replaces the initial update; otherwise nil
+	CaughtUp  bool    // whether the watch has delivered the initial states of all generations that were known when it started
+	Known     *Update // initial state that the caller already has, in which case Heartbeat replaces the initial update; otherwise nil
 }
 
 // Update is a state of a generation that is new to a watcher. All watchers of the generation share it, so it must not be
@@ -151,7 +151,7 @@ func (c Condition) MarshalText() ([]byte, error) {
 	return []byte([...]string{"unknown", "healthy", "throttled", "unreachable", "credential_rejected"}[c]), nil
 }
 
-// Heartbeat explains why a watch currently delivers no updates.
+// Heartbeat is delivered while a watch has no updates. It describes the polls and the condition of the catalog.
 type Heartbeat struct {
 	ObserveTime      time.Time // time of the last response for the watched generations; zero before the first
 	NextPoll         time.Time // time of the next planned poll; zero if no poll is planned

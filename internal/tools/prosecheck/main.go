@@ -1,5 +1,5 @@
-// Command prosecheck finds phrases that readers stumble over. It checks the comments, messages and pages in lines that differ from
-// a commit, and fails if one contains such a phrase. A change without a finding still needs a reader.
+// Command prosecheck finds phrases that readers stumble over. It checks the comments, messages and documentation in the lines that
+// were added since a commit, and fails if it finds such a phrase. A person must still read a change without findings.
 package main
 
 import (
