@@ -60,8 +60,7 @@ func spellings(key string) []string {
 }
 
 // base64Core returns the part of an API key's Base64 encoding that does not depend on the bytes around the API key. The
-// length of the parameter before is the number of bytes that precede the key in its first group of three bytes. The contents of
-// before don't matter.
+// parameter before has as many bytes as precede the key in its first group of three bytes. Their values don't matter.
 func base64Core(encoding *base64.Encoding, before, key string) string {
 	text := encoding.EncodeToString([]byte(before + key))
 	first := (len(before)*8 + 5) / 6
@@ -133,8 +132,8 @@ func containsFold(text, word string) bool {
 	return false
 }
 
-// clean prepares a text for an error. It replaces API keys and control characters, and limits the text to 1 KiB of valid UTF-8.
-// For a text that contains HTML, clean returns "".
+// clean prepares a text for use in an error. It replaces API keys and control characters, and limits the text to 1 KiB of valid
+// UTF-8. For a text that contains HTML, clean returns "".
 func (r *redactor) clean(text string) string {
 	if isPlain(text) && !mayBeKey(text) && !r.holdsKey(text) {
 		return clamp(text, maxText)

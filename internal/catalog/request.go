@@ -27,7 +27,7 @@ const (
 
 const (
 	smallBody      = 256 << 10 // bytes
-	maxLargeBodies = 4         // maximum number of response bodies in memory that are larger than smallBody, except responses to orders; they are decoded one at a time
+	maxLargeBodies = 4         // maximum number of response bodies above smallBody in memory, not counting responses to orders; such bodies are decoded one at a time
 )
 
 // OpCreate is the route that places an order. Error.Op and http.Request.Pattern contain routes in this form.

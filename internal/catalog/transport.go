@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// maxConns is the maximum number of requests in flight in one pool, and also the maximum number of API keys that keep idle
-// connections.
+// maxConns is the maximum number of requests in flight in one pool. It is also the maximum number of API keys for which a pool
+// keeps idle connections.
 const maxConns = 256
 
 // NewTransport creates the transport for requests to the catalog. It uses HTTP/1.1, so that a dead connection fails only one
 // attempt. It disables compression, so that a small response cannot expand into a large one. HTTPS_PROXY and NO_PROXY apply.
 //
-// The standard library uses package log to log unsolicited responses, which may contain an API key. The program must discard
-// that output.
+// The transport writes unsolicited responses, which may contain an API key, to the standard logger of package log. The program
+// must therefore discard the output of that logger.
 func NewTransport() *http.Transport {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, KeepAlive: 15 * time.Second}
 	protocols := new(http.Protocols)

@@ -85,7 +85,7 @@ func (e *environment) describe(v *kong.Value) string {
 }
 
 // apiKeyVariable is the environment variable that contains the API key. There is no flag for the API key, because other
-// processes can see flags.
+// processes can see the flags of a process.
 const apiKeyVariable = "EASEL_API_KEY"
 
 // unknown returns the names of environment variables that begin with EASEL_ but that no command reads, most likely because they

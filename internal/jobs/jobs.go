@@ -33,11 +33,11 @@ type Kind struct {
 	Interval time.Duration
 	// Slots is the maximum number of concurrent jobs of the kind in this process.
 	Slots int
-	// Catalog is the catalog client, if the jobs of the kind send requests with the shared API key. These jobs start only while
+	// Catalog is the client with which the jobs of the kind send requests under the shared API key. Such jobs start only while
 	// [MayAsk] returns true. Nil means that the jobs send no such requests.
 	Catalog *catalog.Client
-	// Room returns the maximum number of an owner's concurrent jobs in this process, which may change at any time. If Room is
-	// nil, the maximum is half the number of slots that are not occupied by other owners' jobs, but at least one.
+	// Room returns the maximum number of an owner's concurrent jobs in this process. The maximum may change at any time. If Room
+	// is nil, the maximum is half the number of slots that are not occupied by other owners' jobs, but at least one.
 	Room func(owner string) int
 	// RetryShare determines the delay before a retry. The delay is the age of the job divided by RetryShare, but at least
 	// MinRetry and at most MaxRetry.

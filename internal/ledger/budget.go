@@ -76,7 +76,7 @@ func exceeded(o Order, b Budget, used int64, e BudgetError) error {
 }
 
 // move describes a change to an order's money. The change updates the order's row, and then the budgets for the order's day and
-// month. The budgets come last, because transactions for other orders may have to wait while their rows are locked.
+// month. The budgets come last, because transactions for other orders wait while the budgets' rows are locked.
 type move struct {
 	order  Order
 	to     lifecycle.Money

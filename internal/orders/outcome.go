@@ -103,8 +103,9 @@ func (o *Orders) knowsAll(cred catalog.Credential) bool {
 	return cred.IsShared() && o.Ledger.IsDurable() && !o.Ledger.IsCopy()
 }
 
-// keyRefused returns the catalog's rejection of a resend if it proves that no earlier attempt was accepted. Otherwise it
-// returns nil. Such a proof is possible only if the catalog checks the idempotency key first: see [Config.KeyFirst].
+// keyRefused returns the catalog's rejection of a resend if the rejection proves that no earlier attempt was accepted.
+// Otherwise it returns nil. Such a proof is possible only if the catalog checks the idempotency key first: see
+// [Config.KeyFirst].
 func (s *submission) keyRefused(err error) error {
 	withheld, ok := errors.AsType[*catalog.Error](err)
 	if !ok || !s.orders.KeyFirst || !afterTheKey[withheld.Withheld] {

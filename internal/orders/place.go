@@ -25,8 +25,7 @@ type Request struct {
 	MaxCostCents   *int64
 	Labels         map[string]string
 	// ExpireTime is the time after which the order is no longer sent, by the ledger's clock. Zero means that the order does not
-	// expire. If a request is repeated with another ExpireTime, it is still the same order, and the first request's ExpireTime
-	// applies.
+	// expire. A repeated request with another ExpireTime is still for the same order, and the first request's ExpireTime applies.
 	ExpireTime time.Time
 	// Terms returns the limits that currently apply to the order, or an error if the caller may no longer place orders. It is
 	// called before the order is quoted, and again in the transaction that writes the order. It must not block. If Terms is nil,
@@ -120,7 +119,7 @@ type placing struct {
 	cred    catalog.Credential
 	asked   Request
 	request ledger.Request
-	// uncertain means that the order may exist in the catalog. Either this call has waited for an attempt that may have been
+	// uncertain is set if the order may exist in the catalog: either this call has waited for an attempt that may have been
 	// accepted, or another process may still send an attempt. The order's row may not show this, because an operator may have
 	// declared the order rejected in the meantime.
 	uncertain bool
@@ -290,7 +289,7 @@ func (p *placing) price(ctx context.Context) (int64, error) {
 }
 
 // quote requests the price from the catalog, and repeats the request after each 429. The limiter pauses after a 429. It delays
-// the repeated request until the pause ends, or rejects the request if the caller's deadline is earlier.
+// the repeated request until the pause ends, or rejects the request if the caller's deadline is before the end of the pause.
 func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 	for {
 		quote, err = p.orders.Catalog.Quote(ctx, p.cred, p.request.ModelID, p.asked.Inputs)
@@ -300,8 +299,8 @@ func (p *placing) quote(ctx context.Context) (quote catalog.Quote, err error) {
 	}
 }
 
-// refuse returns the error for an order that this call did not write; the parameter why is the reason. If another call has
-// written an order under the same idempotency key, refuse returns nil, so that this call returns the result of that order.
+// refuse returns the error for an order that this call did not write, for the reason why. If another call has written an order
+// under the same idempotency key, refuse returns nil, so that this call returns the result of that order.
 func (p *placing) refuse(ctx context.Context, why error) error {
 	if errors.Is(why, ledger.ErrOrderExpired) {
 		why = orderExpired()

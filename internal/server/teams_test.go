@@ -45,8 +45,8 @@ func ledgerStack(t *testing.T, url string, names []string, change ...func(*optio
 	return sharedStack(t, names, append(change, func(o *options) { o.ledger = url })...)
 }
 
-// aboutOne returns a request for the method m with the given generation ID. If the request has a timeout, it is set to
-// one second. If requests of this method have no generation ID, aboutOne returns nil.
+// aboutOne returns a request for the method m with the given generation ID. If the request has a timeout field, aboutOne
+// sets it to one second. If requests of this method have no generation ID, aboutOne returns nil.
 func aboutOne(m protoreflect.MethodDescriptor, id string) proto.Message {
 	field := m.Input().Fields().ByName("generation_id")
 	if field == nil {

@@ -13,8 +13,8 @@ import (
 )
 
 // deadlineSender sends messages on a stream, with a time limit for each message. A separate goroutine sends the
-// messages, because SendMsg blocks while the caller does not read. A blocked SendMsg can't be canceled, and keepalive
-// does not end it, because the caller is still connected. It returns when the call ends.
+// messages, because SendMsg blocks while the caller does not read. A blocked SendMsg can't be canceled: it returns only
+// when the call ends. Keepalive does not end the call, because the caller is still connected.
 type deadlineSender struct {
 	stream  grpc.ServerStream
 	timeout time.Duration
@@ -57,8 +57,8 @@ func (s *deadlineSender) run(do func(send func(any) error) error) error {
 	}
 }
 
-// recovered calls the function do, and converts a panic to an error. Without it, a panic in the goroutine that sends
-// the messages would end the process and all calls.
+// recovered calls the function do, and converts a panic to an error. Without recovered, a panic in the goroutine that
+// sends the messages would crash the process and end all calls.
 func recovered(do func() error) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

@@ -66,8 +66,8 @@ func (rawCodec) Marshal(message any) ([]byte, error) { return message.(encoded),
 func (rawCodec) Unmarshal([]byte, any) error         { return nil }
 func (rawCodec) Name() string                        { return "proto" }
 
-// siege is a server in its own process with the garbage collector's settings from the Helm chart, a catalog in this
-// process, and two clients: an attacker, and a neighbor at another address.
+// siege contains a server, a catalog and two clients: an attacker, and a neighbor at another address. The server has its
+// own process, with the garbage collector's settings from the Helm chart. The catalog runs in this process.
 type siege struct {
 	*proctest.Process
 	t                   *testing.T

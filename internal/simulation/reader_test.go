@@ -89,8 +89,8 @@ func (c *caller) list() {
 	}
 }
 
-// memory contains the latest state of each generation that watches of many generations have delivered to a caller,
-// keyed by generation ID. The caller keeps it when it reconnects.
+// memory contains the generations that a caller has received in watches of many generations. It maps the ID of each
+// generation to its latest state. The caller keeps it when it reconnects.
 type memory map[string]promises.Known
 
 // etags returns the etags that the caller knows, keyed by generation ID.

@@ -146,7 +146,7 @@ func (p *poller) describeList(s *situation) {
 	s.sweepAt = l.sweepAt
 }
 
-// limit returns the number of jobs that may start now in addition to those in flight, if the poll rate is ignored. During an
+// limit returns the number of jobs that may start now in addition to those in flight, ignoring the poll rate. During an
 // outage, at most one job is in flight.
 func (p *poller) limit() int {
 	if p.tenant.health.failures < outageFailures {
