@@ -10,7 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// write orders a text from a model, waits until it is finished, and returns it.
+// write orders a generation whose result is a text, waits until it has succeeded, and returns the
+// text.
 func (b *account) write(model, inputs string) string {
 	b.t.Helper()
 	id := b.create(fmt.Sprintf(`{"modelId":%q,"inputs":%s}`, model, inputs))

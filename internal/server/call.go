@@ -132,7 +132,7 @@ func (c *call) log(err error) {
 	switch {
 	case code == codes.Internal, code == codes.Unknown, code == codes.DataLoss, service.LedgerFailed(cause): // these errors need an operator's attention
 		level = slog.LevelError
-		if cause != errPanicked { //nolint:errorlint // the panic was logged already
+		if cause != errPanicked { //nolint:errorlint // the panic is already logged
 			attrs = append(attrs, slog.String("error", cause.Error()))
 		}
 	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // health and reflection calls, and calls canceled before they pass all checks, can be frequent

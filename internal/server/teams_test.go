@@ -107,7 +107,7 @@ func TestForeignGenerationIsAnsweredAsAnUnknownOne(t *testing.T) { // faults L7,
 	}
 }
 
-// callAny calls a method. If it is a stream, callAny reads the stream to its end.
+// callAny calls a method. If the method returns a stream, callAny reads the stream to its end.
 func callAny(ctx context.Context, c caller, method string, request, response proto.Message) error {
 	switch request := request.(type) {
 	case *easelv1.WatchGenerationRequest:

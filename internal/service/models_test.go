@@ -109,7 +109,7 @@ func (s *modelCatalog) as(key string) context.Context {
 	return auth.WithIdentity(s.Context(), &auth.Identity{APIKey: catalog.Forwarded(catalog.NewSecret(key))})
 }
 
-// model gets a model with an API key.
+// model calls GetModel with the given API key.
 func (s *modelCatalog) model(key, id string) (*easelv1.Model, error) {
 	resp, err := s.services.GetModel(s.as(key), &easelv1.GetModelRequest{ModelId: id})
 	return resp.GetModel(), err
