@@ -58,12 +58,12 @@ func warnOfMissingOwners(ctx context.Context, led *ledger.Ledger, list *auth.Lis
 	defer cancel()
 	owners, err := led.UnresolvedOwners(ctx)
 	if err != nil {
-		logger.WarnContext(ctx, "cannot check the callers file for missing owners", "error", err)
+		logger.WarnContext(ctx, "callers file not checked for missing owners", "error", err)
 	}
 	known := list.Owners()
 	missing := slices.DeleteFunc(owners, func(owner string) bool { return slices.Contains(known, owner) })
 	if len(missing) > 0 {
-		logger.WarnContext(ctx, "the callers file lacks owners of orders whose outcome is unknown; add these owners again, or resolve the orders that 'easel orders list --unknown' shows", "owners", len(missing))
+		logger.WarnContext(ctx, "callers file lacks owners of unresolved orders", "owners", len(missing), "hint", "add these owners again, or resolve the orders that 'easel orders list --unknown' shows")
 	}
 }
 

@@ -40,7 +40,7 @@ func TestUnknownOrdersWhoseOwnerTheCallersFileLacksAreLogged(t *testing.T) {
 	if err := led.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if log := logOf("  studio: {}\n"); !strings.Contains(log, "cannot check the callers file") {
+	if log := logOf("  studio: {}\n"); !strings.Contains(log, "callers file not checked") {
 		t.Errorf("without a ledger the log has %q", log)
 	}
 }

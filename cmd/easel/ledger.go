@@ -16,7 +16,7 @@ import (
 
 // ledgerFlags contains the flag for the URL of the ledger.
 type ledgerFlags struct {
-	LedgerURL string `name:"ledger-url" group:"ledger" env:"EASEL_LEDGER_URL" default:"memory" placeholder:"URL" help:"Ledger of orders: memory, which is lost when the process stops; sqlite:FILE for one process; postgres://USER:PASSWORD@HOST/DATABASE for replicas. A callers file requires SQLite or PostgreSQL."`
+	LedgerURL string `name:"ledger-url" group:"ledger" env:"EASEL_LEDGER_URL" default:"memory" placeholder:"URL" help:"Ledger of orders: memory (lost when the process stops), sqlite:FILE (for one process) or postgres://USER:PASSWORD@HOST/DATABASE (for replicas). A callers file requires SQLite or PostgreSQL."`
 }
 
 // openLedger opens the ledger. Events are recorded only if there is a callers file or the ledger is durable.
@@ -42,10 +42,10 @@ func (f *facade) openLedger(ctx context.Context) (err error) {
 // ledgerCmd contains the operators' commands that open a ledger directly, without a server.
 type ledgerCmd struct {
 	Verify   ledgerVerifyCmd   `cmd:"" help:"Compare a ledger with its journal, and print each difference."`
-	Backup   ledgerBackupCmd   `cmd:"" help:"Back up a SQLite ledger into a new file, even while a server uses the ledger."`
+	Backup   ledgerBackupCmd   `cmd:"" help:"Back up a SQLite ledger into a new file, even while a server uses it."`
 	Copy     ledgerCopyCmd     `cmd:"" help:"Copy a ledger into a new one, for example from SQLite to PostgreSQL."`
-	Restored ledgerRestoredCmd `cmd:"" help:"Mark a ledger as restored from a backup: a snapshot, a copied file or a write-ahead log."`
-	Unseal   ledgerUnsealCmd   `cmd:"" help:"Let servers use a ledger again after it was copied."`
+	Restored ledgerRestoredCmd `cmd:"" help:"Mark a ledger as restored from a backup, such as a snapshot, a copied file or a write-ahead log."`
+	Unseal   ledgerUnsealCmd   `cmd:"" help:"Unseal a ledger that was copied, so that servers can use it again."`
 	Migrate  ledgerMigrateCmd  `cmd:"" help:"Update a ledger's schema, as a database user other than the server's."`
 }
 

@@ -69,7 +69,7 @@ func (c *watchClient) await(ctx context.Context, messages int) error {
 	for c.arrived() < messages {
 		select {
 		case err := <-c.failed:
-			return fmt.Errorf("a connection of the load client failed: %w", err)
+			return fmt.Errorf("load client connection failed: %w", err)
 		case <-ctx.Done():
 			return fmt.Errorf("%d of %d messages arrived: %w", c.arrived(), messages, ctx.Err())
 		case <-time.After(2 * time.Millisecond):

@@ -123,10 +123,10 @@ func (c *h2conn) take(frame http2.Frame, at time.Time) error {
 		}
 	case *http2.MetaHeadersFrame:
 		if f.StreamEnded() {
-			return fmt.Errorf("a watch has ended: %v", f.Fields)
+			return fmt.Errorf("the server ended a watch: %v", f.Fields)
 		}
 	case *http2.RSTStreamFrame, *http2.GoAwayFrame:
-		return fmt.Errorf("the server ended a watch: %v", f)
+		return fmt.Errorf("the server reset a watch or is closing the connection: %v", f)
 	}
 	return nil
 }

@@ -83,7 +83,7 @@ type bench struct {
 func (b *bench) identify() error {
 	version, err := exec.Command(b.easel, "version").Output()
 	if err != nil {
-		return fmt.Errorf("%s: %w: run make build", b.easel, err)
+		return fmt.Errorf("%s: %w; run make build", b.easel, err)
 	}
 	b.version = strings.TrimSpace(string(version))
 	return nil

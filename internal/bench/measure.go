@@ -56,7 +56,7 @@ func (b *bench) measure(ctx context.Context, out io.Writer, chosen []row) error 
 			r := chosen[0].result(measured)
 			write("%s\n", r)
 			if b.counts && r.verdict() == missed {
-				failures = append(failures, fmt.Errorf("%s: %s, the limit is %s", r.name, short(r.figure()), short(r.limit)))
+				failures = append(failures, fmt.Errorf("%s: measured %s, but the limit is %s", r.name, short(r.figure()), short(r.limit)))
 			}
 		}
 	}

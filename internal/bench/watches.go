@@ -91,7 +91,7 @@ func (s *scene) push(ctx context.Context, w *watchClient, n int) (float64, error
 		}
 	}
 	if len(delays) < n {
-		return 0, errors.New("not every watcher received the change")
+		return 0, errors.New("some watchers did not receive the change")
 	}
 	return quantile(delays, 0.99), nil
 }

@@ -10,7 +10,7 @@ import (
 )
 
 type completionCmd struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell of the script: bash, zsh or fish."`
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"Shell to generate the script for: bash, zsh or fish."`
 }
 
 // completionScripts is the content of completion.txt: a shell function that every completion script includes,

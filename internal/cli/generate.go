@@ -20,7 +20,7 @@ type generateCmd struct {
 	inputFlags
 	IdempotencyKey string            `placeholder:"KEY" help:"Key that identifies this order. To continue after a crash, send the order again with the same key: within 12 hours and under the same API key, it is not charged twice. Default: a new key, which is printed before the order is sent."`
 	MaxCost        Amount            `placeholder:"AMOUNT" help:"Maximum price: 0.50 (euros) or 50c (cents)."`
-	Expire         expiry            `placeholder:"TIME" help:"Time after which the order is not sent to the catalog: a duration such as 10m, or a time (RFC 3339). If the order was not sent by then, it is not placed."`
+	Expire         expiry            `placeholder:"TIME" help:"Deadline for sending the order to the catalog: a duration such as 10m, or a time (RFC 3339). An order that has not been sent by then is not placed."`
 	Label          map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Label of the order, for lists and reports. Labels are never sent to the catalog. Repeat the flag for several labels."`
 	Watch          bool              `help:"Wait until the render is finished, and print each state change."`
 	Out            string            `placeholder:"FILE|DIR|-" help:"File or directory for the finished result; - is standard output. Implies --watch."`
@@ -44,7 +44,7 @@ func (e *expiry) Decode(line *kong.DecodeContext) (err error) {
 		e.Time, err = time.Parse(time.RFC3339, text)
 	}
 	if err != nil || !e.After(time.Now()) {
-		return fmt.Errorf("%q must be a duration such as 10m or 2h30m, or a time such as 2027-01-31T12:00:00Z, and in the future", text)
+		return fmt.Errorf("%q must be a positive duration such as 10m or 2h30m, or a future time such as 2027-01-31T12:00:00Z", text)
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func TestAnInvalidExpireTimeIsRejectedBeforeAKeyIsPrinted(t *testing.T) {
 			flag = []string{"--expire" + words}
 		}
 		got := easelRun(t.Context(), o.serve(t), append([]string{"generate", "studio/any"}, flag...)...)
-		want := "easel: --expire: \"" + strings.TrimPrefix(words, "=") + "\" must be a duration such as 10m or 2h30m, or a time such as 2027-01-31T12:00:00Z, and in the future\n"
+		want := "easel: --expire: \"" + strings.TrimPrefix(words, "=") + "\" must be a positive duration such as 10m or 2h30m, or a future time such as 2027-01-31T12:00:00Z\n"
 		if got.exit != ExitUsage || len(o.got) != 0 || linesOf(got.stderr)[0]+"\n" != want {
 			t.Errorf("%s: exit %d after %d orders\n%s", words, got.exit, len(o.got), got.stderr)
 		}

@@ -35,7 +35,7 @@ type callFlags struct {
 	TLSCertFile string        `group:"connection" name:"tls-cert-file" env:"EASEL_TLS_CLIENT_CERT_FILE" placeholder:"FILE" help:"Client certificate. Requires --tls-key-file."`
 	TLSKeyFile  string        `group:"connection" name:"tls-key-file" env:"EASEL_TLS_CLIENT_KEY_FILE" placeholder:"FILE" help:"Private key of the client certificate."`
 	Timeout     time.Duration `group:"connection" placeholder:"TIME" help:"Maximum time for the command. Default: 30s for a query, 2m for an order, and no limit for watch, wait and download."`
-	Output      string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"Format of the output: table or json. With json, errors are printed as JSON, too."`
+	Output      string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"Format of the output: table or json. With json, errors are also printed as JSON."`
 	Quiet       bool          `group:"output" short:"q" help:"Print only the result: the ID, the text or the path."`
 }
 

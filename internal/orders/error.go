@@ -26,7 +26,7 @@ var (
 	// ErrModelNotAllowed means that the owner is not allowed to place orders for the requested model.
 	ErrModelNotAllowed = errors.New("the team may not order from this model")
 	// ErrAccountUnknown means that Easel has not verified yet that the shared API key belongs to the ledger's account.
-	ErrAccountUnknown = errors.New("not verified yet that the API key belongs to the ledger's account")
+	ErrAccountUnknown = errors.New("API key's account not yet compared with the ledger's account")
 	// ErrResendWindow means that an order whose outcome is unknown is too old to be resent. Only the catalog's account shows
 	// whether it was placed.
 	ErrResendWindow = errors.New("resend window of the order has ended: the catalog may have forgotten the idempotency key")

@@ -212,7 +212,7 @@ func checkInputsJSON(text string, whole []byte) error {
 	}
 	if !json.Valid(whole) {
 		wrong, _ := errors.AsType[*json.SyntaxError](json.Unmarshal(whole, new(json.RawMessage)))
-		return fmt.Errorf("is not valid JSON after %d bytes", wrong.Offset)
+		return fmt.Errorf("is not valid JSON: syntax error at byte %d", wrong.Offset)
 	}
 	if hasLoneSurrogate(whole) {
 		return errors.New(`has half of a surrogate pair, such as \ud800, which is not a character`)

@@ -93,7 +93,7 @@ func (t texts) addPackage(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "[Ll][Ii][Cc][Ee][Nn]*"))
 	switch {
 	case err != nil || len(files) == 0 && manifest.License == "":
-		return errors.Join(err, fmt.Errorf("%s has no licence", name))
+		return errors.Join(err, fmt.Errorf("%s has no license", name))
 	case len(files) == 0:
 		if author, ok := manifest.Author.(map[string]any); ok {
 			manifest.Author = author["name"]

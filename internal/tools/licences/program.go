@@ -108,7 +108,7 @@ func (t texts) addDirectory(name, dir string) error {
 		licensed = licensed || recognised.MatchString(strings.Join(strings.Fields(string(text)), " "))
 	}
 	if !licensed {
-		return fmt.Errorf("%s: no recognised licence in %s", name, dir)
+		return fmt.Errorf("%s: no recognized license in %s", name, dir)
 	}
 	return nil
 }

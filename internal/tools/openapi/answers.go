@@ -113,7 +113,7 @@ func headers(pairs ...string) openapi3.Headers {
 // write sets the responses of an operation.
 func (a answers) write(operation *openapi3.Operation, method protoreflect.MethodDescriptor, verb string) error {
 	if _, ok := particular[method.Name()]; !ok {
-		return fmt.Errorf("answers.go has no statuses for %s: add them to its table \"particular\"", method.Name())
+		return fmt.Errorf("answers.go has no statuses for %s; add them to its table \"particular\"", method.Name())
 	}
 	operation.Responses.Delete("default")
 	for _, answer := range a {
