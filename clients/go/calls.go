@@ -7,8 +7,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Account returns the account's balance and the caller's budgets. Call it at startup with Timeout(10*time.Second), because it
-// fails if the address, the API key or a certificate is wrong.
+// Account returns the account's balance and the caller's budgets. Call it at startup with Timeout(10*time.Second) to detect a
+// wrong address, API key or certificate.
 func (c *Client) Account(ctx context.Context, options ...CallOption) (*Account, error) {
 	ctx, _, cancel := c.begin(ctx, c.readLimits(), options)
 	defer cancel()
@@ -71,8 +71,8 @@ func (c *Client) Wait(ctx context.Context, generationID string, options ...CallO
 	return last(c.Watch(ctx, generationID, options...))
 }
 
-// last returns the last state that a watch yields. If the watch fails, last returns the error and the last state before the
-// error. This state is nil if the watch fails before its first state.
+// last returns the last state that a watch yields. If the watch fails, last returns the error, and the last state before the
+// error or nil.
 func last(renders iter.Seq2[*Render, error]) (newest *Render, err error) {
 	for render, err := range renders {
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 // base is an alias for Error, because an embedded field named Error would conflict with the method Error.
 type base = Error
 
-// Error classes. Errors that a program handles in the same way have the same class. Each class embeds *Error, and errors.As
-// finds both the class and the *Error.
+// Error classes. Each kind of error that you would handle differently has its own class. Each class embeds *Error, and
+// errors.As finds both the class and the *Error.
 type (
 	// InvalidRequestError reports that the request is invalid. FieldViolations lists the invalid fields.
 	InvalidRequestError struct{ *base }
@@ -35,9 +35,9 @@ type (
 	OrderExpiredError struct{ *base }
 	// DailyCapReachedError reports that the API key has reached its daily cap in the catalog.
 	DailyCapReachedError struct{ *base }
-	// IdempotencyKeyReusedError reports that the idempotency key was used for another order.
+	// IdempotencyKeyReusedError reports that the idempotency key was already used for a different order.
 	IdempotencyKeyReusedError struct{ *base }
-	// OutcomeUnknownError reports that the order may or may not exist. Send the order again with the same key.
+	// OutcomeUnknownError reports that the order may exist. Send the order again with the same key.
 	OutcomeUnknownError struct{ *base }
 	// NotReadyError reports that the render is not finished, or that its result does not exist yet.
 	NotReadyError struct{ *base }
@@ -51,12 +51,12 @@ type (
 	ServerFaultError struct{ *base }
 	// DamagedError reports that downloaded bytes are damaged or missing.
 	DamagedError struct{ *base }
-	// TimeoutError reports that the call's deadline has passed. It contains the last error before the deadline.
+	// TimeoutError reports that the call's deadline has passed. It wraps the last error before the deadline.
 	TimeoutError struct {
 		*base
 		Heartbeat *Heartbeat // last heartbeat of a watch; nil if no heartbeat arrived
 	}
-	// StoppedError reports that the call's context was canceled. It contains the last error before the cancellation.
+	// StoppedError reports that the call's context was canceled. It wraps the last error before the cancellation.
 	StoppedError struct{ *base }
 	// RenderFailedError reports that the render is finished but did not succeed.
 	RenderFailedError struct {
@@ -88,7 +88,7 @@ func (e *Error) remedy() remedy {
 	return remedies().Codes[code.Code(e.Code).String()]
 }
 
-// classed wraps e in the error type for its class.
+// classed returns e, wrapped in the error type of its class.
 func classed(e *Error) error {
 	switch e.remedy().Class {
 	case "InvalidRequest":

@@ -35,15 +35,15 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// Client calls one Easel deployment. It is safe for concurrent use. Its fields are the generated gRPC stubs. Unary calls
-// through the stubs return this package's error types, and unary reads are retried.
+// Client calls one Easel deployment. It is safe for concurrent use. Its exported fields are the generated gRPC stubs. Unary
+// calls through the stubs return this package's error types, and unary reads are retried.
 type Client struct {
 	Accounts    easelv1.AccountServiceClient
 	Generations easelv1.GenerationServiceClient
 	Catalog     easelv1.ModelServiceClient
 
 	conn   *grpc.ClientConn
-	forget func() bool // unregisters the function that closes conn when New's context is done
+	forget func() bool // prevents the end of New's context from closing conn
 	warned warned
 	settings
 }
@@ -130,12 +130,11 @@ func WithDialOptions(options ...grpc.DialOption) Option {
 	return func(s *settings) { s.dial = append(s.dial, options...) }
 }
 
-// serviceConfig distributes calls among the healthy servers at all addresses of the host name. It has no retry policy, because
-// this package itself retries calls.
+// serviceConfig distributes calls among the healthy servers at all addresses of the host name. It has no retry policy,
+// because this package itself retries calls.
 const serviceConfig = `{"loadBalancingConfig": [{"round_robin": {}}], "healthCheckConfig": {"serviceName": ""}}`
 
-// maxMessage is the maximum size in bytes of a response that the client accepts. It is four times 4 MiB, the maximum size that
-// servers of this version send.
+// maxMessage is the maximum size in bytes of a response that the client accepts. Servers of this version send at most 4 MiB.
 const maxMessage = 16 << 20
 
 // New creates a client. It returns an error if a setting, such as the address or the API key, is invalid. The client connects
@@ -168,7 +167,8 @@ func New(ctx context.Context, options ...Option) (*Client, error) {
 // Conn returns the client's connection. Use it to call gRPC services other than Easel's.
 func (c *Client) Conn() grpc.ClientConnInterface { return c.conn }
 
-// Close closes the connection. All open calls fail. The client also closes the connection when New's context is done.
+// Close fails the calls in progress and closes the connection. Orders that the server has accepted are not canceled. The same
+// happens when New's context is done.
 func (c *Client) Close() error {
 	c.forget()
 	return c.conn.Close()
@@ -253,8 +253,8 @@ type bearer struct {
 	apiKey string
 }
 
-// GetRequestMetadata returns the header with the API key. If the file can't be read or has no valid key, the header has the
-// last valid key.
+// GetRequestMetadata returns the header with the API key. If the file can't be read or has no valid key,
+// the header contains the last valid key.
 func (b *bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	var newest string
 	if b.file != "" {

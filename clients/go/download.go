@@ -34,12 +34,12 @@ type FetchOptions struct {
 	// and then the download fails with a NotReadyError. If Wait is negative, the download fails immediately. If Wait is zero,
 	// the client retries until the limits of the call are reached.
 	Wait     time.Duration
-	Keep     bool                            // whether to fail with fs.ErrExist if the file exists, instead of replacing it
-	Progress func(doneBytes, allBytes int64) // if set, called after each chunk; allBytes is zero if the size is unknown
+	Keep     bool                            // whether Fetch fails with fs.ErrExist if the file exists, instead of replacing it
+	Progress func(doneBytes, allBytes int64) // called after each chunk unless nil; allBytes is zero if the size is unknown
 }
 
-// Download writes a render's file to w. If a stream fails, Download resumes at the next byte with a new stream. It verifies the
-// CRC-32C of each chunk, the file's size and, if one stream sent the entire file, the SHA-256. If Download returns an error, w
+// Download writes a render's file to w. If a stream fails, Download opens a new stream that starts at the next byte. It verifies
+// the CRC-32C of each chunk, the file's size and, if one stream sent the entire file, the SHA-256. If Download returns an error, w
 // may contain a part of the file.
 func (c *Client) Download(ctx context.Context, generationID string, w io.Writer, options ...CallOption) error {
 	_, err := c.fetch(ctx, generationID, FetchOptions{}, options, func(string) (io.Writer, error) { return w, nil })
@@ -89,8 +89,8 @@ func (c *Client) fetch(ctx context.Context, generationID string, options FetchOp
 }
 
 // resumable prepares the request for the next stream, or returns an error if the download can't continue. With an etag, the
-// server ensures that the remaining bytes belong to the same content. Without an etag, the download restarts at its first byte.
-// For that, w must be a file that can be truncated, and the downloaded bytes must be the last bytes in this file.
+// server ensures that the remaining bytes belong to the same content. Without an etag, resumable removes the downloaded bytes
+// from w, and the download restarts at its first byte. This requires that w is a file, and that it ends with these bytes.
 func (d *download) resumable() error {
 	if d.request.GetEtag() != "" || d.request.GetReadOffset() == 0 {
 		return nil

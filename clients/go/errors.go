@@ -25,7 +25,7 @@ const (
 )
 
 // Error contains the details that all error types of this package share. Each type, such as BudgetExceededError, embeds an
-// *Error, which errors.As finds. status.FromError returns the gRPC status of the error.
+// *Error that errors.As finds. status.FromError returns the gRPC status of the error.
 type Error struct {
 	Code            codes.Code
 	Reason          string // name of an ErrorReason in the contract; empty if the error is not from Easel
@@ -37,7 +37,7 @@ type Error struct {
 	ResetTime       time.Time     // time when the exceeded budget is reset; zero for other errors
 	RemainingCents  *int64        // remaining amount of the exceeded budget; nil for other errors
 	LabelName       string        // name of the label whose budget is exceeded; empty for other budgets and errors
-	LabelValue      string        // value of the label whose budget is exceeded
+	LabelValue      string        // value of this label
 	FieldViolations []FieldViolation
 	Resource        string            // ID of the render or model that was not found; empty for other errors
 	RequestID       string            // ID of the call in the server's log
@@ -49,8 +49,8 @@ type Error struct {
 // FieldViolation names an invalid field of the request, and describes the problem.
 type FieldViolation struct{ Field, Description string }
 
-// Error returns the message with the reason and the invalid fields. For an order, it adds the idempotency key and the ID of the
-// render. If the ID is unknown, it adds the outcome instead.
+// Error returns the message with the reason and the invalid fields. For an order, it adds the idempotency key and either the
+// ID of the render or, if the ID is unknown, the outcome.
 func (e *Error) Error() string {
 	text := e.Message
 	if e.Reason != "" {
@@ -139,8 +139,8 @@ func (c *Client) hostPort() string {
 	return address
 }
 
-// plain returns the text of a status. If the text reports that the connection to the address failed, plain returns a clearer
-// text.
+// plain returns a clearer text if the given text of a status reports that the connection to the address failed. Otherwise, it
+// returns the text unchanged.
 func plain(text, address string) string {
 	_, failure, isFailed := strings.Cut(text, "connection error: desc = ")
 	if unquoted, err := strconv.Unquote(failure); err == nil {
@@ -151,7 +151,7 @@ func plain(text, address string) string {
 		host, _, _ := net.SplitHostPort(address)
 		return host + " does not resolve"
 	case strings.HasPrefix(text, "context deadline exceeded while waiting for connections"),
-		strings.HasPrefix(failure, "error reading server preface") && strings.HasSuffix(failure, net.ErrClosed.Error()), // grpc-go closed the connection, because the server sent nothing
+		strings.HasPrefix(failure, "error reading server preface") && strings.HasSuffix(failure, net.ErrClosed.Error()), // grpc-go's message after it closed a connection on which the server sent nothing
 		failure == "authentication handshake failed: context deadline exceeded":
 		return address + " does not respond"
 	case strings.Contains(text, "first record does not look like a TLS handshake"):

@@ -14,7 +14,8 @@ const (
 	maxEtags      = 10_000
 )
 
-// etags stores the latest etag of each generation in a WatchMany, but at most maxEtags etags.
+// etags stores the latest etags of the generations in a WatchMany, but only of the maxEtags generations that changed most
+// recently.
 type etags struct {
 	named    bool // whether the watch request names its generations
 	etag     map[string]string

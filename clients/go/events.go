@@ -13,9 +13,9 @@ import (
 // EventQuery selects events by a filter and by the position of the first event. The zero value selects all events from now on.
 type EventQuery struct {
 	ResumeToken string    // token of the last event that the caller has processed; if it is set, Start is ignored
-	Start       time.Time // time from which events are read; zero means from now on
-	Types       []string  // types of the events; empty means all types
-	Owner       string    // owner of the events; only an operator may set it
+	Start       time.Time // time of the first event; zero means from now on
+	Types       []string  // selects the events of these types; empty means all types
+	Owner       string    // selects the events of this owner; only an operator may set it
 }
 
 // Event reports a change to a render or a budget. It has the same ID and type as the webhook for this change.

@@ -31,9 +31,10 @@ type watch[M Message, S any] struct {
 
 type stream[M any] interface{ Recv() (M, error) }
 
-// follow yields the states of a watch, and reopens the stream after each failure that is not final. It returns when an error is
-// final, the attempts are used up, the context is done, or the caller leaves the loop. It also returns when the server ends the
-// stream with OK, unless the watch is endless. A new state, or a stream that lasted more than 10 s, resets the back-off.
+// follow yields the states of a watch, and reopens the stream after each failure that may be temporary. It yields an error and
+// returns if a failure is final, the attempts are used up or the context is done. It returns without an error when the caller
+// leaves the loop or, unless the watch is endless, the server ends the stream with OK. A new state, or a stream that lasted more
+// than 10 s, resets the back-off.
 func follow[M Message, S any](ctx context.Context, w watch[M, S], yield func(*S, error) bool) {
 	for {
 		began := time.Now()

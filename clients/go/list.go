@@ -13,7 +13,7 @@ import (
 // Filter selects the renders that match all of its non-empty fields.
 type Filter struct {
 	Model  string
-	States []State // only for List; must be empty for WatchMany
+	States []State // states of the renders; must be empty for WatchMany
 	Labels map[string]string
 	Owner  string // owner of the renders; only an operator may set it
 }

@@ -37,7 +37,7 @@ func Cents(n int64) *int64 { return &n }
 type Placed struct {
 	*Render
 	Key      string
-	Replayed bool // whether an earlier order used the key; the render then belongs to that order
+	Replayed bool // whether an earlier order used the key; if so, the render belongs to that order
 }
 
 // Order places an order, and retries with the same key until the outcome is known. If it returns an error whose OrderOutcome is
@@ -67,7 +67,7 @@ func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) 
 		if !again {
 			return nil, err
 		}
-		if err := a.pause(ctx, 0, err); err != nil { // err may come from an earlier attempt, so its outcome must be replaced by the outcome over all attempts
+		if err := a.pause(ctx, 0, err); err != nil { // err may be the error from an earlier attempt, which has the outcome only up to that attempt
 			e := baseOf(err)
 			e.IdempotencyKey, e.OrderOutcome = request.IdempotencyKey, known
 			return nil, err
@@ -75,7 +75,7 @@ func (c *Client) Order(ctx context.Context, order Order, options ...CallOption) 
 	}
 }
 
-// tellKey passes a key that Order created to hook, or logs the key if hook is nil.
+// tellKey passes a key created by Order to hook, or logs the key if hook is nil.
 func (c *Client) tellKey(hook func(string) error, key string) error {
 	if hook != nil {
 		return hook(key)
@@ -100,8 +100,9 @@ func (o Order) request() (*easelv1.CreateGenerationRequest, error) {
 	}, nil
 }
 
-// ofOrder sets the key and the outcome in the error from an attempt, and returns the outcome over all attempts so far. before
-// is the outcome over the earlier attempts. An unknown outcome becomes known again only if the server reports OutcomeNotPlaced.
+// ofOrder sets the key and the outcome in err, which is the error from an attempt. It returns this outcome, which covers all
+// attempts so far. before is the outcome of the earlier attempts. If it is OutcomeUnknown, the outcome remains unknown unless
+// the server reports OutcomeNotPlaced.
 func ofOrder(err error, key string, before Outcome) Outcome {
 	e := baseOf(err)
 	e.IdempotencyKey = key

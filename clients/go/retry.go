@@ -33,8 +33,7 @@ const tooLong = time.Hour
 // longest is the maximum back-off before jitter.
 const longest = 10 * time.Second
 
-// maxAsked limits the failed attempts of a read or a deletion for which the server requests a delay. After this number of
-// attempts, the call fails.
+// maxAsked is the number of failed attempts with a delay requested by the server after which a read or a deletion fails.
 const maxAsked = 10
 
 // limits contains a call's total time and its maximum number of consecutive failed attempts.
@@ -99,7 +98,7 @@ type attempts struct {
 	Retry
 	max       int // maximum number of consecutive failures
 	failures  int
-	since     time.Time // start of the current series of failures; zero while the server responds
+	since     time.Time // start of the current series of failures; zero after a success
 	warned    bool
 	last      error      // latest error that was not caused by the deadline or the cancellation of the context
 	heartbeat *Heartbeat // latest heartbeat of a watch
@@ -112,11 +111,11 @@ func (c *Client) attempt(o *call, method, generationID, key string) *attempts {
 // pause waits before the next attempt, for the longer of the back-off and the delay that the server requests. It returns
 // an error if the context is done first, the requested delay is too long, the attempts are used up, or the client is closed.
 func (a *attempts) pause(ctx context.Context, told time.Duration, err error) error {
-	if errors.Is(err, grpc.ErrClientConnClosing) && ctx.Err() == nil { //nolint:staticcheck // a retry can't help, although the status code indicates a retryable error
+	if errors.Is(err, grpc.ErrClientConnClosing) && ctx.Err() == nil { //nolint:staticcheck // the client is closed, so a retry can't help, although the status code is retryable
 		return err
 	}
 	deadline, bounded := ctx.Deadline()
-	isOver := ctx.Err() != nil || bounded && !time.Now().Before(deadline) // the server may notice the deadline before the context does
+	isOver := ctx.Err() != nil || bounded && !time.Now().Before(deadline) // the server may report the exceeded deadline before ctx is done
 	if !isOver || a.last == nil {
 		a.last = err
 	}
@@ -138,7 +137,7 @@ func (a *attempts) pause(ctx context.Context, told time.Duration, err error) err
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-	if ctx.Err() != nil { // checked even if the timer has fired, because an attempt after the deadline could make an order's outcome unknown
+	if ctx.Err() != nil { // even if the timer has fired, an attempt after the deadline could make an order's outcome unknown
 		return ended(ctx, a.last, a.heartbeat)
 	}
 	return nil
@@ -215,8 +214,8 @@ func (w *warned) may(method string) bool {
 	return true
 }
 
-// warn logs a warning if the call will have been failing for at least five seconds at the next attempt, unless a warning about
-// its method was logged during the last minute.
+// warn logs a warning if the next attempt starts at least five seconds after a.since, unless a warning about the call's method
+// was logged during the last minute.
 func (a *attempts) warn() {
 	if a.since.IsZero() {
 		a.since = time.Now()

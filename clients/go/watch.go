@@ -91,6 +91,6 @@ func (w watch[M, S]) renderOf(generation *easelv1.Generation) *Render {
 	return render
 }
 
-// shortest is the minimum heartbeat interval in the contract. If the caller sets a shorter interval, the watch still waits three
-// times the minimum, so that the server has time to reject the request.
+// shortest is the minimum heartbeat interval in the contract. A watch with a shorter interval, which the server rejects, still
+// waits for three times the minimum, so that the rejection can arrive.
 const shortest = time.Second
