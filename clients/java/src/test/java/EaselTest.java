@@ -35,7 +35,7 @@ import org.junit.jupiter.api.parallel.Resources;
 @Timeout(300) // seconds; enough for a busy machine, because each test waits for conditions
 final class EaselTest {
   private static final byte[] WHOLE = "easel".repeat(1000).getBytes();
-  private static final Object SILENCE = "silence"; // in an answer, keeps the stream silent until the client cancels it
+  private static final Object SILENCE = "silence"; // an element of an answer that keeps the stream silent until the client cancels it
   private static final Duration HEARTBEAT = Duration.newBuilder().setSeconds(2).build();
   /** The response to a call: a list of messages. An error or SILENCE may follow the last message. */
   interface Answer extends Function<Message, List<?>> {}
@@ -44,7 +44,7 @@ final class EaselTest {
   private static final class Scripted implements AutoCloseable {
     private final List<Message> requests = new CopyOnWriteArrayList<>();
     private final List<Long> delays = new CopyOnWriteArrayList<>(); // delays of the retries in milliseconds
-    private final CountDownLatch left = new CountDownLatch(1); // counted down when a client cancels a call before the response is complete
+    private final CountDownLatch left = new CountDownLatch(1); // reaches zero when the client cancels a call before the response is complete
     private final Answer[] answers;
     private final Server server;
     private final Easel easel;
@@ -416,7 +416,7 @@ final class EaselTest {
     var second = new ArrayList<Object>(List.of(old));
     second.addAll(many);
     second.addAll(many.subList(1, many.size()));
-    second.add(many.get(0)); // yielded again, because its etag is no longer stored
+    second.add(many.get(0)); // the watch yields gen_0 again, because its etag is no longer stored
     try (var test = new Scripted(request -> first, request -> second)) {
       var ids = yielded(test.easel.watchMany(List.of(), new WatchOptions().knownEtags(Map.of("old", "e0"))), 10_002).stream().map(Render::generationId).toList();
       equal(IntStream.concat(IntStream.range(0, 10_001), IntStream.of(0)).mapToObj(i -> "gen_" + i).toList(), ids);
@@ -520,7 +520,7 @@ final class EaselTest {
       var more = new FutureTask<>(watch.iterator()::hasNext);
       var reader = new Thread(more);
       reader.start();
-      while (reader.getState() != Thread.State.WAITING) { // waits until the reader waits for the next message
+      while (reader.getState() != Thread.State.WAITING) { // until the reader waits for the next message
         Thread.onSpinWait();
       }
       watch.close();

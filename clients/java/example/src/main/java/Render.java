@@ -45,7 +45,7 @@ public final class Render {
     if (last.state() == RenderState.SUCCEEDED) {
       easel.download(order.generationId(), file);
     }
-    Files.delete(keyFile); // so that the next run places a new order
+    Files.delete(keyFile); // without the key, the next run places a new order
     if (last.state() != RenderState.SUCCEEDED) {
       System.err.println("failed: " + last.state() + " " + last.failureMessage());
       System.exit(1);

@@ -15,8 +15,8 @@ import java.util.stream.Stream;
 final class Attempts {
   static final Duration LONGEST = Duration.ofSeconds(10); // maximum back-off before jitter
   private static final Duration LONGEST_ASKED = Duration.ofHours(1); // maximum delay before a retry; if the server requests a longer delay, the call fails
-  private static final int MOST_ASKED = 10; // a read fails after this number of failed attempts for which the server requested a delay
-  private static final long WARN_AFTER = 5000; // a warning is logged if a call will have been failing for this number of milliseconds at its next attempt
+  private static final int MOST_ASKED = 10; // number of failed attempts with a delay requested by the server after which a read fails
+  private static final long WARN_AFTER = 5000; // milliseconds of failures, up to the next attempt, after which a warning is logged
 
   /**
    * A kind of call, with its default limits. A stream is a watch or a download. It has no time limit. It fails after 100
@@ -40,7 +40,7 @@ final class Attempts {
   private final Kind kind;
   private final String method;
   private final int most;
-  private final CountDownLatch ended = new CountDownLatch(1); // counted down by any thread when the call ends
+  private final CountDownLatch ended = new CountDownLatch(1); // any thread can count it down, which ends the call
   private Deadline deadline; // null means that only the Context limits the time of the call
   private Failure.Subject subject;
   private Failure before; // last failure that was not caused by the timeout; null before the first failure
@@ -99,7 +99,7 @@ final class Attempts {
     return last;
   }
 
-  /** Ends the call, so that it makes no further attempts. */
+  /** Prevents further attempts of the call, and ends a pause before an attempt. */
   void end() {
     ended.countDown();
   }
@@ -129,9 +129,9 @@ final class Attempts {
   }
 
   /**
-   * Waits before the next attempt: for the back-off, for least or for the delay in the error, whichever is longest. It throws
-   * an exception instead if worth is false (a retry can't help), the limits of the call are reached, or the caller ends the
-   * call.
+   * Waits before the next attempt for the longest of the back-off, the delay in the error and the argument {@code least}. It
+   * throws an exception if the argument {@code worth} is false, because a retry can't help. It also throws an exception if the
+   * limits of the call are reached, or the caller ends the call.
    */
   void pause(EaselException error, boolean worth, Duration least) {
     if (isOver()) {
@@ -165,8 +165,8 @@ final class Attempts {
   }
 
   /**
-   * Logs a warning if the call will have been failing for at least five seconds at the next attempt, unless a warning about the
-   * method was logged during the last minute.
+   * Logs a warning if the next attempt starts at least five seconds after failingSince, unless a warning about the method was
+   * logged during the last minute.
    */
   private void warn(EaselException error, long delay) {
     if (failingSince == 0) {
@@ -176,7 +176,7 @@ final class Attempts {
     warned |= failing + delay >= WARN_AFTER && easel.hooks().failing(method, easel.address(), failing, delay, error);
   }
 
-  /** Returns the exception for a call that the caller ended. The exception is not retryable. */
+  /** Returns an exception for a call that was ended by the caller. The exception is not retryable. */
   private static EaselException end(EaselException error) {
     return error instanceof TimeoutException ? error : error.failure().asLast().exception();
   }
@@ -185,7 +185,7 @@ final class Attempts {
     return easel.isClosed() || Thread.currentThread().isInterrupted() || Context.current().isCancelled();
   }
 
-  /** Reports whether the deadline of the call or of the caller's Context passes within this number of milliseconds. */
+  /** Reports whether the deadline of the call or of the caller's Context will pass within the given number of milliseconds. */
   private boolean isOverWithin(long millis) {
     return Stream.of(deadline, Context.current().getDeadline()).anyMatch(end -> end != null && end.timeRemaining(TimeUnit.MILLISECONDS) < millis);
   }

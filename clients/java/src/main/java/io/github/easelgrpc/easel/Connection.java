@@ -48,7 +48,7 @@ final class Connection {
         .disableRetry() // this package itself retries calls
         .disableServiceConfigLookUp()
         .defaultServiceConfig(SERVICE_CONFIG)
-        .maxInboundMessageSize(8 << 20) // twice 4 MiB, the maximum size that a server sends
+        .maxInboundMessageSize(8 << 20) // servers send at most 4 MiB
         .userAgent("easel-java/" + Optional.ofNullable(Easel.class.getPackage().getImplementationVersion()).orElse("dev"))
         .keepAliveTime(10, TimeUnit.SECONDS)
         .keepAliveTimeout(5, TimeUnit.SECONDS)
@@ -58,7 +58,7 @@ final class Connection {
 
   /**
    * Returns a channel whose calls send the API key. If keyFile is not empty, each call reads the key from this file. If the
-   * file can't be read or has no valid key, the call sends the last valid key.
+   * file can't be read or has no valid key, the call sends the last valid key that was read.
    */
   static Channel authorized(Channel channel, String apiKey, String keyFile) {
     if (apiKey.isEmpty()) {

@@ -25,7 +25,7 @@ final class Download {
   private static final Duration STALE_AGE = Duration.ofDays(1); // time since the last write after which a part file is regarded as abandoned
 
   private final OutputStream to;
-  private final FileChannel file; // file that the output stream writes to; null if the caller supplied the output stream
+  private final FileChannel file; // file to which the output stream writes; null if the caller supplied the output stream
   private final MessageDigest digest = sha256();
   private final DownloadGenerationRequest.Builder request; // request for the remaining bytes
   private ContentInfo info; // null before the first chunk

@@ -31,7 +31,7 @@ public final class Easel implements AutoCloseable {
   private final EaselBuilder.Settings settings;
   private final Deadline deadline; // deadline of all calls of this client; null means that each call has its own deadline
   private final int attempts; // zero means the default for the kind of call
-  private final boolean derived; // whether the connection belongs to another client, which closes it
+  private final boolean derived; // whether this client shares the connection of another client, which closes the connection
 
   Easel(ManagedChannel own, Channel channel, EaselBuilder.Settings settings, Deadline deadline, int attempts, boolean derived) {
     this.own = own;
@@ -256,7 +256,7 @@ public final class Easel implements AutoCloseable {
 
   /**
    * Downloads a render's file. Until the file is complete and verified, it has a temporary name in the same directory. If two
-   * concurrent downloads have the same target, the file of the download that finishes last remains.
+   * concurrent downloads have the same target, the later one to finish replaces the file of the other.
    */
   public Content download(String generationId, Path file) throws IOException {
     if (Files.exists(file) && !Files.isRegularFile(file)) {
@@ -297,7 +297,10 @@ public final class Easel implements AutoCloseable {
     }
   }
 
-  /** Closes the connection. All open calls fail. On a client from {@link #withTimeout} or {@link #withAttempts}, close does nothing. */
+  /**
+   * Fails the calls in progress and closes the connection. Orders that the server has accepted are not canceled. close does nothing
+   * on a client that {@link #withTimeout} or {@link #withAttempts} returned, or whose channel {@link EaselBuilder#channel} set.
+   */
   @Override
   public void close() {
     if (own != null && !derived) {

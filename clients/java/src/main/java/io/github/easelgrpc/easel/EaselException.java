@@ -12,7 +12,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.OptionalLong;
 
-/** The base class of the exceptions for failed calls. Errors that a program handles in the same way have the same subclass. */
+/** The base class of the exceptions for failed calls. Each kind of error that you would handle differently has its own subclass. */
 public class EaselException extends RuntimeException {
   private static final long serialVersionUID = 1;
   private final transient Failure failure;
@@ -54,8 +54,8 @@ public class EaselException extends RuntimeException {
   }
 
   /**
-   * Returns an order's outcome over all attempts, or an empty value for other calls. If the outcome is UNKNOWN, the order may
-   * exist. Keep the order's key.
+   * Returns an order's outcome over all attempts; empty for other calls. If the outcome is UNKNOWN, the order may exist. Keep
+   * the order's key.
    */
   public Optional<OrderOutcome> orderOutcome() {
     return Optional.ofNullable(failure.subject.outcome);
@@ -80,12 +80,12 @@ public class EaselException extends RuntimeException {
     return Optional.of(text).filter(some -> !some.isEmpty());
   }
 
-  /** Returns the delay that the server requests before a retry, if it requests one. */
+  /** Returns the delay that the server requests before a retry; empty if it requests none. */
   public Optional<Duration> retryAfter() {
     return failure.retryAfter();
   }
 
-  /** Returns the time when the budget is reset, or an empty value if the error is not about a budget. */
+  /** Returns the time when the exceeded budget is reset; empty if no budget is exceeded. */
   public Optional<Instant> resetTime() {
     try {
       return Optional.of(Instant.parse(failure.metadata("reset_time")));
@@ -94,25 +94,22 @@ public class EaselException extends RuntimeException {
     }
   }
 
-  /** Returns the remaining amount of the budget, or an empty value if the error is not about a budget. */
+  /** Returns the remaining amount of the exceeded budget; empty if no budget is exceeded. */
   public OptionalLong remainingCents() {
     return failure.cents("remaining_cents");
   }
 
-  /** Returns the name of the label whose budget is exceeded, or an empty value if the error is not about a label's budget. */
+  /** Returns the name of the label whose budget is exceeded; empty if no label's budget is exceeded. */
   public Optional<String> labelName() {
     return text(failure.metadata("label_name"));
   }
 
-  /** Returns the value of the label whose budget is exceeded, or an empty value if the error is not about a label's budget. */
+  /** Returns the value of the label whose budget is exceeded; empty if no label's budget is exceeded. */
   public Optional<String> labelValue() {
     return text(failure.metadata("label_value"));
   }
 
-  /**
-   * Returns the price of the order if the price exceeds the order's limit or a budget. For other errors, it returns an empty
-   * value.
-   */
+  /** Returns the price of the order if the price exceeds the order's limit or a budget; empty for other errors. */
   public OptionalLong priceCents() {
     return failure.cents("price_cents");
   }

@@ -9,7 +9,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Set;
 
-/** The latest etag of each generation in a watch of many generations, but at most MOST etags. */
+/** The latest etags of the generations in a watch, but only of the MOST generations that changed most recently. */
 final class Etags {
   private static final int MOST = 10_000; // maximum number of etags that a watch stores
   private static final int MOST_WANTED = 1000; // maximum number of etags in a request

@@ -14,7 +14,7 @@ public final class Filter {
     return this;
   }
 
-  /** Matches the renders in one of these states. A filter with states is valid only in {@link Easel#list}. */
+  /** Matches the renders in one of these states. Only {@link Easel#list} accepts a filter with states. */
   public Filter states(RenderState... states) {
     for (var state : states) {
       filter.addStates(state == RenderState.UNKNOWN ? State.STATE_UNRECOGNIZED : State.valueOf("STATE_" + state));

@@ -28,7 +28,7 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
   private final Stream stream = new Stream();
   private Iterator<M> messages; // null between streams
   private long start; // start of the stream in nanoseconds
-  private Duration asked = Duration.ZERO; // delay that the server requests when it closes the stream
+  private Duration asked = Duration.ZERO; // delay before the next stream that the server requested when it closed the stream
   private boolean silent; // whether the stream was canceled because no message arrived in time
   private T next;
 
@@ -37,14 +37,14 @@ abstract class Follower<M, T> implements Watch<T>, Iterator<T> {
     this.attempts = attempts;
     var interval = Times.duration(heartbeatInterval);
     var longest = interval.isZero() ? HEARTBEAT : interval;
-    // If the caller's interval is below the minimum, the watch uses the minimum here, so that the server has three seconds to
-    // reject the request.
+    // The server rejects an interval below the minimum. The watch then waits three seconds for a message, so that the rejection
+    // can arrive.
     this.silence = (longest.compareTo(SHORTEST) < 0 ? SHORTEST : longest).multipliedBy(3);
     this.hasGoal = hasGoal;
     CLEANER.register(this, stream::end);
   }
 
-  /** The current stream. It has no reference to the watch, so an abandoned watch can be garbage-collected. The stream then ends. */
+  /** The current stream. It has no reference to the watch, so that an abandoned watch can be garbage-collected, which ends the stream. */
   private static final class Stream {
     private volatile Context.CancellableContext call; // null before the first stream
 

@@ -5,14 +5,14 @@ import io.github.easelgrpc.easel.v1.WatchGenerationRequest;
 import io.github.easelgrpc.easel.v1.WatchGenerationResponse;
 import java.util.Iterator;
 
-/** A watch of one generation. Each new stream omits the state that the watch received last. */
+/** A watch of one generation. A new stream omits the last state that the watch received. */
 final class GenerationWatch extends Follower<WatchGenerationResponse, Render> {
   private final WatchGenerationRequest.Builder request; // request for the next stream
 
   /** Creates a watch. key is the order's idempotency key, or empty if unknown. */
   GenerationWatch(Easel easel, WatchGenerationRequest request, String key) {
     super(easel, new Attempts(easel, Attempts.Kind.STREAM, "WatchGeneration", key, request.getGenerationId()), request.getHeartbeatInterval(), true);
-    this.request = request.toBuilder().setIncludeContent(false); // the caller downloads the content instead, because a download can resume
+    this.request = request.toBuilder().setIncludeContent(false); // callers download the content instead, because a download can resume
   }
 
   @Override

@@ -5,7 +5,7 @@ import io.github.easelgrpc.easel.v1.WatchGenerationsRequest;
 import io.github.easelgrpc.easel.v1.WatchGenerationsResponse;
 import java.util.Iterator;
 
-/** A watch of many generations. Each new stream omits the states that the watch received from earlier streams. */
+/** A watch of many generations. A new stream omits the states that earlier streams delivered. */
 final class GenerationsWatch extends Follower<WatchGenerationsResponse, Render> {
   private final WatchGenerationsRequest request;
   private final Etags etags;

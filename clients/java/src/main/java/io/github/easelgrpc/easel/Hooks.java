@@ -41,7 +41,7 @@ final class Hooks {
     return due;
   }
 
-  /** Logs that a call has received a response, after a warning about the call was logged. */
+  /** Logs that a call has received a response. It is called only after a warning about the call. */
   void recovered(String method, long millis) {
     LOG.log(System.Logger.Level.INFO, "call recovered: method={0} after={1}", method, seconds(millis));
   }
