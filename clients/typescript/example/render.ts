@@ -14,7 +14,7 @@ const easel = new Easel({
   onHeartbeat: ({ typicalRemaining: left }) => console.log("watching:", left ? `${left / 1000} s left` : "nothing new"),
   onRetry: ({ message }) => console.log("retrying:", message),
 });
-const signal = AbortSignal.timeout(600_000); // aborts every call that runs ten minutes after the start
+const signal = AbortSignal.timeout(600_000); // aborts the calls that are in progress after ten minutes
 try {
   await easel.account({ timeoutMs: 10_000 }); // fails if the address, the key or the certificate is wrong
   const inputs = { prompt };
@@ -26,7 +26,7 @@ try {
   console.log("ordered:", render.generationId);
   for await (render of easel.watch(render, { heartbeatMs: 3000, signal })) console.log("watching:", render.state);
   if (render.state === "SUCCEEDED") await easel.download(render, path, { signal });
-  rmSync(path + ".key"); // so that the next run places a new order
+  rmSync(path + ".key"); // without the key, the next run places a new order
   if (render.state !== "SUCCEEDED") throw new Error(`${render.state}: ${render.failureMessage}`);
 } catch (error) {
   console.error("failed:", error instanceof EaselError ? [error.message, ...error.fieldViolations] : error);

@@ -65,9 +65,9 @@ export class Shared {
   }
 }
 
-/** A warning is logged if a call will have been failing for this number of milliseconds at its next attempt. */
+/** Milliseconds of failures, up to the next attempt, after which a warning is logged. */
 const warnAfterMs = 5000;
-/** Minimum milliseconds between warnings about one method. */
+/** Minimum interval in milliseconds between warnings about one method. */
 const warnIntervalMs = 60_000;
 
 /** Maximum back-off in milliseconds, before jitter. */
@@ -88,7 +88,7 @@ interface Pause {
 /** Maximum delay in milliseconds before a retry. If the server requests a longer delay, the call fails. */
 const longestAsked = 3_600_000;
 
-/** A read fails after this number of failed attempts for which the server requested a delay. */
+/** Number of failed attempts with a delay requested by the server after which a read fails. */
 const mostAsked = 10;
 
 /** Counts the attempts of one call, and decides whether and when the call is retried. */
@@ -99,7 +99,7 @@ export class Attempts {
   readonly #timeoutMs: number;
   readonly #most: number;
   #end = 0;
-  #spent = { asked: 0, unasked: 0 }; // numbers of failures since the last success, for which the server requested a delay (asked) or no delay (unasked)
+  #spent = { asked: 0, unasked: 0 }; // numbers of failed attempts since the last success: with a delay requested by the server (asked) and without one (unasked)
   #failingSince: number | undefined = performance.now(); // start of the current series of failures; undefined after a success
   #warned = false;
   #last: EaselError | undefined; // last error that was not caused by the timeout or the signal
@@ -145,7 +145,7 @@ export class Attempts {
 
   /**
    * Waits before the next attempt, for the longer of the back-off and the delay that the server requests. The wait ends early if
-   * stopped aborts. If the error is final or the limits are reached, it throws the error instead of waiting.
+   * the signal `stopped` aborts. If the error is final or the limits are reached, pause throws the error instead of waiting.
    */
   async pause(cause: unknown, { asked = 0, ends, stopped, last }: Pause = {}): Promise<void> {
     if (!(cause instanceof ConnectError)) throw cause;
@@ -175,8 +175,8 @@ export class Attempts {
   }
 
   /**
-   * Logs a warning if the call will have been failing for at least five seconds at the next attempt, unless a warning about its
-   * method was logged during the last minute.
+   * Logs a warning if the next attempt starts at least five seconds after #failingSince, unless a warning about the call's method
+   * was logged during the last minute.
    */
   #warn(error: EaselError, delay: number): void {
     this.#failingSince ??= performance.now();
@@ -188,8 +188,8 @@ export class Attempts {
   }
 
   /**
-   * Converts an error from Connect, and sets the order's outcome. An unknown outcome becomes known again only if the server
-   * reports "not_placed".
+   * Converts an error from Connect, and sets the order's outcome over all attempts. Once this outcome is "unknown", it remains so
+   * until the server reports "not_placed".
    */
   #error(cause: ConnectError): EaselError {
     const error = errorOf(cause, this.shared.address, this.#failingSince !== undefined, this.about);
@@ -202,7 +202,7 @@ export class Attempts {
     return this.#outcome ? Object.assign(error, { orderOutcome: this.#outcome }) : error;
   }
 
-  /** Returns the error for a call that its timeout or signal ended. The argument is the last error before the call ended. */
+  /** Returns the error for a call whose timeout has passed or whose signal has aborted. The argument is the last error before that. */
   #ended({ message, raw }: EaselError): EaselError {
     const { upstreamCondition = "", lastError = "" } = this.heartbeat ?? {};
     const heard = this.heartbeat ? `; last heartbeat: ${upstreamCondition} ${lastError}`.trimEnd() : "";

@@ -34,7 +34,7 @@ export interface Place {
   grpc?: Partial<Omit<GrpcTransportOptions, "baseUrl" | "sessionManager">>;
 }
 
-/** Returns the parameters for connections to a server. It throws a TypeError for invalid settings. */
+/** Returns the parameters for the connections to a server. It throws a TypeError if a setting is invalid. */
 export function endpoint({ address = process.env["EASEL_ADDR"]?.trim() || "localhost:50051", apiKey, allowPlaintext = process.env["EASEL_ALLOW_PLAINTEXT"] === "true", grpc = {} }: Place): { baseUrl: string; secret: () => string; grpc: NonNullable<Place["grpc"]> } {
   const file = apiKey === undefined ? process.env["EASEL_API_KEY_FILE"] : undefined;
   let secret = file ? readKey(file) : checked((apiKey ?? process.env["EASEL_API_KEY"] ?? "").trim());
@@ -56,7 +56,7 @@ export function endpoint({ address = process.env["EASEL_ADDR"]?.trim() || "local
     try {
       if (file) secret = readKey(file);
     } catch {
-      // while the file can't be read or has no valid key, calls use the last valid key
+      // if the file can't be read or has no valid key, the call uses the last valid key
     }
     return secret;
   };
@@ -96,8 +96,9 @@ export function connection(baseUrl: string, secret: () => string, options: Place
 }
 
 /**
- * Megabytes that one session may buffer, enough for 60 concurrent orders of 16 MiB. While more bytes wait to be sent, Node resets
- * each stream that receives a response. Node's default of 10 MB is less than one large order.
+ * Maximum memory of an HTTP/2 session in megabytes, enough for 60 concurrent orders of 16 MiB. If the unsent bytes of a session
+ * exceed this limit, Node resets every stream of the session that receives a response. Node's default of 10 MB is too small for
+ * a single order of 16 MiB.
  */
 const maxSessionMemoryMB = 1024;
 
@@ -105,15 +106,15 @@ type Pings = { pingTimeoutMs: number } & Partial<GrpcTransportOptions>;
 
 /**
  * The connections to the addresses of a host name. Calls use the connections in turn. If a connection can't open a stream for a
- * call, the call tries the next connection. This is safe, because nothing was sent. If a connection did not respond to an
- * earlier call, later calls try it last. The name is resolved again after 30 s, or after a second if a connection has failed.
+ * call, the call tries the next connection. This is safe, because nothing was sent. If a connection did not respond to a
+ * call, later calls try it last. The name is resolved again after 30 s, or after a second if a connection did not respond.
  */
 class Connections {
   readonly authority;
   readonly #open;
   readonly #resolve;
   #all = new Map<string, Connection>();
-  #left = new Map<string, Connection>(); // connections to addresses to which the host name no longer resolves; each is closed when it is idle
+  #left = new Map<string, Connection>(); // connections to former addresses of the host name; each is closed when it is idle
   #resolving = Promise.resolve();
   #resolvedAt = -Infinity;
   #turn = 0;
@@ -201,8 +202,8 @@ class Connection {
   readonly #open;
   readonly #limitMs;
   #newest;
-  #quietSince = Infinity; // start of the oldest call since the last response; Infinity if all calls got a response
-  #lastUntil = 0; // time until which calls try this connection last; 0 while it responds
+  #quietSince = Infinity; // start of the first call since the last response; Infinity if there was no call since then
+  #lastUntil = 0; // time until which calls try this connection last; 0 after a response
 
   constructor(address: string, pings: Pings) {
     this.#open = () => new Http2SessionManager(address, pings, pings.nodeOptions);
@@ -211,8 +212,8 @@ class Connection {
   }
 
   /**
-   * Reports whether calls try this connection last. They do so for ten seconds after a call has received no response. The first
-   * call after these ten seconds tests the connection.
+   * Reports whether calls try this connection last. This begins when a call gets no response, and ends after ten seconds. The
+   * next call then tests the connection: other calls try it last for another ten seconds, unless it responds.
    */
   isLast(now: number): boolean {
     return now < this.#lastUntil;
@@ -262,15 +263,15 @@ class Connection {
   }
 
   /**
-   * Makes later calls try this connection last if no call has received a response for at least forMs milliseconds. A shorter
-   * time proves nothing, because a caller may have canceled its call.
+   * Makes later calls try this connection last if it has not responded to any call for at least forMs milliseconds. A missing
+   * response proves nothing before that, because a caller may have canceled its call.
    */
   #unanswered(forMs: number) {
     const now = performance.now();
     if (now - this.#quietSince >= forMs) this.#lastUntil = now + lastMs;
   }
 
-  /** Replaces a session if it does not open the stream within three ping timeouts. */
+  /** Replaces the session `asked` unless `there` aborts within three ping timeouts, which means that the stream is open. */
   #replace(asked: Http2SessionManager, there: AbortSignal) {
     sleep(this.#limitMs, undefined, { signal: there, ref: false })
       .then(() => {
@@ -283,9 +284,8 @@ class Connection {
 
 /**
  * Closes the session of a stream if the stream ends before its whole request is sent, for example because the server rejects the
- * request early. Other streams of the session continue, and later calls open a new session. Node counts the unsent bytes as
- * memory of the session until the session is closed. A session with too many unsent bytes resets every stream that receives a
- * response.
+ * request early. Other streams of the session continue, and later calls open a new session. Otherwise, Node would count the
+ * unsent bytes toward maxSessionMemory until the session is closed.
  */
 function retireWithUnsent(stream: ClientHttp2Stream) {
   const { session } = stream;
@@ -296,7 +296,7 @@ function retireWithUnsent(stream: ClientHttp2Stream) {
   stream.once("end", ended).once("close", ended);
 }
 
-/** Milliseconds without a response after which calls try a connection last. */
+/** Time without a response, in milliseconds, after which calls try a connection last. */
 const quietMs = 1000;
-/** Milliseconds during which calls try a connection last after it has not responded to a call. */
+/** Time in milliseconds for which calls try an unresponsive connection last. */
 const lastMs = 10_000;

@@ -34,7 +34,7 @@ export async function download(generations: Generations, generationId: string, t
   }
 }
 
-/** Milliseconds since the last write after which a part file is regarded as abandoned. A running download writes more often. */
+/** Time since the last write, in milliseconds, after which a part file is regarded as abandoned. A running download writes more often. */
 const staleMs = 24 * 3_600_000;
 
 /** Removes the abandoned part files of killed downloads to the same file. */

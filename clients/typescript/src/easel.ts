@@ -49,7 +49,7 @@ export interface OrderOptions extends CallOptions {
    */
   key?: string | number;
   maxCostCents?: number;
-  /** The order is not sent to the catalog after this time, by the clock of the server's ledger. */
+  /** The time after which the order is not sent to the catalog, by the clock of the server's ledger. */
   expire?: Date;
   labels?: Record<string, string>;
 }
@@ -130,8 +130,8 @@ export class Easel {
   }
 
   /**
-   * Returns the account's balance and the caller's budgets. Call it at startup with a timeoutMs of 10,000, because it fails if
-   * the address, the API key or a certificate is wrong.
+   * Returns the account's balance and the caller's budgets. Call it at startup with a timeoutMs of 10,000 to detect
+   * a wrong address, API key or certificate.
    */
   async account(options: CallOptions = {}): Promise<Account> {
     return values.account((await this.#call(this.accounts.getAccount, {}, this.#attempts("read", "GetAccount", options))).account);
@@ -322,7 +322,7 @@ export class Easel {
 /** Maximum size of a request's inputs in bytes. No server accepts more. */
 const maxInputs = 16 << 20;
 
-/** Returns a method that rejects inputs that are too large, and otherwise calls the given method. */
+/** Returns a method that rejects inputs above maxInputs, and otherwise calls the given method. */
 function limited<I extends { inputsJson: string }, O>(method: (request: I, options: CallOptions) => Promise<O>): typeof method {
   return (request, options) => {
     if (Buffer.byteLength(request.inputsJson) <= maxInputs) return method(request, options);

@@ -1,4 +1,4 @@
-// Error classes. Errors that a program handles in the same way have the same class.
+// Error classes. Each kind of error that you would handle differently has its own class.
 import { durationMs, timestampDate, TimestampSchema } from "@bufbuild/protobuf/wkt";
 import { fromJson } from "@bufbuild/protobuf";
 import { Code, ConnectError } from "@connectrpc/connect";
@@ -100,9 +100,9 @@ export class BudgetExceeded extends EaselError {
 export class OrderExpired extends EaselError {}
 /** The API key has reached its daily cap in the catalog. */
 export class DailyCapReached extends EaselError {}
-/** The idempotency key was used for another order. */
+/** The idempotency key was already used for a different order. */
 export class IdempotencyKeyReused extends EaselError {}
-/** The order may or may not exist. Keep its key, and order again with the same key. */
+/** The order may exist. Keep its key, and order again with the same key. */
 export class OutcomeUnknown extends EaselError {}
 /** The render is not finished, or its result does not exist yet. */
 export class NotReady extends EaselError {}
@@ -151,8 +151,8 @@ const classes: Record<string, typeof EaselError> = {
 };
 
 /**
- * Converts a Connect error to an error of the class for its reason. silent is true if the server at address has not responded
- * to the call.
+ * Converts a Connect error to an error of the class for its reason. silent is true if the failed attempt has received no
+ * response from the server at address.
  */
 export function errorOf(raw: ConnectError, address: string, silent: boolean, about: About): EaselError {
   const code = Code[raw.code].replace(/(?<=[a-z])(?=[A-Z])/g, "_").toUpperCase().replace("CANCELED", "CANCELLED");
@@ -163,7 +163,7 @@ export function errorOf(raw: ConnectError, address: string, silent: boolean, abo
   return Object.assign(error, { isRetryable: row.again === "yes" || (row.again === "if_told" && error.retryAfter !== undefined) });
 }
 
-/** Returns the text of a status. If the text reports that the connection to the address failed, it returns a clearer text. */
+/** Returns a clearer text if the given text reports that the connection to the address failed. Otherwise, it returns the text unchanged. */
 function plain(text: string, address: string, silent: boolean): string {
   if (text.includes("wrong version number")) return "server does not speak TLS; use http:// in the address"; // an OpenSSL error
   if (text === "PING timed out" || text === "the connection does not respond" || (silent && text === "the operation timed out")) return `${address} does not respond`;

@@ -7,7 +7,7 @@ import type * as v1 from "./easel/v1/index.js";
 import { errorTable } from "./easel/v1/reasons.js";
 import { values, type EaselEvent, type Render } from "./values.js";
 
-/** An iterator over the states or events of a watch. It ends when the watch is complete, or when the caller leaves the loop or calls stop. If the signal is aborted, it throws an error. */
+/** An iterator over the states or events of a watch. It ends when the watch is complete, or when the caller leaves the loop or calls stop. It throws an error if the call's signal aborts. */
 export class Watch<T> implements AsyncIterableIterator<T> {
   readonly #stopped = new AbortController();
   readonly #states: AsyncGenerator<T, void, undefined>;
@@ -94,7 +94,7 @@ async function* updates(stream: AsyncIterable<v1.WatchEventsResponse>, request: 
   }
 }
 
-/** The latest etag of each generation in a watch of many generations, but at most mostEtags etags. */
+/** The latest etags of the generations in a watch, but only of the mostEtags generations that changed most recently. */
 class Etags {
   readonly named: boolean;
   readonly #known: Map<string, string>; // etags, keyed by generation ID; the generation that changed most recently is last
@@ -152,12 +152,12 @@ type WatchEvent<U> =
 
 /** Yields new values, and reopens the stream after each failure, until the watch is complete or an error is final. */
 async function* follow<U, T>(attempts: Attempts, stopped: AbortSignal, watched: Watched<U, T>): AsyncGenerator<T, void, undefined> {
-  // If the caller's interval is outside the contract's range, the nearest limit of the range is used here, so that the server
-  // has at least three seconds to reject the request.
+  // The server rejects an interval outside the contract's range. The watch then uses the nearest limit of the range, so that it
+  // waits at least three seconds for the rejection.
   const limitMs = 3 * Math.min(Math.max(watched.heartbeatMs, shortestHeartbeatMs), longestHeartbeatMs);
   const outer = attempts.signal ? AbortSignal.any([attempts.signal, stopped]) : stopped;
   while (!stopped.aborted) {
-    let asked = 0; // delay in milliseconds that the server requests when it closes the stream
+    let asked = 0; // delay in milliseconds before the next stream, which the server requests when it closes the stream
     const began = performance.now();
     try {
       for await (const { event } of unlessSilent(watched.start, limitMs, outer)) {

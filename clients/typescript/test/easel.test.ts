@@ -42,8 +42,8 @@ const order = ["studio/haiku", { prompt: "rain" }, { key: "key-1" }] as const;
 const whole = new Uint8Array(5000).map((_, n) => n % 251);
 
 /**
- * Returns a client, the requests that it sends, and its hooks. Each call receives the next answer. When no answer is left,
- * calls receive the last answer again.
+ * Returns a client, the requests that it has sent, and its hooks. The n-th call receives the n-th answer. Further calls receive
+ * the last answer.
  */
 function play<I extends object, O>(...answers: Answer<I, O>[]) {
   const requests: I[] = [];
@@ -187,7 +187,7 @@ test("calls continue after a connection was lost during a ping", { timeout: 20_0
   assert.equal(await cost(), 5);
   await sleep(100);
   frozen = true;
-  const first = cost(); // waits for the response to the ping
+  const first = cost(); // this call waits for the response to the ping
   await sleep(50);
   for (const wire of wires) wire.end();
   frozen = false;
@@ -431,7 +431,7 @@ describe("a client", { concurrency: true, timeout: 30_000 }, () => {
 
   for (const [code, why, outcome, kind] of [
     [Code.ResourceExhausted, "BUDGET_EXCEEDED", "not_placed", "BudgetExceeded"],
-    [Code.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", "OutcomeUnknown"], // without RetryInfo, it is too late for a retry
+    [Code.Unavailable, "SUBMISSION_OUTCOME_UNKNOWN", "unknown", "OutcomeUnknown"], // not retried, because it has no RetryInfo
     [Code.FailedPrecondition, "PRICE_ABOVE_LIMIT", "not_placed_by_this_call", "PriceAboveLimit"],
     [Code.FailedPrecondition, "ORDER_EXPIRED", "unknown", "OrderExpired"],
     [Code.Internal, "UPSTREAM_REDIRECT_REFUSED", "unknown", "ServerFault"],
