@@ -30,7 +30,7 @@ def main(model: str, prompt: str, file: str) -> str | None:
             client.download(render, file, timeout=600)
     except easel.Error as error:
         return f"failed: {error} {error.field_violations}"
-    key.unlink()  # so that the next run places a new order
+    key.unlink()  # without the key, the next run places a new order
     return None if render.state == easel.State.SUCCEEDED else f"failed: {render.state} {render.failure_message}"
 
 

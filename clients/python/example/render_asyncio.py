@@ -25,7 +25,7 @@ async def main(model: str, prompt: str, file: str) -> str | None:
             print("watching:", render.state, flush=True)
         if render.state == easel.State.SUCCEEDED:
             await client.download(render, file, timeout=600)
-    key.unlink()  # so that the next run places a new order
+    key.unlink()  # without the key, the next run places a new order
     return None if render.state == easel.State.SUCCEEDED else f"failed: {render.state} {render.failure_message}"
 
 

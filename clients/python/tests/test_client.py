@@ -59,7 +59,7 @@ class Failure(Exception):
 
 
 class Script(v1.GenerationServiceServicer, v1.AccountServiceServicer):
-    """A scripted server. It responds to each call with the next answer. When no answer is left, it repeats the last answer."""
+    """A scripted server. It responds to the n-th call with the n-th answer, and to further calls with the last answer."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = answers
@@ -251,7 +251,7 @@ class Threads:
                 one.result(10)
 
     def close_within(self, name: str, *args: Any, secret: str) -> None:
-        """Closes the client in the loop of a watch, and expects an error."""
+        """Closes the client in the loop of a watch, and expects that the loop raises an error."""
         with self.clock(), easel.Client(self.addr, secret) as client:
             watch = getattr(client, name)(*args)
             next(watch)
@@ -282,7 +282,7 @@ class Threads:
             next(found)
 
     def leave_block(self, name: str, *args: Any) -> None:
-        """Leaves the with block of a watch after its first state, while a variable still refers to the watch."""
+        """Leaves the with block of a watch after the watch's first state, while a variable still refers to the watch."""
         with easel.Client(self.addr, "") as client:
             with getattr(client, name)(*args) as watch:
                 next(watch)

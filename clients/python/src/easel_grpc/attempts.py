@@ -20,9 +20,9 @@ E = TypeVar("E", bound=Error)
 
 LONGEST = 10  # maximum back-off in seconds, before jitter
 LONGEST_ASKED = 3600  # maximum delay in seconds before a retry; if the server requests a longer delay, the call fails
-MOST_ASKED = 10  # a read fails after this number of failed attempts for which the server requested a delay
-WARN_AFTER = 5  # a warning is logged if a call will have been failing for this number of seconds at its next attempt
-WARN_INTERVAL = 60  # minimum seconds between warnings about one method
+MOST_ASKED = 10  # number of failed attempts with a delay requested by the server after which a read fails
+WARN_AFTER = 5  # seconds of failures, up to the next attempt, after which a warning is logged
+WARN_INTERVAL = 60  # minimum interval in seconds between warnings about one method
 
 
 class Limits(TypedDict, total=False):
@@ -37,7 +37,7 @@ class Limits(TypedDict, total=False):
 
 
 def limits_of(options: Mapping[str, Any], kind: Any = Limits) -> Limits:
-    """Returns the limits in a call's options. It raises TypeError for unknown options, which Python does not check at run time."""
+    """Returns the limits in a call's options. It raises TypeError if there are unknown options."""
     if unknown := options.keys() - kind.__annotations__.keys():
         raise TypeError(f"unexpected keyword arguments: {', '.join(sorted(unknown))}")
     return Limits(timeout=options.get("timeout"), attempts=options.get("attempts"))
@@ -53,7 +53,7 @@ class Kind(NamedTuple):
 
 READ = Kind(60, 5, is_read=True)
 ORDER = Kind(900, 100)
-STREAM = Kind(math.inf, 100)  # a watch or a download; it has no time limit, and 100 consecutive failed attempts take about 15 minutes
+STREAM = Kind(math.inf, 100)  # a watch or a download; no time limit, but 100 consecutive failed attempts take about 15 minutes
 
 
 @dataclass
@@ -106,8 +106,8 @@ class Attempts:
         self.failures = 0
         self.heartbeat: Heartbeat | None = None
         self.outcome: OrderOutcome | None = "not_placed_by_this_call" if key else None
-        self._last: Error | None = None  # last error that the call's own timeout did not cause
-        self._spent = {True: 0, False: 0}  # numbers of failures since the last success: True counts those for which the server requested a delay
+        self._last: Error | None = None  # last error that was not caused by the call's timeout
+        self._spent = {True: 0, False: 0}  # numbers of failed attempts since the last success; True: the server requested a delay
         self._failing_since: float | None = time.monotonic()  # start of the current series of failures; None after a success
         self._warned = False
 
@@ -134,7 +134,7 @@ class Attempts:
         self._failing_since, self._warned = None, False
 
     def closed(self) -> Error:
-        """Returns the error for calls that end because the client is closed."""
+        """Returns the error for a call that ends because the client is closed."""
         return self._told(Error("the client is closed", code=grpc.StatusCode.CANCELLED), self.outcome)
 
     def pause(self, cause: BaseException, *, asked: float = 0, ends: tuple[str, ...] | None = None) -> float:
@@ -168,7 +168,7 @@ class Attempts:
         return sum(self._spent.values()) >= self.most
 
     def _warn(self, error: Error, delay: float) -> None:
-        """Logs a warning if the call will have been failing for at least five seconds at the next attempt.
+        """Logs a warning if the next attempt starts at least five seconds after _failing_since.
 
         It logs no warning if a warning about the method was logged during the last minute.
         """
@@ -183,9 +183,9 @@ class Attempts:
             )
 
     def _of(self, cause: BaseException) -> Error:
-        """Converts an error to the exception for its reason, and sets the order's outcome.
+        """Converts an error to the exception for its reason, and sets the order's outcome over all attempts.
 
-        An unknown outcome becomes known again only if the server reports "not_placed".
+        Once this outcome is "unknown", it remains so until the server reports "not_placed".
         """
         error = of(cause, self.hooks.address)
         if self.end == math.inf or error.reason or error.code != grpc.StatusCode.DEADLINE_EXCEEDED:

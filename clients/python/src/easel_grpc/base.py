@@ -79,7 +79,7 @@ class Base(ABC, Generic[Renders, Events]):
 
         The watch ends when the render is finished or, if until is SETTLED, when its cost is final. It reconnects if a server
         restarts or sends no message for three heartbeat intervals. It raises an error only if a retry can't help or the limits
-        of the call are reached. It omits the state whose etag is known_etag.
+        of the call are reached. The watch omits the state whose etag is known_etag.
         """
         request = requests.watch(render, until, known_etag, heartbeat)
         attempts = self._attempts(STREAM, "WatchGeneration", limits, generation_id=request.generation_id)
@@ -108,8 +108,8 @@ class Base(ABC, Generic[Renders, Events]):
     ) -> Events:  # fmt: skip
         """Yields the durable events of the caller's owner: each event at least once, and the events of one render in order.
 
-        It starts after the event with resume_token. If resume_token is empty, it starts at the time start. If start is None
-        too, it starts with the next event. After a failure, it reconnects like watch and continues after the last event. If
+        It starts after the event with resume_token. If resume_token is empty, it starts at the time start. If start is also
+        None, it starts with the next event. After a failure, it reconnects like watch and continues after the last event. If
         events after resume_token may have been deleted, it raises an error with the reason RESUME_TOKEN_EXPIRED. Only an
         operator may set owner.
         """

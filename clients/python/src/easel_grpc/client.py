@@ -29,8 +29,8 @@ T = TypeVar("T")
 class Client(Base["Watch[Render]", "Watch[Event]"]):
     """The client for threads. It orders each render once, watches it, and verifies the file that it downloads.
 
-    An address is host:port, http://host:port or https://host:port. The default is EASEL_ADDR, or localhost:50051 if that is
-    unset. EASEL_TLS_CA_FILE names a file with PEM certificates that the client trusts instead of the system's. Without a
+    An address is host:port, http://host:port or https://host:port. The default is EASEL_ADDR, or localhost:50051 if EASEL_ADDR
+    is unset. EASEL_TLS_CA_FILE names a file with PEM certificates that the client trusts instead of the system's. Without a
     scheme, the connection uses TLS, unless the host is loopback and neither EASEL_TLS_CA_FILE nor credentials is set.
 
     api_key is an API key or a token. If api_key is None, each call reads the key from the file that EASEL_API_KEY_FILE names.
@@ -71,9 +71,9 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
         self.close()
 
     def account(self, **limits: Unpack[Limits]) -> Account:
-        """Returns the balance and the budgets.
+        """Returns the account's balance and the caller's budgets.
 
-        Call it at startup with timeout=10: it fails if the address, the key or a certificate is wrong.
+        Call it at startup with timeout=10 to detect a wrong address, API key or certificate.
         """
         return _call(self._account(limits))
 
@@ -95,7 +95,7 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
         If you send the same order again with the same key, you get the same render and are not charged again. Use the ID of
         your own record as the key, or store the key before you order. If key is omitted, the client creates a key, and passes
         it to on_key before it sends the order. The order and its errors contain the key. If an error's order_outcome is
-        "unknown", the order may exist. Then order again with the same key.
+        "unknown", the order may exist. In that case, order again with the same key.
         """
         limits = limits_of(options, OrderOptions)
         key = options.get("key", Made.KEY)
@@ -150,7 +150,7 @@ class Client(Base["Watch[Render]", "Watch[Event]"]):
     def delete(self, render: Which, *, force: bool = False, **limits: Unpack[Limits]) -> None:
         """Permanently deletes a render and its result. If the render does not exist, nothing happens, so a retry is safe.
 
-        force allows the deletion of an unfinished render. The catalog does not always refund the price of such a render.
+        If force is true, it also deletes an unfinished render. The catalog does not always refund the price of such a render.
         """
         return _call(self._delete(render, force, limits))
 
@@ -277,7 +277,7 @@ class _Stream:
                 _pause(delay, self.stopped)
 
     def unless_silent(self, progress: Progress[T]) -> Iterator[Any]:
-        """Yields messages, and cancels the stream if none arrives in time. The time that the caller spends in its loop does not count."""
+        """Yields messages, and cancels the stream if no message arrives in time. The time that the caller spends in its loop does not count."""
         silent = threading.Event()
 
         def give_up() -> None:

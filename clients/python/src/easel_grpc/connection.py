@@ -24,10 +24,10 @@ OPTIONS: tuple[tuple[str, Any], ...] = (
 
 
 class APIKey:
-    """An API key.
+    """The API key of a client.
 
-    If it is in a file, each call reads the file again. If the file can't be read or has no valid key, the last valid key is
-    used.
+    If the key comes from a file, each call reads the file again. If the file can't be read or has no valid key, the call uses
+    the last valid key.
     """
 
     def __init__(self, api_key: str, file: str = "") -> None:
@@ -74,7 +74,7 @@ def connection(
     address: str | None, api_key: str | None, credentials: grpc.ChannelCredentials | None,
     allow_plaintext: bool | None, options: Sequence[tuple[str, Any]],
 ) -> Connection:  # fmt: skip
-    """Returns the parameters for a channel to the server. It raises a ValueError for invalid settings."""
+    """Returns the parameters for a channel to the server. It raises a ValueError if a setting is invalid."""
     address = os.environ.get("EASEL_ADDR", "").strip() or "localhost:50051" if address is None else address
     file = os.environ.get("EASEL_API_KEY_FILE", "") if api_key is None else ""
     key = APIKey(os.environ.get("EASEL_API_KEY", "") if api_key is None else api_key, file)

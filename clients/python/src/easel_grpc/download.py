@@ -71,8 +71,8 @@ class Download:
     def resume(self) -> None:
         """Prepares the request for the next stream, or raises Damaged if the download can't continue.
 
-        With an etag, the server ensures that the remaining bytes belong to the same content. Without an etag, the download
-        removes its bytes from the file and restarts. For that, the file must be seekable and must end with these bytes.
+        With an etag, the server ensures that the remaining bytes belong to the same content. Without an etag, resume removes
+        the downloaded bytes from the file, and the download restarts. This requires a seekable file that ends with these bytes.
         """
         if self.request.etag or not self.request.read_offset:
             return

@@ -1,4 +1,4 @@
-"""Error classes. Errors that a program handles in the same way have the same class."""
+"""Error classes. Each kind of error that you would handle differently has its own class."""
 
 import re
 from collections.abc import Iterable
@@ -143,11 +143,11 @@ class DailyCapReached(Error):
 
 
 class IdempotencyKeyReused(Error):
-    """The idempotency key was used for another order."""
+    """The idempotency key was already used for a different order."""
 
 
 class OutcomeUnknown(Error):
-    """The order may or may not exist. Keep its key, and order again with the same key."""
+    """The order may exist. Keep its key, and order again with the same key."""
 
 
 class NotReady(Error):
@@ -190,7 +190,7 @@ _CLASSES = {kind.__name__: kind for kind in Error.__subclasses__()}
 
 
 def _plain(text: str, address: str) -> str:
-    """Returns the text of a status. If the text reports that the connection to the address failed, it returns a clearer text."""
+    """Returns a clearer text if the given text reports that the connection to the address failed. Otherwise, it returns the text unchanged."""
     if "WRONG_VERSION_NUMBER" in text:
         return "server does not speak TLS; use http:// in the address"
     if "http1.x server" in text:
@@ -226,7 +226,7 @@ def failed(render: Render, key: str) -> RenderFailed:
 def seconds_of(duration: Duration) -> float:
     """Returns a duration in seconds, at most 1e12.
 
-    It does not return a timedelta, which can't store every duration that a server may send.
+    The result is not a timedelta, which can't store every duration that a server may send.
     """
     return min(duration.seconds + duration.nanos / 1e9, 1e12)
 

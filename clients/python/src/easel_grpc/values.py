@@ -174,8 +174,7 @@ class Account:
 class Event:
     """A change to a render or a budget. It has the same ID and type as the webhook for this change.
 
-    Store resume_token after you have processed the event. If you pass this token to Client.events, it continues after the
-    event.
+    Store resume_token after you have processed the event. To continue after the event, pass the token to Client.events.
     """
 
     event_id: str

@@ -25,8 +25,8 @@ class Progress(Generic[T]):
 
     def __init__(self, request: Any, attempts: Attempts) -> None:
         self.request = request  # request for the next stream
-        # If the caller's interval is below the minimum, the minimum is used here, so that the server has three seconds to
-        # reject the request.
+        # The server rejects an interval below the minimum. The watch then waits three seconds for a message, so that the
+        # rejection can arrive.
         self.silence = 3 * max(request.heartbeat_interval.ToTimedelta().total_seconds(), SHORTEST)
         self.attempts = attempts
 
@@ -54,7 +54,7 @@ class Progress(Generic[T]):
         raise NotImplementedError
 
     def pause(self, error: Exception | None = None) -> float:
-        """Returns the delay in seconds before the next stream, or raises the error if no stream follows."""
+        """Returns the delay in seconds before the next stream, or raises the error if there is no next stream."""
         if time.monotonic() - self.began > LONGEST:
             self.attempts.failures = 0
         return self.attempts.pause(error or _lost("the server ended the stream"), asked=self.asked, ends=tuple(WATCH_ENDS))
@@ -113,7 +113,7 @@ class EventsProgress(Progress[Event]):
 
 
 class _Etags:
-    """The latest etag of each generation in a watch of many generations, but at most MOST_ETAGS etags."""
+    """The latest etags of the generations in a watch, but only of the MOST_ETAGS generations that changed most recently."""
 
     def __init__(self, request: v1.WatchGenerationsRequest) -> None:
         self.named = bool(request.generation_ids)
