@@ -15,9 +15,9 @@ import (
 
 type eraseCmd struct {
 	adminFlags
-	Owner      string `placeholder:"OWNER" help:"Only orders of this owner: a team, or a caller without a team."`
-	Label      string `placeholder:"NAME=VALUE" help:"Only orders with this label."`
-	Generation string `placeholder:"GENERATION" help:"Only the order of this render."`
+	Owner      string `placeholder:"OWNER" help:"Erase only orders of this owner: a team, or a caller without a team."`
+	Label      string `placeholder:"NAME=VALUE" help:"Erase only orders with this label."`
+	Generation string `placeholder:"GENERATION" help:"Erase only the order of this render."`
 }
 
 // Run erases orders in several requests, because each request erases a limited number of orders.

@@ -16,9 +16,9 @@ type eventsCmd struct {
 
 type eventsListCmd struct {
 	listFlags
-	Team    string `placeholder:"TEAM" help:"Only events of this team."`
-	Since   since  `placeholder:"TIME" help:"Only events written since this time (RFC 3339, or an age such as 90m or 48h)."`
-	GivenUp bool   `help:"Only events whose delivery was abandoned."`
+	Team    string `placeholder:"TEAM" help:"List only events of this team."`
+	Since   since  `placeholder:"TIME" help:"List only events written since this time (RFC 3339, or an age such as 90m or 48h)."`
+	GivenUp bool   `help:"List only events whose delivery was abandoned."`
 }
 
 // Run lists events.
@@ -32,8 +32,8 @@ func (c *eventsListCmd) Run(ctx context.Context, p *cli.Program) error {
 type eventsReplayCmd struct {
 	adminFlags
 	Team    string `required:"" placeholder:"TEAM" help:"Team to which the events are sent again."`
-	Since   since  `required:"" placeholder:"TIME" help:"Only events written since this time (RFC 3339, or an age such as 90m or 48h)."`
-	GivenUp bool   `help:"Only events whose delivery was abandoned."`
+	Since   since  `required:"" placeholder:"TIME" help:"Resend only events written since this time (RFC 3339, or an age such as 90m or 48h)."`
+	GivenUp bool   `help:"Resend only events whose delivery was abandoned."`
 }
 
 // Run resends the selected events. Each request resends a limited number of events, so Run sends requests until no

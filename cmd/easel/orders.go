@@ -22,14 +22,14 @@ type ordersCmd struct {
 
 type ordersListCmd struct {
 	listFlags
-	Unknown  bool   `help:"Only orders whose outcome is unknown. These orders may exist in the catalog, and each reserves its quoted price. An order with neither a budget nor a maximum price has no quote, so nothing is reserved for it."`
-	Reserved bool   `help:"Only orders that still reserve money, because the outcome is unknown or the render has not finished."`
-	Held     bool   `help:"Only orders that were open when the ledger was copied or restored, and that wait for their callers or for 'easel orders resolve'."`
-	Owner    string `placeholder:"OWNER" help:"Only orders of this owner: a team, or a caller without a team."`
+	Unknown  bool   `help:"List only orders whose outcome is unknown. These orders may exist in the catalog, and each reserves its quoted price. An order with neither a budget nor a maximum price has no quote, so nothing is reserved for it."`
+	Reserved bool   `help:"List only orders that still reserve money, because the outcome is unknown or the render has not finished."`
+	Held     bool   `help:"List only orders that were open when the ledger was copied or restored, and that wait for their callers or for 'easel orders resolve'."`
+	Owner    string `placeholder:"OWNER" help:"List only orders of this owner: a team, or a caller without a team."`
 
-	State string            `placeholder:"STATE" enum:",${orderstates}" default:"" help:"Only orders in this state: ${orderstates}."`
-	Since since             `placeholder:"TIME" help:"Only orders placed since this time (RFC 3339, or an age such as 90m or 48h)."`
-	Label map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Only orders with this label. Repeat the flag to require several labels."`
+	State string            `placeholder:"STATE" enum:",${orderstates}" default:"" help:"List only orders in this state: ${orderstates}."`
+	Since since             `placeholder:"TIME" help:"List only orders placed since this time (RFC 3339, or an age such as 90m or 48h)."`
+	Label map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"List only orders with this label. Repeat the flag to require several labels."`
 	Limit int               `default:"100" placeholder:"N" help:"Maximum number of orders to show, up to 1000."`
 }
 

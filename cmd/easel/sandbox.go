@@ -89,7 +89,7 @@ func (f *sandboxFlags) keeping() string {
 
 type sandboxCmd struct {
 	Addr  string `env:"EASEL_SANDBOX_ADDR" default:"127.0.0.1:8099" placeholder:"HOST:PORT" help:"Address to listen on. Port 0 selects a free port."`
-	Admin bool   `env:"EASEL_SANDBOX_ADMIN" help:"Also serve the administration requests below ${adminpath} (keys, top-ups, faults, accounts). They need no key, so the address must be loopback."`
+	Admin bool   `env:"EASEL_SANDBOX_ADMIN" help:"Also serve administration requests (keys, top-ups, faults, accounts) at paths below ${adminpath}. They need no key, so the address must be loopback."`
 	sandboxFlags
 }
 

@@ -126,7 +126,7 @@ func (i *Issuer) request(ctx context.Context) (*http.Client, *http.Request, erro
 	if i.CAFile != "" {
 		text, err := os.ReadFile(i.CAFile)
 		if authorities = x509.NewCertPool(); err == nil && !authorities.AppendCertsFromPEM(text) {
-			err = errors.New("no certificate found; it must be PEM")
+			err = errors.New("no certificate found; the file must be PEM")
 		}
 		if err != nil {
 			return nil, nil, fmt.Errorf("ca_file: %w", err)

@@ -12,9 +12,9 @@ import (
 type FollowEvents struct {
 	callFlags
 	ResumeToken string   `placeholder:"TOKEN" help:"Continue after the event with this token. With -o json, each event is printed with its token."`
-	Since       moment   `placeholder:"DATE" help:"Start with the events of this day (2026-11-01, UTC) or time (RFC 3339). Default: the next event."`
-	Type        []string `placeholder:"TYPE" help:"Only events of this type, such as easel.generation.succeeded. Separate several types with commas."`
-	Owner       string   `placeholder:"OWNER" help:"Only events of this owner (for operators)."`
+	Since       moment   `placeholder:"DATE" help:"Start with the first event since this day (2026-11-01, UTC) or time (RFC 3339). Default: the next event."`
+	Type        []string `placeholder:"TYPE" help:"Print only events of this type, such as easel.generation.succeeded. Separate several types with commas."`
+	Owner       string   `placeholder:"OWNER" help:"Print only events of this owner (for operators)."`
 }
 
 // Run prints events as they arrive, until the command is interrupted.

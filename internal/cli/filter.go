@@ -11,9 +11,9 @@ import (
 
 // filterFlags contains the flags that select renders.
 type filterFlags struct {
-	Model string            `placeholder:"MODEL" help:"Only renders of this model."`
-	Label map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Only renders whose order has this label. Repeat the flag to require several labels."`
-	Owner string            `placeholder:"OWNER" help:"Only renders of this owner (for operators)."`
+	Model string            `placeholder:"MODEL" help:"Show only renders of this model."`
+	Label map[string]string `mapsep:"none" placeholder:"NAME=VALUE" help:"Show only renders whose order has this label. Repeat the flag to require several labels."`
+	Owner string            `placeholder:"OWNER" help:"Show only renders of this owner (for operators)."`
 }
 
 // filter returns the filter for a list or a watch.

@@ -31,7 +31,7 @@ type callFlags struct {
 	Addr string `group:"connection" env:"EASEL_ADDR" default:"${addr}" placeholder:"ADDRESS" help:"Address of the server: host:port, http://host:port or https://host:port. Without a scheme, the connection uses TLS, unless the server is on this machine."`
 	KeyFlags
 
-	TLSCAFile   string        `group:"connection" name:"tls-ca-file" env:"EASEL_TLS_CA_FILE" placeholder:"FILE" help:"File with certificates to trust instead of the system's."`
+	TLSCAFile   string        `group:"connection" name:"tls-ca-file" env:"EASEL_TLS_CA_FILE" placeholder:"FILE" help:"File with certificates to trust instead of the system's certificates."`
 	TLSCertFile string        `group:"connection" name:"tls-cert-file" env:"EASEL_TLS_CLIENT_CERT_FILE" placeholder:"FILE" help:"Client certificate. Requires --tls-key-file."`
 	TLSKeyFile  string        `group:"connection" name:"tls-key-file" env:"EASEL_TLS_CLIENT_KEY_FILE" placeholder:"FILE" help:"Private key of the client certificate."`
 	Timeout     time.Duration `group:"connection" placeholder:"TIME" help:"Maximum time for the command. Default: 30s for a query, 2m for an order, and no limit for watch, wait and download."`

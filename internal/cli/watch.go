@@ -13,7 +13,7 @@ type watchCmd struct {
 	callFlags
 	goalFlags
 	filterFlags
-	IDs []string `arg:"" optional:"" sep:"none" name:"id" help:"IDs of the renders. Default: all renders of the API key, including new ones, until interrupted."`
+	IDs []string `arg:"" optional:"" sep:"none" name:"id" help:"IDs of the renders. Default: watch all renders of the API key, including new ones, until interrupted."`
 }
 
 // Run prints each state change until all generations on the command line have reached the state that the flag --until names.

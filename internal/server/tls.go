@@ -79,7 +79,7 @@ func (t TLS) parse(contents ...[]byte) (*tls.Config, error) {
 			config.ClientAuth = tls.VerifyClientCertIfGiven
 		}
 		if !config.ClientCAs.AppendCertsFromPEM(contents[2]) {
-			return nil, errors.New("no certificate in the client CA file; it must be PEM")
+			return nil, errors.New("no certificate in the client CA file; the file must be PEM")
 		}
 	}
 	return config, nil
