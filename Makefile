@@ -235,7 +235,7 @@ tidy:
 	  $(GO) mod edit -replace=$(MODULE)='$(CURDIR)' -replace=$(MODULE)/gen/go='$(CURDIR)/gen/go' -replace=$(MODULE)/clients/go='$(CURDIR)/clients/go' .build/tidy.mod && \
 	  $(ALONE_GO) mod tidy -C $$module -modfile='$(CURDIR)/.build/tidy.mod' -diff || exit; done
 
-# The archives of a release contain THIRD_PARTY_LICENSES. A linked module without a recognised licence is an error.
+# The archives of a release contain THIRD_PARTY_LICENSES. A linked module without a recognized license is an error.
 licences:
 	@mkdir -p .build
 	$(GO) run internal/tools/licences/*.go program .build/THIRD_PARTY_LICENSES

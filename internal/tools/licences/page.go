@@ -18,7 +18,7 @@ var script = filepath.Join(".build", "tools", "page", "node_modules", "@scalar",
 // unmapped contains packages in the script that are missing from its source map, because they are part of prebuilt components.
 var unmapped = []string{"@scalar/code-highlight@*", "highlight.js@11", "lowlight@3", "tailwindcss@4"}
 
-// addPage installs the packages of the script in a temporary directory, and adds their licences.
+// addPage installs the packages of the script in a temporary directory, and adds their licenses.
 func addPage(found texts) error {
 	names, err := packages()
 	if err != nil {
@@ -75,8 +75,8 @@ func packages() ([]string, error) {
 	return slices.Compact(names), nil
 }
 
-// addPackage adds the licence of an installed package. If the package has no licence file, its package.json must name a
-// licence.
+// addPackage adds the license of an installed package. If the package has no license file, its package.json must name a
+// license.
 func (t texts) addPackage(dir string) error {
 	var manifest struct {
 		Name, Version, License string

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// texts contains licences, keyed by the words of their texts. A key omits copyright lines, the title line and line breaks,
-// so licences that differ only in these have the same key.
+// texts contains licenses, keyed by the words of their texts. A key omits copyright lines, the title line and line breaks,
+// so licenses that differ only in these have the same key.
 type texts map[string]*licence
 
-// licence is the text of a licence without copyright lines, and the names of the modules or packages that have this licence.
+// licence is the text of a license without copyright lines, and the names of the modules or packages that have this license.
 type licence struct {
 	body  string
 	parts []string
@@ -23,7 +23,7 @@ var (
 	titleLine     = regexp.MustCompile(`(?i)^[*#\s]*\(?(the )?mit license( \(mit\))?\)?[:*\s]*$`)
 )
 
-// add adds the licence text of a part, which is a module or a package.
+// add adds the license text of a part, which is a module or a package.
 func (t texts) add(part, text string) {
 	var body []string
 	for line := range strings.Lines(strings.ReplaceAll(text, "\r", "")) {
@@ -42,7 +42,7 @@ func (t texts) add(part, text string) {
 	t[key].parts = append(t[key].parts, part)
 }
 
-// String returns all licences as one text. Before each licence, it lists the modules or packages that have this licence.
+// String returns all licenses as one text. Before each license, it lists the modules or packages that have this license.
 func (t texts) String() string {
 	var out strings.Builder
 	for _, l := range t {
