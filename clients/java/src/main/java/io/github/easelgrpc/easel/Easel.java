@@ -110,8 +110,8 @@ public final class Easel implements AutoCloseable {
   }
 
   /**
-   * Returns the account's balance and the caller's budgets. Call it at startup with a timeout of 10 s, because it fails if the
-   * address, the API key or a certificate is wrong.
+   * Returns the account's balance and the caller's budgets. Call it at startup with a timeout of 10 s to detect a wrong
+   * address, API key or certificate.
    */
   public Account account() {
     var calls = read("GetAccount", "");
