@@ -13,7 +13,7 @@ import (
 // EventQuery selects events by a filter and by the position of the first event. The zero value selects all events from now on.
 type EventQuery struct {
 	ResumeToken string    // token of the last event that the caller has processed; if it is set, Start is ignored
-	Start       time.Time // time of the first event; zero means from now on
+	Start       time.Time // selects the events written since this time; zero means from now on
 	Types       []string  // selects the events of these types; empty means all types
 	Owner       string    // selects the events of this owner; only an operator may set it
 }

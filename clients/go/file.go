@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// DownloadFile downloads a render's file to path. It writes to a temporary file in the same directory, and renames the file
-// when it is complete. After an error, it removes the temporary file. If path exists and is not a regular file, the error is
+// DownloadFile downloads a render's file to path. Until the file is complete, it has a temporary name in the same directory.
+// After an error, DownloadFile removes the incomplete file. If path exists and is not a regular file, the error is
 // [ErrNotRegular].
 func (c *Client) DownloadFile(ctx context.Context, generationID, path string, options ...CallOption) error {
 	if err := checkRegular(path); err != nil {
@@ -54,8 +54,8 @@ func checkRegular(path string) error {
 	return nil
 }
 
-// WriteFile writes data to path. Like DownloadFile, it writes to a temporary file and then renames the file. If path exists and
-// keep is true, WriteFile leaves the file unchanged and returns fs.ErrExist.
+// WriteFile writes data to path. Like DownloadFile, it writes to a temporary file, which it then renames to path. If path exists
+// and keep is true, WriteFile leaves the file at path unchanged and returns fs.ErrExist.
 func WriteFile(path string, data []byte, keep bool) error {
 	part := &partFile{}
 	w, err := part.open(path, "", keep)
@@ -94,7 +94,7 @@ func (p *partFile) open(path, fileName string, keep bool) (_ io.Writer, err erro
 // often.
 const staleAge = 24 * time.Hour
 
-// removeStale removes the abandoned part files of killed downloads to the file base in the directory dir.
+// removeStale removes the part files that killed downloads to the file base have left in the directory dir.
 func removeStale(dir, base string) {
 	entries, _ := os.ReadDir(filepath.Join(dir, ".")) // if the directory can't be read, old part files remain
 	for _, entry := range entries {
