@@ -82,7 +82,7 @@ final class Download {
   }
 
   /**
-   * Removes the abandoned part files of killed downloads to the same file. It leaves part files that were written during the
+   * Removes the part files that killed downloads to the same file have left. It keeps part files that were written during the
    * last day, because they may belong to running downloads.
    */
   static void removeStale(Path file) throws IOException {

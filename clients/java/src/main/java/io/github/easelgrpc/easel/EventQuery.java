@@ -9,7 +9,7 @@ import java.util.List;
 public final class EventQuery {
   final WatchEventsRequest.Builder request = WatchEventsRequest.newBuilder().setHeartbeatInterval(new WatchOptions().heartbeat);
 
-  /** Sets the token after whose event the watch continues. If a token is set, the time from {@link #start} is ignored. */
+  /** Sets the token of the last event that the caller has processed. The watch continues after this event, and ignores {@link #start}. */
   public EventQuery resumeToken(String token) {
     request.setResumeToken(token);
     return this;
