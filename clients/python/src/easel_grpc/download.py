@@ -99,9 +99,9 @@ class Download:
 
 
 def _remove_stale(target: Path) -> None:
-    """Removes the abandoned part files of killed downloads to the same file.
+    """Removes the part files that killed downloads to the same file have left.
 
-    It leaves part files that were written during the last day, because they may belong to running downloads.
+    It keeps part files that were written during the last day, because they may belong to running downloads.
     """
     for part in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
         with contextlib.suppress(OSError):  # if this fails, the next download tries again
