@@ -94,7 +94,7 @@ func (p *partFile) open(path, fileName string, keep bool) (_ io.Writer, err erro
 // often.
 const staleAge = 24 * time.Hour
 
-// removeStale removes the part files that killed downloads to the file base have left in the directory dir.
+// removeStale removes the part files of killed downloads to the file base in the directory dir, if they are older than staleAge.
 func removeStale(dir, base string) {
 	entries, _ := os.ReadDir(filepath.Join(dir, ".")) // if the directory can't be read, old part files remain
 	for _, entry := range entries {
