@@ -82,8 +82,8 @@ final class Download {
   }
 
   /**
-   * Removes the part files that killed downloads to the same file have left. It keeps part files that were written during the
-   * last day, because they may belong to running downloads.
+   * Removes the part files of killed downloads to the same file. It keeps part files that were written during the last day,
+   * because they may belong to running downloads.
    */
   static void removeStale(Path file) throws IOException {
     var name = Pattern.compile(Pattern.quote("." + file.getFileName()) + "\\.[\\w-]+\\.part");
