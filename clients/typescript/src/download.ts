@@ -37,7 +37,7 @@ export async function download(generations: Generations, generationId: string, t
 /** Time since the last write, in milliseconds, after which a part file is regarded as abandoned. A running download writes more often. */
 const staleMs = 24 * 3_600_000;
 
-/** Removes the part files that killed downloads to the same file have left. */
+/** Removes the part files of killed downloads to the same file, if they are older than staleMs. */
 async function removeStale(to: string): Promise<void> {
   for (const name of await readdir(dirname(to)).catch(() => [])) {
     const isPart = name.startsWith(`.${basename(to)}.`) && /^[\w-]+\.part$/.test(name.slice(basename(to).length + 2));

@@ -155,7 +155,7 @@ export class Easel {
 
   /**
    * Places an order, and retries with the same key until the outcome is known. If it throws an error whose
-   * orderOutcome is "unknown", the order may exist. Then order again with the key from the error.
+   * orderOutcome is "unknown", the order may exist. In that case, order again with the key from the error.
    */
   async order(model: string, inputs: Inputs, options: OrderOptions = {}): Promise<Order> {
     const { maxCostCents, expire, labels = {} } = options;
