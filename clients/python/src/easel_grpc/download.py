@@ -99,7 +99,7 @@ class Download:
 
 
 def _remove_stale(target: Path) -> None:
-    """Removes the part files that killed downloads to the same file have left.
+    """Removes the part files of killed downloads to the same file.
 
     It keeps part files that were written during the last day, because they may belong to running downloads.
     """
