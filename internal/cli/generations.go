@@ -80,7 +80,7 @@ type listCmd struct {
 	callFlags
 	filterFlags
 	Limit int      `default:"20" placeholder:"N" help:"Maximum number of renders to show (0 for all)."`
-	State []string `placeholder:"STATE" enum:"queued,running,succeeded,failed,refunded,deleted,unrecognized" help:"Show only renders in this state: ${enum}. Separate several states with commas. Deleted renders are shown only if deleted is one of them."`
+	State []string `placeholder:"STATE" enum:"queued,running,succeeded,failed,refunded,deleted,unrecognized" help:"Show only renders in this state: ${enum}. Separate several states with commas. Deleted renders are shown only if the states include deleted."`
 }
 
 // Run lists the recent generations.
