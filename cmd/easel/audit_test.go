@@ -65,7 +65,7 @@ func startChanging(t *testing.T, more map[string]string) *changing {
 }
 
 // catalog handles requests to the simulated catalog. It accepts deletions, and responds to all other requests with a
-// succeeded generation.
+// generation that succeeded.
 func (c *changing) catalog(w http.ResponseWriter, r *http.Request) {
 	id := path.Base(r.URL.Path)
 	if r.Method == http.MethodDelete {

@@ -17,8 +17,8 @@ import (
 // askLedger is the timeout of the ledger query in warnOfMissingOwners.
 const askLedger = 2 * time.Second
 
-// loadCallers loads a callers file. After this load and after each reload of a changed file, it passes the file's teams to
-// notifier and calls warnOfMissingOwners.
+// loadCallers loads a callers file. After the first load, and again after each reload of a changed file, it passes the teams in
+// the file to notifier and calls warnOfMissingOwners.
 func loadCallers(ctx context.Context, path string, led *ledger.Ledger, notifier *notifier, logger *slog.Logger) (*auth.Callers, error) {
 	return auth.LoadCallers(path, logger, func(list *auth.List) {
 		notifier.take(list)
@@ -79,8 +79,8 @@ func checkCallers(path string) error {
 	return nil
 }
 
-// notifier contains the teams and the data functions for the ledger's event configuration. The teams are replaced when the
-// callers file changes.
+// notifier supplies the ledger's event configuration: the teams, and the functions that build the data of events. When the
+// callers file changes, the teams are replaced.
 type notifier struct {
 	teams events.Teams
 	data  service.EventData
@@ -92,7 +92,7 @@ func (n *notifier) eventConfig() *ledger.EventConfig {
 	return &ledger.EventConfig{Teams: n.teams.Known, Generation: n.data.Generation, Budget: n.data.Budget}
 }
 
-// take replaces the known teams with the teams in a callers file. A caller without a team is treated as a team of its own.
+// take replaces n's teams with the teams in a loaded callers file. A caller without a team is treated as a team of its own.
 func (n *notifier) take(list *auth.List) {
 	teams := map[string]events.Team{}
 	for _, caller := range list.Callers {

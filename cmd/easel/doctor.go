@@ -69,8 +69,8 @@ func (c *doctorCmd) Run(ctx context.Context, p *cli.Program) error {
 	return errors.Join(console.Err(), c.verdict(ctx, report))
 }
 
-// verdict returns an error for the first failed check, or nil if all checks passed. It adds a remedy for failures that the
-// report's findings do not explain.
+// verdict returns an error for the first failed check. If all checks passed, it returns ctx.Err(). It adds a remedy for
+// failures that the report's findings do not explain.
 func (*doctorCmd) verdict(ctx context.Context, report *doctor.Report) error {
 	bad := slices.IndexFunc(report.Checks, func(c doctor.Check) bool { return !c.OK })
 	if bad < 0 {

@@ -31,8 +31,8 @@ func conflict(format string, args ...any) error {
 	return &problem{http.StatusConflict, fmt.Sprintf(format, args...)}
 }
 
-// answers returns a handler that decodes a request, passes it to the function do, and sends the result as JSON. If the
-// error is not a [problem], the handler responds with status 503.
+// answers returns a handler that decodes a request, passes it to the function do, and sends the result as JSON. If do
+// returns an error that is not a [problem], the handler responds with status 503.
 func answers[Q, A any](do func(context.Context, Q) (A, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var asked Q
@@ -74,7 +74,8 @@ func decode(w http.ResponseWriter, r *http.Request, asked any) error {
 	return invalid("invalid request: " + err.Error())
 }
 
-// Address returns the URL path and parameters of a GET request for a list. query is the request, which is encoded as JSON.
+// Address returns the path and query string of the URL from which a list is requested. query is encoded as JSON in the
+// parameter "query".
 func Address(path string, query any) string {
 	text, _ := json.Marshal(query) // cannot fail for strings, numbers and times
 	return path + "?query=" + url.QueryEscape(string(text))

@@ -18,7 +18,7 @@ type watchClient struct {
 	failed chan error // receives the error that ended a connection
 
 	mu    sync.Mutex
-	times []time.Time // arrival times of all watches' messages
+	times []time.Time // arrival times of the messages from all watches
 }
 
 // watchers returns a watch client with 10 connections to the server. They stay open until the end of the scene.
@@ -87,8 +87,8 @@ func (c *watchClient) note(at time.Time) {
 // arrived returns the number of received messages.
 func (c *watchClient) arrived() int { return len(c.since(0)) }
 
-// since returns the arrival times of all messages after the first ones. The argument first is the number of
-// messages to skip.
+// since returns the arrival times of all messages except the earliest. The parameter first is the number of
+// earliest messages to skip.
 func (c *watchClient) since(first int) []time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

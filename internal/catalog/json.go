@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	maxExact = 1 << 53 // a float64 represents every integer up to this value exactly
+	maxExact = 1 << 53 // highest integer up to which a float64 represents every integer exactly
 	// maxDepth is the maximum nesting depth of Extra. Some protobuf runtimes reject messages with much deeper nesting.
 	maxDepth = 24
 )

@@ -16,7 +16,7 @@ const (
 	shortPart  = 1 << 10
 	// recordSize is the approximate size of a record in bytes, excluding its Inputs, Text and Extra.
 	recordSize = 128
-	// maxEnvelope is the maximum number of objects in a body around the object that contains a list.
+	// maxEnvelope is the maximum number of nested objects that may enclose the object with the list.
 	maxEnvelope = 3
 )
 

@@ -182,8 +182,9 @@ func (e *explanation) memberOf(p part, r *Record) (*picked, bool) {
 	return member, ok
 }
 
-// addMissing adds a finding for each missing part. It adds one more finding with others, the list of members that no rule reads.
-// If others is empty, it adds only findings for the parts that Easel needs, because no member could contain the other parts.
+// addMissing adds a finding for each missing part. If a part is missing, it also adds a finding that lists others, the members
+// that no rule reads. If others is empty, it adds only findings for the parts that Easel needs, because there is no unread member
+// that could contain an optional part.
 func (e *explanation) addMissing(missing []part, others string) {
 	for _, p := range missing {
 		if p.needed || others != "" {

@@ -18,7 +18,7 @@ func TestAWaitForASlotIsNoSilenceOfTheCatalog(t *testing.T) { // fault A8
 	synctest.Test(t, func(t *testing.T) {
 		w := &wire{answer: func(_ int, _ *http.Request, conn net.Conn) {
 			_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nx")
-			_, _ = conn.Read(make([]byte, 1)) // blocks until the reader closes the connection
+			_, _ = conn.Read(make([]byte, 1)) // blocks until the client closes the connection
 		}}
 		base := w.transport()
 		base.MaxConnsPerHost = 1

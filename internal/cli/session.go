@@ -68,7 +68,7 @@ type session struct {
 	json, quiet bool
 	stdin       io.Reader
 	line        string                       // command line, quoted for a shell
-	commandLine func(words ...string) string // function that returns the command line to run easel with words and with this command's connection flags
+	commandLine func(words ...string) string // returns a command line that runs easel with words, followed by this command's connection flags
 	message     func(easel.Message)          // called with each message of a watch
 
 	lost string // message of the last failed attempt; empty if the server has responded since
@@ -115,7 +115,7 @@ func (s *session) retried(r easel.Retry) {
 	}
 }
 
-// responded records that the server has responded. If the previous attempt failed, it also prints that the server responds again.
+// responded records that the server has responded. After a failed attempt, it also prints that the server is responding again.
 func (s *session) responded() {
 	if s.lost != "" {
 		s.lost = ""
@@ -137,8 +137,8 @@ func (s *session) aside(text string) {
 	}
 }
 
-// remark prints a remark to standard error: as text or, with -o json, as a JSON object. If name is not empty, the object also has
-// a member with this name and value.
+// remark prints a remark to standard error: as text or, with -o json, as a JSON object. If name is not empty, the object also
+// contains value, as the member with this name.
 func (s *session) remark(name, value, text string) {
 	if !s.json {
 		s.Hint(text)

@@ -23,8 +23,8 @@ import (
 type script struct {
 	Name     string
 	Call     []string          // arguments of the program; FILE is replaced by the path of a file
-	Files    map[string]string // kinds of the files to create before the call, keyed by name; FILE in a name is replaced by the base name of the file
-	Timeout  int               // timeout in seconds; zero means the default
+	Files    map[string]string // kinds of the files to create before the call (see prepare), keyed by name; FILE in a name is replaced by the base name of the file
+	Timeout  int               // timeout of the call in seconds; zero means the default
 	Answers  []answer          // answers to consecutive calls; the last answer repeats
 	Requests []map[string]any  // for each call, the fields that its message must have; null means that the field must not be set
 	Most     int               // maximum number of calls; len(Requests) if that is larger
@@ -34,12 +34,12 @@ type script struct {
 	Dead     bool              // whether no server listens at the address
 	AtMost   string            // maximum time from the first failed attempt to the end of the program
 	AtLeast  string            // minimum duration of the program
-	Logs     []string          // expected parts of the output, which includes the log
+	Logs     []string          // strings that the output, including the log, must contain
 }
 
 // answer is the response to a call: messages followed by a status, which is OK unless Fails or Then is set.
 type answer struct {
-	For      string // idempotency key or generation ID; only the first call with this key or ID gets the answer
+	For      string // if set, only the first call with this idempotency key or generation ID gets the answer
 	Messages []json.RawMessage
 	Fails    *failure
 	Then     string // "silence", or "freeze" (the current connections no longer carry data)
@@ -196,7 +196,7 @@ func (s *script) play(t *testing.T, command []string) {
 	}
 }
 
-// prepare creates the files that must exist before the call.
+// prepare creates s.Files in the directory of file, the path that replaces FILE.
 func (s *script) prepare(t *testing.T, file string) {
 	t.Helper()
 	for name, kind := range s.Files {
@@ -229,7 +229,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// logged matches lines that the logging library of a language may add.
+// logged matches log lines that a language's logging library may add to the output.
 var logged = regexp.MustCompile(`(?m)^(?:\w{3} \d\d?, .*|(?:WARNING|INFO|SEVERE): .*|\d{4}[-/]\d\d[-/]\d\d.*|.*call (?:still failing|recovered).*)\n`)
 
 func (s *script) comparePrints(t *testing.T, said string) {

@@ -12,7 +12,7 @@ import (
 // stack is a catalog with an administration API, and an Easel server for this catalog.
 type stack struct{ *proctest.Stack }
 
-// startStack starts the catalog and the Easel server. settings are additional settings of the server.
+// startStack starts the catalog and the Easel server. settings are additional server settings.
 func startStack(t *testing.T, settings proctest.Settings) stack {
 	t.Helper()
 	return stack{proctest.NewStack(t, "--speed", "10").With(settings).Serve()}
@@ -24,7 +24,7 @@ func (s stack) addKey(key string) {
 	s.Control(http.MethodPost, "keys", `{"name":"`+key+`","balanceCents":5000,"key":"`+key+`"}`)
 }
 
-// awaitWatches waits until the number of open watches of single generations is want.
+// awaitWatches waits until exactly want watches of single generations are open.
 func (s stack) awaitWatches(want int) {
 	s.Helper()
 	proctest.Eventually(s, patience, "watches", func() bool { return s.Measured("easel_stream_open", "WatchGeneration") == float64(want) }, s.Status)

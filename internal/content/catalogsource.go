@@ -11,8 +11,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger"
 )
 
-// fromCatalog opens a result in the catalog. If the result is a text without a file, and there is a store, it returns the text
-// from the generation's record.
+// fromCatalog opens a result in the catalog. If r has a store and the catalog has only a text result and no file, fromCatalog
+// returns the text from the generation's record.
 func (r *Results) fromCatalog(ctx context.Context, cred catalog.Credential, row ledger.Content, id string, offset int64, etag string) (*Content, error) {
 	c, err := r.Catalog.Content(ctx, cred, id, offset, ofCatalog(row, etag))
 	switch kind := catalog.KindOf(err); {
@@ -39,9 +39,8 @@ func textAt(text string, offset int64, etag string) (*catalog.Content, error) {
 	return &catalog.Content{Body: io.NopCloser(strings.NewReader(text[offset:])), ContentType: textType, Offset: offset, Size: &size, Etag: own}, nil
 }
 
-// servable returns an error if a request can't be served from a result. size is the size of the result, and has is its etag.
-// The request's offset must not be past the end, and the request's etag must be empty or equal to has. The catalog would reject
-// other requests too.
+// servable returns an error if a request can't be served from a result. size is the size of the result, and has is its etag. As
+// in the catalog, the request's offset must not be past the end, and the request's etag must be empty or equal to has.
 func servable(size int64, has string, offset int64, etag string) error {
 	switch {
 	case etag != "" && etag != has:

@@ -38,7 +38,7 @@ type Config struct {
 	Inputs        json.RawMessage // inputs to quote; nil means sample values for the model's fields
 }
 
-// Report is the result of an examination.
+// Report is the result of [Examine].
 type Report struct {
 	Checks    []Check `json:"checks"`
 	OK        bool    `json:"ok"`

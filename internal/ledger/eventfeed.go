@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Names of rows in the table facts that describe the event feed, and constants for assigning positions.
+// Names of the facts about the event feed, which are rows of the table facts, and constants for assigning positions.
 const (
 	feedFact        = "feed"          // ID of the feed
 	positionFact    = "feed_position" // highest assigned position
@@ -90,7 +90,7 @@ func (l *Ledger) FeedStart(ctx context.Context, owner *string, since time.Time) 
 	return position, err
 }
 
-// ofFeed returns the condition for the events of an owner, or of all owners if owner is nil.
+// ofFeed returns the WHERE clauses that select the events of an owner, or of all owners if owner is nil.
 func ofFeed(owner *string) *clauses {
 	c := &clauses{}
 	if owner != nil {

@@ -12,8 +12,8 @@ import (
 
 func cents(n int64) *int64 { return &n }
 
-// The walk in package lifecycle checks every sequence of observations. This test checks that budgets contain the
-// resulting amounts.
+// A test in package lifecycle checks the amounts for every sequence of observations. This test checks that budgets
+// contain the resulting amounts.
 func TestTheBudgetFollowsTheMoneyOfAnOrder(t *testing.T) { // faults T6, T7
 	type saw = lifecycle.Observation
 	for name, row := range map[string]struct {
@@ -155,7 +155,8 @@ func TestAFailureIsSettledWhenItsRefundWindowIsOver(t *testing.T) {
 	})
 }
 
-// A single 404 does not prove a deletion. It may come from a proxy, or from a read under another account's API key.
+// A generation counts as deleted only if reads return 404 for long enough. A single 404 does not prove a deletion.
+// It may come from a proxy, or from a read under another account's API key.
 func TestAReadThatFindsNothingIsADeletionWhenItLasts(t *testing.T) { // fault M4
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -47,8 +47,8 @@ type comparison struct {
 }
 
 // SQL expressions for amounts of an order. heldCents is the amount that is reserved according to the journal: the reserved
-// amount, and the unconfirmed amount above the charge. spentCents is the amount that the budgets count as spent. The
-// expressions use CASE, because the databases have different functions for the maximum of two values.
+// amount, plus the part of the unconfirmed amount that exceeds the charge. spentCents is the amount that the budgets count as
+// spent. The expressions use CASE, because the databases have different functions for the maximum of two values.
 const (
 	heldCents  = `reserved_cents + CASE WHEN unconfirmed_cents > COALESCE(cost_cents, 0) THEN unconfirmed_cents - COALESCE(cost_cents, 0) ELSE 0 END`
 	spentCents = `CASE WHEN COALESCE(cost_cents, 0) - refunded_cents > unconfirmed_cents THEN COALESCE(cost_cents, 0) - refunded_cents ELSE unconfirmed_cents END`
@@ -92,8 +92,8 @@ func (c comparison) query() string {
 		GROUP BY ` + key + ` HAVING ` + each("SUM(b#) <> SUM(j#)", " OR ") + ` ORDER BY ` + key
 }
 
-// Verify compares a ledger with its journal. Other processes may use the ledger while Verify runs. It passes each difference to
-// the function differs.
+// Verify checks that the amounts in the ledger at url equal the sums that they should equal: see [Difference]. It passes each
+// difference to the function differs. Other processes may use the ledger while Verify runs.
 func Verify(ctx context.Context, url string, differs func(Difference)) (Verified, error) {
 	l, err := OpenReadOnly(ctx, url)
 	if err != nil {
@@ -103,8 +103,8 @@ func Verify(ctx context.Context, url string, differs func(Difference)) (Verified
 	return l.Verify(ctx, differs)
 }
 
-// Verify compares an open ledger with its journal, like the function [Verify]. It reads one snapshot, and has no timeout. In an
-// in-memory ledger, it checks only the orders. It skips the budgets, because they include orders that were deleted from memory.
+// Verify is like the function [Verify], but checks an open ledger. It reads one snapshot, and has no timeout. In an in-memory
+// ledger, it checks only the orders. It skips the budgets, because they include orders that were deleted from memory.
 func (l *Ledger) Verify(ctx context.Context, differs func(Difference)) (v Verified, err error) {
 	err = l.once(ctx, l.reads, l.dialect.snapshot, func(tx *transaction) error {
 		err := tx.row([]any{&v.Orders, &v.Budgets}, `SELECT (SELECT COUNT(*) FROM orders), (SELECT COUNT(*) FROM budgets)`)

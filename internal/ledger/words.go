@@ -14,7 +14,8 @@ const databaseFact = "database"
 // database, because the database or the table gets a new OID.
 const databaseIdentity = `((SELECT oid FROM pg_database WHERE datname = current_database()) || '/' || 'orders'::regclass::oid)`
 
-// Statements contain placeholders for expressions that differ between PostgreSQL and SQLite, and for the values of constants.
+// init sets the replacers for the placeholders in statements. A placeholder is replaced with an expression that differs
+// between PostgreSQL and SQLite, or with the value of a constant.
 func init() {
 	postgres.words = words("{now}", "(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000)::BIGINT", "{same database}", "(SELECT value FROM facts WHERE name = '"+databaseFact+"') = "+databaseIdentity, "{lock}", "FOR UPDATE", "{lock at once}", "FOR UPDATE NOWAIT", "{take}", "FOR UPDATE SKIP LOCKED",
 		"{in ids}", "= ANY (ARRAY(SELECT json_array_elements_text($1::json)))", "{in times}", "= ANY (ARRAY(SELECT json_array_elements_text($2::json)::BIGINT))", "{ids}", "json_array_elements_text($1::json) AS ids (id)",
@@ -25,8 +26,8 @@ func init() {
 		"{month of order_time}", "CAST(strftime('%s', order_time / 1000000, 'unixepoch', 'start of month') AS INTEGER) * 1000000")
 }
 
-// words returns a replacer for the placeholders in statements. own contains the placeholders of one kind of database, each
-// followed by its replacement.
+// words returns a replacer for the placeholders in statements. own contains the placeholders whose replacements depend on the
+// database system, each followed by its replacement.
 func words(own ...string) *strings.Replacer {
 	for name, constant := range map[string]int{
 		"{most open}": MostOpen, "{most refused}": MostRefused,

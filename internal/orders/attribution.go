@@ -18,13 +18,13 @@ func (o *Orders) Owned(ctx context.Context, owner *string, generationIDs ...stri
 // generations that a watch of everything covers at its start.
 const maxCovered = 10_000
 
-// Existing returns the IDs of the newest generations that match a filter and are not recorded as deleted.
+// Existing returns the IDs of the newest generations, at most maxCovered, that match a filter and are not recorded as deleted.
 func (o *Orders) Existing(ctx context.Context, f ledger.Filter) (generationIDs []string, err error) {
 	f.Statuses, f.Existing, f.Deleted, f.Unsettled = nil, true, false, false
 	return o.Ledger.Generations(ctx, f, maxCovered)
 }
 
-// Unsettled returns the IDs of the newest generations that match a filter and whose cost is not final yet.
+// Unsettled returns the IDs of the newest generations, at most maxCovered, that match a filter and whose cost is not final yet.
 func (o *Orders) Unsettled(ctx context.Context, f ledger.Filter) (generationIDs []string, err error) {
 	f.Statuses, f.Existing, f.Deleted, f.Unsettled = nil, false, false, true
 	return o.Ledger.Generations(ctx, f, maxCovered)

@@ -37,7 +37,7 @@ var (
 )
 
 // leavesOpen contains the kinds of errors that callers receive unchanged while the outcome of the order is unknown.
-// KindKeyReused means that the catalog has a different order under the idempotency key. The different order was sent without
+// KindKeyReused means that the catalog has a different order under the idempotency key. That other order was sent without
 // Easel, or in an attempt that no process recorded. KindOrderExpired means that a repeated call can't resolve the outcome.
 var leavesOpen = map[catalog.Kind]bool{
 	catalog.KindOutcomeUnknown: true, catalog.KindInProgress: true, catalog.KindKeyReused: true, catalog.KindOrderExpired: true,

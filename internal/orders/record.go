@@ -50,8 +50,8 @@ func recordedVersion(order ledger.Order) catalog.Version {
 	return v
 }
 
-// Published returns the recorded generation of an order, for event receivers. text is the result if the result is a text, and
-// otherwise nil. The generation omits the text if no state was recorded or the generation is deleted.
+// Published returns an order's recorded generation and attribution, for event receivers. If the result is a text, it is
+// passed as text; otherwise text is nil. The generation omits the text if no state was recorded or the generation is deleted.
 func Published(order ledger.Order, text *string) (catalog.Version, ledger.Attribution) {
 	v := recordedVersion(order)
 	if order.Record != "" && !order.IsDeleted() {
@@ -60,5 +60,5 @@ func Published(order ledger.Order, text *string) (catalog.Version, ledger.Attrib
 	return v, order.Attribution()
 }
 
-// placedTime returns the time when an order was written, by the clock of this process.
+// placedTime returns the time when an order was written to the ledger, according to this process's clock.
 func placedTime(order ledger.Order) time.Time { return time.Now().Add(-order.Age) }

@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// Settings contains environment variables by name.
+// Settings contains the values of environment variables, keyed by name.
 type Settings map[string]string
 
 // With returns a copy of s with the variables in more added. If both contain a name, the value comes from more.
@@ -40,9 +40,9 @@ var freePorts = Settings{
 }
 
 // TryLaunch starts one of Easel's servers and waits until it listens. words are the command (serve, sandbox or dev) and
-// its flags. settings are the only environment variables of the process, except that it listens on free ports if they
-// contain no addresses. If the server does not listen, TryLaunch kills it and returns an error that contains its output.
-// program is the path of the easel program, which may be a different version than the program from [Easel].
+// its flags. The environment of the process contains only settings, plus free ports for the addresses that settings does
+// not contain. If the server does not listen, TryLaunch kills it and returns an error that contains its output. program
+// is the path of the easel program, which may be a different version than the program from [Easel].
 func TryLaunch(t testing.TB, program string, settings Settings, words ...string) (*Process, error) {
 	p := Start(t, Environ(freePorts.With(settings)), append([]string{program}, words...)...)
 	for pattern, found := range map[string]map[string]*string{

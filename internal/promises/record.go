@@ -2,8 +2,8 @@
 // the ledger.
 //
 // Two drivers use it. Package simulation runs the complete stack in virtual time, and package torture runs real
-// processes and kills them. Each driver has its own load and faults. A promise that only one driver can check, such as
-// the times of polls, is part of that driver.
+// processes and kills them. Each driver has its own load and faults. A check that is possible in only one driver, such
+// as that of the times of polls, is in that driver's package.
 //
 //	record  the events that callers observe
 //	run     all data about a run: the catalog's accounts, the ledger's orders and budgets, and the delivered events
@@ -42,14 +42,14 @@ const (
 	Listed     = "listed"  // a list, or a watch of all generations, contained a generation
 	Ordered    = "order"   // an order was sent
 	Placed     = "placed"  // the response to an order contained a generation
-	Rejected   = "refused" // an order was rejected with an outcome that means that no order exists
+	Rejected   = "refused" // an order was rejected, and the outcome in the error means that no order exists
 	GaveUp     = "gaveup"  // a caller stopped repeating an order that may have been placed
 	Downloaded = "file"    // a result was downloaded
 	Deleted    = "deleted" // the caller deleted the generation
 	Done       = "done"    // the caller has received the state that it was waiting for
 	Fault      = "fault"   // a fault began or ended
 	Leaked     = "leak"    // a response contained data that must be hidden from its caller
-	Exceeded   = "over"    // a value exceeded its limit
+	Exceeded   = "over"    // the server exceeded a limit, or wrongly applied another call's limit; see Text
 )
 
 // Order outcomes in errors. Any other outcome is treated as unknown.
@@ -66,9 +66,9 @@ type Event struct {
 	Kind  string
 
 	Stream     int    // number of the actor's stream; zero if there is no stream
-	Generation string // ID of the generation
+	Generation string // ID of the generation; for Rejected and GaveUp, the reason of the error
 	Process    string // name of the process that responded
-	Text       string // code and reason of an error, idempotency key of an order, or digest of a result
+	Text       string // code and reason of an error, idempotency key of an order, digest of a result, or description
 
 	Order   string        // for an error: idempotency key of the order that failed
 	Outcome string        // for an error: outcome of that order
@@ -83,7 +83,7 @@ type Event struct {
 	Heartbeat time.Duration // requested heartbeat interval
 
 	Named []string         // generation IDs in the request of an opened stream
-	Known map[string]Known // states that the request of an opened stream declares as known, by generation ID
+	Known map[string]Known // states that the request of an opened stream declares as known, keyed by generation ID
 	Model string           // model filter of an opened stream; in an update, the model of the generation
 }
 
@@ -132,7 +132,7 @@ type Record struct {
 // Since returns the time since the start of the record.
 func (r *Record) Since() time.Duration { return time.Since(r.Begin) }
 
-// Add sets the time of an event and appends it.
+// Add appends an event to the record, with the current time as its time.
 func (r *Record) Add(e Event) {
 	e.At = r.Since()
 	r.mu.Lock()
@@ -140,7 +140,7 @@ func (r *Record) Add(e Event) {
 	r.events = append(r.events, e)
 }
 
-// Sorted returns the events in a deterministic order: by time, and for the same time by actor and Seq.
+// Sorted returns the events, sorted by time, then by actor, then by Seq, so that the order is deterministic.
 func (r *Record) Sorted() []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()

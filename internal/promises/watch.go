@@ -73,7 +73,7 @@ func statesGoForwards(r *Run, say Say) {
 
 // deliveries holds the events that processes have delivered to watches.
 type deliveries struct {
-	last map[[2]string]Event // latest update by process and generation ID
+	last map[[2]string]Event // latest update, keyed by process and generation ID
 	over map[string]bool     // streams that have ended
 }
 
@@ -104,7 +104,7 @@ func noneTwice(r *Run, say Say) {
 		stream            int // number of the stream; zero if it watches a single generation, because a new stream then continues the earlier one
 	}
 	delivered := map[view]string{}
-	single := map[string]bool{} // whether a stream watches a single generation, by actor and stream
+	single := map[string]bool{} // whether a stream watches a single generation, keyed by actor and stream
 	for _, e := range r.Events {
 		name := fmt.Sprint(e.Actor, e.Stream)
 		if e.Kind == Opened && e.Generation != "" {

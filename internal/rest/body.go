@@ -49,8 +49,8 @@ func checkText(u *url.URL) error {
 	return nil
 }
 
-// entrance creates the handlers that run before a method of the contract. They check the credential of the request, and read
-// its complete body, up to a maximum size.
+// entrance wraps the handlers of the contract's methods. The wrapping handlers check the credential of a request, and read its
+// complete body, up to a maximum size.
 type entrance struct {
 	calls   Calls
 	methods map[string]string // gRPC names of methods by HTTP verb and route template, such as "GET /v1/account"
@@ -65,8 +65,8 @@ func newEntrance(calls Calls) entrance {
 	return e
 }
 
-// admit returns a handler that rejects a request to a method if its credential is missing or cannot be valid. Requests for
-// pages need no credential.
+// admit returns a handler that rejects a call to a method of the contract if its credential is missing or cannot be valid.
+// Other requests, such as for a documentation page, need no credential. The handler passes all remaining requests to next.
 func (e entrance) admit(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {
 		if method, ours := e.methods[r.Method+" "+bareTemplate(routeTemplate(r))]; ours {
@@ -168,7 +168,7 @@ func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 	})
 }
 
-// placeOfParser matches the position in an error from the JSON parser. Its groups are the line and the column.
+// placeOfParser matches the position in an error from the JSON parser. Its capture groups are the line and the column.
 var placeOfParser = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
 
 // faultyMember returns the path of the member that caused an error from the JSON parser, or "" if the member is unknown. The
@@ -177,7 +177,7 @@ func faultyMember(body []byte, said string) string {
 	place := placeOfParser.FindStringSubmatch(said)
 	switch {
 	case strings.Contains(said, tooDeep):
-		return "inputs" // this error contains no position, but only inputs can be nested too deeply
+		return "inputs" // the message contains no position, but only inputs can be nested that deeply
 	case place == nil:
 		return ""
 	}

@@ -16,7 +16,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// serve starts a REST gateway for a test server. The gateway stops when the test ends.
+// serve starts a server with a REST gateway for studio. The functions in change may modify both
+// configurations before the start. The server stops when the test ends.
 func serve(t testing.TB, studio *servertest.Studio, change ...func(*server.Config, *Config)) *servertest.Site {
 	t.Helper()
 	return servertest.Start(t, studio, func(site *servertest.Site) (func(context.Context) error, error) {

@@ -46,7 +46,8 @@ func TestDialectsCoverEachReadingRule(t *testing.T) {
 	}
 }
 
-// everyBody returns one response body of each kind.
+// everyBody sends requests to a sandbox with the dialect d, and returns the bodies of all responses. They include
+// each kind of body.
 func (b *account) everyBody(t *testing.T, d sandbox.Dialect) (bodies []string) {
 	key := b.key
 	ask := func(method, path, body string, head ...string) string {
@@ -85,7 +86,7 @@ func (b *account) everyBody(t *testing.T, d sandbox.Dialect) (bodies []string) {
 	return bodies
 }
 
-// parse decodes a JSON body. If the body is not JSON, parse returns it unchanged.
+// parse decodes a JSON body. If the body is not JSON, parse returns it as a string.
 func (b *account) parse(body string) any {
 	var v any
 	dec := json.NewDecoder(strings.NewReader(body))

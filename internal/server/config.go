@@ -18,7 +18,8 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// Service handles the calls that have passed the chain. Package service implements it.
+// Service authenticates callers, and handles the calls that pass all checks of the server (see chain). Package service
+// implements it.
 type Service interface {
 	// Register adds the services of the contract to a gRPC server. It is called once for the public server and once for the
 	// in-memory server.
@@ -62,10 +63,10 @@ type Listeners struct {
 // value.
 type Limits struct {
 	// CallerStreams and Streams are the maximum numbers of open watches, waits and downloads for one caller and for all callers
-	// together. Zero means 1,000 and 50,000.
+	// together. The default values are 1,000 and 50,000.
 	CallerStreams, Streams int
-	// CallerCalls and Calls are the maximum numbers of other concurrent calls for one caller and for all callers together. Zero
-	// means 320 and 480.
+	// CallerCalls and Calls are the maximum numbers of other concurrent calls for one caller and for all callers together. The
+	// default values are 320 and 480.
 	CallerCalls, Calls int
 	// Conns is the maximum number of connections to each of the two listeners, gRPC and HTTP. Further connections wait. Zero
 	// means 10,000.
@@ -94,7 +95,7 @@ const (
 	headerBytes      = 32 << 10        // maximum size of the headers of a request, in bytes
 	idleTimeout      = 2 * time.Minute // time for which an idle HTTP connection is kept open
 	streamWindow     = 64 << 10        // flow-control window of a call: maximum number of bytes that the receiver has not read yet
-	readBuffer       = 4 << 10         // size of a connection's read buffer in bytes; small, because each idle connection also has one
+	readBuffer       = 4 << 10         // size of a connection's read buffer in bytes; small, because every connection has one, even if it is idle
 	// connWindow is the flow-control window of a gRPC connection, for all its calls together. streamWindow is the window of
 	// each call.
 	connWindow = 4 << 20

@@ -32,8 +32,8 @@ type site struct {
 	Server *Server
 }
 
-// configured returns a configuration with free ports. The function change can modify the
-// configuration before it is returned.
+// configured returns a configuration with free ports. It first passes the configuration to the
+// function change, which may modify it.
 func configured(studio *servertest.Studio, change func(*Config)) Config {
 	config := Config{GRPCAddr: "127.0.0.1:0", HTTPAddr: "127.0.0.1:0", AdminAddr: "127.0.0.1:0", Service: studio, REST: restOf(studio), Admin: operators}
 	change(&config)
@@ -64,7 +64,8 @@ func serve(t testing.TB, studio *servertest.Studio, change ...func(*Config)) *si
 	return s
 }
 
-// restOf returns a function that creates the handler of the HTTP listener.
+// restOf returns a function for Config.REST. The function creates a REST handler that reads results
+// from studio, and has a short OpenAPI document and a single page.
 func restOf(studio *servertest.Studio) func(*Server, *Local) (http.Handler, error) {
 	return func(s *Server, local *Local) (http.Handler, error) {
 		return rest.New(rest.Config{

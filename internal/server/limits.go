@@ -23,7 +23,7 @@ type counts struct {
 	remedy    string              // advice that is appended to that error's message
 
 	mu    sync.Mutex
-	used  map[string]int // current number of calls, streams or renders by caller; a caller without an entry has zero
+	used  map[string]int // current number of calls, streams or renders, keyed by caller; a caller without an entry has zero
 	total int            // sum of the numbers in used
 }
 
@@ -31,8 +31,8 @@ func newCounts(kind string, each, all int, reason easelv1.ErrorReason, remedy st
 	return &counts{kind: kind, each: each, all: all, reason: reason, remedy: remedy, used: map[string]int{}}
 }
 
-// acquire adds n to the caller's current number, and returns a function that subtracts n again. It returns an error if the caller
-// or the server would exceed its maximum. It does not wait.
+// acquire adds n to the caller's current number. The caller must call release to subtract n again. acquire returns an error if
+// the caller or the server would exceed its maximum. It does not wait.
 func (c *counts) acquire(caller string, n int) (release func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -33,7 +33,7 @@ const (
 	metadataIdempotencyKey = "easel-rest-idempotency-key-bin"
 )
 
-// Local is the in-memory connection over which REST requests reach their gRPC server.
+// Local is the in-memory connection over which REST requests reach the in-memory gRPC server.
 type Local struct {
 	*grpc.ClientConn
 	chain *chain
@@ -80,8 +80,9 @@ func (c *chain) originOfRequest(ctx context.Context) origin {
 	return from
 }
 
-// verified returns the TLS state of a REST client. The HTTP listener has verified the client's certificate chain, raw, in the
-// handshake. If the chain is no longer valid, the state contains the invalid chain, so that stillVerified rejects the state.
+// verified returns the TLS state of a REST client. raw is the client's certificate chain, which the HTTP listener has
+// verified in the handshake. If the chain is no longer valid, the state contains the invalid chain, so that stillVerified
+// rejects the state.
 func (c *chain) verified(raw []string) *tls.ConnectionState {
 	state := &tls.ConnectionState{}
 	intermediates := x509.NewCertPool()
@@ -102,7 +103,7 @@ func (c *chain) verified(raw []string) *tls.ConnectionState {
 	return state
 }
 
-// Call runs a call through the chain without using the in-memory connection. handle replaces the gRPC handler. For each
+// Call runs a call through l.chain without using the in-memory connection. handle replaces the gRPC handler. For each
 // message, handle must call sent with the number of result bytes in the message. The outgoing metadata of ctx is the metadata
 // of the call, as in a gRPC client.
 func (l *Local) Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error {

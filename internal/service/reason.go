@@ -142,8 +142,8 @@ func reasoned(st *status.Status) *status.Status {
 	return withDetails(st, &errdetails.ErrorInfo{Domain: domain, Reason: reason.String()})
 }
 
-// WithRequestID adds the trace ID of a call to its error, unless the error already has one. The call's log lines
-// contain the same ID.
+// WithRequestID adds a RequestInfo to the error of a call, unless the error already has one. Its request ID is the
+// call's trace ID, which is also in the call's log lines.
 func WithRequestID(ctx context.Context, err error) error {
 	st, span := status.Convert(err), trace.SpanContextFromContext(ctx)
 	if !span.HasTraceID() || Detail[*errdetails.RequestInfo](st) != nil {

@@ -69,7 +69,7 @@ type Service struct {
 
 	cfg    Config
 	copies *modelCache
-	askAt  atomic.Int64 // time until which open watches must not query the ledger, in Unix nanoseconds
+	askAt  atomic.Int64 // earliest time at which open watches may query the ledger again, in Unix nanoseconds
 
 	draining chan struct{} // closed by Drain
 	drain    sync.Once

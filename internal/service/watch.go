@@ -113,9 +113,9 @@ func (w *watchOfOne) deliver(event watch.Event) (err error) {
 	return err
 }
 
-// attribution returns the attribution to send with an update. For an update that is not initial, it reads the attribution
-// from the ledger again if no owner is known yet, or if there are labels, because they may have been erased since. If the
-// ledger fails, it returns the known attribution without labels.
+// attribution returns the attribution to send with an update. For the initial update, this is the attribution that was
+// read when the watch started. For later updates, it is read from the ledger again if no owner is known yet, or if there
+// are labels, which may have been erased in the meantime. If the ledger fails, attribution omits the labels.
 func (w *watchOfOne) attribution(u *watch.Update) ledger.Attribution {
 	if u.Initial || w.seen.Owner != "" && len(w.seen.Labels) == 0 {
 		return w.seen.Attribution

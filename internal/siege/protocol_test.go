@@ -34,7 +34,7 @@ const (
 type enemy struct {
 	t    *testing.T
 	dial func() (net.Conn, error)
-	// path and headers belong to a valid call to the address.
+	// path and headers of a call that the server accepts at the address
 	path    string
 	headers []hpack.HeaderField
 }
@@ -45,8 +45,8 @@ func accountsAtOnce(http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"balanceCents":5}`) })
 }
 
-// readsAccount sets the neighbor's call to a read of the account, alternately over gRPC and REST. Each read over REST uses
-// a new connection.
+// readsAccount changes the neighbor's calls to reads of the account, alternately over gRPC and REST. Each read over REST
+// uses a new connection.
 func (s *siege) readsAccount() {
 	transport := &http.Transport{DisableKeepAlives: true}
 	if s.trust != nil {
@@ -117,7 +117,7 @@ func rapidReset(e enemy, conn net.Conn) int {
 	})
 }
 
-// headerBomb adds a large header to the connection's table and then refers to it many times by its index. The server
+// headerBomb adds a large header to the connection's HPACK table and then refers to it many times by its index. The server
 // expands each byte of such a request to four kilobytes.
 func headerBomb(e enemy, conn net.Conn) int {
 	framer := speak(conn)
@@ -159,8 +159,9 @@ func crowd(e enemy, first net.Conn, begin string) int {
 	return done
 }
 
-// attacks contains the attacks on each kind of address. Package server tests cheaper attacks. least is the minimum number
-// of frames or connections that the server must accept; with fewer, the test would prove nothing.
+// attacks contains the attacks, keyed by the kind of address. least is the minimum number of frames or connections that
+// the server must accept; with fewer, the test would prove nothing. Attacks that a single connection can show, such as
+// slow headers, are also tested in package server.
 var attacks = map[string][]struct {
 	name  string
 	run   func(enemy, net.Conn) int
@@ -190,7 +191,7 @@ func TestAttacksOnTheProtocolCostLittleMemoryAndOthersAreServed(t *testing.T) { 
 				s.readsAccount()
 				e, started, done := s.enemy(on.address, on.kind), atomic.Int64{}, atomic.Int64{}
 				s.alongside(assault{workers: attackers, least: attackers, memory: attackRise, one: func(ctx context.Context, _ int) error {
-					if started.Add(1) > attackers { // one attack for each worker; after that, the workers only wait
+					if started.Add(1) > attackers { // only the first calls attack, one for each worker; later calls wait for the end
 						<-ctx.Done()
 						return ctx.Err()
 					}

@@ -40,7 +40,7 @@ func newTypeChecker(ctx context.Context, root string) (*typeChecker, error) {
 	return &typeChecker{fset, importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) })}, nil
 }
 
-// check type-checks a package. texts contains the source of the package's files, by path.
+// check type-checks the package in dir. texts contains the source of the package's files, keyed by path.
 func (c *typeChecker) check(dir string, texts map[string]string) error {
 	var files []*ast.File
 	for path, text := range texts {
@@ -60,7 +60,7 @@ func (c *typeChecker) check(dir string, texts map[string]string) error {
 	return err
 }
 
-// compiles type-checks each package that the bug changes. Imported packages are checked against their unchanged source.
+// compiles type-checks each package that the bug changes. It uses the unchanged versions of all imported packages.
 func (b bug) compiles(c *typeChecker, root string) error {
 	changed, err := b.apply(root)
 	if err != nil {

@@ -15,7 +15,7 @@ type waiters struct{ owner, class string }
 type limitersReading struct {
 	waiting map[waiters]int
 	wait    time.Duration
-	closed  map[string]int // number of closed limiters by reason
+	closed  map[string]int // number of limiters that reject or delay requests, keyed by the reason
 	opens   time.Duration
 }
 

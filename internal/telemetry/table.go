@@ -11,7 +11,7 @@ const (
 	Histogram Kind = "histogram" // distribution; Prometheus adds _bucket, _sum and _count to the name
 )
 
-// Metric is one row of the table of metrics.
+// Metric describes one metric in [Table].
 type Metric struct {
 	Name    string // OpenTelemetry name; if Scraped is true, the Prometheus name
 	Kind    Kind
@@ -26,7 +26,7 @@ type Metric struct {
 // Source is a source of metrics that is read at each collection.
 type Source string
 
-// Sources of a metric; see [Readings].
+// Sources of metrics. [Readings] has one function for each source.
 const (
 	Hub      Source = "hub"
 	Limiters Source = "limiters"

@@ -47,10 +47,10 @@ var (
 
 const (
 	ampleCents  = 50_000_000
-	scarceCents = 15 // budget in cents per 100 orders; too small, because at least 25 of these orders belong to the last team and cost at least a cent each
+	scarceCents = 15 // budget in cents per 100 orders; too small on purpose: at least 25 of these orders belong to the last team and cost at least a cent each
 )
 
-// world contains all parts of a run.
+// world is the state of a run: its processes, callers and faults, and the record of events.
 type world struct {
 	t       *testing.T
 	ctx     context.Context //nolint:containedctx // all connections are closed when this context is done
@@ -64,20 +64,20 @@ type world struct {
 	record  *promises.Record
 	work    sync.WaitGroup
 	callers []*caller
-	tokens  map[string]string // tokens by team
+	tokens  map[string]string // tokens, keyed by team
 
 	// The following fields are set only if the world has a ledger.
 	postgres   *proctest.Postgres
-	ledger     string // URL of the ledger for connections to which no faults happen
+	ledger     string // URL of the ledger that bypasses the faults
 	limits     map[string]ledger.Limits
 	receiver   *receiver
 	restarting sync.Mutex
 
 	mu     sync.Mutex
-	tally  map[string]int    // number of faults that have happened, by name
-	last   map[string]int    // number of the latest order, by team
-	placed map[string]string // generation ID by team and idempotency key
-	shown  map[string]string // for each team, the ID of a generation that it has received
+	tally  map[string]int    // number of faults that have happened, keyed by fault name
+	last   map[string]int    // number of the latest order, keyed by team
+	placed map[string]string // generation IDs, keyed by team and idempotency key
+	shown  map[string]string // ID of a generation that a team has received, keyed by team
 	gaveUp int               // number of orders that were abandoned
 	failed []error
 }
@@ -144,7 +144,8 @@ func (k *supervisor) supervise(ctx context.Context) error {
 	return nil
 }
 
-// newWorld creates the world without starting processes.
+// newWorld creates a world with the given number of facades, without starting processes. wanted is the number of orders
+// to place, and goal is the number of faults that must happen, keyed by group.
 func newWorld(ctx context.Context, t *testing.T, facades, wanted int, goal map[group]float64) *world {
 	t.Helper()
 	proctest.Easel(t)
@@ -354,5 +355,5 @@ func (w *world) settings() proctest.Settings {
 	return proctest.Settings{"EASEL_UPSTREAM_KEY_FILE": proctest.File(w.t, key), "EASEL_CALLERS_FILE": proctest.File(w.t, string(text))}
 }
 
-// openLedger opens the ledger over a connection to which no faults happen.
+// openLedger opens the ledger over a connection that bypasses the faults.
 func (w *world) openLedger() (*sql.DB, error) { return sql.Open("pgx", w.ledger) }

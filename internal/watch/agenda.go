@@ -45,15 +45,16 @@ func newAgenda(cfg *Config, durations *history.Durations, cred catalog.Credentia
 	}
 }
 
-// stream connects a watch to the dispatcher that delivers its events. It also stores the error that ended the watch early. The
-// mutex of the watcher's agenda guards it.
+// stream connects a watch to the dispatcher that delivers its events. It also stores the error that ended the watch early. It is
+// guarded by the mu of the watcher's agenda.
 type stream struct {
 	notify func()   // called when there may be an event to deliver
 	trace  TraceRef // trace of the call that started the watch
 	err    error    // error that ended the watch before it reached its goal; nil if no error has ended it
 }
 
-// fail ends the watch with err, unless it has already ended. Changes that are already marked are still delivered.
+// fail ends the watch with err, unless an earlier error has already ended it. The changes that the watch has not delivered yet
+// are delivered before the error.
 func (s *stream) fail(err error) {
 	if s.err == nil {
 		s.err = err
@@ -163,8 +164,8 @@ func (a *agenda) served(most int, now time.Time) (served []*generation) {
 }
 
 // nextSweep returns the time when the next sweep is due. The more often individual reads would poll the same generations, the
-// sooner the sweep is due. Generations without a current state are ignored. If everything is true, a watch of everything is
-// open. Such a watch also needs sweeps to find generations that this process did not order.
+// sooner the sweep is due. Generations without a current state are ignored. everything reports whether a watch of everything is
+// open. Such a watch makes sweeps more frequent, because only they find generations that this process did not order.
 func (a *agenda) nextSweep(everything bool, now time.Time) time.Time {
 	var squares float64
 	for _, e := range a.served(len(a.order), now) {
@@ -294,7 +295,7 @@ func (a *agenda) heartbeat(e *generation, now time.Time) *Heartbeat {
 
 func (a *agenda) newHeartbeat(observed time.Time) *Heartbeat {
 	beat := &Heartbeat{ObserveTime: observed, Condition: a.condition(), Failures: a.health.failures, LastError: a.health.lastErr}
-	if beat.Condition == ConditionHealthy { // a pause may have ended since the last failures, so they do not explain why there are no updates
+	if beat.Condition == ConditionHealthy { // omits failures before a pause of the limiter that is now over, because they no longer delay updates
 		beat.Failures, beat.LastError = 0, ""
 	}
 	return beat

@@ -14,7 +14,7 @@ import (
 // forgetAfter is the time after which watches of everything drop a settled generation that is missing from the catalog's list.
 const forgetAfter = 5 * time.Minute
 
-// tenant is the state for one credential: the polled generations and their watchers. The mutex of its agenda guards it.
+// tenant is the state for one credential: the polled generations and their watchers. It is guarded by its agenda's mu.
 type tenant struct {
 	*agenda
 
@@ -53,8 +53,8 @@ func (t *tenant) end(w *watcher, now time.Time) {
 	t.queue.wakeBy(now.Add(linger))
 }
 
-// observe applies a record that a call has read. It schedules the next poll of the generation if none has been scheduled yet,
-// or if the generation is not in the queue.
+// observe applies a record that a call has read. It schedules the next poll of the generation if no response has scheduled one
+// yet, or if the generation is no longer in the queue.
 func (t *tenant) observe(e *generation, read catalog.Version, result *pollResult, now time.Time) {
 	t.apply(e, read.Generation, read.Etag, result)
 	if e.polling.gap == 0 || e.polling.queueIndex == notQueued {
@@ -83,7 +83,8 @@ func (t *tenant) apply(e *generation, g catalog.Generation, etag string, result 
 	}
 }
 
-// noteChange adds the new state of a generation to result.
+// noteChange adds a generation with a new state to result. If the previous state, before, is known and different, noteChange
+// also adds the change and its estimated detection delay.
 func (t *tenant) noteChange(e *generation, before catalog.Generation, result *pollResult) {
 	e.foundBy = result.found
 	e.sight(result)
@@ -327,8 +328,8 @@ func (t *tenant) recheck(e *generation, now time.Time) {
 	t.pollAt(e, now)
 }
 
-// applyHints applies the hints that have every detail (see complete). It does nothing unless the last comparison showed that
-// the list's records are as complete as the responses to reads.
+// applyHints applies the hints for which complete returns true. It does nothing unless the last comparison showed that the
+// list's records are as complete as the responses to reads.
 func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	if !t.list.fullRecords {
 		return
@@ -342,8 +343,8 @@ func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	}
 }
 
-// accountRead tracks reads of the account. If reads of a generation return 404, a read of the account shows whether the
-// catalog works at all. The tenant's mutex guards it.
+// accountRead tracks reads of the account. If reads of a generation return 404, a read of the account shows whether the catalog
+// works at all. accountRead is guarded by the mu of the tenant's agenda.
 type accountRead struct{ wanted, inFlight bool }
 
 // due reports whether the account must be read. At most one read is in flight.

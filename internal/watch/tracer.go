@@ -72,6 +72,6 @@ type Change struct {
 	Delay time.Duration
 }
 
-// maxRefs is the maximum number of trace references of one kind in a poll. The other traces can be reached from these through
-// one or two links.
+// maxRefs is the maximum number of trace references of one kind in a poll. A watch beyond this maximum can still be found,
+// because its deliveries refer to the poll: see [Tracer.Delivery].
 const maxRefs = 16

@@ -6,8 +6,8 @@ import (
 )
 
 // looks contains the possible observations of a generation. Successive observations are 20 s apart. The catalog may
-// report the charge early, late or never. A read that does not find the generation may be witnessed: the
-// catalog has then responded to another read. A call through Easel may delete the generation.
+// report the charge early, late or never. A read may fail to find the generation, and is witnessed if the catalog has
+// served another read at about the same time. A call through Easel may delete the generation.
 var looks = map[string]Observation{
 	"queued":               {Status: Queued},
 	"queued, free":         {Status: Queued, CostCents: new(int64(0))},

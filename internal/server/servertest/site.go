@@ -26,7 +26,7 @@ type Site struct {
 	Logs  *Buffer
 
 	GRPCPipe, HTTPPipe, AdminPipe *proctest.Pipe
-	Stop                          func() error // stops the server, waits until serve has returned, and returns its error; serve is the function that build returned to [Start]
+	Stop                          func() error // stops the server, waits until serve (see [Start]) has returned, and returns its error
 }
 
 // Start starts the server that build returns. The server must listen on the pipes of the Site, and should write its log to
@@ -122,7 +122,7 @@ func (b *Buffer) Write(p []byte) (int, error) {
 	return b.buffer.Write(p)
 }
 
-// String returns all written bytes.
+// String returns everything that was written.
 func (b *Buffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,8 +1,9 @@
-// Command stubs is a buf plugin that writes the files for other languages that the generators do not write.
+// Command stubs is a buf plugin that complements the code generators: it writes the files that client libraries need in addition
+// to the generated stubs.
 //
-// It writes the contract as a descriptor image and as plain .proto files, from which stubs for further languages can be
-// generated. For Python and TypeScript, it writes the file from which users import the contract. For each language, it writes
-// the service config and the table of reasons, which define a client's retries.
+// It writes the contract as a descriptor image and as plain .proto files, from which stubs for other languages can be generated.
+// For Python and TypeScript, it writes the module from which programs import the contract. For each language, it writes the
+// service config and the table of reasons, which define a client's retries.
 package main
 
 import (
@@ -112,7 +113,7 @@ const generatedFrom = "Code generated from proto/easel/v1 by make generate. DO N
 
 const aboutConfig = "Automatic retries of a gRPC client: reads and orders on UNAVAILABLE, but no streams."
 
-// typescriptConfig declares the retry policy for clients that do not use a gRPC library.
+// typescriptConfig is the TypeScript type of the service config. Clients without a gRPC library use the retry policy in it.
 const typescriptConfig = `export declare const serviceConfig: {
   methodConfig: {
     name: { service: string; method: string }[];

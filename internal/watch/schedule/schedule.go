@@ -1,5 +1,5 @@
-// Package schedule computes the time of the next poll of a generation, from its age, the history of its model, and the allowed
-// interval.
+// Package schedule computes the time of the next poll of a generation, from its age, the history of its model, and the bounds
+// on the interval between two polls.
 package schedule
 
 import (
@@ -168,8 +168,8 @@ func density(durations []time.Duration) (ended [ageCells + 1]float64) {
 	return ended
 }
 
-// addKernel adds a triangle with the given area, centered at a position on the logarithmic axis. half is half the length of
-// its base.
+// addKernel spreads the given area over the cells of ended, in the shape of a triangle that is centered at a position on the
+// logarithmic axis. half is half the length of the triangle's base.
 func addKernel(ended *[ageCells + 1]float64, position, half, area float64) {
 	step := math.Log(ageStep)
 	done := 0.0
