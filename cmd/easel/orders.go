@@ -57,7 +57,7 @@ func orderRow(o admin.Order) []string {
 	}
 }
 
-// utc formats a time for display. It returns "" for nil.
+// utc formats a time in UTC for display. It returns "" for nil.
 func utc(t *time.Time) string {
 	if t == nil {
 		return ""

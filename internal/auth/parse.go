@@ -90,7 +90,8 @@ func (p *parser) read(text []byte) error {
 	return p.root.Decode(&p.file)
 }
 
-// fill builds the list from the decoded file. It adds faults for repeated or unknown names and for repeated credentials.
+// fill builds the list from the decoded file. It adds faults for repeated or unknown names, repeated credentials, and invalid
+// label names.
 func (p *parser) fill() {
 	p.list.Total.Budget, p.list.Total.Events = p.file.Total.Budget, p.file.Total.Events
 	for n, issuer := range p.file.Issuers {
@@ -157,7 +158,8 @@ func (p *parser) addCredentials(path string, entry caller, c *Caller) {
 	}
 }
 
-// claim assigns a name or a credential to a caller. It adds a fault if the name or the credential already belongs to a caller.
+// claim assigns a name or a credential, key, to a caller. It adds a fault at path in the file if key already belongs to a
+// caller.
 func claim[K comparable](p *parser, callers map[K]*Caller, key K, c *Caller, path string) {
 	if callers[key] != nil {
 		p.fault(path, "this %s is listed twice; remove one of the two", strings.TrimSuffix(strings.Split(path, "/")[2], "s"))

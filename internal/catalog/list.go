@@ -83,7 +83,7 @@ func (c *Client) requestList(ctx context.Context, cred Credential) (r listRead) 
 	return r
 }
 
-// readList reads a list. Records without an ID are skipped, unless all records lack one.
+// readList reads a list. It skips records without a readable ID, and returns an error if all records lack one.
 func readList(a answer) (*List, error) {
 	items, err := a.list(generationListNames, generationWeights)
 	if err != nil {

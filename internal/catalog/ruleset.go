@@ -226,8 +226,8 @@ const (
 	maxOthers = 20 // maximum number of names in a finding
 )
 
-// others returns the names and types of at most maxOthers members of an object. It omits members that are null, and members
-// whose names are in the parameter read.
+// others returns the names and types of at most maxOthers members of an object, separated by commas. It omits members that are
+// null, and members whose names are in the parameter read.
 func others(v JSON, read []string) string {
 	var all []string
 	for _, m := range v.Members() {

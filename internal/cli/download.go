@@ -183,8 +183,9 @@ func reasonOf(err error) string {
 	return err.Error()
 }
 
-// writeText writes a text model's result to a file. It replaces an existing file only if force is true. It does not follow
-// symbolic links.
+// writeText writes a text model's result to the file out, and ends it with a line break. If out is empty or a directory, the
+// file's name is the generation ID followed by ".txt". An existing file is replaced only if force is true. Symbolic links are
+// not followed.
 func writeText(out string, force bool, g *easelv1.Generation) (saved, error) {
 	path, text := out, endedLine(g.GetText().Text)
 	if out == "" || isDir(out) {

@@ -30,8 +30,9 @@ type generateCmd struct {
 // expiry is the value of --expire: the time after which the order is not sent to the catalog.
 type expiry struct{ time.Time }
 
-// Decode parses a duration, which counts from now, or an RFC 3339 time. The result must be in the future. The parser would
-// mistake a negative duration for a flag, so Decode reads the value itself and can report that it is not in the future.
+// Decode parses a duration from now or an RFC 3339 time, either of which must be in the future. It reads the value itself,
+// because the parser would treat a negative duration as a flag. For such a duration, Decode reports that it is not in the
+// future.
 func (e *expiry) Decode(line *kong.DecodeContext) (err error) {
 	token := line.Scan.Pop()
 	if token.IsEOL() {
@@ -153,7 +154,7 @@ func (c *generateCmd) advised(err error, key string, outcome easel.Outcome) erro
 }
 
 // follow watches the render until it is finished, and then prints its result or writes it to --out. It prints the state changes
-// to standard error, so that standard output contains only the result.
+// to standard error, so that standard output contains only the result. With --quiet or -o json, it does not print them.
 func (c *generateCmd) follow(ctx context.Context, s *session, g *easelv1.Generation) error {
 	v := newWatchView(s, s.ErrStyle, s.Note)
 	if s.json || s.quiet {

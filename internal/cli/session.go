@@ -208,8 +208,8 @@ func ShellLine(words []string) string {
 	return line
 }
 
-// connectionFlags returns the connection flags on the command line, for commands that are suggested to the user. It omits
-// --timeout. It also omits settings from the environment, because the suggested command reads them from there.
+// connectionFlags returns the connection flags that were given on the command line, for use in commands that are suggested to the
+// user. It omits --timeout. It also omits settings from the environment, because the suggested command reads them from there.
 func connectionFlags(line *kong.Context) (flags string) {
 	for _, at := range line.Path {
 		if at.Flag == nil || at.Resolved || at.Flag.Group == nil || at.Flag.Group.Key != "connection" || at.Flag.Name == "timeout" {

@@ -22,7 +22,7 @@ import (
 // strings of Requests and Prints, * matches any text.
 type script struct {
 	Name     string
-	Call     []string          // arguments of the program; FILE is replaced by the path of a file
+	Call     []string          // arguments of the program; FILE is replaced by a path in a temporary directory
 	Files    map[string]string // kinds of the files to create before the call (see prepare), keyed by name; FILE in a name is replaced by the base name of the file
 	Timeout  int               // timeout of the call in seconds; zero means the default
 	Answers  []answer          // answers to consecutive calls; the last answer repeats
@@ -37,7 +37,8 @@ type script struct {
 	Logs     []string          // strings that the output, including the log, must contain
 }
 
-// answer is the response to a call: messages followed by a status, which is OK unless Fails or Then is set.
+// answer is the response to a call: messages followed by a status. The status is OK unless Fails is set. If Then is
+// set, the server sends no status.
 type answer struct {
 	For      string // if set, only the first call with this idempotency key or generation ID gets the answer
 	Messages []json.RawMessage

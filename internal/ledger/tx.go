@@ -94,7 +94,8 @@ func (l *Ledger) once(ctx context.Context, p *pool, options *sql.TxOptions, do f
 	return err
 }
 
-// publish passes the audit lines to [Config.Audited], and wakes the loop that runs jobs. It is called after the commit.
+// publish passes the audit lines to [Config.Audited]. If the transaction has added a job, it also wakes the loop that runs
+// jobs. publish is called after the commit.
 func (t *transaction) publish() {
 	for _, line := range t.audited {
 		if t.l.audited != nil {

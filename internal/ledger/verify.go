@@ -118,7 +118,7 @@ func (l *Ledger) Verify(ctx context.Context, differs func(Difference)) (v Verifi
 	return v, unusable(err)
 }
 
-// scan reports the differences in a row of the query.
+// scan passes the differences in a row of the query to differs, and adds their number to v.
 func (c comparison) scan(row scanner, v *Verified, differs func(Difference)) error {
 	d, place, values := Difference{}, "", make([]int64, 2*len(c.amounts))
 	into := []any{&d.Order, &d.Owner, &d.Period, moment{&d.Start}, &place}

@@ -147,8 +147,8 @@ func decodeBody(r *http.Request, req proto.Message) error {
 // wholeJSON is the gateway's JSON marshaler, except that it rejects a body that contains data after the JSON object.
 type wholeJSON struct{ *runtime.JSONPb }
 
-// NewDecoder returns a decoder that decodes one request from r. For an empty or blank body, it returns io.EOF, which the
-// gateway accepts.
+// NewDecoder returns a decoder that decodes one request from r. For an empty or blank body, the decoder returns io.EOF, which
+// the gateway accepts.
 func (wholeJSON) NewDecoder(r io.Reader) runtime.Decoder {
 	return runtime.DecoderFunc(func(into any) error {
 		body, err := io.ReadAll(r) // does not block, because readBody has already read the body into memory

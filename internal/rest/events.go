@@ -167,8 +167,8 @@ func accepts(r *http.Request, want string) bool {
 	return false
 }
 
-// start sends the headers. For server-sent events, it also sends a first line, so that proxies and browsers do not wait for a
-// body.
+// start sends the headers. For server-sent events, it also sends a comment and the reconnect delay, so that proxies and
+// browsers do not wait for the first bytes of the body.
 func (e *eventWriter) start() error {
 	e.opened = true
 	header := e.w.Header()

@@ -42,7 +42,7 @@ type Config struct {
 	// MetricsAddr is the address of a fourth listener, which serves metrics and probes. Empty means that there is no such listener.
 	MetricsAddr string
 	Listeners   Listeners // open listeners that are used instead of the addresses; the server closes them
-	TLS         TLS       // configuration of the gRPC and HTTP listeners
+	TLS         TLS       // TLS configuration of the gRPC and HTTP listeners
 	Service     Service
 	Logger      *slog.Logger // nil means no logging
 	// REST and Admin create the handlers of the HTTP listener and the admin listener, after the addresses are bound. Metrics

@@ -111,8 +111,8 @@ func (w *watchOfEvents) begin(ctx context.Context, req *easelv1.WatchEventsReque
 	return err
 }
 
-// resume sets the position from a resume token. It returns an error if the token is invalid, or if events after its
-// position may have been deleted.
+// resume sets the position from a resume token. It returns an error if the token is invalid or belongs to another feed,
+// or if events after its position may have been deleted.
 func (w *watchOfEvents) resume(token string, state ledger.FeedState) error {
 	text, _ := base64.RawURLEncoding.DecodeString(token)
 	feed, rest, _ := strings.Cut(string(text), ".")

@@ -113,7 +113,8 @@ func readPostgres(r io.Reader, typed int) (kind byte, text []byte, err error) {
 }
 
 // restartDatabase calls kill, which kills PostgreSQL or one of its processes. Then it waits until PostgreSQL accepts
-// connections again. It returns false, without calling kill, if another fault is restarting PostgreSQL.
+// connections again, and returns true. If another fault is restarting PostgreSQL, it returns false without calling
+// kill.
 func (w *world) restartDatabase(kill func()) bool {
 	if !w.restarting.TryLock() {
 		return false

@@ -319,8 +319,8 @@ func TestTheLedgerEqualsTheCatalogsAccountsWhateverIsKilled(t *testing.T) {
 	w.work.Wait()
 }
 
-// launchWithLedger starts a facade. While PostgreSQL is unavailable, it starts the facade again and again, as a process
-// manager does.
+// launchWithLedger starts a facade. While PostgreSQL is unavailable, it restarts the facade up to 1,000 times, as a
+// process manager would.
 func (w *world) launchWithLedger(settings proctest.Settings) (*proctest.Process, error) {
 	for range 1000 {
 		p, err := proctest.TryLaunch(w.t, proctest.Easel(w.t), settings, "serve")
@@ -332,7 +332,8 @@ func (w *world) launchWithLedger(settings proctest.Settings) (*proctest.Process,
 	return nil, errors.New("no facade reached the ledger in 1000 starts")
 }
 
-// settings writes the files that the settings refer to. It returns the environment of every facade that has a ledger.
+// settings returns the environment of every facade that has a ledger. It starts the receiver of events, creates the
+// teams' tokens, and writes the files that the environment refers to.
 func (w *world) settings() proctest.Settings {
 	w.receiver = startReceiver(w)
 	secret := proctest.File(w.t, eventSecret)

@@ -74,7 +74,7 @@ func (a *agenda) ensure(id string, now time.Time) *generation {
 	return e
 }
 
-// markIdle records that a generation has no watchers from now on.
+// markIdle records that a generation has no watchers from now on, and reschedules its next poll and its removal.
 func (a *agenda) markIdle(e *generation, now time.Time) {
 	e.idleSince = now
 	a.pollAt(e, e.polling.due)

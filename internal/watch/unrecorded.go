@@ -49,7 +49,8 @@ func (s Sighting) supersedes(older Sighting) bool {
 	return status == before || before <= min(status, lifecycle.Running)
 }
 
-// done removes s after it was recorded, unless a later state has replaced it.
+// done is called after s was recorded. It stores the etag of s, and removes s from r.unrecorded unless a later state has
+// replaced it there.
 func (r *recording) done(s Sighting) {
 	r.etag = s.Etag
 	r.unrecorded = slices.DeleteFunc(r.unrecorded, func(one Sighting) bool { return one.Etag == s.Etag && one.NotFound == s.NotFound })

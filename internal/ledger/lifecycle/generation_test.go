@@ -41,7 +41,7 @@ type seen struct {
 	absent           int  // number of reads that did not find the generation since a read last found it
 }
 
-// The test checks every sequence of observations.
+// The test checks every sequence of at most mostLooks observations.
 func TestTheMoneyOfAGenerationFollowsFromWhatWasSeen(t *testing.T) { // faults M4, M7
 	count, refundsAfterSuccess := 0, 0
 	var walk func(before seen, names []string)

@@ -80,7 +80,8 @@ func (i *issuer) key(number int) (crypto.Signer, error) {
 	return i.keys[number], err
 }
 
-// token returns a token like the one that a kubelet requests for a pod with a service account.
+// token returns a token like the one that a kubelet requests for a pod with a service account. The token is signed with
+// the key pair with the given number, and expires after the duration life.
 func (i *issuer) token(ctx context.Context, number int, namespace, name, audience string, life time.Duration) (string, error) {
 	key, err := i.key(number)
 	if err != nil {
