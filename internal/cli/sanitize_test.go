@@ -22,7 +22,7 @@ import (
 	"github.com/easel-grpc/easel/internal/terminal/terminaltest"
 )
 
-// poison puts terminaltest.Evil into each string field of a message and its nested messages. It ignores maps.
+// poison puts terminaltest.Evil into each string field of m and of its nested messages, except in maps. It returns m.
 func poison[M proto.Message](m M) M {
 	poisonAll(m.ProtoReflect())
 	return m

@@ -11,7 +11,7 @@ import (
 )
 
 // If the callers file of a process lacks a team, the process cannot know whether the team keeps copies. It must
-// not delete the team's copies, because a deletion is final.
+// not delete the team's copies, because a deletion is final. A process without a callers file may delete them.
 func TestACopyOfATeamThatIsUnknownHereStays(t *testing.T) {
 	for name, row := range map[string]struct {
 		owner string

@@ -17,7 +17,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// unspoken contains the tables in internal/catalog/rules.go that the dialects need not cover, each with the reason.
+// unspoken contains the reasons why the dialects need not cover some tables in internal/catalog/rules.go, keyed by
+// table name.
 var unspoken = map[string]string{
 	"timeLayouts":    "formats, and no words",
 	"secretNames":    "members that a reader drops",

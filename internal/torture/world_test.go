@@ -204,7 +204,8 @@ func (w *world) run(callers int, settle func() (promises.Run, error)) {
 	}
 }
 
-// drive runs the callers and returns the record of the run.
+// drive runs the callers. If the world has a ledger, it then waits until every order has an outcome. Finally, it returns
+// the record from settle.
 func (w *world) drive(ctx context.Context, settle func() (promises.Run, error)) (run promises.Run, err error) {
 	var ordering, looking errgroup.Group
 	for i, c := range w.callers {

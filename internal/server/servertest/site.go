@@ -29,8 +29,8 @@ type Site struct {
 	Stop                          func() error // stops the server, waits until serve (see [Start]) has returned, and returns its error
 }
 
-// Start starts the server that build returns. The server must listen on the pipes of the Site, and should write its log to
-// [Site.Logs].
+// Start calls build, which creates a server, and runs the function serve that build returns. The server must listen on the
+// pipes of the Site, and should write its log to [Site.Logs]. When the test ends, the context of serve is canceled.
 func Start(t testing.TB, studio *Studio, build func(*Site) (serve func(context.Context) error, err error)) *Site {
 	t.Helper()
 	s := &Site{Studio: studio, Logs: &Buffer{}, GRPCPipe: Pipe(), HTTPPipe: Pipe(), AdminPipe: Pipe()}

@@ -195,9 +195,9 @@ func triangle(z float64) float64 {
 	return 1 - (1-z)*(1-z)/2
 }
 
-// spreadOf returns the kernel width for the given positions by Silverman's rule (B. W. Silverman, "Density Estimation for
-// Statistics and Data Analysis", 1986), but at least leastWidth. It uses the smaller of two measures of spread: the standard
-// deviation and the scaled interquartile range.
+// spreadOf returns the kernel width for the given positions, but at least leastWidth. It applies Silverman's rule (B. W.
+// Silverman, "Density Estimation for Statistics and Data Analysis", 1986) with the factor bandwidth. It uses the smaller of two
+// measures of spread: the standard deviation and the scaled interquartile range.
 func spreadOf(positions []float64) float64 {
 	sorted := slices.Sorted(slices.Values(positions))
 	n := len(sorted)
