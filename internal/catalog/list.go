@@ -41,7 +41,7 @@ func NewList(records []Version) *List {
 	return l
 }
 
-// Find returns the record of a generation, if the list contains it.
+// Find returns the record of the generation with the given ID. ok is false if the list has no record of this generation.
 func (l *List) Find(id string) (v Version, ok bool) {
 	if l == nil {
 		return v, false

@@ -14,7 +14,7 @@ const RulesFile = "internal/catalog/rules.go"
 // the response.
 type Finding struct {
 	Part  string `json:"part"`            // part of the response, such as "price"
-	Where string `json:"where,omitempty"` // name of the member that contains the part; empty if no member contains it
+	Where string `json:"where,omitempty"` // name of the member that contains the part, or a description such as "the value itself"; empty if the part was not found
 	Fault string `json:"fault,omitempty"` // reason why the part can't be read, and the table to extend; empty if it can be read
 	Hint  bool   `json:"hint,omitempty"`  // whether Fault is only a hint, because Easel does not need the part
 	Count int    `json:"count"`           // number of records with this finding

@@ -35,7 +35,7 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s: %s is %d, but the journal has %d", where, d.Amount, d.Recorded, d.Journal)
 }
 
-// Verified is the result of a verification.
+// Verified is the result of [Verify]: the numbers of orders and budgets in the ledger, and of differences.
 type Verified struct{ Orders, Budgets, Differences int }
 
 // comparison compares recorded amounts with sums over other rows. The query recorded selects the amounts, and the query journal

@@ -74,7 +74,7 @@ func statesGoForwards(r *Run, say Say) {
 // deliveries holds the events that processes have delivered to watches.
 type deliveries struct {
 	last map[[2]string]Event // latest update, keyed by process and generation ID
-	over map[string]bool     // streams that have ended
+	over map[string]bool     // whether a stream has ended, keyed by actor and stream
 }
 
 func (d deliveries) add(e Event) {

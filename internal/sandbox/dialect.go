@@ -25,7 +25,7 @@ type Dialect struct {
 	// Refund determines how a failed generation is refunded. With each value, the money is refunded exactly once.
 	Refund Refund
 	// Keyed changes the list of models to an object keyed by model ID, and the list of input fields to an object keyed by field
-	// name. It also replaces each allowed value of a field by an object that contains the value and a label.
+	// name. It also replaces each allowed value of a field with an object that contains the value and a label.
 	Keyed bool
 	// NumericIDs makes the ID of each new generation a JSON number of 16 digits.
 	NumericIDs bool

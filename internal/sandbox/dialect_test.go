@@ -160,7 +160,7 @@ func readingRules(t *testing.T) map[string][]string {
 	return rows
 }
 
-// id returns the ID of a record in a dialect.
+// id returns the ID of a record from a sandbox with the dialect d.
 func id(record any, d sandbox.Dialect) string { return fmt.Sprint(unwrap(record)[d.Word("id")]) }
 
 // unwrap returns v as a record. If v has only one member and this is an object, unwrap returns this object.

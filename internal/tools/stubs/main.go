@@ -108,7 +108,7 @@ func contract(set *descriptorpb.FileDescriptorSet) (ours []*descriptorpb.FileDes
 	return ours
 }
 
-// generatedFrom is the first line of a generated file, after the comment sign of its language.
+// generatedFrom is the text of the comment on the first line of each generated file.
 const generatedFrom = "Code generated from proto/easel/v1 by make generate. DO NOT EDIT.\n"
 
 const aboutConfig = "Automatic retries of a gRPC client: reads and orders on UNAVAILABLE, but no streams."

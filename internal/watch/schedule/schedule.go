@@ -57,8 +57,8 @@ type Bounds struct{ Least, Most time.Duration }
 
 func (b Bounds) clamp(d time.Duration) time.Duration { return min(max(d, b.Least), b.Most) }
 
-// Curve is the poll schedule for the generations of a model. Element i is the optimal number of polls before a generation
-// reaches the age edges[i]. It need not be an integer.
+// Curve is the poll schedule for the generations of a model. Element i is the optimal number of polls, which may be fractional,
+// before a generation reaches the age edges[i].
 type Curve [ageCells + 1]float64
 
 // Gap returns the time from a poll of a generation at the given age to its next poll, within the given bounds.
