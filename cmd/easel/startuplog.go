@@ -25,13 +25,13 @@ func (c *serveCmd) logInForce(logger *slog.Logger, known *auth.Callers) {
 		"durable", ledger.IsDurable(c.LedgerURL),
 		"ledger_means", ledger.Meaning(c.LedgerURL),
 		"tls", c.TLSCertFile != "",
-		"client_certificates", map[bool]string{true: cmp.Or(c.TLSClientAuth, "require"), false: "none"}[c.TLSClientCAFile != ""], // none if the server does not request client certificates
+		"client_certificates", map[bool]string{true: cmp.Or(c.TLSClientAuth, "require"), false: "none"}[c.TLSClientCAFile != ""],
 		"telemetry", cmp.Or(strings.Join(telemetry.Exported(), ","), "none"),
 	)
 	if !c.holdsKey() && c.beyondLoopbackInClear() {
 		logger.Warn("callers on other machines send their API keys unencrypted, unless a proxy encrypts the connection; to enable TLS, set EASEL_TLS_CERT_FILE and EASEL_TLS_KEY_FILE")
 	}
-	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !crossorigin.IsLoopback(c.HTTPAddr) { // callers need no credential, and any host name is accepted
+	if c.AllowAnonymous && len(c.HTTPAllowedHosts) == 0 && !crossorigin.IsLoopback(c.HTTPAddr) { // a call needs neither a credential nor a known host name
 		logger.Warn("any host name accepted", "effect", "web pages may place orders by DNS rebinding", "hint", "set EASEL_HTTP_ALLOWED_HOSTS to the host names of this server")
 	}
 	if known != nil && c.devKey == "" { // no warning for 'easel dev', which spends only test money

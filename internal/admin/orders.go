@@ -20,13 +20,13 @@ const listed = 1000
 // Orders serves the ledger's orders to operators.
 type Orders struct {
 	Ledger *ledger.Ledger
-	// Catalog reads a generation from the catalog when an operator sets it as the outcome of an order.
+	// Catalog is used to read a generation that an operator sets as the outcome of an order.
 	Catalog *catalog.Client
 	// SharedKey is the shared API key, or nil if callers send their own API keys. It determines whether an order may be resent;
 	// see [ledger.Ledger.ResendUntil].
 	SharedKey *catalog.Credential
-	// Contents stores the copies of results. When an order is erased, the copy of its result is deleted. Nil means that
-	// there are no copies.
+	// Contents manages the copies of results. When an order is erased, the copy of its result is deleted. Nil means that
+	// results are not copied.
 	Contents *content.Results
 }
 

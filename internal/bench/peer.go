@@ -16,9 +16,9 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// peer is the facade that easel is compared with. It is a careful implementation with standard libraries. It has only
-// the features that the benchmark measures: reads, orders and watches. All calls are traced, measured, validated and
-// logged (peerserve.go). It has no ledger.
+// peer is the facade that easel is compared with. It is a careful implementation that uses standard libraries, but it
+// has only the features that the benchmark measures: reads, orders and watches. It traces, measures, validates and
+// logs all calls (peerserve.go). It has no ledger.
 type peer struct {
 	easelv1.UnimplementedGenerationServiceServer
 	polling context.Context // context of all pollers; they stop when it is done
@@ -56,9 +56,9 @@ func (f *peer) CreateGeneration(ctx context.Context, request *easelv1.CreateGene
 	return &easelv1.CreateGenerationResponse{Generation: g}, nil
 }
 
-// WatchGeneration implements easelv1.GenerationServiceServer. The goroutine of the call sends the current state and
-// then waits for the next one, until the generation is terminal. If no state changes for a while, it sends a
-// heartbeat.
+// WatchGeneration implements easelv1.GenerationServiceServer. The call's goroutine sends the current state, and then
+// the latest state after each change, until the generation is terminal. If the state does not change for the
+// heartbeat interval, the goroutine sends a heartbeat.
 func (f *peer) WatchGeneration(request *easelv1.WatchGenerationRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]) error {
 	ctx := stream.Context()
 	p, leave := f.join(pollerKey{authorization(ctx), request.GetGenerationId()})
@@ -108,8 +108,8 @@ func heartbeatOf(now pollerState) *easelv1.WatchGenerationResponse {
 	}
 }
 
-// join returns the poller of a generation, and starts it if necessary. Each watcher must call leave at its end. After
-// the last watcher has called it, the poller stops.
+// join returns the poller of a generation, and starts it if necessary. A watcher must call leave when it ends. The
+// poller stops when its last watcher has called leave.
 func (f *peer) join(key pollerKey) (p *poller, leave func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

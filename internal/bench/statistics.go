@@ -13,7 +13,7 @@ func span(values []float64) string {
 	return fmt.Sprintf("%s (%s–%s)", short(median(values)), short(slices.Min(values)), short(slices.Max(values)))
 }
 
-// short formats a number with about three digits.
+// short formats a number: as an integer from 100 up, and with three significant digits below 100.
 func short(v float64) string {
 	if math.Abs(v) >= 100 {
 		return fmt.Sprintf("%.0f", v)
@@ -23,8 +23,8 @@ func short(v float64) string {
 
 func median(values []float64) float64 { return quantile(values, 0.5) }
 
-// quantile returns the value below which the given share of the values lies. For a share of 0.5, this is
-// the median.
+// quantile returns the value below which the given share of the sorted values lies. A share of 0.5
+// selects the median.
 func quantile(values []float64, share float64) float64 {
 	return slices.Sorted(slices.Values(values))[int(share*float64(len(values)-1))]
 }

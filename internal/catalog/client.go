@@ -72,9 +72,9 @@ func (c *Client) Polls() *Client {
 }
 
 // Reporting returns a copy of the client that reports the result of each attempt to a callback, unless the attempt ended with
-// [KindBusy]. If the response header indicates success, err is nil. Otherwise err is the attempt's [*Error], or the context's
-// error if the caller canceled first. The attempt waits until the callback returns. The client may run the callback
-// concurrently, and holds no lock while it runs.
+// [KindBusy]. If the response header indicates success, the callback receives a nil error. If the caller canceled the attempt
+// before that, it receives the error of the caller's context. Otherwise, it receives the attempt's [*Error]. The attempt waits
+// until the callback returns. The client may run the callback concurrently, and holds no lock while it runs.
 func (c *Client) Reporting(called func(ctx context.Context, cred Credential, err error)) *Client {
 	reporting := *c
 	reporting.upstream.called = called
@@ -132,12 +132,12 @@ func (c *Client) Generation(ctx context.Context, cred Credential, id string) (Ve
 //
 // If the connection fails, the body reconnects and resumes. It returns [io.EOF] only after the last byte of the file. It can
 // also fail with [KindInterrupted] or [KindContentChanged]. If the file has a strong ETag, each new response must have the same
-// ETag. If the file has no strong ETag, the body reads it again from the requested offset after each reconnect, and compares
-// the checksums of the bytes that it has already returned.
+// ETag. Otherwise, after each reconnect, the body reads the file again from the requested offset, and compares the checksums of
+// the bytes that it has already returned.
 //
-// The end of a response must be marked by a range, a length or the framing. Otherwise the body treats the end of the connection
-// as an interruption. Missing bytes can't be detected if the server does not support ranges and sends a Content-Length that is
-// too small.
+// A response must mark its end by a Content-Range, by a Content-Length, or by its framing, as chunked encoding and HTTP/2 do.
+// Otherwise, the body treats the end of the connection as an interruption. Missing bytes can't be detected if the server does
+// not support ranges and sends a Content-Length that is too small.
 func (c *Client) Content(ctx context.Context, cred Credential, id string, offset int64, etag string) (*Content, error) {
 	if err := checkID(opContent, "generation_id", id); err != nil {
 		return nil, err

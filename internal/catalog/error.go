@@ -27,7 +27,7 @@ const (
 	KindInputsTooLarge                     // 413
 	KindOutOfRange                         // 416, or an offset beyond the end of the file
 	KindRateLimited                        // 429
-	KindBusy                               // a limit in Easel was reached: the request was not sent, or a large response was not read
+	KindBusy                               // a limit in Easel was reached, so that either the request was not sent, or a large response was not read
 	KindUnavailable                        // 5xx, no connection or no response; orders have KindOutcomeUnknown instead
 	KindOutcomeUnknown                     // the catalog may have accepted the order
 	KindRedirect                           // 3xx, never followed
@@ -43,8 +43,8 @@ type Violation struct {
 	Description string
 }
 
-// Error is the type of all errors from this package, except the errors of the caller's context, which are returned unchanged.
-// Strings from the catalog are shortened, and anything that looks like an API key is redacted.
+// Error is the type of all errors from this package, except errors from the caller's context. The package returns those
+// unchanged. Strings from the catalog are shortened, and anything that looks like an API key is redacted.
 type Error struct {
 	Kind       Kind
 	Op         string // route, such as "GET /generations/{id}"
@@ -54,7 +54,7 @@ type Error struct {
 	Own        bool   // whether the response has the format of the catalog's own errors, which a proxy's errors do not have
 	AboutKey   bool   // whether the response to an order mentions the idempotency key; an order with this key may then exist
 	Violations []Violation
-	Withheld   Kind          // the original kind, if package orders has replaced it with KindOutcomeUnknown; otherwise 0
+	Withheld   Kind          // original kind of an error whose kind package orders has replaced with KindOutcomeUnknown; otherwise 0
 	SharedKey  bool          // whether the request used the shared API key; if the catalog rejected this key, only the operator can replace it
 	RetryAfter time.Duration // delay that the catalog requested; 0 if none
 	NextOffset int64         // for KindInterrupted: file offset of the first missing byte
@@ -90,7 +90,7 @@ func IsAbsent(err error) bool {
 	return ok && e.Kind == KindNotFound && e.Own
 }
 
-// KindOf returns the kind of err, or 0 if it is not from this package.
+// KindOf returns the kind of err, or 0 if err is not from this package.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind

@@ -14,7 +14,7 @@ type errorBody struct {
 	op         string
 	code       string
 	message    string
-	own        bool // whether the body is JSON with a code or a message, like the catalog's own errors
+	own        bool // whether the body is a JSON object with a code or a message, like the catalog's own errors
 	violations []Violation
 }
 
@@ -24,7 +24,7 @@ func (e errorBody) mentions(word string) bool {
 	return strings.Contains(strings.ToLower(e.code), word) || strings.Contains(strings.ToLower(e.message), word)
 }
 
-// codeLine matches plain text that is a code or starts with a code.
+// codeLine matches plain text that is an error code, or that starts with a code, a colon and a space.
 var codeLine = regexp.MustCompile(`^([A-Z][A-Z0-9_]{2,63})(?:: |\s*$)`)
 
 // readErrorBody reads an error body in JSON or plain text. Codes are recognized only in certain positions, because the rest of
@@ -88,8 +88,8 @@ func (e *errorBody) readMessage(r *Record) {
 	}
 }
 
-// problemType returns the code in the "type" member of a problem (RFC 9457), and whether there is one. The member is a code, or
-// a URL that ends with a code.
+// problemType returns the error code in v, the "type" member of a problem (RFC 9457). The member is a code, or a URL that ends
+// with a code. problemType returns false if there is no code.
 func problemType(v JSON) (string, bool) {
 	s, ok := AsWord(v)
 	if !ok || strings.ContainsFunc(s, unicode.IsSpace) {

@@ -83,7 +83,7 @@ type candidate struct {
 var (
 	generationNames = set(names("generation", "render", "generationId", "renderId"))
 	ownIDNames      = names("generationId", "renderId")
-	looseMembers    = set(names("job", "result", "item")) // names of members that contain either the generation or only a part of it
+	looseMembers    = set(names("job", "result", "item")) // names of members that may contain only a part of the generation instead of the generation itself
 )
 
 // findGeneration finds the record of a generation in a value. A wrapped object has priority, because a wrapper can have its
@@ -105,7 +105,8 @@ func findGeneration(v JSON, requestedID string) (r *Record, certain, ok bool) {
 	return r, certain && !twoIDs(r), true
 }
 
-// candidates appends r and the objects nested in it to found, outermost first. It skips objects without an ID.
+// candidates appends r and the objects nested in it to the slice found, outermost first, and returns the slice. It skips
+// objects without an ID.
 func candidates(found []candidate, r *Record, wrapper string, depth int) []candidate {
 	if id, by, ok := find(r, generationIDNames, asID); ok {
 		found = append(found, candidate{r, id, depth, wrapper, generationNames[wrapper] || generationNames[by.key]})
@@ -118,14 +119,15 @@ func candidates(found []candidate, r *Record, wrapper string, depth int) []candi
 	return found
 }
 
-// choose returns the candidate that is the record of the generation. It tries these criteria in order, and uses the first one
-// that applies: the requested ID, a name that indicates a generation, the same ID in all candidates, and a known status in a
-// nested object that is not just a part. It returns false if no criterion applies, or if candidates with different IDs meet it.
+// choose returns the candidate that is the record of the generation. The first of these criteria that any candidate meets
+// decides: it has the requested ID; a name indicates that it is a generation; all candidates have the same ID; it is nested in
+// another object, and has a known status. choose returns false if several candidates with different IDs meet the deciding
+// criterion, if no candidate meets any criterion, or if the chosen nested candidate is only a part of the outermost one.
 func choose(found []candidate, requestedID string) (candidate, bool) {
 	outer := found[0]
 	for i, c := range found {
 		if _, _, ok := find(c.Record, generationIDNames, equalsID(requestedID)); ok {
-			found[i].id = requestedID // an object can have several IDs, and candidates may have found a different one
+			found[i].id = requestedID // an object can have several IDs, and the function candidates may have found a different one
 		}
 	}
 	if best, ok := pick(found, func(c candidate) bool { return c.id == requestedID }); ok {
@@ -141,9 +143,9 @@ func choose(found []candidate, requestedID string) (candidate, bool) {
 	return best, ok && !best.partOf(outer)
 }
 
-// pick returns the candidate that the function fits accepts. If there are several with the same ID, pick prefers the last one
-// that has a known status and is not just a part of another one. ok is false if fits accepts no candidate, or candidates with
-// different IDs.
+// pick returns a candidate for which the function fits returns true. If there are several with the same ID, pick prefers the
+// last one that has a known status and does not describe only a part of the preceding choice. ok is false if fits returns true
+// for no candidate, or for candidates with different IDs.
 func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool) {
 	for _, c := range found {
 		switch {
@@ -159,8 +161,8 @@ func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool
 	return best, ok
 }
 
-// partOf reports whether c may describe only a part of the generation that whole describes. This is the case if whole has a
-// known status, and looseMembers contains the wrapper of c.
+// partOf reports whether c may describe only a part of the generation that whole describes: whole has a known status, and the
+// wrapper of c is in looseMembers.
 func (c candidate) partOf(whole candidate) bool {
 	return hasKnownStatus(whole.Record) && looseMembers[c.wrapper]
 }
@@ -250,8 +252,8 @@ func statusKey(status string) string {
 	return statusStyle.Replace(strings.ToLower(strings.TrimSpace(status)))
 }
 
-// takeResult reads the result of a succeeded generation: a text, a file or both. full means that the record is complete; a
-// record from a list may omit fields. A record with a URL has a file. A record with neither a URL nor a text has a file if
+// takeResult reads the result of a generation that succeeded: a text, a file or both. full is false for a record from a list,
+// because such a record may omit fields. A record with a URL has a file. A record with neither a URL nor a text has a file if
 // full is true, or if it contains the type or size of a file. An empty text next to a file is not a result.
 func takeResult(r *Record, full bool) (*string, *File) {
 	_, _, located := find(r, contentURLNames, AsWord)

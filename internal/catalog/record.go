@@ -30,9 +30,9 @@ func NewRecord(v JSON) (*Record, bool) {
 	return r, true
 }
 
-// pick indexes a member by its key, which is the folded form of its name. If two members have the same name, the last one
-// counts. If two members have the same key but different names, the member whose name sorts first counts. The result therefore
-// does not depend on the order of members with different names.
+// pick indexes a member by its key, which is the folded form of its name (see [Fold]). If two members have the same name, the
+// last one counts. If two members have the same key but different names, the member whose name sorts first counts. The result
+// therefore does not depend on the order of members with different names.
 func (r *Record) pick(m Member) {
 	key := keyOf(m.Name)
 	if key == "" {
@@ -82,8 +82,9 @@ func (r *Record) object(key string) (*Record, bool) {
 	return NewRecord(v)
 }
 
-// find calls the function read with the value of each named member, in the order of names, until read returns true. It returns
-// the value from read, and the member. It skips members that were taken, and does not mark the returned member as taken.
+// find calls the function read with the value of each named member, in the order in which names lists them, until read returns
+// true. It returns the value from read, and the member. It skips members that were taken, and does not mark the returned member
+// as taken.
 func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T, found *picked, ok bool) {
 	for _, name := range names {
 		if p := r.member(name); p != nil {
@@ -95,7 +96,7 @@ func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T,
 	return value, nil, false
 }
 
-// take returns the same value as find, and marks the member as taken. Extra contains only members that were not taken.
+// take is like find, but returns no member. It marks the member as taken, which excludes it from the Extra field of the result.
 func take[T any](r *Record, names []string, read func(JSON) (T, bool)) (T, bool) {
 	value, found, ok := find(r, names, read)
 	if ok {
@@ -161,9 +162,9 @@ func (r *Record) inside(wrappers []string, weights []weight, depth int) *Record 
 	return best
 }
 
-// findList finds the list in a body. If v is an array, it is the list. Otherwise v is an object, and the list is the first of
-// these that exists: an array in a member with one of the names; a list nested in such a member, down to depth levels; the only
-// array among all members; or v itself, if its members are records keyed by ID. Null counts as an empty array in v and in the
+// findList finds the list in a body. If v is an array, it is the list. If v is an object, the list is the first of these that
+// exists: an array in a member with one of the names; a list nested in such a member, down to depth levels; the only array
+// among all members; or v itself, if its members are records keyed by ID. Null counts as an empty array, both as v and in the
 // named members.
 func findList(v JSON, names []string, weights []weight, depth int) ([]JSON, bool) {
 	if items, ok := v.Items(); ok || v.IsNull() {
@@ -223,8 +224,8 @@ func onlyArray(members []Member) (only []JSON, found bool) {
 	return only, found
 }
 
-// withMember returns a copy of object with an additional first member, which has the given name and whose value is the string
-// text.
+// withMember returns a copy of object with an additional first member. The member has the given name, and the string text as
+// its value.
 func withMember(name, text string, object JSON) JSON {
 	member, _ := json.Marshal(map[string]string{name: text})
 	if len(object) == len("{}") {

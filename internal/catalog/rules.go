@@ -129,8 +129,9 @@ var fieldTypes = map[string]FieldType{
 	"array": FieldArray, "list": FieldArray, "multiselect": FieldArray,
 }
 
-// timeLayouts contains the accepted formats of times: RFC 3339, also with a space instead of the T or without a zone, and HTTP.
-// A time without a zone is in UTC. A Unix time may be in seconds or milliseconds, as a number or a string.
+// timeLayouts contains the accepted formats of times: RFC 3339, variants of it with a space instead of the T or without a zone,
+// and the format of HTTP dates. A time without a zone is in UTC. A Unix time is also accepted, in seconds or milliseconds, as a
+// number or a string.
 var timeLayouts = []string{
 	"2006-01-02T15:04:05.999999999Z07:00",
 	"2006-01-02T15:04:05.999999999",
@@ -168,8 +169,8 @@ var codes = map[string]Kind{
 	"apikeydailycapexceeded": KindDailyCap,
 }
 
-// aboutKey is a part of every spelling of "idempotency key". If an error code contains it, the key belongs to another order. If a
-// message contains it, an order with the key may exist, but need not, because the message may only repeat a prompt.
+// aboutKey is a part of every spelling of "idempotency key". If an error code contains it, the key belongs to another order. If
+// a message contains it, an order with the key may exist. This is not certain, because the message may only repeat a prompt.
 const aboutKey = "idempoten"
 
 // modelCodes contains the error codes that show that a 404 concerns the model, and not the path.

@@ -32,8 +32,8 @@ func (c *FollowEvents) Run(ctx context.Context, s *session) error {
 	return s.Err()
 }
 
-// eventLine formats an event as one line: as JSON, as text or, with --quiet, as only the ID of the render or
-// the window of the budget.
+// eventLine formats an event as one line of JSON or text. With --quiet, the text is only the ID of the
+// render or the window of the budget.
 func (s *session) eventLine(e *easel.Event) string {
 	subject := terminal.OneLine(e.Raw.GetGeneration().GetGenerationId())
 	if e.Budget != nil {

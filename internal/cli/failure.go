@@ -71,8 +71,8 @@ func explain(ctx context.Context, err error) failure {
 	return f
 }
 
-// explain converts a problem to a failure. It takes the exit code, the message and the render from the problem's
-// cause if the problem does not set them. The cause's hint is dropped, unless keepCure is true.
+// explain converts a problem to a failure. If the problem does not set the exit code, the message or the render, explain
+// uses those of the problem's cause. It drops the cause's hint, unless keepCure is true.
 func (p *Problem) explain(ctx context.Context) (f failure) {
 	cure := ""
 	if p.Err != nil {

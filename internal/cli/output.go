@@ -49,8 +49,8 @@ func indented(line string) string {
 	return text.String()
 }
 
-// answer prints a command's result. With -o json, it prints m as JSON. With --quiet, it prints the text in brief. Otherwise, it
-// calls the function table, which prints the result for people.
+// answer prints a command's result. With -o json, it prints m as JSON. With --quiet, it prints only the string brief.
+// Otherwise, it calls the function table, which prints the result for people.
 func (s *session) answer(m proto.Message, brief string, table func()) error {
 	switch {
 	case s.json:
@@ -63,7 +63,7 @@ func (s *session) answer(m proto.Message, brief string, table func()) error {
 	return s.Err()
 }
 
-// Money formats cents as an amount: 1234 is "12.34 EUR".
+// Money formats an amount in cents, such as 1234, as "12.34 EUR". An empty currency means EUR.
 func Money(cents int64, currency string) string {
 	sign, whole := "", uint64(cents)
 	if cents < 0 {
@@ -154,8 +154,8 @@ func joinNonEmpty(texts ...string) string {
 	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), ", ")
 }
 
-// oldAfter is the age at which a state counts as old, so that its age is printed. States never reach this age while the catalog
-// is available.
+// oldAfter is the age at which a state counts as old, so that its age is printed. While the catalog is available, states are
+// updated before they reach this age.
 const oldAfter = 30 * time.Second
 
 // ageText returns a remark about the age of a generation's state, or "" if the state is final, recent or of unknown age.

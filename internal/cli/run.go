@@ -128,7 +128,7 @@ func (p *Program) do(ctx context.Context, args []string) error {
 	return p.run(ctx, line)
 }
 
-// parser returns the parser for command lines. The parser sets helped if a command line asks for help.
+// parser returns the parser for command lines. If a command line asks for help, the parser sets *helped to true.
 func (p *Program) parser(env *environment, helped *bool) (*kong.Kong, error) {
 	return kong.New(p.Grammar.Commands(), append([]kong.Option{
 		kong.Name("easel"), kong.Writers(p.Stdout, p.Stderr),
@@ -140,9 +140,9 @@ func (p *Program) parser(env *environment, helped *bool) (*kong.Kong, error) {
 	}, p.Grammar.Options...)...)
 }
 
-// commandFirst converts "easel help generate" to "easel generate --help", "easel --version" to "easel version", and "easel --addr
-// X account" to "easel account --addr X". In the last form, it moves the words before the command to the end. The command is the
-// first word for which the parser accepts the result.
+// commandFirst converts "easel help generate" to "easel generate --help", "easel --version" to "easel version", and "easel
+// --addr X account" to "easel account --addr X". In the last form, it moves the words before the command to the end. The
+// command is the first word for which the parser accepts the resulting command line.
 func commandFirst(k *kong.Kong, args []string) []string {
 	switch {
 	case len(args) == 0:
@@ -193,9 +193,9 @@ func (p *Program) run(ctx context.Context, line *kong.Context) (err error) {
 	return s.Err()
 }
 
-// faultsOf returns messages about invalid variables, flags and arguments. An empty flag is invalid, because its most likely cause
-// is an unset shell variable: an empty --idempotency-key, for example, must not create a new key. Flags that can also be set by
-// an environment variable may be empty.
+// faultsOf returns messages about invalid variables, flags and arguments. An empty flag is invalid, because its most likely
+// cause is an unset shell variable. For example, an empty --idempotency-key must not create a new key. Flags that can also be
+// set by an environment variable may be empty.
 func faultsOf(line *kong.Context, env *environment) []string {
 	faults := env.faults
 	for _, path := range line.Path {

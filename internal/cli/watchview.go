@@ -52,8 +52,8 @@ func (v *watchView) follow(renders iter.Seq2[*easel.Render, error]) error {
 	return nil
 }
 
-// received handles a message from the server. If v.raw is set, it prints the message as JSON. It also applies heartbeats, and
-// reports the number of watched renders when a caught_up message arrives.
+// received handles a message from the server. If v.raw is set, it prints the message as JSON. For a heartbeat, it also calls
+// applyHeartbeat. For a caught_up message, it also prints the number of watched renders.
 func (v *watchView) received(m easel.Message) {
 	if v.raw {
 		v.tell(compactJSON(m))
@@ -66,8 +66,8 @@ func (v *watchView) received(m easel.Message) {
 	}
 }
 
-// worst returns an error if a generation failed, was refunded or was deleted. If there are several, the error is about the one
-// with the lowest ID.
+// worst returns an error if a generation failed, was refunded or was deleted. If there are several such generations, the error
+// is about the one with the lowest ID.
 func (v *watchView) worst() error {
 	for _, id := range slices.Sorted(maps.Keys(v.generations)) {
 		if err := verdict(v.generations[id]); err != nil {
@@ -93,8 +93,8 @@ var conditions = map[easelv1.UpstreamCondition]string{
 	easelv1.UpstreamCondition_UPSTREAM_CONDITION_CREDENTIAL_REJECTED: "the catalog rejects the server's API key, which its operator must replace; the watch continues",
 }
 
-// applyHeartbeat shows the remaining time that a heartbeat estimates. If the catalog's condition has changed, it prints the new
-// condition.
+// applyHeartbeat shows the estimate of the remaining time in a heartbeat. If the catalog's condition has changed since the
+// previous heartbeat, it also prints the new condition.
 func (v *watchView) applyHeartbeat(h *easelv1.Heartbeat) {
 	before, now := v.condition, max(h.UpstreamCondition, easelv1.UpstreamCondition_UPSTREAM_CONDITION_HEALTHY)
 	if v.condition = now; now != max(before, easelv1.UpstreamCondition_UPSTREAM_CONDITION_HEALTHY) {

@@ -42,7 +42,7 @@ func (r *Results) openDownload(ctx context.Context, row ledger.Content) (*downlo
 	}
 	found := &download{c, record}
 	if err := found.check(); err != nil {
-		_ = c.Body.Close() // an error does not matter, because the body is not needed
+		_ = c.Body.Close() // the error can be ignored, because the body is not needed
 		return nil, err
 	}
 	return found, nil
@@ -87,6 +87,6 @@ func (d *download) whole(size int64) error {
 
 // mediaType returns a media type without its parameters. It returns "" if the text is not a media type.
 func mediaType(text string) string {
-	media, _, _ := mime.ParseMediaType(text) // an invalid parameter does not matter, because parameters are dropped
+	media, _, _ := mime.ParseMediaType(text) // an error in a parameter can be ignored, because parameters are dropped
 	return media
 }

@@ -18,7 +18,7 @@ func (c *clauses) add(condition string, args ...any) {
 	c.all = append(c.all, c.with(condition, args...))
 }
 
-// with appends args to the arguments of the statement, and returns text with each %s replaced by a placeholder such as $1.
+// with adds args to the arguments of the statement, and returns text with each %s replaced by a placeholder such as $1.
 func (c *clauses) with(text string, args ...any) string {
 	names := make([]any, len(args))
 	for n := range args {
@@ -31,16 +31,16 @@ func (c *clauses) with(text string, args ...any) string {
 // String returns the conditions joined by AND.
 func (c *clauses) String() string { return strings.Join(c.all, " AND ") }
 
-// take returns the collected parts, joined by commas, and removes them from c. The arguments remain.
+// take returns the collected parts, joined by commas, and removes them from c. The arguments remain in c.
 func (c *clauses) take() string {
 	list := strings.Join(c.all, ", ")
 	c.all = nil
 	return list
 }
 
-// asList encodes a list as a JSON array, so that the list can be passed as a single argument of a statement. In statements,
-// the placeholders {ids} and {in ids} read an array of strings from argument 1, and {in times} reads an array of numbers from
-// argument 2.
+// asList encodes a list as a JSON array, so that the list can be passed as a single argument of a statement. A statement
+// reads an array of strings from argument 1 with the placeholders {ids} and {in ids}, and an array of numbers from argument 2
+// with {in times}.
 func asList[T any](all []T) string {
 	if all == nil { // JSON would encode nil as null
 		return "[]"

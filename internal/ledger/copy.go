@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// copiedTables are the tables that [Copy] copies. Each table comes after the tables that it refers to. The tables jobs and
-// replicas are not copied. Copy writes new jobs for the copied rows.
+// copiedTables are the tables that [Copy] copies. Each table comes after the tables that it refers to. The list omits the
+// tables jobs and replicas, because Copy writes new jobs for the copied rows.
 var copiedTables = []string{"facts", "orders", "labels", "movements", "budgets", "rollups", "events", "contents", "audit"}
 
 // insertBatch is the maximum number of rows in one INSERT.
@@ -24,20 +24,20 @@ type Copied struct {
 
 // Copy copies a ledger to a new ledger in the same or another kind of database. No other process may use either ledger while
 // Copy runs. Copy writes the new ledger in one transaction and verifies it in another one. If the verification finds no
-// difference, Copy seals the old ledger, so that servers no longer open it. Otherwise, it passes each difference to the
-// function differs. While it copies a table, it repeatedly calls the function done with the number of rows that were copied so
-// far. The parameter by is the actor in the audit logs of both ledgers.
+// difference, Copy seals the old ledger, so that servers no longer open it. Otherwise, it calls the function differs with each
+// difference. While it copies a table, it repeatedly calls the function done with the number of rows that were copied so far.
+// The parameter by is the actor in the audit logs of both ledgers.
 func Copy(ctx context.Context, from, to string, by By, done func(table string, rows int64), differs func(Difference)) (copied Copied, err error) {
 	source, err := openUnused(ctx, from)
 	if err != nil {
 		return copied, named("FROM", err)
 	}
-	defer func() { _ = source.Close() }() // an error does not matter, because the seal is already committed, or Copy has failed
+	defer func() { _ = source.Close() }() // the error can be ignored: either the seal is already committed, or Copy has failed
 	target, err := openTarget(ctx, to)
 	if err != nil {
 		return copied, named("TO", err)
 	}
-	defer func() { _ = target.Close() }() // an error does not matter, because the copy is already committed, or Copy has failed
+	defer func() { _ = target.Close() }() // the error can be ignored: either the copy is already committed, or Copy has failed
 	part := "FROM"
 	err = source.once(ctx, source.writes, source.dialect.still, func(old *transaction) error {
 		if err := old.keepOut(); err != nil {

@@ -19,7 +19,7 @@ type Observation struct {
 	// APIKey is the SHA-256, in hex, of the forwarded API key with which the generation was read. Only orders that were sent
 	// with the same key are updated. APIKey is empty if the generation was read with the shared API key.
 	APIKey string
-	// AtOnce means that the call fails immediately if another transaction has locked the order.
+	// AtOnce means that the call fails immediately, instead of waiting, if another transaction has locked the order.
 	AtOnce bool
 }
 
@@ -39,8 +39,8 @@ func (l *Ledger) Observe(ctx context.Context, generation string, seen Observatio
 	return effects[generation], err
 }
 
-// ObserveAll records observations like [Ledger.Observe], in one transaction: all of them or none. effects has an entry for each
-// generation that has an order.
+// ObserveAll records observations like [Ledger.Observe], but in a single transaction. If it returns an error, it has recorded
+// none of them. effects has an entry for each generation that has an order.
 func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (effects map[string]Effect, err error) {
 	ids := asList(slices.Sorted(maps.Keys(seen)))
 	lock := "{lock}"
@@ -120,13 +120,13 @@ type Due struct {
 	Last bool
 }
 
-// doubtFor is the age up to which two kinds of settled orders are checked daily: orders with unconfirmed money, because a refund
-// can arrive late, and orders whose generation is missing, because it can reappear.
+// doubtFor is the maximum age of settled orders that are still checked daily. Orders with unconfirmed money are checked because
+// a refund can arrive late. Orders whose generation is missing are checked because the generation can reappear.
 const doubtFor = 30 * 24 * time.Hour
 
 // Due returns up to most generations that are due for a check, least recently observed first. A generation is due if it was
-// last observed at least quiet ago. If its order is older than a day, it is due only once a day, and so are the settled orders
-// to which doubtFor applies. Due omits newly placed generations and generations with forwarded API keys.
+// last observed at least quiet ago. Two groups are due only once a day: generations whose order is older than a day, and the
+// settled orders that doubtFor describes. Due omits newly placed generations and generations with forwarded API keys.
 func (l *Ledger) Due(ctx context.Context, quiet time.Duration, most int) ([]Due, error) {
 	return ask(ctx, l, func(row scanner, one *Due) error {
 		return row.Scan(&one.Generation, &one.Owner, &one.Last)

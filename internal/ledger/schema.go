@@ -20,7 +20,7 @@ const (
 	neededFact = "needed_schema" // minimum schema number that a program must support to use the ledger
 )
 
-// migrations returns the migration files in order. Each file name starts with the number of the migration.
+// migrations returns the paths of the migration files, in order. Each file name starts with the number of the migration.
 func (d dialect) migrations() (files []string) {
 	for {
 		next, _ := fs.Glob(migrationFiles, fmt.Sprintf("migrations/%s/%d_*.sql", d.kind, len(files)+1)) // cannot fail, because the pattern is valid
@@ -61,7 +61,8 @@ func (t *transaction) migrate(files []string) (applied []string, err error) {
 	return applied, err
 }
 
-// apply applies a migration and records its number. The file has several statements, which are executed without translation.
+// apply applies a migration and records its number. The migration file contains several SQL statements, which are executed as
+// they are, without replacing placeholders.
 func (t *transaction) apply(file string, number int64) error {
 	text, err := migrationFiles.ReadFile(file)
 	if err == nil {
@@ -100,7 +101,7 @@ func (l *Ledger) version(ctx context.Context) (version int64, err error) {
 	return version, unusable(err)
 }
 
-// isCurrent returns an error if the database has no ledger, or if its schema is older or newer than this release's schema. A
+// isCurrent returns nil if the database has a ledger with this release's schema, and otherwise an error. A ledger with a
 // newer schema may have data that this release does not support.
 func (l *Ledger) isCurrent(ctx context.Context) error {
 	have, err := l.version(ctx)

@@ -21,7 +21,8 @@ const (
 	ByLabel
 )
 
-// microsecondsOfDay is the length of a day in microseconds. The ledger numbers days from the Unix epoch.
+// microsecondsOfDay is the length of a day in microseconds. The ledger identifies a day by its number, counted from the Unix
+// epoch.
 const microsecondsOfDay = int64(24 * time.Hour / time.Microsecond)
 
 // dimensions contains the SQL expression for each dimension. The placeholder {bytes} selects a comparison by bytes, so that
@@ -30,7 +31,7 @@ var dimensions = map[Dimension]string{
 	ByDay: fmt.Sprintf("CAST(start_time / %d AS TEXT) {bytes}", microsecondsOfDay), ByOwner: "owner {bytes}", ByCaller: "caller {bytes}", ByModel: "model_id {bytes}", ByLabel: "label {bytes}",
 }
 
-// Usage contains the totals for one group of orders, which have equal values in all requested dimensions.
+// Usage contains the totals for one group of orders. The orders in a group have equal values in all requested dimensions.
 type Usage struct {
 	// Dimensions are the values of the requested dimensions, in the requested order. A day has the form 2026-11-22.
 	Dimensions []string
@@ -56,16 +57,16 @@ type UsageQuery struct {
 	Most  int
 }
 
-// counts are the columns for the amounts of one order. The columns of rollups have the same names.
+// counts contains the SQL columns for the amounts of one order. The columns of rollups have the same names.
 const counts = `CASE WHEN state = {placed} THEN 1 ELSE 0 END AS orders, CASE WHEN state = {placed} AND status IN ({failed}, {refunded}) THEN 1 ELSE 0 END AS failed,
 	CASE WHEN state = {open} THEN 1 ELSE 0 END AS unknown, COALESCE(cost_cents, 0) AS cost_cents, refunded_cents, reserved_cents, unconfirmed_cents`
 
-// sums are the columns for the totals of a group.
+// sums contains the SQL columns for the totals of a group of orders.
 const sums = `CAST(SUM(orders) AS BIGINT), CAST(SUM(failed) AS BIGINT), CAST(SUM(unknown) AS BIGINT),
 	CAST(SUM(cost_cents) AS BIGINT), CAST(SUM(refunded_cents) AS BIGINT), CAST(SUM(reserved_cents) AS BIGINT), CAST(SUM(unconfirmed_cents) AS BIGINT)`
 
-// Usage returns totals of orders and money, sorted by dimensions. Charges and refunds count at the time of their order, even if
-// they are recorded later.
+// Usage returns totals of orders and money, sorted by dimensions. Charges and refunds are attributed to the time when their
+// order was placed, even if they are recorded later.
 func (l *Ledger) Usage(ctx context.Context, q UsageQuery) ([]Usage, error) {
 	statement, args := q.statement()
 	return ask(ctx, l, q.scan, statement, args...)
@@ -87,7 +88,8 @@ func (q UsageQuery) scan(row scanner, u *Usage) error {
 	return err
 }
 
-// statement returns the query for a page. The column d0 is constant, so that a query without dimensions can also be grouped.
+// statement returns the query for one page of rows. The column d0 is constant, so that a query without dimensions can also be
+// grouped.
 func (q UsageQuery) statement() (statement string, args []any) {
 	names, after := []string{"d0"}, []any{0}
 	for _, d := range q.By {
@@ -108,8 +110,8 @@ func (q UsageQuery) statement() (statement string, args []any) {
 	return fmt.Sprintf(`SELECT %s, %s FROM (%s) AS chosen WHERE %s`, list, sums, from, c), c.args
 }
 
-// sources returns the query for the amounts. It combines the rollups of complete days, the placed orders of incomplete days,
-// and the orders whose outcome is unknown. A query by label reads only the table orders, because rollups have no labels.
+// sources returns the query that reads the amounts. It combines the rollups of complete days, the placed orders of incomplete
+// days, and the orders whose outcome is unknown. A query by label reads only the table orders, because rollups have no labels.
 func (q UsageQuery) sources(c *clauses) string {
 	start, end := max(0, q.Start.UnixMicro()), min(q.End.UnixMicro(), endOfTime.UnixMicro())
 	if slices.Contains(q.By, ByLabel) {
@@ -132,8 +134,8 @@ func (q UsageQuery) sources(c *clauses) string {
 // endOfTime is later than the time of any order.
 var endOfTime = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// ofOrders returns a query for the amounts of the orders that match condition and were written from start (inclusive) to end
-// (exclusive). time is the SQL expression for the time when an order was written.
+// ofOrders returns a query for the amounts of each order that matches the SQL condition and was written from start (inclusive)
+// to end (exclusive). The parameter time is the SQL expression for the time when an order was written.
 func (q UsageQuery) ofOrders(c *clauses, condition, time string, start, end int64) string {
 	label := "''"
 	if slices.Contains(q.By, ByLabel) {
@@ -142,8 +144,8 @@ func (q UsageQuery) ofOrders(c *clauses, condition, time string, start, end int6
 	return `SELECT 0 AS d0, order_time AS start_time, owner, caller, model_id, ` + label + ` AS label, ` + counts + ` FROM orders WHERE ` + q.between(c, condition, time, start, end)
 }
 
-// between returns a condition that is true if condition is true, and the time column is from start (inclusive) to end
-// (exclusive). If q has an owner, the row must also belong to that owner.
+// between returns an SQL condition that requires the given condition, and a value of the time column from start (inclusive) to
+// end (exclusive). If q has an owner, it also requires that owner.
 func (q UsageQuery) between(c *clauses, condition, time string, start, end int64) string {
 	condition = c.with(condition+" AND "+time+" >= %s AND "+time+" < %s", start, end)
 	if q.Owner != nil {

@@ -59,13 +59,14 @@ func (p *pause) end(permit *Permit, o Outcome, now time.Time) {
 	}
 }
 
-// dailyCap rejects orders until midnight UTC, or until the catalog accepts an order that was sent as a probe.
+// dailyCap is the state of the daily cap. Once the cap is reached, orders are rejected until midnight UTC, or until
+// the catalog accepts an order that was sent as a probe.
 type dailyCap struct{ until, nextProbe time.Time }
 
 func (d *dailyCap) isReached(now time.Time) bool { return now.Before(d.until) }
 
-// isClosed reports whether an order must be rejected now. While the cap is reached, isClosed returns false when the
-// next order may be sent as a probe.
+// isClosed reports whether an order must be rejected now. It returns false if the cap is not reached, or if the
+// order may be sent as a probe.
 func (d *dailyCap) isClosed(now time.Time) bool { return d.isReached(now) && now.Before(d.nextProbe) }
 
 func (d *dailyCap) reach(now time.Time) {

@@ -16,8 +16,8 @@ const (
 
 // queue is a start-time fair queue. The next request belongs to the owner with the lowest tag. Each request raises its
 // owner's tag by its price, divided by the owner's weight. The price is the request's time in flight, divided by the
-// mean time in flight of all requests. So an owner with slow requests has fewer requests in flight than an owner with
-// quick requests.
+// mean time in flight of all requests. As a result, an owner with slow requests has fewer requests in flight than an
+// owner with quick requests.
 type queue struct {
 	owners  map[string]*owner
 	waiting []*Permit     // requests of all owners that wait for a permit
@@ -33,8 +33,8 @@ type owner struct {
 	waiting  int
 }
 
-// add adds a request to the queue. An owner gains no credit while it has no waiting requests. A new owner gets a tag as
-// if it had just started a request, so that new owners delay the existing owners only briefly.
+// add adds a request to the queue. An owner gains no priority from a time in which it had no waiting requests. A new
+// owner gets a tag as if it had just started a request, so that new owners delay the existing owners only briefly.
 func (q *queue) add(w *Permit) {
 	weight := cmp.Or(w.Weight, 1)
 	o := q.owners[w.Owner]
@@ -54,8 +54,8 @@ func (q *queue) add(w *Permit) {
 	q.waiting = append(q.waiting, w)
 }
 
-// next returns the first request in the order of isBefore for which mayStart returns true. It returns nil if there is
-// no such request.
+// next returns the first request, in the order defined by isBefore, for which mayStart returns true. It returns nil if
+// there is no such request.
 func (q *queue) next(mayStart func(*Permit) bool) (next *Permit) {
 	for _, w := range q.waiting {
 		if mayStart(w) && (next == nil || w.isBefore(next)) {
@@ -71,8 +71,8 @@ func (w *Permit) isBefore(other *Permit) bool {
 	return cmp.Or(cmp.Compare(w.owner.tag, other.owner.tag), cmp.Compare(w.Class, other.Class), w.Arrived.Compare(other.Arrived)) < 0
 }
 
-// before returns the approximate number of waiting requests that start before the owner's newest request. These are the
-// owner's earlier requests, and the requests that the other owners may start in the same time, according to their
+// before estimates the number of waiting requests that start before the owner's newest request: all of
+// the owner's earlier requests, plus the requests that the other owners may start in the meantime, according to their
 // weights.
 func (q *queue) before(own *owner) (n float64) {
 	round := float64(own.waiting) / own.weight
@@ -92,11 +92,11 @@ func (q *queue) start(w *Permit) {
 }
 
 // end corrects the owner's tag when a request ends. took is the request's time in flight. If served is false, the
-// request does not count toward the owner's share.
+// request costs its owner nothing.
 func (q *queue) end(o *owner, took time.Duration, served bool) {
 	o.inFlight--
 	if !served {
-		o.tag -= 1 / o.weight // a request that was not served costs its owner nothing
+		o.tag -= 1 / o.weight
 		return
 	}
 	q.mean += (took - cmp.Or(q.mean, took)) / meanOf
@@ -106,8 +106,8 @@ func (q *queue) end(o *owner, took time.Duration, served bool) {
 	}
 }
 
-// decide removes a request from the queue and wakes the goroutine that waits for its permit. If err is nil, the request
-// is granted. Otherwise, it is rejected with err.
+// decide removes a request from the queue and wakes the goroutine that waits for its permit. If err is nil, the permit
+// is granted. Otherwise, the request is rejected with err.
 func (q *queue) decide(w *Permit, err error) {
 	at := slices.Index(q.waiting, w)
 	q.waiting = slices.Delete(q.waiting, at, at+1)

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// State is the state of a limiter.
+// State is a snapshot of a limiter.
 type State struct {
-	Closed    bool      `json:"closed"`              // whether all requests wait for the end of a pause or for the result of its probe
+	Closed    bool      `json:"closed"`              // whether requests are blocked, by a pause or until the catalog has served or rejected the probe after it
 	Paused    time.Time `json:"pausedTill,omitzero"` // end of the latest pause; zero before the first pause
 	Reason    Outcome   `json:"-"`                   // reason for the latest pause: [Throttled] or [Unavailable]
 	Capped    bool      `json:"capped"`              // whether the daily cap is reached
-	NextProbe time.Time `json:"nextProbe,omitzero"`  // earliest time when an order may probe the daily cap
+	NextProbe time.Time `json:"nextProbe,omitzero"`  // time from which an order may be sent to check whether the daily cap still applies
 	PollRate  float64   `json:"pollRate"`            // maximum number of polls per second
-	Polls     float64   `json:"polls"`               // number of polls that the poll rate allows now
+	Polls     float64   `json:"polls"`               // number of polls that PollRate allows now; may be fractional
 	InFlight  int       `json:"inFlight"`
 	Waiting   []Waiting `json:"waiting,omitempty"`
 }
@@ -26,7 +26,7 @@ type Waiting struct {
 	Since time.Time `json:"oldest"` // arrival time of the oldest of these requests
 }
 
-// State returns the state of the limiter.
+// State returns a snapshot of the limiter.
 func (l *Limiter) State() State {
 	now := time.Now()
 	l.mu.Lock()
@@ -41,8 +41,8 @@ func (l *Limiter) State() State {
 	return s
 }
 
-// Pause returns the end of the latest pause, or zero before the first pause. closed reports whether all requests wait
-// for the end of the pause, or for the result of the probe after it.
+// Pause returns the end of the latest pause, or zero before the first pause. closed reports whether requests are blocked, by
+// this pause or until the catalog has served or rejected the probe after it.
 func (l *Limiter) Pause() (until time.Time, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -63,13 +63,14 @@ func (s *State) add(w *Permit) {
 	}
 }
 
-// isIdle reports whether the limiter has no waiting requests, no requests in flight, no current pause and no daily cap.
+// isIdle reports whether the limiter has no waiting requests, no requests in flight, no current pause, and has not reached the
+// daily cap.
 func (s State) isIdle(now time.Time) bool {
 	return len(s.Waiting) == 0 && s.InFlight == 0 && !s.Paused.After(now) && !s.Capped
 }
 
-// Polls returns the number of polls that may be requested now, in addition to the waiting ones. next is the time when one more
-// poll may start. During a pause, n is 0 and next is the end of the pause.
+// Polls returns the number of polls that may be requested now, in addition to the polls that are already waiting. next is the
+// time when one more poll may start. During a pause, n is 0 and next is the end of the pause.
 func (l *Limiter) Polls() (n int, next time.Time) {
 	now := time.Now()
 	l.mu.Lock()

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Certificate creates a self-signed certificate that both a server on this machine and a client can use. name is
-// its common name. The certificate is its own CA, and valid for an hour. Certificate returns the paths of the
-// certificate and its key.
+// Certificate creates a self-signed certificate with the given common name, and returns the paths of the
+// certificate and its key. The certificate is its own CA, and is valid for an hour. Both a server on this
+// machine and a client can use it.
 func Certificate(t testing.TB, name string) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

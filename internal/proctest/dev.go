@@ -16,8 +16,8 @@ func Dev(flags ...string) []string {
 // DevReady reports whether 'easel dev' has printed all the information that clients need.
 func DevReady(stdout, _ string) bool { return strings.Contains(stdout, "Ctrl-C") }
 
-// DevClients returns environment variables for clients of a running 'easel dev', parsed from its standard output. The
-// variables REST and ADMIN contain the addresses of the REST API and the admin server.
+// DevClients returns the environment variables for clients of a running 'easel dev', whose standard output is stdout.
+// The variables REST and ADMIN contain the addresses of the REST API and the admin server.
 func DevClients(t testing.TB, stdout string) Settings {
 	t.Helper()
 	return Settings{

@@ -8,9 +8,10 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// Pipe is an in-memory listener for a server in a synctest bubble. Its connections take turns to set deadlines, to
-// avoid a crash in the race detector of Go 1.26. The race detector crashes if two goroutines of a bubble concurrently
-// start timers that have already expired, and the server in net/http sets such deadlines after each request.
+// Pipe is an in-memory listener for a server in a synctest bubble. Its connections set deadlines one at a time,
+// because the race detector of Go 1.26 crashes if two goroutines of a bubble concurrently start timers that have
+// already expired. The server in net/http starts such a timer after each request, when it sets a deadline in the
+// past.
 type Pipe struct{ *bufconn.Listener }
 
 // NewPipe returns a pipe whose connections have buffers of the given size, in bytes.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// chargedOnce checks that the catalog charged each idempotency key at most once, and only for keys of the callers'
-// orders. The charged generation must be the one that the callers received.
+// chargedOnce checks that the catalog charged only idempotency keys of the callers' orders, and charged each key at
+// most once. If callers received a generation for a key, it must be the charged one.
 func chargedOnce(r *Run, say Say) {
 	for name, account := range r.Accounts {
 		if err := account.Check(); err != nil {
@@ -52,7 +52,7 @@ func chargedOnce(r *Run, say Say) {
 	}
 }
 
-// rejectedIsNotCharged checks that no order was charged if its last response was a definite rejection.
+// rejectedIsNotCharged checks that an order was not charged if the last response to it was a definite rejection.
 func rejectedIsNotCharged(r *Run, say Say) {
 	last := map[string]Event{} // latest event by idempotency key
 	for _, e := range r.Events {
@@ -69,7 +69,7 @@ func rejectedIsNotCharged(r *Run, say Say) {
 	}
 }
 
-// unplacedIsNotCharged checks each order for which all calls so far have reported that they did not place it. Such an
+// unplacedIsNotCharged checks the orders that were not placed according to the responses to all calls so far. Such an
 // order must not be charged until its idempotency key is used again.
 func unplacedIsNotCharged(r *Run, say Say) {
 	born := map[string]time.Duration{} // creation times of the charged generations, by idempotency key
@@ -81,7 +81,7 @@ func unplacedIsNotCharged(r *Run, say Say) {
 	type use struct {
 		calls   int // calls in progress
 		isMaybe bool
-		told    Event // last response that reported that no order was placed; unset if a call is in progress or may have placed the order
+		told    Event // latest report that no order was placed; unset if a call is in progress or may have placed the order
 	}
 	uses := map[string]use{}
 	check := func(key string, u use, until time.Duration) {

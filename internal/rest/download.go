@@ -29,12 +29,12 @@ type openContent func(context.Context, *easelv1.DownloadGenerationRequest) (*ser
 // downloads serves results as files. Their bytes do not pass through the in-memory connection.
 type downloads struct {
 	mux     *runtime.ServeMux
-	calls   Calls // runs the calls through the server's chain
+	calls   Calls // runs calls through the server's chain of processing steps
 	content openContent
 }
 
-// serve serves a result as a plain file, with ranges and ETags. The call runs through the same chain as any other
-// DownloadGeneration call, but the bytes are copied directly from the service to the response.
+// serve serves a result as a plain file, with ranges and ETags. The call runs through the same chain of processing steps as any
+// other DownloadGeneration call, but the bytes are copied directly from the service to the response.
 //
 // If the query parameter readOffset or readLimit selects a part of the result, the part is served as if it were the complete
 // file, and a Range header is ignored.
@@ -71,7 +71,7 @@ type fileAnswer struct {
 	begun  bool      // whether the headers were sent, so that the status can no longer change
 }
 
-// serve handles a DownloadGeneration call. It replaces the handler of the gRPC server: see [Calls].
+// serve handles a DownloadGeneration call. [Calls] runs it instead of the gRPC server's handler.
 func (a *fileAnswer) serve(ctx context.Context, w http.ResponseWriter, req *easelv1.DownloadGenerationRequest, sent func(bytes int)) error {
 	defer a.close()
 	if err := a.plan(ctx, req); err != nil {
@@ -95,7 +95,7 @@ func (a *fileAnswer) reopen(ctx context.Context, req *easelv1.DownloadGeneration
 
 func (a *fileAnswer) close() {
 	if a.content != nil {
-		_ = a.content.Body.Close() // an error does not matter, because the content was only read
+		_ = a.content.Body.Close() // the error can be ignored, because the content was only read
 	}
 	a.content = nil
 }
@@ -121,9 +121,8 @@ func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRe
 	return a.precondition()
 }
 
-// planRange opens the part that a Range header requests. If the complete file must be sent instead, planned is false. This is
-// the case if If-Range names another version of the file. It is also the case if the file's size is unknown, because the range
-// can't be checked without the size.
+// planRange opens the part that a Range header requests. planned is false if the complete file must be sent instead: either
+// If-Range names another version of the file, or the file's size is unknown, without which the range can't be checked.
 func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerationRequest, want byteRange) (planned bool, err error) {
 	ifRange := a.request.Header.Get("If-Range")
 	part := proto.CloneOf(req)
@@ -236,7 +235,7 @@ func (a *fileAnswer) writeBody(w io.Writer, sent func(bytes int)) error {
 	return err
 }
 
-// failedWrite converts an error from a write to the error with which the download fails.
+// failedWrite converts an error from a write to the client to the error that the download returns.
 func failedWrite(err error) error {
 	if !errors.Is(err, errNotRead) {
 		return context.Canceled // the client disconnected
@@ -252,7 +251,8 @@ func contentType(media string) string {
 	return media
 }
 
-// disposition returns a Content-Disposition header that makes a browser save the file instead of showing it as a page.
+// disposition returns the value of a Content-Disposition header that makes a browser save the file instead of showing it as a
+// page.
 func disposition(fileName string) string {
 	if named := mime.FormatMediaType("attachment", map[string]string{"filename": fileName}); fileName != "" && named != "" {
 		return named

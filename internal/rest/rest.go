@@ -35,8 +35,9 @@ type Calls interface {
 	MaxBody() int64
 	// Metadata returns the gRPC metadata of the call for a REST request.
 	Metadata(ctx context.Context, r *http.Request) metadata.MD
-	// Call runs a call through the server's chain of processing steps, without the in-memory connection. handle runs instead of
-	// the method's handler. For each message that it sends, it must call sent with the number of result bytes in the message.
+	// Call runs a call through the server's chain of processing steps, without the in-memory connection. The function handle runs
+	// instead of the method's handler. It must call sent for each message that it sends, with the number of result bytes in the
+	// message.
 	Call(ctx context.Context, method string, req proto.Message, handle func(ctx context.Context, sent func(bytes int)) error) error
 }
 
@@ -49,9 +50,9 @@ type Config struct {
 	OpenAPI []byte
 	// Pages maps paths to the handlers of web pages. The handlers serve GET and HEAD without a credential.
 	Pages map[string]http.Handler
-	// Addr is the address of the HTTP listener. AllowedHosts contains the host names that are accepted in requests, in
-	// addition to localhost and loopback addresses. If AllowedHosts is empty and Addr is a loopback address, no other hosts
-	// are accepted. If AllowedHosts is empty and Addr is any other address, all hosts are accepted.
+	// Addr is the address of the HTTP listener. AllowedHosts contains the host names that are accepted in requests. localhost and
+	// loopback addresses are always accepted. If AllowedHosts is empty, other hosts are accepted only if Addr is not a loopback
+	// address.
 	Addr         string
 	AllowedHosts []string
 }
@@ -70,8 +71,8 @@ func New(config Config) (http.Handler, error) {
 	return limitReads(limitWrites(securityHeaders(traceRequests(handler)))), nil
 }
 
-// securityHeaders returns a handler that sets security headers on every response. The response is not cached unless next sets
-// another Cache-Control header, because most responses are intended for only one caller.
+// securityHeaders returns a handler that sets security headers on every response and then calls next. By default, the headers
+// forbid caching, because most responses are intended for only one caller. next may set another Cache-Control header.
 func securityHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -94,7 +95,7 @@ func handlePages(gateway *runtime.ServeMux, config Config) error {
 	for path, page := range pages {
 		for _, method := range []string{http.MethodGet, http.MethodHead} {
 			handler := func(w http.ResponseWriter, r *http.Request, _ map[string]string) {
-				if strings.Contains(r.Header.Get("Range"), ",") { // a request for several ranges receives the complete content, as in downloads
+				if strings.Contains(r.Header.Get("Range"), ",") { // a request for several ranges receives the complete content, as it does in a download
 					r.Header.Del("Range")
 				}
 				page.ServeHTTP(w, r)

@@ -13,7 +13,7 @@
 // # Choices
 //
 // The specification leaves the following points open. A * marks the points that a [Dialect] can change. [Repeats] can change
-// the handling of repeated Idempotency-Keys. The row of a deleted generation stays in the database.
+// the handling of repeated Idempotency-Keys.
 //
 //	API keys          each new API key has its own account and balance; only the key's SHA-256 is stored
 //	GET /me           name, balanceCents, currency, spentTodayCents, dailyCapCents if there is a cap *
@@ -35,7 +35,8 @@
 //	                  CONTENT_NOT_READY for a queued generation; 404 NO_CONTENT for a generation without
 //	                  a file, because it failed or its result is a text
 //	delete            204, then 404. An unfinished generation is deleted without a refund. A pending
-//	                  refund of a failed generation is booked immediately. The ledger keeps all entries.
+//	                  refund of a failed generation is booked immediately. The database keeps the
+//	                  generation's row, and the ledger keeps all entries.
 //	deleted, resent   a resent order whose generation was deleted returns the generation's last state
 //	unknown IDs       404; the same error for a generation of another account
 //	daily cap         counts the charges of a day in UTC; refunds do not lower the sum; the balance is checked first

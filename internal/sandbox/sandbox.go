@@ -33,7 +33,7 @@ type Config struct {
 	Path string
 	// Seed is the seed for random IDs, API keys, durations and failures. Zero means a random seed.
 	Seed uint64
-	// Speed is the number by which render times and the refund delay are divided. Zero means 1.
+	// Speed divides render times and the refund delay. Zero means 1.
 	Speed float64
 	// FailureRate is the share of generations that fail at random, from 0 to 1.
 	FailureRate float64
@@ -43,7 +43,7 @@ type Config struct {
 	RateLimit float64
 	// RefundDelay is the time from "failed" to "refunded" in dialects that show both. Zero means 2 s.
 	RefundDelay time.Duration
-	// Dialect determines the points that the specification leaves open.
+	// Dialect selects the sandbox's behavior where the specification leaves it open.
 	Dialect Dialect
 	// Repeats determines how a repeated Idempotency-Key is handled.
 	Repeats Repeats
@@ -55,11 +55,11 @@ type Config struct {
 // that a repeat is not charged again. With the zero value, the sandbox keeps Idempotency-Keys forever, separately for each
 // account, and checks them before the balance.
 type Repeats struct {
-	// PerAPIKey stores idempotency keys separately for each API key. A repeat with another API key of the same account is then a
-	// new order.
+	// PerAPIKey means that idempotency keys are stored separately for each API key. A repeat with another API key of the same
+	// account is then a new order.
 	PerAPIKey bool
-	// MoneyFirst checks the balance and the daily cap before the idempotency key. A repeat is then rejected if the account
-	// could not pay for a second order.
+	// MoneyFirst means that the balance and the daily cap are checked before the idempotency key. A repeat is then rejected if
+	// the account could not pay for a second order.
 	MoneyFirst bool
 	// Forget is the age at which an order's Idempotency-Key is forgotten, so that a repeat is a new order. Zero means never.
 	Forget time.Duration
@@ -93,8 +93,8 @@ type Sandbox struct {
 	buckets  map[int64]*rate.Limiter // keyed by account
 }
 
-// Open starts a sandbox. It resumes the generations that an earlier process did not finish. Overdue generations finish
-// immediately. The others finish when they are due.
+// Open starts a sandbox. It resumes the generations that an earlier process did not finish: overdue generations finish
+// immediately, and the others when they are due.
 func Open(cfg Config) (*Sandbox, error) {
 	cfg = cfg.withDefaults()
 	db, err := openStore(cfg.Path)

@@ -48,14 +48,14 @@ func (s *models) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*e
 	return &easelv1.GetModelResponse{Model: one[0].message()}, nil
 }
 
-// Limits for the cache of models. A copy is a cached response, and a read is a request to the catalog. The contract
-// documents copyFresh, copyGood and copyKept.
+// Limits for the cache of models. In the comments below, a copy is a cached response, and a read is a request to the
+// catalog. The contract documents copyFresh, copyGood and copyKept.
 const (
 	copyFresh = time.Minute      // a copy younger than this is returned without a read
 	copyGood  = 10 * time.Minute // a copy younger than this is returned immediately, while a read runs in the background
 	copyKept  = 24 * time.Hour   // a copy younger than this is returned if the catalog is unavailable
 	copyWait  = 5 * time.Second  // maximum wait for a read if there is a copy
-	copyPause = 10 * time.Second // minimum time between a failed read and the next read
+	copyPause = 10 * time.Second // minimum time between a failed or slow read and the next read
 
 	copyCapacity   = 32 << 20         // maximum size of all copies in bytes; the oldest copies are removed first
 	modelReadLimit = 30 * time.Second // timeout of a read
@@ -87,8 +87,8 @@ type modelCopy struct {
 	notBefore time.Time // earliest time of the next read
 }
 
-// serves reports whether the copy can be returned without a read. This is the case if the copy is younger than
-// copyFresh, or if it is too early for the next read.
+// serves reports whether the copy can be returned without a read: either it is younger than copyFresh, or it is too
+// early for the next read.
 func (c modelCopy) serves() bool {
 	now := time.Now()
 	return now.Sub(c.read) < copyFresh || now.Before(c.notBefore)

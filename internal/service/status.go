@@ -94,7 +94,8 @@ func badRequest(violations []Violation) *errdetails.BadRequest {
 	return bad
 }
 
-// shorten removes violations beyond the maximum number and size. If it removes any, it adds a note that there are more.
+// shorten removes violations until at most MostViolations remain and bad has at most detailsLimit bytes. If it removes
+// any, it then adds a note that there are more.
 func shorten(bad *errdetails.BadRequest) {
 	all := len(bad.FieldViolations)
 	bad.FieldViolations = bad.FieldViolations[:min(all, MostViolations)]
@@ -204,7 +205,7 @@ func LedgerFailed(err error) bool {
 	return away || doubt || ledger.IsFault(err)
 }
 
-// budgetExceeded returns the status of an order that exceeds a budget. The status has no RetryInfo, because the next
+// budgetExceeded returns the status for an order that exceeds a budget. The status has no RetryInfo, because the next
 // day or month is too far away for an automatic retry.
 func budgetExceeded(e *ledger.BudgetError) *status.Status {
 	text := fmt.Sprintf("the budget for this %s has %d cents left, and the order costs %d; wait until %s, or ask the operator for a larger budget", e.Period, e.RemainingCents, e.PriceCents, e.Reset.UTC().Format(time.RFC3339))
@@ -236,7 +237,7 @@ type ownStatus interface {
 	GRPCStatus() *status.Status
 }
 
-// status returns the status that ends the stream after the closing message.
+// status returns the status that follows the closing message and ends the stream.
 func (c *closing) status() *status.Status {
 	reason := easelv1.ErrorReason_SERVER_DRAINING
 	if c.reason == easelv1.StreamClosingReason_STREAM_CLOSING_REASON_MAX_AGE {
@@ -297,7 +298,7 @@ func fromCatalog(e *catalog.Error, err error, withMessage bool) *status.Status {
 	return newStatus(code, r.reason, text+remedyOf(e.Violations), metadata, details...)
 }
 
-// expired returns the end of the message for an order whose deadline has passed. The text states whether the order was
+// expired returns the end of the error message for an order whose deadline has passed. It states whether the order was
 // placed and may be charged.
 func expired(err error) string {
 	order, _ := errors.AsType[*orders.Error](err)
@@ -312,8 +313,8 @@ func expired(err error) string {
 	return "; the order may exist and be charged, so an operator must check the account before you order again"
 }
 
-// repeats reports whether the catalog's message would only repeat Easel's own message. This is the case if the API key
-// is wrong, or if the record that the request names does not exist.
+// repeats reports whether the catalog's message would only repeat Easel's own message: either the API key is wrong, or
+// the record that the request names does not exist.
 func repeats(e *catalog.Error, err error) bool {
 	_, named := errors.AsType[*aboutError](err)
 	return e.Kind == catalog.KindCredentialRejected || e.Kind == catalog.KindNotFound && named

@@ -38,8 +38,8 @@ func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, str
 	return err
 }
 
-// watchOfMany is a call of WatchGenerations. It sends heartbeats, and the updates of all generations that the caller
-// may see and the filter selects.
+// watchOfMany is a call of WatchGenerations. It sends heartbeats, and the updates of the watched generations that the
+// caller may see and the filter selects.
 type watchOfMany struct {
 	service     *generations
 	stream      grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
@@ -90,13 +90,13 @@ func (w *watchOfMany) request(ctx context.Context, req *easelv1.WatchGenerations
 }
 
 // choose returns the elements of ids that the caller may see and the filter does not exclude. For each element that the
-// caller may not see, it sends STATE_DELETED, unless known contains the etag of this state. It also reads the
+// caller may not see, it sends STATE_DELETED, unless known contains the etag of this state. It also stores the
 // attributions of the generations in ids and in the parameter more.
 func (w *watchOfMany) choose(ctx context.Context, ids []string, known map[string]string, more ...[]string) (chosen []string, err error) {
 	all := slices.Concat(append(more, ids)...)
 	w.ordered = make(map[string]bool, len(all))
 	if w.whose, err = w.service.cfg.Orders.Owned(ctx, w.owner, all...); err != nil && w.needsLedger {
-		return nil, err // a watch that does not need the ledger does not fail here, but continues without attributions
+		return nil, err // the watch needs the ledger; other watches continue without attributions
 	}
 	for _, id := range all {
 		whose, ok := w.whose[id]
@@ -156,7 +156,7 @@ func (w *watchOfMany) hasWork(request watch.Request) bool {
 	if request.Everything || len(request.IDs) > 0 {
 		return true
 	}
-	_ = w.sendCaughtUp() // an error does not matter, because the stream ends anyway
+	_ = w.sendCaughtUp() // the error can be ignored, because the stream ends anyway
 	return false
 }
 
@@ -185,15 +185,16 @@ func (w *watchOfMany) deliver(event watch.Event) error {
 	})
 }
 
-// wants reports whether the filter selects the model of an update. It accepts a deleted generation whose model is
-// unknown. The labels and the owner were checked before the hub subscribed the watch to the generation.
+// wants reports whether the filter selects the model of an update. If the filter names a model and the model of the
+// update is unknown, wants accepts only a deleted generation. The labels and the owner were checked before the hub
+// subscribed the watch to the generation.
 func (w *watchOfMany) wants(u *watch.Update) bool {
 	model := cmp.Or(u.ModelID, w.whose[u.ID].Model)
 	return w.filter.GetModelId() == "" || model == w.filter.GetModelId() || model == "" && u.State == catalog.StateDeleted
 }
 
 // attribution returns the attribution to send with an update. For an initial update, this is the attribution that was
-// read at the start of the watch, if it was found. Later updates need another query, because a watch of many
+// read at the start of the watch, if there was one. For other updates, it queries the ledger, because a watch of many
 // generations does not keep attributions. If the query fails, the attribution is empty.
 func (w *watchOfMany) attribution(u *watch.Update) ledger.Attribution {
 	if whose, ok := w.whose[u.ID]; ok && u.Initial {

@@ -22,7 +22,7 @@ type watcher struct {
 	agenda *agenda
 
 	heartbeat   time.Duration // time without an event after which a heartbeat is delivered
-	heartbeatAt time.Time     // time of the next heartbeat if no event is delivered before then; not guarded by the mutex, because only the running delivery uses it
+	heartbeatAt time.Time     // time of the next heartbeat if no event is delivered before then; only the running delivery uses it, so the mutex does not guard it
 	stall       time.Duration // maximum duration of one delivery
 	until       time.Time     // time when the watch ends; zero means never
 
@@ -42,7 +42,7 @@ type watcher struct {
 	known         map[string]string             // etags that the caller already has for generations without a subscription
 	modelID       string                        // model of the watched generations; empty means any model
 	ordered       map[string]bool               // IDs in the request for which there are orders; nil after the initial subscriptions
-	offered       map[string]ledger.Attribution // orders in the last call to [Hub.Placed], by generation ID; shared by all watchers
+	offered       map[string]ledger.Attribution // orders in the latest call of [Hub.Placed], by generation ID; shared by all watchers
 	ifListed      []string                      // IDs of generations that are subscribed to only if the first list contains them; see [Request.Listed]
 }
 
@@ -122,7 +122,7 @@ func (w *watcher) add(e *generation, now time.Time) {
 	e.ordered = e.ordered || w.ordered[e.id]
 	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))}
 	if !w.everything || !w.initialKnown {
-		sub.flags = pending // a generation that is added later is not part of the initial set
+		sub.flags = pending // part of the initial set; a generation that is added later is not
 		w.pending++
 	}
 	if etag := w.known[e.id]; etag != "" {
@@ -163,8 +163,8 @@ func (w *watcher) subscribeListed(now time.Time) {
 	w.notify()
 }
 
-// listed returns the listed generations that a watcher of everything covers. It adds generations that this process has just
-// ordered, because the list may not contain them yet. If the watch is limited to orders, listed checks only the IDs in
+// listed returns the generations that a watcher of everything covers: those in the latest list, and those that this process has
+// just ordered, because the list may not contain them yet. If the watch is limited to orders, listed checks only the IDs in
 // ifListed, so that it spends no time on other owners' generations.
 func (w *watcher) listed(now time.Time) (all []*generation) {
 	a := w.agenda
@@ -186,8 +186,8 @@ func (w *watcher) listed(now time.Time) (all []*generation) {
 	return all
 }
 
-// watches reports whether the watcher already has a subscription to the generation. If named is false, no duplicate can occur,
-// and it returns false without a search.
+// watches reports whether the watcher already has a subscription to the generation. If w.named is false, no duplicate can
+// occur, so watches returns false without a search.
 func (w *watcher) watches(e *generation) bool {
 	return w.named && slices.ContainsFunc(e.subscribers, func(s subscriber) bool { return s.watcher == w })
 }
@@ -337,7 +337,8 @@ func (w *watcher) expire(now time.Time) {
 }
 
 // closeSettled removes the subscriptions to failed generations whose refund windows are over, and returns the earliest end of
-// the other refund windows. It does nothing for a watcher of everything, which also receives later refunds and deletions.
+// the other refund windows. It does nothing for a watcher of everything, because such a watcher also receives later refunds and
+// deletions.
 func (w *watcher) closeSettled(now time.Time) (next time.Time) {
 	if w.everything || w.goal != Settled {
 		return next

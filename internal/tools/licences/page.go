@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// script is the directory of the npm package with the API page's script, which make generate installs.
+// script is the directory of the npm package that contains the API page's script. make generate installs this package.
 var script = filepath.Join(".build", "tools", "page", "node_modules", "@scalar", "api-reference")
 
 // unmapped contains packages in the script that are missing from its source map, because they are part of prebuilt components.

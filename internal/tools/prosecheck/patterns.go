@@ -2,8 +2,8 @@ package main
 
 import "regexp"
 
-// pattern describes phrases that readers stumble over. The regular expression find matches the phrases. Phrases
-// that the regular expression unless also matches are not reported. The field instead suggests a replacement.
+// pattern describes phrases that readers stumble over. A phrase is reported if it matches the field find and does not
+// match the field unless. The field instead contains the suggested replacement.
 type pattern struct {
 	find, unless *regexp.Regexp
 	instead      string
@@ -42,5 +42,6 @@ var patterns = []pattern{
 	p(`\b[Ff]oreign (?:render|order|row|text)s?\b|\bplay money\b|\bthe book\b`, ``, "another owner's …, test money, ledger"),
 }
 
-// allowed matches the files whose findings are not faults: the patterns of this program, and poems. Add exceptions here.
+// allowed matches findings that are not reported: those in this program's own source, which contains the patterns, and
+// those in poems. Add exceptions here.
 var allowed = regexp.MustCompile(`^internal/(tools/prosecheck/\w+|sandbox/paint/text)\.go:`)

@@ -10,8 +10,8 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 )
 
-// printedFrom is the first line of each google.rpc file. It is the only comment in the file, because make generate
-// prints the file from a descriptor, which contains no comments.
+// printedFrom is the first line of each google.rpc file that make generate prints. It is the only comment in the
+// file, because the descriptors from which the files are printed contain no comments.
 const printedFrom = "Printed by make generate from the descriptors in google.golang.org/genproto (Apache License 2.0). DO NOT EDIT.\n"
 
 // plainTree returns the text of the .proto files in a descriptor set, by path. It omits google/protobuf, which every
