@@ -28,8 +28,8 @@ import (
 
 var whole = bytes.Repeat([]byte("easel"), 1000)
 
-// pieces returns a handler that sends whole[n:to] in chunks, where n is the requested offset, and then returns end. It
-// calls spoil with each chunk before it sends the chunk. spoil may change the chunk.
+// pieces returns a handler that sends whole from the requested offset up to the offset to, in chunks, and then returns
+// the error end. It passes each chunk to the function spoil, which may change the chunk, before it sends the chunk.
 func pieces(to int, end error, spoil func(*easelv1.ContentChunk)) func(*easelv1.DownloadGenerationRequest, downloadStream) error {
 	return func(request *easelv1.DownloadGenerationRequest, stream downloadStream) error {
 		if request.GetReadOffset() > 0 && request.GetEtag() != "bytes-1" {

@@ -88,7 +88,7 @@ func TestEachChangeOfThePageOfContributorsLeadsToItsCode(t *testing.T) {
 	}
 }
 
-// TestNoCellOfATableIsLong checks that no cell has more than 30 words. The targets of links don't count.
+// TestNoCellOfATableIsLong checks that no table cell has more than 30 words. The targets of links don't count.
 func TestNoCellOfATableIsLong(t *testing.T) {
 	const most = 30
 	cells := 0
@@ -170,7 +170,7 @@ func TestThePagesNameOnlyFilesThatThereAre(t *testing.T) {
 }
 
 func TestEveryVariableOnThePagesIsASetting(t *testing.T) {
-	known, named := map[string]bool{"EASEL_TEST_POSTGRES": true}, 0 // not a setting; only tests read it
+	known, named := map[string]bool{"EASEL_TEST_POSTGRES": true}, 0 // EASEL_TEST_POSTGRES is not a setting; only tests read it
 	for _, command := range []string{"serve", "sandbox", "generate"} {
 		for _, name := range variable.FindAllString(easel(t.Context(), nil, command, "--help").stdout, -1) {
 			known[name] = true

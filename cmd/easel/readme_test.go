@@ -152,7 +152,7 @@ func programs(t *testing.T) (bin string) {
 	return bin
 }
 
-// linkProgram creates a link to the test binary, which runs as easel if asProgram is set.
+// linkProgram creates a link to the test binary. The binary runs as easel if its environment contains asProgram.
 func linkProgram(t *testing.T, path string) {
 	t.Helper()
 	binary, err := os.Executable()
@@ -239,8 +239,8 @@ func tagsOf(command reflect.Type) string {
 	return tags.String()
 }
 
-// pageLine returns the words of a line on any page that starts with prefix. It omits the first word, which is the name of
-// the program.
+// pageLine finds a line that starts with prefix on any page, and returns its words. It omits the first word, which is the
+// name of the program.
 func pageLine(t *testing.T, prefix string) []string {
 	t.Helper()
 	for _, text := range pages(t) {

@@ -80,8 +80,8 @@ func TestEveryProgramOfTheGettingStartedWorks(t *testing.T) {
 	}
 }
 
-// runIn runs the command in words, in the directory work, and returns its output. The environment of the command contains
-// the server's address and an API key, both from dev.
+// runIn runs a command in the directory work, and returns its output. words contains the program and its arguments. The
+// command's environment contains the server's address and an API key, both from dev.
 func runIn(t *testing.T, work string, dev map[string]string, words []string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), words[0], words[1:]...)

@@ -18,8 +18,8 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// callersText returns a callers file without teams. Each argument is a caller's name and token. The caller also has the
-// certificate with the DNS name NAME.internal.
+// callersText returns the text of a callers file without teams. Each argument contains a caller's name and token. The
+// caller may also use a certificate, whose DNS name is the caller's name followed by .internal.
 func callersText(callers ...[2]string) string {
 	lines := []string{"callers:"}
 	for _, c := range callers {

@@ -37,7 +37,7 @@ type host struct {
 	etag    string
 	noRange bool
 	chunked bool
-	closed  bool // whether responses use HTTP/1.0, in which the end of the connection marks the end of the body
+	closed  bool // whether responses use HTTP/1.0, so that the body ends when the connection ends
 	cut     int  // number of body bytes before the connection fails; -1 means that it does not fail
 }
 
@@ -111,7 +111,7 @@ func read(ctx context.Context, c *Client, offset int64, etag string) (*Content, 
 	return content, got.Bytes(), err
 }
 
-// read is like the function read, but runs in virtual time and creates a client of w.
+// read calls the function read in virtual time, with a new client whose requests are sent to w.
 func (w *wire) read(t *testing.T, offset int64, etag string) (content *Content, got []byte, err error) {
 	synctest.Test(t, func(t *testing.T) {
 		content, got, err = read(t.Context(), w.client(t, Config{}), offset, etag)

@@ -50,7 +50,8 @@ func openTerminal(t *testing.T) *testTerminal {
 	return term
 }
 
-// read records the output until the terminal is closed.
+// read records the output, which it reads from the end of the pseudoterminal in user, until the
+// terminal is closed.
 func (term *testTerminal) read(user *os.File) {
 	buffer := make([]byte, 4096)
 	for {

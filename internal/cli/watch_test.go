@@ -35,7 +35,7 @@ func unsent(code codes.Code, reason string, details ...protoadapt.MessageV1) err
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel", Metadata: metadata}, details...)
 }
 
-// notPlaced returns the error for an order that, according to the ledger, does not exist.
+// notPlaced returns the error for an order that, according to the ledger, was not placed.
 func notPlaced(code codes.Code, reason string) error {
 	metadata := map[string]string{"order_outcome": "not_placed"}
 	return failingWith(code, &errdetails.ErrorInfo{Reason: reason, Domain: "easel", Metadata: metadata})
@@ -78,7 +78,7 @@ func sendAll(stream manyStream, g *easelv1.Generation) {
 }
 
 // ordering returns a server on which every order creates the generation gen_1. The functions watch and download handle the
-// calls of the same name.
+// calls of WatchGeneration and DownloadGeneration.
 func ordering(watch func(*easelv1.WatchGenerationRequest, oneStream) error, download func(*easelv1.DownloadGenerationRequest, downloadStream) error) *scripted {
 	return &scripted{
 		model: func(*easelv1.GetModelRequest) (*easelv1.Model, error) { return described(), nil },
@@ -131,7 +131,7 @@ func TestAnInterruptedWatchSaysThatTheRenderGoesOn(t *testing.T) {
 			sendState(s, queued)
 			interrupt()
 			<-s.Context().Done()
-			return s.Context().Err() // not OK, because the render has not reached the requested state
+			return s.Context().Err() // OK would mean that the render has reached the requested state
 		})
 		got := easelRun(ctx, dial, "watch", "gen_1")
 		if got.exit != ExitInterrupted || !strings.Contains(got.stderr, "The render continues") || !strings.Contains(got.stderr, "easel watch gen_1") {
@@ -145,7 +145,7 @@ func TestATimeoutEndsAWatchAndSaysSo(t *testing.T) {
 		dial := watchScript(t, func(_ *easelv1.WatchGenerationRequest, s oneStream) error {
 			sendState(s, queued)
 			<-s.Context().Done()
-			return s.Context().Err() // not OK, because the render has not reached the requested state
+			return s.Context().Err() // OK would mean that the render has reached the requested state
 		})
 		got := easelRun(t.Context(), dial, "wait", "gen_1", "--timeout", "3s")
 		if got.exit != ExitRetry || !strings.Contains(got.stderr, "--timeout") || !strings.Contains(got.stdout, "queued") {

@@ -61,7 +61,7 @@ func TestErasedResultsAreDeletedInTheStore(t *testing.T) {
 	})
 }
 
-// The order is erased while a process still writes the copy. The copy must be deleted after the process has finished or
+// If an order is erased while a process is copying its result, the copy is deleted after the process has finished or
 // died.
 func TestErasedResultIsDeletedWhenItsCopyHasEnded(t *testing.T) {
 	for name, locked := range map[string]string{"the process dies": "here/", "the process continues": ""} {

@@ -10,7 +10,8 @@ import (
 	"github.com/easel-grpc/easel/internal/ledger/lifecycle"
 )
 
-// If a receiver never accepts an event, only later events about the same generation are delayed, for at most a day.
+// If a receiver never accepts an event, the event is abandoned after a day. Until then, it delays only later events
+// about the same generation.
 func TestWhatIsGivenUpReleasesTheNext(t *testing.T) {
 	inOffice(t, func(o *office) {
 		o.answer = func(_ string, p post) (int, error) {
@@ -63,7 +64,7 @@ func TestGivenUpEventsAreCountedFromZero(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				stop()
 				o.register(teams...)
-				o.answer = func(string, post) (int, error) { return 200, nil } // the receivers accept events again, but a team without a receiver must not get any
+				o.answer = func(string, post) (int, error) { return 200, nil } // from now on, the receivers accept events, but a team without a receiver must not get any
 				time.Sleep(23*time.Hour + 58*time.Minute)                      // the sender does not run during this time, because a full day of attempts would make the test too slow
 				defer o.run(o.sender)()
 				time.Sleep(time.Minute)

@@ -94,8 +94,8 @@ func wantNoResume(t *testing.T, l *ledger.Ledger, problem string) {
 	}
 }
 
-// resolve records the decision said, which an operator made about an order. The test fails if the order can't be
-// resolved.
+// resolve applies an operator's decision to an order. The parameter said is the decision. The test fails if the
+// order can't be resolved.
 func resolve(t *testing.T, l *ledger.Ledger, o ledger.Order, apiKey string, said ledger.Resolution) {
 	t.Helper()
 	if _, possible, err := l.Resolve(t.Context(), o.ID, apiKey, said); !possible || err != nil {
@@ -187,8 +187,8 @@ func shut(t *testing.T, l *ledger.Ledger) {
 	}
 }
 
-// lapse closes a ledger and ends all its leases. The ledger must be closed first, because only one process at a time
-// can open a SQLite file.
+// lapse closes a ledger, and then ends all leases in its database. It closes the ledger first, because only one
+// process at a time can open a SQLite file.
 func lapse(t *testing.T, l *ledger.Ledger, url string) {
 	t.Helper()
 	shut(t, l)
@@ -260,8 +260,9 @@ func TestAfterTheWindowAnOperatorHasToSay(t *testing.T) { // fault T11
 	})
 }
 
-// race concurrently writes and places the orders that request(0) to request(many-1) return. With PostgreSQL, it uses
-// three replicas. It returns the number of placed orders, and the errors for orders that exceed a budget.
+// race writes and places orders concurrently. The function request returns the requests for the orders, which are
+// numbered from 0 to many-1. With PostgreSQL, race uses three replicas. It returns the number of placed orders, and
+// the errors for orders that exceed a budget.
 func race(t *testing.T, l *ledger.Ledger, url string, many int, request func(n int) ledger.Request) (placed int, rejected []*ledger.BudgetError) {
 	t.Helper()
 	replicas := []*ledger.Ledger{l}

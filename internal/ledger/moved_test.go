@@ -95,8 +95,8 @@ func TestWhatIsNoLongerSoIsNotWritten(t *testing.T) { // fault M1
 	})
 }
 
-// The API keys of one account can access the same generations. If a caller repeats an order with a new forwarded API
-// key, both orders name the same generation.
+// All API keys of an account can access the same generations. If a caller repeats an order with a new forwarded API
+// key, the ledger has two orders, both with the ID of the same generation.
 func TestTwoForwardedKeysOfOneAccountMayNameAGeneration(t *testing.T) { // fault M10
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)
@@ -128,7 +128,7 @@ func TestALedgerBelongsToOneAccount(t *testing.T) { // fault M4
 	})
 }
 
-// The reservation expires with the resend window, but the outcome remains unknown.
+// When the resend window of an order ends, its reserved amount is counted as spent, but its outcome remains unknown.
 func TestAReservationEndsWithTheWindow(t *testing.T) { // fault M8
 	onEach(t, func(t *testing.T, url string) {
 		l := open(t, url)

@@ -12,9 +12,9 @@ import (
 	"github.com/easel-grpc/easel/internal/orders"
 )
 
-// ways contains each combination of an API key (shared if held is true, otherwise forwarded) and a ledger (in memory
-// unless durable is true). knowsAll means that the ledger contains every order that was ever placed under the
-// idempotency key.
+// ways contains the four combinations of an API key and a ledger. The API key is shared if held is true, and
+// otherwise forwarded. The ledger is in a file if durable is true, and otherwise in memory. knowsAll means that the
+// ledger contains every order that was ever placed under the idempotency key.
 var ways = map[string]struct{ held, durable, knowsAll bool }{
 	"shared key, durable":     {true, true, true},
 	"shared key, in memory":   {true, false, false},
@@ -33,8 +33,8 @@ func TestOutcomeOfAFailedOrder(t *testing.T) { // faults A10, U8, U9
 		quote step
 		steps []step
 		kind  catalog.Kind   // zero means any
-		want  orders.Outcome // expected outcome if open is false; where knowsAll is true, NotPlaced is expected instead
-		open  bool           // whether the expected outcome is Unknown in all four ways
+		want  orders.Outcome // expected outcome; ignored if open is true, and replaced by NotPlaced if knowsAll is true
+		open  bool           // whether the expected outcome is Unknown, in all four ways
 	}{
 		"a cap in the catalog's form":      {steps: []step{{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}}, want: definite},
 		"no connection":                    {steps: []step{noDial}, want: nothingLeft, kind: catalog.KindUnavailable},

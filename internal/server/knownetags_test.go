@@ -20,7 +20,7 @@ import (
 // unknownID is the ID of a generation that does not exist.
 const unknownID = "0123456789abcdef"
 
-// first summarizes the messages that a WatchGenerations stream sends up to and including caught_up.
+// first summarizes the messages of a WatchGenerations stream, up to and including caught_up.
 type first struct {
 	updates map[string]*easelv1.Generation
 	count   int32 // number of generations in the caught_up message

@@ -22,8 +22,8 @@ import (
 )
 
 // overTeams runs a scenario with a shared API key, once for each combination of protocol and kind of ledger. The
-// scenario's argument as is a function that returns the caller with a given name. The callers poster and banner belong
-// to the team studio, which has a budget. The caller shop has no team, and ops is an operator.
+// scenario calls the function as to get a caller by its name. The callers poster and banner belong to the team studio,
+// which has a budget. The caller shop has no team, and ops is an operator.
 func overTeams(t *testing.T, scenario func(t *testing.T, s *stack, as func(name string) caller), change ...func(*options)) {
 	for name, database := range databases() {
 		for form, as := range forms {
@@ -181,8 +181,8 @@ func TestAListRecordsALaterStateThatTheCatalogLists(t *testing.T) {
 	}, func(o *options) { o.sandbox.Speed = 100 })
 }
 
-// usageOf reads all pages of a usage report. It returns the rows, keyed by their dimensions: the values that are not
-// empty, separated by spaces.
+// usageOf reads all pages of a usage report. It returns a map of the rows. The key of a row consists of its non-empty
+// dimension values, separated by spaces.
 func usageOf(t *testing.T, c caller, req *easelv1.ListUsageRequest) map[string]*easelv1.UsageRow {
 	t.Helper()
 	rows := map[string]*easelv1.UsageRow{}

@@ -153,10 +153,10 @@ func TestEveryMetricOfTheTableIsFedAndNoOtherIsThere(t *testing.T) {
 		if err := one.download(t.Context(), &easelv1.DownloadGenerationRequest{GenerationId: g.GetGenerationId()}, io.Discard); err != nil {
 			t.Fatal(err)
 		}
-		create(t, one, order(t, picture, string(rune('a'+i)), "a lake")) // a repeated order is not charged
+		create(t, one, order(t, picture, string(rune('a'+i)), "a lake")) // a repeat of the order, which is not charged again
 	}
 	<-beat
-	// The catalog rejects one GET /me with 429, so that the next call has to wait.
+	// The catalog rejects one GET /me with 429, so the next call has to wait.
 	slow := create(t, c, order(t, picture, "slow", "a lake"))
 	s.sandbox.Inject(sandbox.Fault{Route: "GET /me", Status: 429, Header: map[string]string{"Retry-After": "1"}, Count: 1})
 	_ = c.call(t.Context(), "AccountService/GetAccount", &easelv1.GetAccountRequest{}, &easelv1.GetAccountResponse{})

@@ -21,8 +21,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// IDs of the models that the scenarios use. The scenarios check guarantees of the contract. Each scenario runs over gRPC
-// and over REST, with a forwarded API key and with a shared one.
+// IDs of the models that the scenarios use. A scenario checks guarantees of the contract. It runs over gRPC and over REST,
+// each with a forwarded API key and with a shared one.
 const (
 	picture = "studio/landscape"
 	text    = "studio/haiku"
@@ -113,7 +113,8 @@ func accountOf(t *testing.T, c caller) *easelv1.Account {
 	return resp.GetAccount()
 }
 
-// balance returns the balance of the API key's account. If the caller may not read the account, an operator reads it.
+// balance returns the balance of the API key's account. If callers share the API key, balance checks that the caller can't
+// read the balance, and reads it as an operator.
 func balance(t *testing.T, s *stack, c caller) int64 {
 	t.Helper()
 	account := accountOf(t, c)
@@ -126,8 +127,8 @@ func balance(t *testing.T, s *stack, c caller) int64 {
 	return account.GetBalanceCents()
 }
 
-// quote returns the quote for an order. If the caller may not see the balance in the quote, an operator requests the quote
-// instead.
+// quote returns the quote for an order. If callers share the API key, quote checks that the caller's quote hides the
+// balance, and returns an operator's quote.
 func quote(t *testing.T, s *stack, c caller, req *easelv1.CreateGenerationRequest) *easelv1.Quote {
 	t.Helper()
 	ask := func(c caller) *easelv1.Quote {

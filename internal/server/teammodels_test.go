@@ -18,8 +18,9 @@ import (
 	"github.com/easel-grpc/easel/internal/server"
 )
 
-// overTeamOfModels runs a scenario over gRPC and over REST. The callers in the team studio authenticate in three ways,
-// and one operator belongs to the team too. The function limit changes the models that the team may use.
+// overTeamOfModels runs a scenario for a team, over gRPC and over REST. The scenario's argument team contains three
+// callers in the team, who authenticate in different ways. ops is an operator in the same team. The function limit
+// changes the models that the team may use.
 func overTeamOfModels(t *testing.T, scenario func(t *testing.T, s *stack, team map[string]caller, ops caller, limit func(models string))) {
 	for form, as := range forms {
 		t.Run(form, func(t *testing.T) {

@@ -61,8 +61,8 @@ func TestAReasonThatAsksToComeAgainSaysThatItHelps(t *testing.T) {
 	}
 }
 
-// Each kind of catalog error has a single code. The only exception is a rejected API key: if it is the shared key, the
-// code is INTERNAL.
+// Each kind of catalog error has a single gRPC code. The only exception is a rejected API key: if it is the shared
+// key, the code is INTERNAL.
 func TestEachErrorOfTheCatalogHasTheCodeOfItsReason(t *testing.T) {
 	for kind := catalog.Kind(1); !strings.HasPrefix(kind.String(), "kind("); kind++ {
 		r, known := rules[kind]

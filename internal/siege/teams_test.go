@@ -26,7 +26,8 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// spliced wraps a catalog and appends the records in more to the list that it returns for path.
+// spliced wraps a catalog. It appends the records in more, which are JSON, to the list in the catalog's responses to
+// requests for path.
 func spliced(catalog http.Handler, path, more string) http.Handler {
 	return changed(catalog, func(asked string) bool { return asked == path }, func(body []byte) []byte {
 		at := bytes.LastIndexByte(body, ']')
@@ -53,7 +54,7 @@ func changed(catalog http.Handler, paths func(path string) bool, change func(bod
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(answer.Code)
-		_, _ = w.Write(body) // writing fails if the server has disconnected
+		_, _ = w.Write(body) // an error means that the server has disconnected
 	})
 }
 
@@ -86,7 +87,7 @@ func (s *siege) readsOwn() {
 // placesOrders sets the neighbor's call to one that places a new order.
 func (s *siege) placesOrders() {
 	n := atomic.Int64{}
-	s.every, s.floor = 50*time.Millisecond, 4*noiseFloor // four times noiseFloor, because each order waits for the disk four times
+	s.every, s.floor = 50*time.Millisecond, 4*noiseFloor // each order waits for the disk four times
 	s.call = func(ctx context.Context) error {
 		_, err := s.order(ctx, s.near, fmt.Sprint("order-", n.Add(1)), "rain")
 		return err
@@ -166,7 +167,7 @@ func TestAttackByReportsOnALongLedger(t *testing.T) { // fault D7
 	}
 }
 
-// multiply copies an owner's only order in the ledger until the owner has count orders.
+// multiply inserts copies of an owner's only order into the ledger, so that the owner has count orders.
 func multiply(t *testing.T, ledgerURL, owner string, count int) {
 	t.Helper()
 	proctest.Exec(t, ledgerURL, fmt.Sprintf(`WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
@@ -251,8 +252,8 @@ func TestAttackByWatchesOfEverythingOfATeamWithoutOrders(t *testing.T) { // faul
 	s.alongside(assault{least: 10, memory: 200 << 20, hold: s.watches(conn, requests)})
 }
 
-// watches returns a function that opens a watch for the attacker with each request, and returns the number of open
-// watches. The watches end when ctx is done.
+// watches returns a function that opens a watch for the attacker with each request. The function returns the number of
+// open watches, which end when ctx is done.
 func (s *siege) watches(conn *grpc.ClientConn, requests [][]byte) func(ctx context.Context) int64 {
 	return func(ctx context.Context) (open int64) {
 		for _, request := range requests {
@@ -289,7 +290,7 @@ func (s *siege) heartbeats() (stop func()) {
 			case err != nil:
 				s.t.Errorf("a neighbour's watch: %v", err)
 				return
-			case silence > sizeOf(3*time.Second, 15*time.Second): // short attacks run in parallel and delay messages, so up to 15 s are allowed
+			case silence > sizeOf(3*time.Second, 15*time.Second): // attacks that are not at full size run in parallel and delay messages, so up to 15 s are allowed
 				s.t.Errorf("a neighbour's watch was silent for %v", silence)
 			}
 		}

@@ -27,7 +27,7 @@ type bug struct {
 	name   string
 	edits  []edit
 	jobs   []job    // jobs that can detect the bug; they run in this order until one of them does
-	breaks []string // the bug is detected if a job reports at least one of these promises as broken
+	breaks []string // a job that reports at least one of these promises as broken detects the bug
 }
 
 // seeds returns a job of the given kind for each seed.

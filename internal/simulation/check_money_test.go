@@ -9,8 +9,8 @@ import (
 	"github.com/easel-grpc/easel/internal/promises"
 )
 
-// onlyWhatIsKnown checks that the outcomes that errors report for orders are consistent with the requests that the
-// processes sent to the catalog.
+// onlyWhatIsKnown checks that each outcome in an error for an order is consistent with the requests that the processes sent
+// to the catalog.
 func onlyWhatIsKnown(o *outcome, say promises.Say) {
 	posts := map[string][]request{}
 	for _, r := range o.requests {
@@ -36,7 +36,7 @@ func onlyWhatIsKnown(o *outcome, say promises.Say) {
 			if e.Outcome == promises.NotPlacedByThisCall && r.at >= e.Since && o.isOwn(e, r) && !slices.Contains(definite, r.status) {
 				say(e, "the error reports the order as not placed by this call, but it was sent at %v", r.at)
 			}
-			if !o.plan.Held && e.Outcome == promises.NotPlacedByThisCall { // forwarded API keys are not verified, so this outcome does not cover the process's earlier calls
+			if !o.plan.Held && e.Outcome == promises.NotPlacedByThisCall { // this outcome does not cover the process's earlier calls, because forwarded API keys are not verified
 				continue
 			}
 			if reason != "SUBMISSION_OUTCOME_UNKNOWN" && reason != "SUBMISSION_IN_PROGRESS" && reason != "LEDGER_UNAVAILABLE" && code != "DeadlineExceeded" && reason != "" &&
@@ -59,9 +59,8 @@ func (o *outcome) knower(process string) string {
 	return process
 }
 
-// isOwn reports whether a request may have been sent for the call of the event e. Without a ledger, it always returns
-// true. With a ledger, the event's process must have sent the request, and the order must not have had a second lease
-// by then.
+// isOwn reports whether the call of the event e may have sent the request r. Without a ledger, it always returns true. With a
+// ledger, the event's process must have sent the request, before any process leased the order a second time.
 func (o *outcome) isOwn(e promises.Event, r request) bool {
 	held, _ := o.heldAt(r.key, r.at)
 	return !o.plan.Ledger || r.process == e.Process && held.Leases <= 1
@@ -147,9 +146,9 @@ func ordersAreFinished(o *outcome, say promises.Say) {
 	}
 }
 
-// limited reports whether the limiter may delay an order between its attempt r and the time due. It may do so for some
-// minutes after the catalog requested a pause, because each probe that fails starts another pause. It may also do so while as
-// many requests are in flight as its lowest limit allows.
+// limited reports whether the limiter may delay the next attempt of an order, which is due at the given time, after the
+// attempt r. It may do so for some minutes after the catalog requested a pause, because each probe that fails starts another
+// pause. It may also do so while the number of requests in flight is at least the lowest limit that the limiter can set.
 func (o *outcome) limited(r request, due time.Duration) bool {
 	const pauses, minInFlight = 3 * time.Minute, 4
 	inFlight := 0

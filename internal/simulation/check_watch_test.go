@@ -14,7 +14,7 @@ import (
 )
 
 // troubled reports whether a fault with the given ID was active at the given time. A fault counts as active until the
-// duration in the parameter after has passed since its end.
+// duration after has passed since its end.
 func (o *outcome) troubled(id string, at, after time.Duration) bool {
 	return slices.ContainsFunc(o.faults, func(f span) bool { return f.id == id && f.from <= at && at <= f.to+after })
 }
@@ -77,7 +77,8 @@ func noLongSilence(o *outcome, say promises.Say) {
 // the time for a read, because the list may be incomplete and a read must then confirm the change.
 const slack = 2 * time.Second
 
-// deliveredAtOnce checks that a change is delivered soon after the catalog has returned it.
+// deliveredAtOnce checks that each change is delivered soon after the catalog has returned it: within slack, plus the
+// time in which all unfinished generations are polled once.
 func deliveredAtOnce(o *outcome, say promises.Say) {
 	crowd := o.openGenerations()
 	slow, delivered, named := map[string]bool{}, map[string]bool{}, o.firstNamed()
@@ -96,7 +97,7 @@ func deliveredAtOnce(o *outcome, say promises.Say) {
 			limit += maxInterval
 		}
 		from := e.Observed
-		if c := named[e.Generation]; c.At > from { // until the ledger knows the owner of the generation, the watch queries the ledger at growing intervals
+		if c := named[e.Generation]; c.At > from { // while the ledger does not know the owner of the generation, the watch queries the ledger at growing intervals
 			from = c.At + (c.At - c.Written) + 2*askAgain
 		}
 		if late := e.At - from; late > limit && !o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers, reachReplica, reachReads, reachLedger) {
@@ -108,7 +109,7 @@ func deliveredAtOnce(o *outcome, say promises.Say) {
 // askAgain is the minimum interval at which a team's watch of all renders queries the ledger for the renders' owners.
 const askAgain = 2 * time.Second
 
-// firstNamed returns, for each generation, the first version of its order that contains the generation.
+// firstNamed returns, for each generation, the first version of its order that contains the generation's ID.
 func (o *outcome) firstNamed() map[string]promises.Version {
 	first := map[string]promises.Version{}
 	for _, c := range o.Versions {
@@ -119,7 +120,7 @@ func (o *outcome) firstNamed() map[string]promises.Version {
 	return first
 }
 
-// seenInTime checks that a watcher is notified soon after a generation has succeeded.
+// seenInTime checks that a watcher receives the state succeeded soon after the generation has succeeded.
 func seenInTime(o *outcome, say promises.Say) {
 	type view struct{ actor, gen string }
 	since := map[view]time.Duration{}
@@ -149,9 +150,9 @@ func seenInTime(o *outcome, say promises.Say) {
 	}
 }
 
-// openGenerations returns a function of a time. The function returns the maximum number of unfinished generations at
-// that time and over the 200 preceding changes of the number. A generation counts as unfinished until 30 s after its
-// end.
+// openGenerations returns a function that estimates the number of unfinished generations at a given time. To be on the
+// safe side, the function returns the maximum of this number and the numbers after each of the 200 preceding changes.
+// A generation counts as unfinished until 30 s after its end.
 func (o *outcome) openGenerations() func(at time.Duration) float64 {
 	var changes []time.Duration
 	type change struct {
@@ -205,7 +206,7 @@ func watchesAreKept(o *outcome, say promises.Say) {
 			continue // a fault of the ledger may prevent a watch from starting, but must not end a watch that has started
 		}
 		if strings.HasSuffix(e.Text, "UPSTREAM_UNAVAILABLE") && !o.plan.Held && !o.wasOpen(e, e.At) && !o.hadAccepted(e) {
-			continue // an outage may end a new watch if the catalog has not accepted any request from this process under this API key recently
+			continue // an outage may end a new watch, unless the catalog has recently accepted a request from this process under this API key
 		}
 		if strings.HasPrefix(e.Text, "NotFound") && o.Truth[e.Generation].Deleted {
 			continue
@@ -240,7 +241,7 @@ func drainIsAnnounced(o *outcome, say promises.Say) {
 			continue
 		}
 		for _, f := range o.faults {
-			other := o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers) || o.troubled("C2", e.At, time.Minute) // a network fault may have ended the stream, and a frozen caller may miss the announcement
+			other := o.excused(e.At-time.Minute, e.At, e.Process, e.Actor, reachCallers) || o.troubled("C2", e.At, time.Minute) // a network fault may have ended the stream, or a frozen caller may have missed the announcement
 			if f.id == "N4" && !other && f.from <= e.At && e.At <= f.to && strings.HasPrefix(e.Process, f.replica) && o.wasOpen(e, f.from) {
 				say(e, "the stream was closed without an announcement")
 			}

@@ -40,7 +40,7 @@ type plan struct {
 	Everywhere bool `json:"everywhere,omitempty"` // whether most generations are watched through every replica
 }
 
-// trouble is a planned fault. ID is its key in the map acts, and starts with an ID from the list of faults in
+// trouble is a planned fault. ID is a key of the map acts. It starts with the ID of a fault in the list in
 // cmd/easel/faults_test.go. At is the time in the run when the fault starts.
 type trouble struct {
 	ID      string        `json:"id"`
@@ -69,10 +69,10 @@ var (
 	ofCallers  = []string{"L2", "L4", "L7", "S3"}
 )
 
-// kind describes a class of runs, and how their plans are drawn.
+// kind describes a class of runs, and the ranges from which their plans are drawn.
 type kind struct {
 	name     string
-	weight   int     // percentage of the seeds that select this kind
+	weight   int     // percentage of the seeds that select this kind; zero if it is selected only by name
 	count    between // number of troubles
 	length   func(r *rand.Rand) time.Duration
 	workers  between
@@ -115,7 +115,7 @@ var kinds = []kind{
 		workers: between{1, 1}, pause: between{8, 19}, unit: time.Minute, speeds: anySpeed,
 		troubles: slices.Concat(ofReads, ofOrders, ofReplicas, ofCallers, []string{"U7", "U19"}),
 	},
-	{ // the troubles of this kind may overlap
+	{ // in this kind, troubles may overlap
 		name: "chaos", weight: 20, count: between{12, 20}, length: minutes(10, 20),
 		workers: between{3, 6}, pause: between{12, 12}, unit: time.Second, speeds: anySpeed,
 		troubles: slices.Concat(ofReads, ofOrders, ofReplicas, []string{"U19", "L2", "L7"}),
@@ -145,13 +145,13 @@ var kinds = []kind{
 		more:     func(r *rand.Rand, p *plan) { p.watchEverywhere(r) },
 		troubles: slices.Concat(ofPolls, []string{"K3", "C2", "T4s", "T4a", "T4c", "M3"}),
 	},
-	{ // The only replica never restarts, because a new process would not know the API key of an earlier order.
+	{ // this kind has a single replica, which never restarts, because a new process would not know the API key of an earlier order
 		name: "rotation", weight: 5, count: between{4, 8}, length: minutes(8, 15),
 		workers: between{6, 6}, pause: between{10, 10}, unit: time.Second,
 		more:     func(_ *rand.Rand, p *plan) { p.rotate() },
 		troubles: slices.Concat(ofOrders, []string{"A11", "A11", "A11"}),
 	},
-	{ // short enough for the race detector, with which a run takes ten times as long
+	{ // a run is short enough for the race detector, which makes it ten times slower
 		name: "short", count: between{3, 4}, length: minutes(4, 6),
 		workers: between{1, 2}, pause: between{15, 15}, unit: time.Second,
 		more:     func(_ *rand.Rand, p *plan) { p.Tenants = min(p.Tenants, 2) },
@@ -202,14 +202,13 @@ var kinds = []kind{
 	},
 }
 
-// bases is for runs with a single trouble. It maps the prefix of such a run's name to the kind from which the run is
-// derived.
+// bases maps the prefix in the name of a run with a single trouble to the kind from which the run is derived.
 var bases = map[string]string{
 	"only-": "short", "ledger-": "teams-short", "events-only-": "teams-short", "polls-only-": "polls-short",
 }
 
-// planOf returns the plan for a seed. If name is empty, the seed also selects the kind. A name such as "only-U14" means
-// a short run with a single trouble.
+// planOf returns the plan for a seed. If name is empty, the seed also selects the kind. A name such as "only-U14"
+// selects a short run with a single trouble.
 func planOf(seed uint64, name string) plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for prefix, base := range bases {
@@ -224,8 +223,8 @@ func planOf(seed uint64, name string) plan {
 	return kindOf(name, r.IntN(100)).plan(seed, r)
 }
 
-// kindOf returns the kind with the given name. If name is empty, the random number drawn, which is below 100, selects
-// the kind.
+// kindOf returns the kind with the given name. If name is empty, the parameter drawn, a random number below 100,
+// selects the kind.
 func kindOf(name string, drawn int) kind {
 	for _, k := range kinds {
 		if drawn -= k.weight; name == k.name || name == "" && drawn < 0 {
@@ -250,7 +249,7 @@ func (k kind) only(name, id string) kind {
 		case "T11", "M8", "M12":
 			p.forget()
 			p.Length = 8 * time.Minute
-			if id == "M12" { // the replica is frozen for 3.5 minutes, almost half of the 8 minutes set above, so the run must be longer
+			if id == "M12" { // 8 minutes are too short, because the replica is frozen for 3.5 minutes
 				p.Length *= 2
 			}
 		case "P5":
@@ -281,8 +280,8 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 		p.Tenants = 1
 	}
 	if dialect(p.Dialect).Times == sandbox.TimeAbsent {
-		// If the catalog reports no end times, a refund window starts when a process first observes the failure. A short
-		// maximum age of streams would restart this window with each new watch.
+		// If the catalog reports no end times, a process starts the refund window when it first observes the failure. With a
+		// short maximum age of streams, each new watch would start this window again.
 		p.StreamAge = time.Hour
 	}
 	p.Length = k.length(r)
@@ -299,7 +298,7 @@ func (k kind) plan(seed uint64, r *rand.Rand) plan {
 }
 
 // schedule draws the troubles and their times. Except in the kind chaos, the troubles do not overlap, and there is time
-// to recover after each trouble, so that each one can be checked separately.
+// to recover after each trouble, so that each trouble can be checked separately.
 func (k kind) schedule(r *rand.Rand, p *plan) {
 	count := k.count.draw(r)
 	if !slices.ContainsFunc(k.troubles, p.takes) {
@@ -349,7 +348,7 @@ func (p *plan) watchEverywhere(r *rand.Rand) {
 	p.Replicas = []int{1, 2, 2, 3, 3, 3}[r.IntN(6)]
 }
 
-// forget sets a short resend window. Soon after the window, the catalog forgets the idempotency key.
+// forget sets a short resend window, and makes the catalog forget idempotency keys soon after this window.
 func (p *plan) forget() { p.Window, p.Forgets = 90*time.Second, 2*time.Minute }
 
 // receive adds receivers of events to the plan and makes 30 % of the generations fail.

@@ -33,7 +33,7 @@ type outcome struct {
 	faults   []span
 	posts    int           // number of orders that reached the catalog
 	settled  time.Duration // time at which the last caller finished, or at which run stopped waiting for it
-	late     []string      // callers that did not finish in time after the last fault had ended
+	late     []string      // callers that had not finished when run stopped waiting for them
 	alone    time.Duration // time at which the last caller and the last watch had ended
 	digest   string
 	left     []string // stacks of goroutines that still run at the end
@@ -102,7 +102,7 @@ func (w *world) run() *outcome {
 		o.Arrivals = w.receivers.all
 	}
 	w.stop()
-	time.Sleep(time.Minute) // lingering connections are closed within a minute
+	time.Sleep(time.Minute) // waits for lingering connections to close, which takes up to a minute
 	synctest.Wait()
 	o.left = leftOver()
 	o.Events, o.faults, o.problems = w.history.Sorted(), w.faults, w.problems
@@ -253,7 +253,7 @@ func (c *caller) everywhere(o order) {
 	c.follow(viewing{id: id})
 }
 
-// remove deletes a generation, finished or not, while another caller watches it.
+// remove deletes a generation, whether it is finished or not, while another caller watches it.
 func (c *caller) remove(id string) {
 	h := c.helper(fmt.Sprint("d", c.seq))
 	h.at = c.at
@@ -292,8 +292,8 @@ func (w *world) newRun() promises.Run {
 	}
 }
 
-// withFaults sets MayLie and HidesRefund, and returns the run. MayLie reports whether the catalog's responses may be
-// wrong at a given time. HidesRefund reports whether a given generation's refund may be missing.
+// withFaults adds two functions to the run, and returns the run. MayLie reports whether the catalog's responses may be
+// wrong at a given time. HidesRefund reports whether the refund of a given generation may be missing.
 func (o *outcome) withFaults() *promises.Run {
 	o.MayLie = func(at time.Duration) bool {
 		return o.troubled("U11", at, time.Minute) || o.troubled("U13", at, time.Minute)
@@ -304,8 +304,8 @@ func (o *outcome) withFaults() *promises.Run {
 	return &o.Run
 }
 
-// learn reads the true states, accounts and charges from the sandbox. The only code under test that it uses is the
-// client of the catalog.
+// learn reads the true states, accounts and charges from the sandbox. The catalog client is the only code under test
+// that it uses.
 func (w *world) learn(o *outcome) {
 	client, err := catalog.New(catalog.Config{BaseURL: "http://catalog" + sandbox.BasePath, AllowInsecure: true, Transport: handlerTransport{w.box}})
 	if err != nil {

@@ -16,9 +16,9 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// TestTheStackKeepsItsPromises runs short jobs for each kind of world and trouble. The jobs in a row of the table start
-// the same goroutines. With -short, only the first third of each row runs. This is enough to find data races. Under
-// the race detector, a job takes ten times as long.
+// TestTheStackKeepsItsPromises runs short jobs for each kind of world and trouble. All jobs in a row of the table start
+// the same goroutines. Therefore, with -short, the first third of each row is enough to find data races. Under the race
+// detector, a job takes ten times as long.
 func TestTheStackKeepsItsPromises(t *testing.T) {
 	for _, row := range [][]job{
 		seeds("short", 1, 2, 3, 4, 5, 6, 7, 8),
@@ -40,9 +40,9 @@ func TestTheStackKeepsItsPromises(t *testing.T) {
 	}
 }
 
-// TestASeedIsOneHistory runs a seed twice and compares the runs. A failure can be analyzed only if it can be repeated.
-// The world has no ledger, because two goroutines may compete for the only database connection, and the seed does not
-// determine which of them gets it first.
+// TestASeedIsOneHistory checks that two runs with the same seed have the same events. Otherwise, a failure could not be
+// repeated and analyzed. The world has no ledger, because two goroutines may compete for the only database connection,
+// and the seed does not determine which of them gets it first.
 func TestASeedIsOneHistory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compared only without -short")
@@ -53,7 +53,7 @@ func TestASeedIsOneHistory(t *testing.T) {
 	}
 }
 
-// oneOfEach returns one job for each trouble. kind is the prefix of the jobs' kinds.
+// oneOfEach returns one job for each trouble. A job's kind consists of the parameter kind and the ID of the trouble.
 func oneOfEach(kind string, troubles ...string) (jobs []job) {
 	for _, id := range troubles {
 		jobs = append(jobs, seeds(kind+id, 1)...)

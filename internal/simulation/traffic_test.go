@@ -36,7 +36,7 @@ type request struct {
 	after    time.Duration
 }
 
-// traffic contains all requests to the catalog, and the leaks that were found.
+// traffic contains all requests to the catalog, and the leaks that were found, such as secrets in public data.
 type traffic struct {
 	mu      sync.Mutex
 	history *promises.Record
@@ -78,12 +78,12 @@ type tap struct {
 	traffic *traffic
 	process string
 	seed    uint64
-	tenants map[string]string // name of the tenant by API key
+	tenants map[string]string // tenant names by API key
 	owner   *process
 	world   *world
 
 	mu    sync.Mutex
-	times map[string]int // number of requests so far, by the parameter of the method way
+	times map[string]int // number of requests so far, by the argument of way
 }
 
 func (t *tap) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -152,8 +152,8 @@ func wait(ctx context.Context, d time.Duration) error {
 }
 
 // way returns the network delays of a request and of its response. The parameter what consists of the method, tenant,
-// URL and idempotency key of the request. The delays depend only on the seed, this parameter, and the number of earlier
-// requests with the same parameter. The order of concurrent requests therefore does not matter.
+// URL and idempotency key of the request. The delays depend only on the seed, on this string, and on the number of
+// earlier requests with the same string. They do not depend on the order of concurrent requests.
 func (t *tap) way(what string) (there, back time.Duration) {
 	t.mu.Lock()
 	t.times[what]++
@@ -176,8 +176,8 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// retryAfter returns the pause in a Retry-After header, at most 2 minutes. It returns zero if the header is not a
-// number of seconds, because such pauses are not checked.
+// retryAfter returns the pause in a Retry-After header, but at most 2 minutes. It returns zero if the header is not a
+// number of seconds; the simulation does not check such pauses.
 func retryAfter(text string) time.Duration {
 	seconds, err := strconv.Atoi(text)
 	if err != nil || seconds < 0 {

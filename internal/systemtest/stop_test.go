@@ -19,18 +19,19 @@ func deadCollector(t *testing.T) *proctest.Wire {
 	return wire
 }
 
-// Each of three servers exports to a different collector: one that is not running, one that never responds,
-// and a slow one. The catalog of the second server also never responds to an order.
+// Each of three servers must exit within ten seconds. They export to different collectors: one that is not
+// running, one that never responds, and a slow one. The catalog of the second server also never responds to an
+// order.
 func TestWhateverTheCollectorDoesTheExitComesWithinTenSeconds(t *testing.T) { // faults N4, N5
 	t.Parallel()
 	const lag = 2 * time.Second
-	after := proctest.Settings{"OTEL_BSP_EXPORT_TIMEOUT": "6000", "OTEL_EXPORTER_OTLP_TIMEOUT": "6000"} // longer than the time limit of the shutdown
+	after := proctest.Settings{"OTEL_BSP_EXPORT_TIMEOUT": "6000", "OTEL_EXPORTER_OTLP_TIMEOUT": "6000"} // 6 s, which exceeds lag and the shortest drain timeout below
 	stuck, slow := deadCollector(t), startCollector(t, lag)
 	services := map[string]traced{}
 	for kind, endpoint := range map[string]string{"dead": "http://127.0.0.1:" + freePort(t), "stuck": "http://" + stuck.Address, "slow": "http://" + slow.addr} {
 		settings := after
 		if kind == "stuck" {
-			settings = after.With(proctest.Settings{"EASEL_DRAIN_TIMEOUT": "4s"}) // short, because the order uses all of this time
+			settings = after.With(proctest.Settings{"EASEL_DRAIN_TIMEOUT": "4s"}) // short, because the server waits for the order for most of this time
 		}
 		services[kind] = startExporting(t, endpoint, settings)
 		services[kind].caller(t)()

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 )
 
-// stuckReader is a client that does not read. Writes block until freed is closed.
+// stuckReader is a response writer whose client does not read. Writes block until freed is closed.
 type stuckReader struct {
 	*httptest.ResponseRecorder
 	freed chan struct{}

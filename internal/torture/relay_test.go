@@ -75,7 +75,7 @@ func (w *world) toCatalog(near *net.TCPConn, facades []*supervisor) {
 	}
 }
 
-// ownerOf returns the facade process that owns the other end of a connection, or nil.
+// ownerOf returns the facade process at the other end of a connection, or nil if it is unknown.
 func ownerOf(near net.Conn, facades []*supervisor) *proctest.Process {
 	if len(facades) == 1 {
 		return facades[0].now()
@@ -174,8 +174,8 @@ const (
 	endOfStream  = 1
 )
 
-// readPart reads the next part of a facade's response. placed reports whether the part is the start of a
-// successful response. If the request was an order, the facade then knows the order's generation.
+// readPart reads the next part of a facade's response. placed reports whether the part is the start of a successful
+// response. A successful response to an order means that the facade knows the order's generation.
 func readPart(answers *bufio.Reader, overREST bool) (text []byte, placed bool, err error) {
 	if overREST {
 		m, body, err := readMessage(answers)

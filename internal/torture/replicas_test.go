@@ -18,12 +18,12 @@ var (
 	measured      = flag.Duration("measured", 10*time.Second, "Time in which the replicas' requests are counted.")
 )
 
-// renewal is the time after which every replica knows how many replicas share the poll rate. It is longer than the interval at
-// which a replica renews its own row in the ledger.
+// renewal is the time within which every replica learns how many replicas share the poll rate. It is longer than the interval
+// at which a replica renews its own row in the ledger.
 const renewal = 12 * time.Second
 
-// TestReplicasKeepAllWatches starts watches through replicas that share a database, and then causes a fault (faults
-// N1 and C2).
+// TestReplicasKeepAllWatches checks that all watches through replicas that share a database survive a change or a fault
+// (faults N1 and C2).
 func TestReplicasKeepAllWatches(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -31,7 +31,7 @@ func TestReplicasKeepAllWatches(t *testing.T) {
 		happens  func(f *fleet)
 	}{
 		{"that divide the rate of polls", 4, (*fleet).divide},
-		{"behind a pooler in transaction mode", 4, func(f *fleet) { // switches to the pooler after the first start, because that start creates the schema, which needs a dedicated session
+		{"behind a pooler in transaction mode", 4, func(f *fleet) { // uses the pooler only after the first start, which creates the schema and therefore needs a dedicated session
 			f.use(f.postgres.Pool(f.t, strings.TrimPrefix(f.url.Path, "/")))
 			f.replaceAll()
 			f.divide()
@@ -79,8 +79,8 @@ func TestReplicasKeepAllWatches(t *testing.T) {
 	}
 }
 
-// divide waits long enough for each replica to get its share of the poll rate. Then it checks the number of requests during
-// the measured period.
+// divide waits long enough for each replica to get its share of the poll rate. Then it checks that the replicas together do
+// not exceed the poll rate during the period *measured.
 func (f *fleet) divide() {
 	f.t.Helper()
 	pauseFor(f.t.Context(), renewal)
@@ -110,7 +110,8 @@ func (f *fleet) loseCatalog() {
 	}
 }
 
-// stopOne stops a replica while generations end. When the replica continues, it must not deliver outdated states (fault C2).
+// stopOne suspends a replica while generations finish. When the replica continues, it must not deliver outdated states (fault
+// C2).
 func (f *fleet) stopOne() {
 	f.t.Helper()
 	const stopped = 1

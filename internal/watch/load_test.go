@@ -34,7 +34,8 @@ func busiest(times []time.Time, window time.Duration) int {
 	return most
 }
 
-// within returns the number of calls in a period, which includes its start but not its end.
+// within returns the number of calls in the period that starts at from (inclusive) and ends at to
+// (exclusive).
 func within(times []time.Time, from, to time.Time) int {
 	return len(slices.DeleteFunc(slices.Clone(times), func(t time.Time) bool { return t.Before(from) || !t.Before(to) }))
 }
@@ -153,7 +154,7 @@ func TestAWatchOfEverythingWaitsForActiveGenerationsAlone(t *testing.T) {
 		all := b.watch()
 		pass(5 * time.Second)
 		b.up.with(func(u *upstream) { u.listed = func(string) bool { return false } })
-		for _, id := range ids { // reading each of them by ID would need four times the poll rate
+		for _, id := range ids { // polling each of them by ID would need four times the poll rate
 			b.watch(id)
 		}
 		pass(2 * time.Minute)
