@@ -122,15 +122,15 @@ func ordersAreFinished(o *outcome, say promises.Say) {
 			attempts[r.process+" "+r.key] = append(attempts[r.process+" "+r.key], r)
 		}
 	}
-	refused := map[string]bool{} // calls that failed without a connection, by actor, idempotency key and time
-	call := func(e promises.Event, key string) string { return fmt.Sprint(e.Actor, " ", key, " ", e.At) }
+	lost := map[string]bool{} // calls that got no response from Easel and may not have reached it, by actor, idempotency key and start time
+	call := func(actor, key string, at time.Duration) string { return fmt.Sprint(actor, " ", key, " ", at) }
 	for _, e := range o.Events {
-		if e.Kind == promises.Failed && e.Order != "" && e.Outcome == "" && e.At == e.Since {
-			refused[call(e, e.Order)] = true
+		if e.Kind == promises.Failed && e.Order != "" && e.Outcome == "" {
+			lost[call(e.Actor, e.Order, e.Since)] = true
 		}
 	}
 	for _, e := range o.Events {
-		if e.Kind != promises.Ordered || refused[call(e, e.Text)] {
+		if e.Kind != promises.Ordered || lost[call(e.Actor, e.Text, e.At)] {
 			continue
 		}
 		all, until := attempts[e.Process+" "+o.UpstreamKey(e, e.Text)], e.At+e.Lasts

@@ -227,7 +227,7 @@ func (c *caller) tryEveryCall(id string) map[string]error {
 	_, tried["delete"] = d.grpc.DeleteGeneration(ctx, &easelv1.DeleteGenerationRequest{GenerationId: id})
 	if stream, err := d.grpc.WatchGeneration(ctx, &easelv1.WatchGenerationRequest{GenerationId: id}); err == nil {
 		message, err := stream.Recv()
-		for err == nil && message.GetUpdate() == nil { // a heartbeat or a closing message says nothing about the generation
+		for err == nil && message.GetUpdate() == nil { // a heartbeat or a closing message contains no state of the generation
 			message, err = stream.Recv()
 		}
 		tried["watch"] = err
