@@ -37,7 +37,7 @@ func Cents(n int64) *int64 { return &n }
 type Placed struct {
 	*Render
 	Key      string
-	Replayed bool // whether an earlier order used the key; if so, the render belongs to that order
+	Replayed bool // whether another call had already placed the order, so that this call sent nothing to the catalog
 }
 
 // Order places an order, and retries with the same key until the outcome is known. If it returns an error whose OrderOutcome is

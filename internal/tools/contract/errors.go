@@ -19,8 +19,8 @@ const reasons = protoreflect.Name("ErrorReason")
 // the usual status for that code. The comment then describes the reason, and at its end states whether a retry may succeed.
 var (
 	firstSentence = regexp.MustCompile(`^([A-Z_]+)(?: \(((?:only over REST)?[^.;)]*)\))?(; [^.]+)?\.\s+`)
-	retryable     = regexp.MustCompile(`(?:^|\s)(Not retryable|Possibly retryable|Retryable)[:.]\s*([^\0]*)$`)
-	answers       = map[string]string{"Not retryable": "no", "Possibly retryable": "perhaps", "Retryable": "yes"}
+	retryable     = regexp.MustCompile(`(?:^|\s)(Not retryable|Retryable)[:.]\s*([^\0]*)$`)
+	answers       = map[string]string{"Not retryable": "no", "Retryable": "yes"}
 )
 
 // errorTable is the part of clients/reasons.json that defines the class of each reason, and the meaning of each class.
@@ -35,7 +35,7 @@ func (d *document) writeErrors(table errorTable) error {
 	e := d.enum(reasons)
 	d.printf("# Errors\n\nThe reasons for errors. `make generate` writes this page from the comments of\n"+
 		"[`error.proto`](../proto/easel/v1/error.proto). [Callers](callers.md#errors) describes how a program reacts.\n"+
-		"Each client has a class for each kind of error: `BudgetExceeded` in Python and TypeScript, `*BudgetExceededError` in Go, `BudgetExceededException` in Java.\n\n%s\n\n"+
+		"In each client, each kind of error has a class of its own: `BudgetExceeded` in Python and TypeScript, `*BudgetExceededError` in Go, `BudgetExceededException` in Java.\n\n%s\n\n"+
 		"| reason | class | code | over REST | meaning | retryable | remedy |\n|---|---|---|---|---|---|---|\n", d.prose(e))
 	for value := range image.All(e.Values()) {
 		if value.Number() == 0 {

@@ -79,7 +79,7 @@ func nature(m protoreflect.MethodDescriptor) string {
 		descriptorpb.MethodOptions_IDEMPOTENT:      "may be sent again",
 	}[level]
 	if m.IsStreamingServer() {
-		words = strings.TrimPrefix(words+", answers with a stream", ", ")
+		words = strings.TrimPrefix(words+", returns a stream", ", ")
 	}
 	return words
 }

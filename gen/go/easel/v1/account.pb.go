@@ -32,7 +32,7 @@ const (
 	BudgetWindow_BUDGET_WINDOW_UNSPECIFIED BudgetWindow = 0
 	// A day in UTC.
 	BudgetWindow_BUDGET_WINDOW_DAY BudgetWindow = 1
-	// A month in UTC.
+	// A calendar month in UTC.
 	BudgetWindow_BUDGET_WINDOW_MONTH BudgetWindow = 2
 )
 
@@ -77,7 +77,7 @@ func (BudgetWindow) EnumDescriptor() ([]byte, []int) {
 	return file_easel_v1_account_proto_rawDescGZIP(), []int{0}
 }
 
-// UsageDimension is a property of orders by which usage is grouped.
+// UsageDimension is a property by which ListUsage groups orders.
 type UsageDimension int32
 
 const (
@@ -143,8 +143,8 @@ func (UsageDimension) EnumDescriptor() ([]byte, []int) {
 }
 
 // Account is the catalog account to which the API key of a call belongs. All API keys of the
-// account share its balance. The account also pays for renders that are ordered in the catalog's
-// interactive studio.
+// account share its balance. Renders that are ordered in the catalog's interactive studio are paid
+// from the same balance.
 type Account struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Remaining balance in euro cents. Unset if the catalog sent no readable amount, or if the caller
@@ -162,12 +162,13 @@ type Account struct {
 	//
 	// Numbers are doubles: do not rely on integers beyond 2^53.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,4,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`
-	// Budgets of the caller's team, or of the caller if it has no team. Empty if there are no limits.
+	// Budgets of the caller's team, or of the caller if it has no team. Empty if it has no budget.
 	//
-	// There is one budget for each window that has a limit. The daily budget comes first.
+	// There is one budget for each window that has a limit: first the daily budget, then the monthly
+	// budget.
 	Budgets []*Budget `protobuf:"bytes,5,rep,name=budgets,proto3" json:"budgets,omitempty"`
-	// Names of fields that the server left empty. The server omits "upstream_fields" if the response
-	// would exceed 4 MiB, the default limit of gRPC clients.
+	// Names of fields that the server left empty. Currently, only "upstream_fields" can be omitted,
+	// if the response would exceed 4 MiB, the default limit of gRPC clients.
 	OmittedFields []string `protobuf:"bytes,6,rep,name=omitted_fields,json=omittedFields,proto3" json:"omitted_fields,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -246,19 +247,19 @@ func (x *Account) GetOmittedFields() []string {
 }
 
 // Budget is an owner's limit and spending in the current window. The ledger's clock determines
-// which window is current. An order is rejected with BUDGET_EXCEEDED if the sum of its price,
-// spent_cents and reserved_cents exceeds limit_cents. An order counts toward the window in which it
-// was placed, even if its cost changes later.
+// which window is current. An order is rejected with BUDGET_EXCEEDED if the order's price plus
+// spent_cents plus reserved_cents exceeds limit_cents. An order counts toward the window in which
+// it was placed, even if its cost changes later.
 type Budget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The period to which the budget applies.
 	Window BudgetWindow `protobuf:"varint,1,opt,name=window,proto3,enum=easel.v1.BudgetWindow" json:"window,omitempty"`
 	// Maximum spending in the window, in euro cents.
 	LimitCents int64 `protobuf:"varint,2,opt,name=limit_cents,json=limitCents,proto3" json:"limit_cents,omitempty"`
-	// Cost of the orders in the window minus their refunds, in euro cents.
+	// Cost of the orders that were placed in the window, minus their refunds, in euro cents.
 	//
-	// The value includes amounts that the catalog has not confirmed: see UsageRow.unconfirmed_cents.
-	// It can exceed the limit if the catalog charges more than it quoted, or if the operator has
+	// This sum includes amounts that the catalog has not confirmed: see UsageRow.unconfirmed_cents.
+	// The sum can exceed the limit if the catalog charges more than it quoted, or if the operator has
 	// lowered the limit.
 	SpentCents int64 `protobuf:"varint,3,opt,name=spent_cents,json=spentCents,proto3" json:"spent_cents,omitempty"`
 	// Amount reserved for orders that were placed in the window and whose cost is not known yet, in
@@ -353,9 +354,9 @@ func (x *Budget) GetCurrencyCode() string {
 	return ""
 }
 
-// UsageRow is the number and the cost of the orders that have the same values in all requested
-// dimensions. All amounts of an order, including a later refund, are counted as of the time when
-// the order was placed. Orders that the catalog rejected are not counted.
+// UsageRow contains the number and the cost of the orders that have the same value in each
+// requested dimension. All amounts of an order, even a later refund, count toward the time when the
+// order was placed. Orders that the catalog rejected are not counted.
 type UsageRow struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Day in UTC, such as 2026-11-22. Empty if the rows are not grouped by day.
@@ -375,26 +376,27 @@ type UsageRow struct {
 	OrderCount int64 `protobuf:"varint,6,opt,name=order_count,json=orderCount,proto3" json:"order_count,omitempty"`
 	// Number of orders in order_count whose render failed, with or without a refund.
 	FailedCount int64 `protobuf:"varint,7,opt,name=failed_count,json=failedCount,proto3" json:"failed_count,omitempty"`
-	// Number of orders for which it is unknown whether the catalog accepted them. They are not
-	// included in order_count.
+	// Number of orders for which it is unknown whether the catalog accepted them. These orders are
+	// not included in order_count.
 	//
-	// Their quoted prices are included in reserved_cents, or in unconfirmed_cents once it is too late
-	// to resend the orders.
+	// As long as such an order can be resent, its quoted price is included in reserved_cents, and
+	// afterward in unconfirmed_cents.
 	UnknownCount int64 `protobuf:"varint,8,opt,name=unknown_count,json=unknownCount,proto3" json:"unknown_count,omitempty"`
 	// Total of the prices charged for the renders, in euro cents. Refunds are not subtracted.
 	CostCents int64 `protobuf:"varint,9,opt,name=cost_cents,json=costCents,proto3" json:"cost_cents,omitempty"`
-	// Total of the refunds of these charges, in euro cents.
+	// Part of cost_cents that was refunded, in euro cents.
 	RefundedCents int64 `protobuf:"varint,10,opt,name=refunded_cents,json=refundedCents,proto3" json:"refunded_cents,omitempty"`
 	// Total of the quoted prices of orders whose cost is not known yet, in euro cents.
 	//
-	// For an order with neither a budget nor max_cost_cents, no price is quoted or reserved.
+	// An order with neither a budget nor max_cost_cents adds nothing, because its price is neither
+	// quoted nor reserved.
 	ReservedCents int64 `protobuf:"varint,11,opt,name=reserved_cents,json=reservedCents,proto3" json:"reserved_cents,omitempty"`
 	// Amount that counts as spent although the catalog has not confirmed it, in euro cents.
 	//
 	// It is the total price of renders that failed or were deleted without a known refund, of renders
 	// that finished without a readable price, and of orders whose outcome is unknown and that can no
-	// longer be resent. If the catalog sent the price of a render, the price is also part of
-	// cost_cents.
+	// longer be resent. If the catalog sent the price of such a render, cost_cents also includes this
+	// price.
 	UnconfirmedCents int64 `protobuf:"varint,12,opt,name=unconfirmed_cents,json=unconfirmedCents,proto3" json:"unconfirmed_cents,omitempty"`
 	// ISO 4217 code of the amounts, which currently is always "EUR".
 	CurrencyCode  string `protobuf:"bytes,13,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`

@@ -107,7 +107,7 @@ func (x *GetAccountResponse) GetAccount() *Account {
 	return nil
 }
 
-// ListUsageRequest selects orders, and the dimensions by which they are grouped.
+// ListUsageRequest selects the orders to count, and the dimensions by which to group them.
 type ListUsageRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Start of the period. Orders placed exactly at this time are included. If unset, the period
@@ -119,7 +119,8 @@ type ListUsageRequest struct {
 	// Dimensions by which orders are grouped. There is one row for each combination of values. If
 	// empty, there is one row for all orders.
 	GroupBy []UsageDimension `protobuf:"varint,3,rep,packed,name=group_by,json=groupBy,proto3,enum=easel.v1.UsageDimension" json:"group_by,omitempty"`
-	// Name of the label for USAGE_DIMENSION_LABEL. Must be empty without that dimension.
+	// Name of the label by which orders are grouped. Required if group_by contains
+	// USAGE_DIMENSION_LABEL, and otherwise not allowed.
 	LabelName string `protobuf:"bytes,4,opt,name=label_name,json=labelName,proto3" json:"label_name,omitempty"`
 	// Maximum number of rows in the response. Zero means 100, and more than 1000 means 1000.
 	PageSize int32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -204,7 +205,7 @@ func (x *ListUsageRequest) GetPageToken() string {
 // ListUsageResponse is one page of rows.
 type ListUsageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The rows of this page, at most 1000.
+	// The rows on this page, at most 1000.
 	Rows []*UsageRow `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
 	// Token of the next page. Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`

@@ -27,8 +27,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// AccountService returns the catalog account of an API key, and usage from the server's ledger. The
-// ledger is described in the comment of GenerationService.
+// AccountService returns the catalog account of an API key, and totals of the orders in the
+// server's ledger. See GenerationService for a description of the ledger.
 type AccountServiceClient interface {
 	// GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
 	// balance is never cached: if the caller may see it, each call sends one request to the catalog.
@@ -42,8 +42,8 @@ type AccountServiceClient interface {
 	// ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
 	// orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
 	// forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
-	// their dimensions, in the order of group_by. A combination of values has no row if no orders
-	// have these values.
+	// the first dimension in group_by, then by the second, and so on. There is a row only for
+	// combinations of values that at least one order has.
 	//
 	// If a forwarded API key has no orders, the call sends one request to the catalog to check the
 	// API key.
@@ -52,7 +52,8 @@ type AccountServiceClient interface {
 	//   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
 	//   - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
 	//     start_time, end_time, group_by and label_name.
-	//   - UNAUTHENTICATED: the API key is missing, or it has no orders and the catalog rejects it.
+	//   - UNAUTHENTICATED: the API key is missing, or no order was placed with it and the catalog
+	//     rejects it.
 	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error)
 }
 
@@ -88,8 +89,8 @@ func (c *accountServiceClient) ListUsage(ctx context.Context, in *ListUsageReque
 // All implementations must embed UnimplementedAccountServiceServer
 // for forward compatibility.
 //
-// AccountService returns the catalog account of an API key, and usage from the server's ledger. The
-// ledger is described in the comment of GenerationService.
+// AccountService returns the catalog account of an API key, and totals of the orders in the
+// server's ledger. See GenerationService for a description of the ledger.
 type AccountServiceServer interface {
 	// GetAccount returns the balance from the catalog and the caller's budgets from the ledger. The
 	// balance is never cached: if the caller may see it, each call sends one request to the catalog.
@@ -103,8 +104,8 @@ type AccountServiceServer interface {
 	// ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
 	// orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
 	// forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
-	// their dimensions, in the order of group_by. A combination of values has no row if no orders
-	// have these values.
+	// the first dimension in group_by, then by the second, and so on. There is a row only for
+	// combinations of values that at least one order has.
 	//
 	// If a forwarded API key has no orders, the call sends one request to the catalog to check the
 	// API key.
@@ -113,7 +114,8 @@ type AccountServiceServer interface {
 	//   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
 	//   - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
 	//     start_time, end_time, group_by and label_name.
-	//   - UNAUTHENTICATED: the API key is missing, or it has no orders and the catalog rejects it.
+	//   - UNAUTHENTICATED: the API key is missing, or no order was placed with it and the catalog
+	//     rejects it.
 	ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error)
 	mustEmbedUnimplementedAccountServiceServer()
 }

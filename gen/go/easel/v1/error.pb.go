@@ -28,9 +28,9 @@ const (
 // listed here, the server is newer than this contract. Handle such an error according to its gRPC
 // code.
 //
-// "Retryable" means that a retry may succeed, if need be after the step that follows the word.
-// Before a retry, wait for the delay in RetryInfo. If the error has no RetryInfo, use exponential
-// backoff.
+// "Retryable" means that a retry may succeed. If a remedy follows this word, apply it before the
+// retry. Also wait for the delay in RetryInfo before the retry. If the error has no RetryInfo, use
+// exponential backoff.
 //
 // google.rpc.RequestInfo contains the trace ID of the call, which is also in the operator's logs
 // and traces. Over gRPC, RequestInfo is missing if the call was rejected before its message was
@@ -40,13 +40,14 @@ const (
 // calls itself, such as a call whose message is too large. A proxy in front of Easel can also
 // return errors.
 //
-// If a response from the catalog caused the error, upstream_status in the metadata of ErrorInfo is
-// the HTTP status of the response. upstream_code is the error code in the response, in upper case.
-// upstream_code is missing if the response has no code, if the code has more than 64 characters, or
-// if the code contains a character outside [A-Z0-9_.-].
+// If a response from the catalog caused the error, the metadata of ErrorInfo describes this
+// response. upstream_status is its HTTP status. upstream_code is its error code, in upper case.
+// upstream_code is missing if the response has no error code, if the code has more than 64
+// characters, or if the code contains a character outside [A-Z0-9_.-].
 //
-// If CreateGeneration fails, order_outcome in the metadata of ErrorInfo takes precedence over the
-// advice here. See CreateGeneration. A retry of an order must have the same idempotency_key.
+// If CreateGeneration fails, the metadata of ErrorInfo contains order_outcome, which takes
+// precedence over the remedies here. See CreateGeneration. A retry of an order must have the same
+// idempotency_key.
 type ErrorReason int32
 
 const (
@@ -72,9 +73,9 @@ const (
 	// UNAUTHENTICATED. The call has no API key, and this server forwards the API keys of its callers.
 	// Not retryable. Send the API key as "authorization: Bearer ...".
 	ErrorReason_CREDENTIAL_MISSING ErrorReason = 10
-	// UNAUTHENTICATED. The authorization header does not have the form "Bearer ...", is sent twice,
-	// or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not retryable. Fix
-	// the header.
+	// UNAUTHENTICATED. The authorization header does not have the form "Bearer ...", appears more
+	// than once, or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not
+	// retryable. Fix the header.
 	ErrorReason_CREDENTIAL_MALFORMED ErrorReason = 11
 	// UNAUTHENTICATED. The call has neither a token nor a certificate that the server knows, or the
 	// caller's permissions have changed since the call started. Not retryable. Send a token or
@@ -107,9 +108,8 @@ const (
 	// price_cents and max_cost_cents. Retryable. Set a higher max_cost_cents.
 	ErrorReason_PRICE_ABOVE_LIMIT ErrorReason = 31
 	// RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget. The metadata has window,
-	// reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label,
-	// it also has label_name and label_value. Retryable. Wait until reset_time. There is no
-	// RetryInfo.
+	// reset_time, price_cents, remaining_cents (not for the budget of all teams) and, for a label's
+	// budget, label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
 	ErrorReason_BUDGET_EXCEEDED ErrorReason = 32
 	// RESOURCE_EXHAUSTED. The API key has reached the daily spending limit that the catalog has set
 	// for it. QuotaFailure has the details. Retryable. Wait until the next day. There is no
@@ -120,22 +120,22 @@ const (
 	ErrorReason_IDEMPOTENCY_KEY_REUSED ErrorReason = 34
 	// ABORTED. The catalog is still processing this idempotency_key. Retryable.
 	ErrorReason_SUBMISSION_IN_PROGRESS ErrorReason = 35
-	// UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Send the same
-	// idempotency_key again, which is safe and returns the outcome. Without RetryInfo, it is too late
-	// to resend the order: an operator has to check the account.
+	// UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Repeat the call
+	// with the same idempotency_key, which is safe and returns the outcome. Without RetryInfo, Easel
+	// no longer sends the order, and an operator has to check the account.
 	ErrorReason_SUBMISSION_OUTCOME_UNKNOWN ErrorReason = 36
 	// FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable. Wait until
 	// the render is terminal, or set force.
 	ErrorReason_GENERATION_ACTIVE ErrorReason = 37
-	// FAILED_PRECONDITION. The expire_time of the order has passed, so the order is no longer sent.
-	// Not retryable. If order_outcome is "unknown", an operator has to check the account. Otherwise,
-	// place a new order with a later expire_time.
+	// FAILED_PRECONDITION. The expire_time of the order has passed, so Easel no longer sends the
+	// order to the catalog. Not retryable. If order_outcome is "unknown", an operator has to check
+	// the account. Otherwise, place a new order with a later expire_time.
 	ErrorReason_ORDER_EXPIRED ErrorReason = 38
 	// FAILED_PRECONDITION. The result does not exist yet. Retryable. Wait for the delay in RetryInfo.
 	// To avoid this error, wait for the render first, or set wait_timeout.
 	ErrorReason_CONTENT_NOT_READY ErrorReason = 40
-	// FAILED_PRECONDITION. The render has no file and never will. The metadata has the state of the
-	// render. Not retryable.
+	// FAILED_PRECONDITION. The render has no file, and will never have one. The metadata has the
+	// state of the render. Not retryable.
 	ErrorReason_NO_CONTENT ErrorReason = 41
 	// OUT_OF_RANGE (HTTP 416). The read_offset or the range is past the end of the result. Not
 	// retryable.
@@ -148,7 +148,7 @@ const (
 	ErrorReason_CONTENT_CHANGED ErrorReason = 44
 	// OUT_OF_RANGE. Events after the resume_token may have been deleted. The metadata has
 	// oldest_time, the time of the oldest remaining event. Retryable. Start again without a
-	// resume_token.
+	// resume_token. To receive the remaining events, set start_time to oldest_time.
 	ErrorReason_RESUME_TOKEN_EXPIRED ErrorReason = 45
 	// RESOURCE_EXHAUSTED. The catalog's rate limit has been reached. Retryable.
 	ErrorReason_UPSTREAM_RATE_LIMITED ErrorReason = 50
@@ -161,7 +161,8 @@ const (
 	// INTERNAL. A response from the catalog contradicts the catalog's specification. Not retryable.
 	// The operator has to check the base URL of the catalog.
 	ErrorReason_UPSTREAM_CONTRACT_MISMATCH ErrorReason = 53
-	// INTERNAL. A response from the catalog can't be read. Possibly retryable.
+	// INTERNAL. Easel can't read a response from the catalog. Retryable. If retries keep failing, the
+	// operator has to check the catalog.
 	ErrorReason_UPSTREAM_MALFORMED_RESPONSE ErrorReason = 54
 	// UNAVAILABLE. The ledger does not respond, and this call has sent no order. Retryable.
 	ErrorReason_LEDGER_UNAVAILABLE ErrorReason = 60
@@ -175,8 +176,8 @@ const (
 	// renders. QuotaFailure has the limit. Retryable. Wait until one of the caller's streams has
 	// ended.
 	ErrorReason_STREAM_QUOTA_EXCEEDED ErrorReason = 71
-	// RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable. The
-	// caller has to read faster.
+	// RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable. Read
+	// faster.
 	ErrorReason_READER_TOO_SLOW ErrorReason = 72
 	// UNAVAILABLE. The server is stopping. Retryable. Wait for the delay in RetryInfo.
 	ErrorReason_SERVER_DRAINING ErrorReason = 73
@@ -207,8 +208,8 @@ const (
 	ErrorReason_CANCELLED ErrorReason = 90
 	// DEADLINE_EXCEEDED. The caller's deadline has passed. Retryable. Set a later deadline.
 	ErrorReason_DEADLINE_EXCEEDED ErrorReason = 91
-	// INTERNAL. This server or its ledger has failed. The server's log has the details. Possibly
-	// retryable.
+	// INTERNAL. This server or its ledger has failed. The server's log has the details. Retryable. If
+	// retries keep failing, the operator has to check the log.
 	ErrorReason_INTERNAL ErrorReason = 92
 	// UNIMPLEMENTED. The server does not have this method, because it is older than the caller's
 	// stubs. Not retryable. Update the server.

@@ -34,7 +34,7 @@ type State int32
 const (
 	// Never sent.
 	State_STATE_UNSPECIFIED State = 0
-	// Ordered and paid, but not finished.
+	// Ordered and paid, but not finished. The render may already be in progress.
 	State_STATE_QUEUED State = 1
 	// In progress. Returned only if the catalog sends a status such as "running", which is not in the
 	// catalog's specification.
@@ -109,8 +109,8 @@ type Generation struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID that the catalog assigned. Opaque.
 	GenerationId string `protobuf:"bytes,1,opt,name=generation_id,json=generationId,proto3" json:"generation_id,omitempty"`
-	// ID of the model. Empty if the catalog's record does not contain it and this process did not
-	// place the order.
+	// ID of the model. Empty if the catalog's record does not contain it and this server process did
+	// not place the order.
 	ModelId string `protobuf:"bytes,2,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
 	// State of the render.
 	State State `protobuf:"varint,3,opt,name=state,proto3,enum=easel.v1.State" json:"state,omitempty"`
@@ -124,7 +124,7 @@ type Generation struct {
 	// Price that was charged, in euro cents. Unset if the catalog did not send a readable amount;
 	// unset does not mean zero. A refund does not change this amount.
 	CostCents *int64 `protobuf:"varint,7,opt,name=cost_cents,json=costCents,proto3,oneof" json:"cost_cents,omitempty"`
-	// Result of a succeeded render. Unset in every other state.
+	// Result of a render that succeeded. Unset in every other state.
 	//
 	// Types that are valid to be assigned to Result:
 	//
@@ -135,12 +135,12 @@ type Generation struct {
 	// or if the catalog sends no message.
 	FailureMessage string `protobuf:"bytes,10,opt,name=failure_message,json=failureMessage,proto3" json:"failure_message,omitempty"`
 	// Time when the order was placed. If the catalog sends no readable time, it is the time when this
-	// process placed the order. Unset if neither is known.
+	// server process placed the order. Unset if neither is known.
 	CreateTime *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=create_time,json=createTime,proto3" json:"create_time,omitempty"`
 	// Time when the render became terminal. Unset while it is not terminal.
 	//
 	// The time is from the catalog if it sends a readable time. Otherwise, it is the time when this
-	// process first received the terminal state.
+	// server process first received the terminal state.
 	TerminalTime *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=terminal_time,json=terminalTime,proto3" json:"terminal_time,omitempty"`
 	// Time when the catalog returned this record, by Easel's clock.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,13,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
@@ -484,8 +484,8 @@ type Quote struct {
 	CurrencyCode string `protobuf:"bytes,2,opt,name=currency_code,json=currencyCode,proto3" json:"currency_code,omitempty"`
 	// Time when the catalog returned the price, by Easel's clock.
 	QuoteTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=quote_time,json=quoteTime,proto3" json:"quote_time,omitempty"`
-	// Balance of the account at about quote_time, in euro cents. Unset if it could not be read, or if
-	// the caller may not see it. See Account.balance_cents.
+	// Balance of the account, read at about quote_time, in euro cents. Unset if it could not be read,
+	// or if the caller may not see it. See Account.balance_cents.
 	BalanceCents *int64 `protobuf:"varint,4,opt,name=balance_cents,json=balanceCents,proto3,oneof" json:"balance_cents,omitempty"`
 	// Whether the balance covers the price. Unset if balance_cents is unset.
 	Affordable    *bool `protobuf:"varint,5,opt,name=affordable,proto3,oneof" json:"affordable,omitempty"`

@@ -204,7 +204,8 @@ const (
 	ContentSource_CONTENT_SOURCE_UNSPECIFIED ContentSource = 0
 	// The catalog.
 	ContentSource_CONTENT_SOURCE_CATALOG ContentSource = 1
-	// A copy that this server made. The catalog may be unavailable or may no longer have the render.
+	// A copy that Easel made. It can be read even if the catalog is unavailable or no longer has the
+	// render.
 	ContentSource_CONTENT_SOURCE_COPY ContentSource = 2
 )
 
@@ -381,13 +382,13 @@ type CreateGenerationRequest struct {
 	// All anonymous callers count as one caller. Over REST, the header Idempotency-Key may contain
 	// the key.
 	IdempotencyKey string `protobuf:"bytes,4,opt,name=idempotency_key,json=idempotencyKey,proto3" json:"idempotency_key,omitempty"`
-	// Maximum cost of the order, in euro cents. If set, the inputs are priced first, and a higher
-	// price is rejected with PRICE_ABOVE_LIMIT. If unset, there is no limit.
+	// Maximum cost of the order, in euro cents. If set, an order whose quoted price is higher fails
+	// with PRICE_ABOVE_LIMIT. If unset, there is no limit.
 	//
-	// The catalog itself has no such limit. If the price rises between the quote and the order, the
-	// higher price is charged and returned in cost_cents. An order that may already exist is not
-	// priced again. If several calls with the same idempotency_key run concurrently, the limit of the
-	// first call applies.
+	// Easel requests a quote before the order, because the catalog itself has no such limit. If the
+	// price rises between the quote and the order, the higher price is charged and returned in
+	// cost_cents. No new quote is requested for an order that may already exist. If several calls
+	// with the same idempotency_key run concurrently, the limit of the first call applies.
 	MaxCostCents *int64 `protobuf:"varint,5,opt,name=max_cost_cents,json=maxCostCents,proto3,oneof" json:"max_cost_cents,omitempty"`
 	// Labels for lists and reports, at most 16. They are never sent to the catalog. See
 	// Generation.labels, GenerationFilter and ListUsage.
@@ -397,17 +398,22 @@ type CreateGenerationRequest struct {
 	// starts with a letter. A value has up to 256 bytes without U+0000.
 	Labels map[string]string `protobuf:"bytes,6,rep,name=labels,proto3" json:"labels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Time after which no replica sends the order to the catalog, not even after a restart. If unset,
-	// there is no such time.
+	// the order does not expire.
 	//
-	// The ledger's clock decides. If the time passes and no attempt can have reached the catalog, the
-	// order is withdrawn: its reserved price is released, and a new order with a later expire_time
-	// can use its idempotency_key. If an attempt may have reached the catalog, the outcome of the
-	// order stays unknown, and an operator has to check the account. In both cases, a repeat of the
-	// same request fails with ORDER_EXPIRED. A new order whose expire_time is already in the past
-	// also fails with this error.
+	// The ledger's clock decides whether the time has passed. The expire_time of the first request
+	// applies, even if a repeated request has a different one. If the catalog accepted the order in
+	// time, a repeated request returns the render, even after the expire_time.
 	//
-	// A repeated request may have a different expire_time, but that of the first request applies
-	// until the order is withdrawn.
+	// If the order expires and no attempt can have reached the catalog, Easel withdraws it and
+	// releases its reserved price. Its idempotency_key is then free, and order_outcome in the
+	// ORDER_EXPIRED error is not "unknown". A repeated request counts as a new order: it needs a
+	// later expire_time or none, because a new order whose expire_time has already passed also fails
+	// with ORDER_EXPIRED.
+	//
+	// If the order expires and an attempt may have reached the catalog, its outcome stays unknown,
+	// its idempotency_key stays in use, and order_outcome is "unknown". Until an operator has checked
+	// the account and recorded the outcome, a repeated request fails with ORDER_EXPIRED, even if it
+	// has a later expire_time.
 	ExpireTime    *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=expire_time,json=expireTime,proto3" json:"expire_time,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -492,14 +498,14 @@ func (x *CreateGenerationRequest) GetExpireTime() *timestamppb.Timestamp {
 	return nil
 }
 
-// CreateGenerationResponse contains the render of the order.
+// CreateGenerationResponse contains the ordered render.
 type CreateGenerationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The render. A repeated request returns the same render, in the latest state that the server can
 	// read.
 	Generation *Generation `protobuf:"bytes,1,opt,name=generation,proto3" json:"generation,omitempty"`
-	// Whether the idempotency_key was used before. If true, this call ordered nothing, and the render
-	// belongs to the earlier order.
+	// Whether another call with the same idempotency_key placed the order. If true, this call sent no
+	// order to the catalog. False if this call sent or resent the order.
 	Replayed      bool `protobuf:"varint,2,opt,name=replayed,proto3" json:"replayed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -726,8 +732,10 @@ type GenerationFilter struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// ID of the model. Empty matches all models.
 	ModelId string `protobuf:"bytes,1,opt,name=model_id,json=modelId,proto3" json:"model_id,omitempty"`
-	// States to include. If empty, all states except STATE_DELETED. STATE_QUEUED also matches renders
-	// that have never had a recognized state. STATE_UNRECOGNIZED matches no render in the ledger.
+	// States to include. If empty, all states except STATE_DELETED.
+	//
+	// STATE_QUEUED also matches renders that have never had a recognized state. STATE_UNRECOGNIZED
+	// matches no render in the ledger, because the ledger never records this state.
 	States []State `protobuf:"varint,2,rep,packed,name=states,proto3,enum=easel.v1.State" json:"states,omitempty"`
 	// Labels that the order must have. The order may also have other labels. Over REST, use
 	// filter.labels[name]=value for each label.
@@ -800,7 +808,7 @@ func (x *GenerationFilter) GetOwner() string {
 // ListGenerationsResponse is one page of renders.
 type ListGenerationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The renders of this page, at most 1000. A render may have fewer fields than GetGeneration
+	// The renders on this page, at most 1000. A render may have fewer fields than GetGeneration
 	// returns.
 	Generations []*Generation `protobuf:"bytes,1,rep,name=generations,proto3" json:"generations,omitempty"`
 	// Token of the next page. Empty on the last page.
@@ -979,8 +987,8 @@ type WatchGenerationRequest struct {
 	//
 	// Over REST, the header Last-Event-ID may contain the etag.
 	KnownEtag string `protobuf:"bytes,3,opt,name=known_etag,json=knownEtag,proto3" json:"known_etag,omitempty"`
-	// Whether the stream continues with the bytes of the result after the last update, as in
-	// DownloadGeneration. For a result that is not a file, no bytes are sent.
+	// Whether to send the bytes of the result after the last update, in chunks as in
+	// DownloadGeneration. No bytes are sent for a result that is not a file.
 	IncludeContent bool `protobuf:"varint,4,opt,name=include_content,json=includeContent,proto3" json:"include_content,omitempty"`
 	// Maximum time without a message before a heartbeat is sent, 1 to 60 s. If unset, 15 s.
 	HeartbeatInterval *durationpb.Duration `protobuf:"bytes,5,opt,name=heartbeat_interval,json=heartbeatInterval,proto3" json:"heartbeat_interval,omitempty"`
@@ -1171,7 +1179,7 @@ type WatchGenerationResponse_Content struct {
 }
 
 type WatchGenerationResponse_Closing struct {
-	// Sent before the server ends the stream of an unfinished watch.
+	// Sent before the server ends the stream although the watch is not finished.
 	Closing *StreamClosing `protobuf:"bytes,4,opt,name=closing,proto3,oneof"`
 }
 
@@ -1242,8 +1250,8 @@ func (x *GenerationUpdate) GetInitial() bool {
 // Heartbeat reports that nothing has changed. It also reports the condition of the catalog.
 type Heartbeat struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Time of the catalog's last successful response for the watched renders. Unset before the first
-	// such response.
+	// Time of the last successful response from the catalog about the watched renders. Unset before
+	// the first such response.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
 	// Time of the next poll. Unset if no poll is planned.
 	NextPollTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=next_poll_time,json=nextPollTime,proto3" json:"next_poll_time,omitempty"`
@@ -1396,7 +1404,7 @@ func (x *StreamClosing) GetRetryDelay() *durationpb.Duration {
 // the caller has received.
 type WatchGenerationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// IDs of the renders to watch: up to 1000, without repetitions. See
+	// IDs of the renders to watch: up to 1000, without duplicates. See
 	// WatchGenerationRequest.generation_id. If empty, the stream includes every render that the
 	// catalog lists for the API key.
 	GenerationIds []string `protobuf:"bytes,1,rep,name=generation_ids,json=generationIds,proto3" json:"generation_ids,omitempty"`
@@ -1422,9 +1430,9 @@ type WatchGenerationsRequest struct {
 	// Filter for the renders of the stream. If unset, no render is filtered out. filter.states must
 	// be empty, because states change. See ListGenerationsRequest.filter.
 	//
-	// Renders that do not match the filter are neither sent nor counted, and the stream does not wait
-	// for them. A render that the request names but that does not exist is reported with
-	// STATE_DELETED even if a filter is set.
+	// The stream neither sends nor counts renders that do not match the filter, and does not wait
+	// until they are finished. If a requested ID has no render, the stream reports the ID with
+	// STATE_DELETED, even if a filter is set.
 	Filter        *GenerationFilter `protobuf:"bytes,5,opt,name=filter,proto3" json:"filter,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1609,7 +1617,7 @@ type WatchGenerationsResponse_Heartbeat struct {
 }
 
 type WatchGenerationsResponse_Closing struct {
-	// Sent before the server ends the stream of an unfinished watch.
+	// Sent before the server ends the stream although the watch is not finished.
 	Closing *StreamClosing `protobuf:"bytes,4,opt,name=closing,proto3,oneof"`
 }
 
@@ -1685,8 +1693,8 @@ type WatchEventsRequest struct {
 	//
 	// Over REST, the header Last-Event-ID may contain the token.
 	ResumeToken string `protobuf:"bytes,1,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
-	// If resume_token is empty, the stream starts with the oldest stored event that was written at
-	// this time or later. If unset, it starts with the next event.
+	// Ignored if resume_token is set. The stream starts with the oldest stored event that was written
+	// at this time or later. If unset, the stream starts with the next event.
 	StartTime *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
 	// Filter for the events. If unset, all events of the owner are sent.
 	Filter *EventFilter `protobuf:"bytes,3,opt,name=filter,proto3" json:"filter,omitempty"`
@@ -1825,9 +1833,9 @@ type WatchEventsResponse struct {
 	Message isWatchEventsResponse_Message `protobuf_oneof:"message"`
 	// Time when the message was created, by Easel's clock.
 	EmitTime *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=emit_time,json=emitTime,proto3" json:"emit_time,omitempty"`
-	// Token with which another stream can continue after this message. Every message has one.
+	// Token with which a new stream can continue after this message. Every message has a token.
 	//
-	// Store the token after you have processed the message. To resume, send it as
+	// Store the token after you have processed the message. To resume, send the token as
 	// WatchEventsRequest.resume_token.
 	ResumeToken   string `protobuf:"bytes,6,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1954,11 +1962,12 @@ func (*WatchEventsResponse_CaughtUp) isWatchEventsResponse_Message() {}
 
 func (*WatchEventsResponse_Closing) isWatchEventsResponse_Message() {}
 
-// Event reports a change of a render or of a budget. A webhook that reports the same change has the
-// same ID and type.
+// Event reports a change of a render or of a budget. The webhook about the same change has the same
+// ID and type.
 type Event struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// ID of the event. A repeated event has the same ID, so that the receiver can ignore it.
+	// ID of the event. If an event is sent again, it has the same ID, so that the receiver can ignore
+	// it.
 	EventId string `protobuf:"bytes,1,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	// Type of the event: "easel.generation.succeeded", "easel.generation.failed",
 	// "easel.generation.refunded", "easel.generation.deleted" or "easel.budget.threshold".

@@ -24,7 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// OutputKind is the kind of result that a model's renders produce.
+// OutputKind is the kind of result that a model produces.
 type OutputKind int32
 
 const (
@@ -155,13 +155,13 @@ type Model struct {
 	DisplayName string `protobuf:"bytes,2,opt,name=display_name,json=displayName,proto3" json:"display_name,omitempty"`
 	// Description to display. Empty if the catalog sends none.
 	Description string `protobuf:"bytes,3,opt,name=description,proto3" json:"description,omitempty"`
-	// Kind of result that the model's renders produce.
+	// Kind of result that the model produces.
 	OutputKind OutputKind `protobuf:"varint,4,opt,name=output_kind,json=outputKind,proto3,enum=easel.v1.OutputKind" json:"output_kind,omitempty"`
 	// Input fields, at most 1000, in the catalog's order. GetModel always returns them. ListModels
 	// returns them only if the catalog's list of models contains them.
 	InputFields []*InputField `protobuf:"bytes,5,rep,name=input_fields,json=inputFields,proto3" json:"input_fields,omitempty"`
-	// Time when the catalog returned this record, by Easel's clock. The record may come from the
-	// cache that ModelService describes.
+	// Time when the catalog returned this record, by Easel's clock. The record may come from a cache:
+	// see ModelService.
 	ObserveTime *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=observe_time,json=observeTime,proto3" json:"observe_time,omitempty"`
 	// JSON members of the catalog's record that have no field in this contract, unchanged.
 	UpstreamFields *structpb.Struct `protobuf:"bytes,7,opt,name=upstream_fields,json=upstreamFields,proto3" json:"upstream_fields,omitempty"`

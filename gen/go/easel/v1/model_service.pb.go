@@ -82,7 +82,7 @@ func (x *ListModelsRequest) GetPageToken() string {
 // ListModelsResponse is one page of models.
 type ListModelsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The models of this page, at most 1000.
+	// The models on this page, at most 1000.
 	Models []*Model `protobuf:"bytes,1,rep,name=models,proto3" json:"models,omitempty"`
 	// Token of the next page. Empty on the last page.
 	NextPageToken string `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`

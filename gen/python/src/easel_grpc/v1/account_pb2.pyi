@@ -32,7 +32,7 @@ class _BudgetWindowEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_BudgetWi
     BUDGET_WINDOW_DAY: _BudgetWindow.ValueType  # 1
     """A day in UTC."""
     BUDGET_WINDOW_MONTH: _BudgetWindow.ValueType  # 2
-    """A month in UTC."""
+    """A calendar month in UTC."""
 
 class BudgetWindow(_BudgetWindow, metaclass=_BudgetWindowEnumTypeWrapper):
     """BudgetWindow is the period of a budget."""
@@ -42,7 +42,7 @@ BUDGET_WINDOW_UNSPECIFIED: BudgetWindow.ValueType  # 0
 BUDGET_WINDOW_DAY: BudgetWindow.ValueType  # 1
 """A day in UTC."""
 BUDGET_WINDOW_MONTH: BudgetWindow.ValueType  # 2
-"""A month in UTC."""
+"""A calendar month in UTC."""
 Global___BudgetWindow: _TypeAlias = BudgetWindow  # noqa: Y015
 
 class _UsageDimension:
@@ -65,7 +65,7 @@ class _UsageDimensionEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_UsageD
     """The value of the label whose name is in label_name."""
 
 class UsageDimension(_UsageDimension, metaclass=_UsageDimensionEnumTypeWrapper):
-    """UsageDimension is a property of orders by which usage is grouped."""
+    """UsageDimension is a property by which ListUsage groups orders."""
 
 USAGE_DIMENSION_UNSPECIFIED: UsageDimension.ValueType  # 0
 """Not allowed in a request."""
@@ -84,8 +84,8 @@ Global___UsageDimension: _TypeAlias = UsageDimension  # noqa: Y015
 @_typing.final
 class Account(_message.Message):
     """Account is the catalog account to which the API key of a call belongs. All API keys of the
-    account share its balance. The account also pays for renders that are ordered in the catalog's
-    interactive studio.
+    account share its balance. Renders that are ordered in the catalog's interactive studio are paid
+    from the same balance.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -120,15 +120,16 @@ class Account(_message.Message):
 
     @_builtins.property
     def budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Budget]:
-        """Budgets of the caller's team, or of the caller if it has no team. Empty if there are no limits.
+        """Budgets of the caller's team, or of the caller if it has no team. Empty if it has no budget.
 
-        There is one budget for each window that has a limit. The daily budget comes first.
+        There is one budget for each window that has a limit: first the daily budget, then the monthly
+        budget.
         """
 
     @_builtins.property
     def omitted_fields(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Names of fields that the server left empty. The server omits "upstream_fields" if the response
-        would exceed 4 MiB, the default limit of gRPC clients.
+        """Names of fields that the server left empty. Currently, only "upstream_fields" can be omitted,
+        if the response would exceed 4 MiB, the default limit of gRPC clients.
         """
 
     def __init__(
@@ -154,9 +155,9 @@ Global___Account: _TypeAlias = Account  # noqa: Y015
 @_typing.final
 class Budget(_message.Message):
     """Budget is an owner's limit and spending in the current window. The ledger's clock determines
-    which window is current. An order is rejected with BUDGET_EXCEEDED if the sum of its price,
-    spent_cents and reserved_cents exceeds limit_cents. An order counts toward the window in which it
-    was placed, even if its cost changes later.
+    which window is current. An order is rejected with BUDGET_EXCEEDED if the order's price plus
+    spent_cents plus reserved_cents exceeds limit_cents. An order counts toward the window in which
+    it was placed, even if its cost changes later.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -173,10 +174,10 @@ class Budget(_message.Message):
     limit_cents: _builtins.int
     """Maximum spending in the window, in euro cents."""
     spent_cents: _builtins.int
-    """Cost of the orders in the window minus their refunds, in euro cents.
+    """Cost of the orders that were placed in the window, minus their refunds, in euro cents.
 
-    The value includes amounts that the catalog has not confirmed: see UsageRow.unconfirmed_cents.
-    It can exceed the limit if the catalog charges more than it quoted, or if the operator has
+    This sum includes amounts that the catalog has not confirmed: see UsageRow.unconfirmed_cents.
+    The sum can exceed the limit if the catalog charges more than it quoted, or if the operator has
     lowered the limit.
     """
     reserved_cents: _builtins.int
@@ -214,9 +215,9 @@ Global___Budget: _TypeAlias = Budget  # noqa: Y015
 
 @_typing.final
 class UsageRow(_message.Message):
-    """UsageRow is the number and the cost of the orders that have the same values in all requested
-    dimensions. All amounts of an order, including a later refund, are counted as of the time when
-    the order was placed. Orders that the catalog rejected are not counted.
+    """UsageRow contains the number and the cost of the orders that have the same value in each
+    requested dimension. All amounts of an order, even a later refund, count toward the time when the
+    order was placed. Orders that the catalog rejected are not counted.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -255,28 +256,29 @@ class UsageRow(_message.Message):
     failed_count: _builtins.int
     """Number of orders in order_count whose render failed, with or without a refund."""
     unknown_count: _builtins.int
-    """Number of orders for which it is unknown whether the catalog accepted them. They are not
-    included in order_count.
+    """Number of orders for which it is unknown whether the catalog accepted them. These orders are
+    not included in order_count.
 
-    Their quoted prices are included in reserved_cents, or in unconfirmed_cents once it is too late
-    to resend the orders.
+    As long as such an order can be resent, its quoted price is included in reserved_cents, and
+    afterward in unconfirmed_cents.
     """
     cost_cents: _builtins.int
     """Total of the prices charged for the renders, in euro cents. Refunds are not subtracted."""
     refunded_cents: _builtins.int
-    """Total of the refunds of these charges, in euro cents."""
+    """Part of cost_cents that was refunded, in euro cents."""
     reserved_cents: _builtins.int
     """Total of the quoted prices of orders whose cost is not known yet, in euro cents.
 
-    For an order with neither a budget nor max_cost_cents, no price is quoted or reserved.
+    An order with neither a budget nor max_cost_cents adds nothing, because its price is neither
+    quoted nor reserved.
     """
     unconfirmed_cents: _builtins.int
     """Amount that counts as spent although the catalog has not confirmed it, in euro cents.
 
     It is the total price of renders that failed or were deleted without a known refund, of renders
     that finished without a readable price, and of orders whose outcome is unknown and that can no
-    longer be resent. If the catalog sent the price of a render, the price is also part of
-    cost_cents.
+    longer be resent. If the catalog sent the price of such a render, cost_cents also includes this
+    price.
     """
     currency_code: _builtins.str
     """ISO 4217 code of the amounts, which currently is always "EUR"."""

@@ -63,7 +63,7 @@ Global___GetAccountResponse: _TypeAlias = GetAccountResponse  # noqa: Y015
 
 @_typing.final
 class ListUsageRequest(_message.Message):
-    """ListUsageRequest selects orders, and the dimensions by which they are grouped."""
+    """ListUsageRequest selects the orders to count, and the dimensions by which to group them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -74,7 +74,9 @@ class ListUsageRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     label_name: _builtins.str
-    """Name of the label for USAGE_DIMENSION_LABEL. Must be empty without that dimension."""
+    """Name of the label by which orders are grouped. Required if group_by contains
+    USAGE_DIMENSION_LABEL, and otherwise not allowed.
+    """
     page_size: _builtins.int
     """Maximum number of rows in the response. Zero means 100, and more than 1000 means 1000."""
     page_token: _builtins.str
@@ -127,7 +129,7 @@ class ListUsageResponse(_message.Message):
     """Token of the next page. Empty on the last page."""
     @_builtins.property
     def rows(self) -> _containers.RepeatedCompositeFieldContainer[_account_pb2.UsageRow]:
-        """The rows of this page, at most 1000."""
+        """The rows on this page, at most 1000."""
 
     def __init__(
         self,

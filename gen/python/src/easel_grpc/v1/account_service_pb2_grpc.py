@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class AccountServiceStub(object):
-    """AccountService returns the catalog account of an API key, and usage from the server's ledger. The
-    ledger is described in the comment of GenerationService.
+    """AccountService returns the catalog account of an API key, and totals of the orders in the
+    server's ledger. See GenerationService for a description of the ledger.
     """
 
     def __init__(self, channel):
@@ -49,8 +49,8 @@ class AccountServiceStub(object):
 
 
 class AccountServiceServicer(object):
-    """AccountService returns the catalog account of an API key, and usage from the server's ledger. The
-    ledger is described in the comment of GenerationService.
+    """AccountService returns the catalog account of an API key, and totals of the orders in the
+    server's ledger. See GenerationService for a description of the ledger.
     """
 
     def GetAccount(self, request, context):
@@ -71,8 +71,8 @@ class AccountServiceServicer(object):
         """ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
         orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
         forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
-        their dimensions, in the order of group_by. A combination of values has no row if no orders
-        have these values.
+        the first dimension in group_by, then by the second, and so on. There is a row only for
+        combinations of values that at least one order has.
 
         If a forwarded API key has no orders, the call sends one request to the catalog to check the
         API key.
@@ -81,7 +81,8 @@ class AccountServiceServicer(object):
         - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
         - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
         start_time, end_time, group_by and label_name.
-        - UNAUTHENTICATED: the API key is missing, or it has no orders and the catalog rejects it.
+        - UNAUTHENTICATED: the API key is missing, or no order was placed with it and the catalog
+        rejects it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -109,8 +110,8 @@ def add_AccountServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class AccountService(object):
-    """AccountService returns the catalog account of an API key, and usage from the server's ledger. The
-    ledger is described in the comment of GenerationService.
+    """AccountService returns the catalog account of an API key, and totals of the orders in the
+    server's ledger. See GenerationService for a description of the ledger.
     """
 
     @staticmethod

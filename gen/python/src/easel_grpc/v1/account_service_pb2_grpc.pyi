@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AccountServiceStub:
-    """AccountService returns the catalog account of an API key, and usage from the server's ledger. The
-    ledger is described in the comment of GenerationService.
+    """AccountService returns the catalog account of an API key, and totals of the orders in the
+    server's ledger. See GenerationService for a description of the ledger.
     """
 
     @_typing.overload
@@ -49,8 +49,8 @@ class AccountServiceStub:
     """ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
     orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
     forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
-    their dimensions, in the order of group_by. A combination of values has no row if no orders
-    have these values.
+    the first dimension in group_by, then by the second, and so on. There is a row only for
+    combinations of values that at least one order has.
 
     If a forwarded API key has no orders, the call sends one request to the catalog to check the
     API key.
@@ -59,13 +59,14 @@ class AccountServiceStub:
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
       - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
         start_time, end_time, group_by and label_name.
-      - UNAUTHENTICATED: the API key is missing, or it has no orders and the catalog rejects it.
+      - UNAUTHENTICATED: the API key is missing, or no order was placed with it and the catalog
+        rejects it.
     """
 
 @_typing.type_check_only
 class AccountServiceAsyncStub(AccountServiceStub):
-    """AccountService returns the catalog account of an API key, and usage from the server's ledger. The
-    ledger is described in the comment of GenerationService.
+    """AccountService returns the catalog account of an API key, and totals of the orders in the
+    server's ledger. See GenerationService for a description of the ledger.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -83,8 +84,8 @@ class AccountServiceAsyncStub(AccountServiceStub):
     """ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
     orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
     forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
-    their dimensions, in the order of group_by. A combination of values has no row if no orders
-    have these values.
+    the first dimension in group_by, then by the second, and so on. There is a row only for
+    combinations of values that at least one order has.
 
     If a forwarded API key has no orders, the call sends one request to the catalog to check the
     API key.
@@ -93,12 +94,13 @@ class AccountServiceAsyncStub(AccountServiceStub):
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
       - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
         start_time, end_time, group_by and label_name.
-      - UNAUTHENTICATED: the API key is missing, or it has no orders and the catalog rejects it.
+      - UNAUTHENTICATED: the API key is missing, or no order was placed with it and the catalog
+        rejects it.
     """
 
 class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
-    """AccountService returns the catalog account of an API key, and usage from the server's ledger. The
-    ledger is described in the comment of GenerationService.
+    """AccountService returns the catalog account of an API key, and totals of the orders in the
+    server's ledger. See GenerationService for a description of the ledger.
     """
 
     @_abc_1.abstractmethod
@@ -126,8 +128,8 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
         """ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
         orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
         forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
-        their dimensions, in the order of group_by. A combination of values has no row if no orders
-        have these values.
+        the first dimension in group_by, then by the second, and so on. There is a row only for
+        combinations of values that at least one order has.
 
         If a forwarded API key has no orders, the call sends one request to the catalog to check the
         API key.
@@ -136,7 +138,8 @@ class AccountServiceServicer(metaclass=_abc_1.ABCMeta):
           - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
           - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
             start_time, end_time, group_by and label_name.
-          - UNAUTHENTICATED: the API key is missing, or it has no orders and the catalog rejects it.
+          - UNAUTHENTICATED: the API key is missing, or no order was placed with it and the catalog
+            rejects it.
         """
 
 def add_AccountServiceServicer_to_server(servicer: AccountServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -51,9 +51,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     Not retryable. Send the API key as "authorization: Bearer ...".
     """
     CREDENTIAL_MALFORMED: _ErrorReason.ValueType  # 11
-    """UNAUTHENTICATED. The authorization header does not have the form "Bearer ...", is sent twice,
-    or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not retryable. Fix
-    the header.
+    """UNAUTHENTICATED. The authorization header does not have the form "Bearer ...", appears more
+    than once, or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not
+    retryable. Fix the header.
     """
     CALLER_UNKNOWN: _ErrorReason.ValueType  # 12
     """UNAUTHENTICATED. The call has neither a token nor a certificate that the server knows, or the
@@ -96,9 +96,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     """
     BUDGET_EXCEEDED: _ErrorReason.ValueType  # 32
     """RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget. The metadata has window,
-    reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label,
-    it also has label_name and label_value. Retryable. Wait until reset_time. There is no
-    RetryInfo.
+    reset_time, price_cents, remaining_cents (not for the budget of all teams) and, for a label's
+    budget, label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
     """
     API_KEY_DAILY_CAP: _ErrorReason.ValueType  # 33
     """RESOURCE_EXHAUSTED. The API key has reached the daily spending limit that the catalog has set
@@ -112,26 +111,26 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     SUBMISSION_IN_PROGRESS: _ErrorReason.ValueType  # 35
     """ABORTED. The catalog is still processing this idempotency_key. Retryable."""
     SUBMISSION_OUTCOME_UNKNOWN: _ErrorReason.ValueType  # 36
-    """UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Send the same
-    idempotency_key again, which is safe and returns the outcome. Without RetryInfo, it is too late
-    to resend the order: an operator has to check the account.
+    """UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Repeat the call
+    with the same idempotency_key, which is safe and returns the outcome. Without RetryInfo, Easel
+    no longer sends the order, and an operator has to check the account.
     """
     GENERATION_ACTIVE: _ErrorReason.ValueType  # 37
     """FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable. Wait until
     the render is terminal, or set force.
     """
     ORDER_EXPIRED: _ErrorReason.ValueType  # 38
-    """FAILED_PRECONDITION. The expire_time of the order has passed, so the order is no longer sent.
-    Not retryable. If order_outcome is "unknown", an operator has to check the account. Otherwise,
-    place a new order with a later expire_time.
+    """FAILED_PRECONDITION. The expire_time of the order has passed, so Easel no longer sends the
+    order to the catalog. Not retryable. If order_outcome is "unknown", an operator has to check
+    the account. Otherwise, place a new order with a later expire_time.
     """
     CONTENT_NOT_READY: _ErrorReason.ValueType  # 40
     """FAILED_PRECONDITION. The result does not exist yet. Retryable. Wait for the delay in RetryInfo.
     To avoid this error, wait for the render first, or set wait_timeout.
     """
     NO_CONTENT: _ErrorReason.ValueType  # 41
-    """FAILED_PRECONDITION. The render has no file and never will. The metadata has the state of the
-    render. Not retryable.
+    """FAILED_PRECONDITION. The render has no file, and will never have one. The metadata has the
+    state of the render. Not retryable.
     """
     READ_OFFSET_OUT_OF_RANGE: _ErrorReason.ValueType  # 42
     """OUT_OF_RANGE (HTTP 416). The read_offset or the range is past the end of the result. Not
@@ -148,7 +147,7 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     RESUME_TOKEN_EXPIRED: _ErrorReason.ValueType  # 45
     """OUT_OF_RANGE. Events after the resume_token may have been deleted. The metadata has
     oldest_time, the time of the oldest remaining event. Retryable. Start again without a
-    resume_token.
+    resume_token. To receive the remaining events, set start_time to oldest_time.
     """
     UPSTREAM_RATE_LIMITED: _ErrorReason.ValueType  # 50
     """RESOURCE_EXHAUSTED. The catalog's rate limit has been reached. Retryable."""
@@ -164,7 +163,9 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     The operator has to check the base URL of the catalog.
     """
     UPSTREAM_MALFORMED_RESPONSE: _ErrorReason.ValueType  # 54
-    """INTERNAL. A response from the catalog can't be read. Possibly retryable."""
+    """INTERNAL. Easel can't read a response from the catalog. Retryable. If retries keep failing, the
+    operator has to check the catalog.
+    """
     LEDGER_UNAVAILABLE: _ErrorReason.ValueType  # 60
     """UNAVAILABLE. The ledger does not respond, and this call has sent no order. Retryable."""
     ISSUER_UNAVAILABLE: _ErrorReason.ValueType  # 62
@@ -181,8 +182,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     ended.
     """
     READER_TOO_SLOW: _ErrorReason.ValueType  # 72
-    """RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable. The
-    caller has to read faster.
+    """RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable. Read
+    faster.
     """
     SERVER_DRAINING: _ErrorReason.ValueType  # 73
     """UNAVAILABLE. The server is stopping. Retryable. Wait for the delay in RetryInfo."""
@@ -222,8 +223,8 @@ class _ErrorReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ErrorReas
     DEADLINE_EXCEEDED: _ErrorReason.ValueType  # 91
     """DEADLINE_EXCEEDED. The caller's deadline has passed. Retryable. Set a later deadline."""
     INTERNAL: _ErrorReason.ValueType  # 92
-    """INTERNAL. This server or its ledger has failed. The server's log has the details. Possibly
-    retryable.
+    """INTERNAL. This server or its ledger has failed. The server's log has the details. Retryable. If
+    retries keep failing, the operator has to check the log.
     """
     UNIMPLEMENTED: _ErrorReason.ValueType  # 93
     """UNIMPLEMENTED. The server does not have this method, because it is older than the caller's
@@ -246,9 +247,9 @@ class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     listed here, the server is newer than this contract. Handle such an error according to its gRPC
     code.
 
-    "Retryable" means that a retry may succeed, if need be after the step that follows the word.
-    Before a retry, wait for the delay in RetryInfo. If the error has no RetryInfo, use exponential
-    backoff.
+    "Retryable" means that a retry may succeed. If a remedy follows this word, apply it before the
+    retry. Also wait for the delay in RetryInfo before the retry. If the error has no RetryInfo, use
+    exponential backoff.
 
     google.rpc.RequestInfo contains the trace ID of the call, which is also in the operator's logs
     and traces. Over gRPC, RequestInfo is missing if the call was rejected before its message was
@@ -258,13 +259,14 @@ class ErrorReason(_ErrorReason, metaclass=_ErrorReasonEnumTypeWrapper):
     calls itself, such as a call whose message is too large. A proxy in front of Easel can also
     return errors.
 
-    If a response from the catalog caused the error, upstream_status in the metadata of ErrorInfo is
-    the HTTP status of the response. upstream_code is the error code in the response, in upper case.
-    upstream_code is missing if the response has no code, if the code has more than 64 characters, or
-    if the code contains a character outside [A-Z0-9_.-].
+    If a response from the catalog caused the error, the metadata of ErrorInfo describes this
+    response. upstream_status is its HTTP status. upstream_code is its error code, in upper case.
+    upstream_code is missing if the response has no error code, if the code has more than 64
+    characters, or if the code contains a character outside [A-Z0-9_.-].
 
-    If CreateGeneration fails, order_outcome in the metadata of ErrorInfo takes precedence over the
-    advice here. See CreateGeneration. A retry of an order must have the same idempotency_key.
+    If CreateGeneration fails, the metadata of ErrorInfo contains order_outcome, which takes
+    precedence over the remedies here. See CreateGeneration. A retry of an order must have the same
+    idempotency_key.
     """
 
 ERROR_REASON_UNSPECIFIED: ErrorReason.ValueType  # 0
@@ -296,9 +298,9 @@ CREDENTIAL_MISSING: ErrorReason.ValueType  # 10
 Not retryable. Send the API key as "authorization: Bearer ...".
 """
 CREDENTIAL_MALFORMED: ErrorReason.ValueType  # 11
-"""UNAUTHENTICATED. The authorization header does not have the form "Bearer ...", is sent twice,
-or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not retryable. Fix
-the header.
+"""UNAUTHENTICATED. The authorization header does not have the form "Bearer ...", appears more
+than once, or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not
+retryable. Fix the header.
 """
 CALLER_UNKNOWN: ErrorReason.ValueType  # 12
 """UNAUTHENTICATED. The call has neither a token nor a certificate that the server knows, or the
@@ -341,9 +343,8 @@ price_cents and max_cost_cents. Retryable. Set a higher max_cost_cents.
 """
 BUDGET_EXCEEDED: ErrorReason.ValueType  # 32
 """RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget. The metadata has window,
-reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label,
-it also has label_name and label_value. Retryable. Wait until reset_time. There is no
-RetryInfo.
+reset_time, price_cents, remaining_cents (not for the budget of all teams) and, for a label's
+budget, label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
 """
 API_KEY_DAILY_CAP: ErrorReason.ValueType  # 33
 """RESOURCE_EXHAUSTED. The API key has reached the daily spending limit that the catalog has set
@@ -357,26 +358,26 @@ order's render, send that order's model and inputs with the key.
 SUBMISSION_IN_PROGRESS: ErrorReason.ValueType  # 35
 """ABORTED. The catalog is still processing this idempotency_key. Retryable."""
 SUBMISSION_OUTCOME_UNKNOWN: ErrorReason.ValueType  # 36
-"""UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Send the same
-idempotency_key again, which is safe and returns the outcome. Without RetryInfo, it is too late
-to resend the order: an operator has to check the account.
+"""UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Repeat the call
+with the same idempotency_key, which is safe and returns the outcome. Without RetryInfo, Easel
+no longer sends the order, and an operator has to check the account.
 """
 GENERATION_ACTIVE: ErrorReason.ValueType  # 37
 """FAILED_PRECONDITION. The render is not terminal, and force is not set. Retryable. Wait until
 the render is terminal, or set force.
 """
 ORDER_EXPIRED: ErrorReason.ValueType  # 38
-"""FAILED_PRECONDITION. The expire_time of the order has passed, so the order is no longer sent.
-Not retryable. If order_outcome is "unknown", an operator has to check the account. Otherwise,
-place a new order with a later expire_time.
+"""FAILED_PRECONDITION. The expire_time of the order has passed, so Easel no longer sends the
+order to the catalog. Not retryable. If order_outcome is "unknown", an operator has to check
+the account. Otherwise, place a new order with a later expire_time.
 """
 CONTENT_NOT_READY: ErrorReason.ValueType  # 40
 """FAILED_PRECONDITION. The result does not exist yet. Retryable. Wait for the delay in RetryInfo.
 To avoid this error, wait for the render first, or set wait_timeout.
 """
 NO_CONTENT: ErrorReason.ValueType  # 41
-"""FAILED_PRECONDITION. The render has no file and never will. The metadata has the state of the
-render. Not retryable.
+"""FAILED_PRECONDITION. The render has no file, and will never have one. The metadata has the
+state of the render. Not retryable.
 """
 READ_OFFSET_OUT_OF_RANGE: ErrorReason.ValueType  # 42
 """OUT_OF_RANGE (HTTP 416). The read_offset or the range is past the end of the result. Not
@@ -393,7 +394,7 @@ result changed during the download. Retryable. Start again at the first byte, wi
 RESUME_TOKEN_EXPIRED: ErrorReason.ValueType  # 45
 """OUT_OF_RANGE. Events after the resume_token may have been deleted. The metadata has
 oldest_time, the time of the oldest remaining event. Retryable. Start again without a
-resume_token.
+resume_token. To receive the remaining events, set start_time to oldest_time.
 """
 UPSTREAM_RATE_LIMITED: ErrorReason.ValueType  # 50
 """RESOURCE_EXHAUSTED. The catalog's rate limit has been reached. Retryable."""
@@ -409,7 +410,9 @@ UPSTREAM_CONTRACT_MISMATCH: ErrorReason.ValueType  # 53
 The operator has to check the base URL of the catalog.
 """
 UPSTREAM_MALFORMED_RESPONSE: ErrorReason.ValueType  # 54
-"""INTERNAL. A response from the catalog can't be read. Possibly retryable."""
+"""INTERNAL. Easel can't read a response from the catalog. Retryable. If retries keep failing, the
+operator has to check the catalog.
+"""
 LEDGER_UNAVAILABLE: ErrorReason.ValueType  # 60
 """UNAVAILABLE. The ledger does not respond, and this call has sent no order. Retryable."""
 ISSUER_UNAVAILABLE: ErrorReason.ValueType  # 62
@@ -426,8 +429,8 @@ renders. QuotaFailure has the limit. Retryable. Wait until one of the caller's s
 ended.
 """
 READER_TOO_SLOW: ErrorReason.ValueType  # 72
-"""RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable. The
-caller has to read faster.
+"""RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable. Read
+faster.
 """
 SERVER_DRAINING: ErrorReason.ValueType  # 73
 """UNAVAILABLE. The server is stopping. Retryable. Wait for the delay in RetryInfo."""
@@ -467,8 +470,8 @@ result is still needed.
 DEADLINE_EXCEEDED: ErrorReason.ValueType  # 91
 """DEADLINE_EXCEEDED. The caller's deadline has passed. Retryable. Set a later deadline."""
 INTERNAL: ErrorReason.ValueType  # 92
-"""INTERNAL. This server or its ledger has failed. The server's log has the details. Possibly
-retryable.
+"""INTERNAL. This server or its ledger has failed. The server's log has the details. Retryable. If
+retries keep failing, the operator has to check the log.
 """
 UNIMPLEMENTED: ErrorReason.ValueType  # 93
 """UNIMPLEMENTED. The server does not have this method, because it is older than the caller's

@@ -30,7 +30,7 @@ class _StateEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_State.ValueType
     STATE_UNSPECIFIED: _State.ValueType  # 0
     """Never sent."""
     STATE_QUEUED: _State.ValueType  # 1
-    """Ordered and paid, but not finished."""
+    """Ordered and paid, but not finished. The render may already be in progress."""
     STATE_RUNNING: _State.ValueType  # 2
     """In progress. Returned only if the catalog sends a status such as "running", which is not in the
     catalog's specification.
@@ -61,7 +61,7 @@ class State(_State, metaclass=_StateEnumTypeWrapper):
 STATE_UNSPECIFIED: State.ValueType  # 0
 """Never sent."""
 STATE_QUEUED: State.ValueType  # 1
-"""Ordered and paid, but not finished."""
+"""Ordered and paid, but not finished. The render may already be in progress."""
 STATE_RUNNING: State.ValueType  # 2
 """In progress. Returned only if the catalog sends a status such as "running", which is not in the
 catalog's specification.
@@ -131,8 +131,8 @@ class Generation(_message.Message):
     generation_id: _builtins.str
     """ID that the catalog assigned. Opaque."""
     model_id: _builtins.str
-    """ID of the model. Empty if the catalog's record does not contain it and this process did not
-    place the order.
+    """ID of the model. Empty if the catalog's record does not contain it and this server process did
+    not place the order.
     """
     state: Global___State.ValueType
     """State of the render."""
@@ -181,7 +181,7 @@ class Generation(_message.Message):
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """Time when the order was placed. If the catalog sends no readable time, it is the time when this
-        process placed the order. Unset if neither is known.
+        server process placed the order. Unset if neither is known.
         """
 
     @_builtins.property
@@ -189,7 +189,7 @@ class Generation(_message.Message):
         """Time when the render became terminal. Unset while it is not terminal.
 
         The time is from the catalog if it sends a readable time. Otherwise, it is the time when this
-        process first received the terminal state.
+        server process first received the terminal state.
         """
 
     @_builtins.property
@@ -327,8 +327,8 @@ class Quote(_message.Message):
     currency_code: _builtins.str
     """ISO 4217 code of the amounts, which currently is always "EUR"."""
     balance_cents: _builtins.int
-    """Balance of the account at about quote_time, in euro cents. Unset if it could not be read, or if
-    the caller may not see it. See Account.balance_cents.
+    """Balance of the account, read at about quote_time, in euro cents. Unset if it could not be read,
+    or if the caller may not see it. See Account.balance_cents.
     """
     affordable: _builtins.bool
     """Whether the balance covers the price. Unset if balance_cents is unset."""

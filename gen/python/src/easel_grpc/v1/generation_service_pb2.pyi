@@ -125,7 +125,9 @@ class _ContentSourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Content
     CONTENT_SOURCE_CATALOG: _ContentSource.ValueType  # 1
     """The catalog."""
     CONTENT_SOURCE_COPY: _ContentSource.ValueType  # 2
-    """A copy that this server made. The catalog may be unavailable or may no longer have the render."""
+    """A copy that Easel made. It can be read even if the catalog is unavailable or no longer has the
+    render.
+    """
 
 class ContentSource(_ContentSource, metaclass=_ContentSourceEnumTypeWrapper):
     """ContentSource is the source of the bytes of a result."""
@@ -135,7 +137,9 @@ CONTENT_SOURCE_UNSPECIFIED: ContentSource.ValueType  # 0
 CONTENT_SOURCE_CATALOG: ContentSource.ValueType  # 1
 """The catalog."""
 CONTENT_SOURCE_COPY: ContentSource.ValueType  # 2
-"""A copy that this server made. The catalog may be unavailable or may no longer have the render."""
+"""A copy that Easel made. It can be read even if the catalog is unavailable or no longer has the
+render.
+"""
 Global___ContentSource: _TypeAlias = ContentSource  # noqa: Y015
 
 @_typing.final
@@ -249,13 +253,13 @@ class CreateGenerationRequest(_message.Message):
     the key.
     """
     max_cost_cents: _builtins.int
-    """Maximum cost of the order, in euro cents. If set, the inputs are priced first, and a higher
-    price is rejected with PRICE_ABOVE_LIMIT. If unset, there is no limit.
+    """Maximum cost of the order, in euro cents. If set, an order whose quoted price is higher fails
+    with PRICE_ABOVE_LIMIT. If unset, there is no limit.
 
-    The catalog itself has no such limit. If the price rises between the quote and the order, the
-    higher price is charged and returned in cost_cents. An order that may already exist is not
-    priced again. If several calls with the same idempotency_key run concurrently, the limit of the
-    first call applies.
+    Easel requests a quote before the order, because the catalog itself has no such limit. If the
+    price rises between the quote and the order, the higher price is charged and returned in
+    cost_cents. No new quote is requested for an order that may already exist. If several calls
+    with the same idempotency_key run concurrently, the limit of the first call applies.
     """
     @_builtins.property
     def inputs(self) -> _struct_pb2.Struct:
@@ -276,17 +280,22 @@ class CreateGenerationRequest(_message.Message):
     @_builtins.property
     def expire_time(self) -> _timestamp_pb2.Timestamp:
         """Time after which no replica sends the order to the catalog, not even after a restart. If unset,
-        there is no such time.
+        the order does not expire.
 
-        The ledger's clock decides. If the time passes and no attempt can have reached the catalog, the
-        order is withdrawn: its reserved price is released, and a new order with a later expire_time
-        can use its idempotency_key. If an attempt may have reached the catalog, the outcome of the
-        order stays unknown, and an operator has to check the account. In both cases, a repeat of the
-        same request fails with ORDER_EXPIRED. A new order whose expire_time is already in the past
-        also fails with this error.
+        The ledger's clock decides whether the time has passed. The expire_time of the first request
+        applies, even if a repeated request has a different one. If the catalog accepted the order in
+        time, a repeated request returns the render, even after the expire_time.
 
-        A repeated request may have a different expire_time, but that of the first request applies
-        until the order is withdrawn.
+        If the order expires and no attempt can have reached the catalog, Easel withdraws it and
+        releases its reserved price. Its idempotency_key is then free, and order_outcome in the
+        ORDER_EXPIRED error is not "unknown". A repeated request counts as a new order: it needs a
+        later expire_time or none, because a new order whose expire_time has already passed also fails
+        with ORDER_EXPIRED.
+
+        If the order expires and an attempt may have reached the catalog, its outcome stays unknown,
+        its idempotency_key stays in use, and order_outcome is "unknown". Until an operator has checked
+        the account and recorded the outcome, a repeated request fails with ORDER_EXPIRED, even if it
+        has a later expire_time.
         """
 
     def __init__(
@@ -312,15 +321,15 @@ Global___CreateGenerationRequest: _TypeAlias = CreateGenerationRequest  # noqa: 
 
 @_typing.final
 class CreateGenerationResponse(_message.Message):
-    """CreateGenerationResponse contains the render of the order."""
+    """CreateGenerationResponse contains the ordered render."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GENERATION_FIELD_NUMBER: _builtins.int
     REPLAYED_FIELD_NUMBER: _builtins.int
     replayed: _builtins.bool
-    """Whether the idempotency_key was used before. If true, this call ordered nothing, and the render
-    belongs to the earlier order.
+    """Whether another call with the same idempotency_key placed the order. If true, this call sent no
+    order to the catalog. False if this call sent or resent the order.
     """
     @_builtins.property
     def generation(self) -> _generation_pb2.Generation:
@@ -475,8 +484,10 @@ class GenerationFilter(_message.Message):
     """
     @_builtins.property
     def states(self) -> _containers.RepeatedScalarFieldContainer[_generation_pb2.State.ValueType]:
-        """States to include. If empty, all states except STATE_DELETED. STATE_QUEUED also matches renders
-        that have never had a recognized state. STATE_UNRECOGNIZED matches no render in the ledger.
+        """States to include. If empty, all states except STATE_DELETED.
+
+        STATE_QUEUED also matches renders that have never had a recognized state. STATE_UNRECOGNIZED
+        matches no render in the ledger, because the ledger never records this state.
         """
 
     @_builtins.property
@@ -513,7 +524,7 @@ class ListGenerationsResponse(_message.Message):
     """Token of the next page. Empty on the last page."""
     @_builtins.property
     def generations(self) -> _containers.RepeatedCompositeFieldContainer[_generation_pb2.Generation]:
-        """The renders of this page, at most 1000. A render may have fewer fields than GetGeneration
+        """The renders on this page, at most 1000. A render may have fewer fields than GetGeneration
         returns.
         """
 
@@ -617,8 +628,8 @@ class WatchGenerationRequest(_message.Message):
     Over REST, the header Last-Event-ID may contain the etag.
     """
     include_content: _builtins.bool
-    """Whether the stream continues with the bytes of the result after the last update, as in
-    DownloadGeneration. For a result that is not a file, no bytes are sent.
+    """Whether to send the bytes of the result after the last update, in chunks as in
+    DownloadGeneration. No bytes are sent for a result that is not a file.
     """
     @_builtins.property
     def heartbeat_interval(self) -> _duration_pb2.Duration:
@@ -666,7 +677,7 @@ class WatchGenerationResponse(_message.Message):
 
     @_builtins.property
     def closing(self) -> Global___StreamClosing:
-        """Sent before the server ends the stream of an unfinished watch."""
+        """Sent before the server ends the stream although the watch is not finished."""
 
     @_builtins.property
     def emit_time(self) -> _timestamp_pb2.Timestamp:
@@ -746,8 +757,8 @@ class Heartbeat(_message.Message):
     """
     @_builtins.property
     def observe_time(self) -> _timestamp_pb2.Timestamp:
-        """Time of the catalog's last successful response for the watched renders. Unset before the first
-        such response.
+        """Time of the last successful response from the catalog about the watched renders. Unset before
+        the first such response.
         """
 
     @_builtins.property
@@ -847,7 +858,7 @@ class WatchGenerationsRequest(_message.Message):
     """
     @_builtins.property
     def generation_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """IDs of the renders to watch: up to 1000, without repetitions. See
+        """IDs of the renders to watch: up to 1000, without duplicates. See
         WatchGenerationRequest.generation_id. If empty, the stream includes every render that the
         catalog lists for the API key.
         """
@@ -879,9 +890,9 @@ class WatchGenerationsRequest(_message.Message):
         """Filter for the renders of the stream. If unset, no render is filtered out. filter.states must
         be empty, because states change. See ListGenerationsRequest.filter.
 
-        Renders that do not match the filter are neither sent nor counted, and the stream does not wait
-        for them. A render that the request names but that does not exist is reported with
-        STATE_DELETED even if a filter is set.
+        The stream neither sends nor counts renders that do not match the filter, and does not wait
+        until they are finished. If a requested ID has no render, the stream reports the ID with
+        STATE_DELETED, even if a filter is set.
         """
 
     def __init__(
@@ -924,7 +935,7 @@ class WatchGenerationsResponse(_message.Message):
 
     @_builtins.property
     def closing(self) -> Global___StreamClosing:
-        """Sent before the server ends the stream of an unfinished watch."""
+        """Sent before the server ends the stream although the watch is not finished."""
 
     @_builtins.property
     def caught_up(self) -> Global___CaughtUp:
@@ -1000,8 +1011,8 @@ class WatchEventsRequest(_message.Message):
     """
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """If resume_token is empty, the stream starts with the oldest stored event that was written at
-        this time or later. If unset, it starts with the next event.
+        """Ignored if resume_token is set. The stream starts with the oldest stored event that was written
+        at this time or later. If unset, the stream starts with the next event.
         """
 
     @_builtins.property
@@ -1073,9 +1084,9 @@ class WatchEventsResponse(_message.Message):
     EMIT_TIME_FIELD_NUMBER: _builtins.int
     RESUME_TOKEN_FIELD_NUMBER: _builtins.int
     resume_token: _builtins.str
-    """Token with which another stream can continue after this message. Every message has one.
+    """Token with which a new stream can continue after this message. Every message has a token.
 
-    Store the token after you have processed the message. To resume, send it as
+    Store the token after you have processed the message. To resume, send the token as
     WatchEventsRequest.resume_token.
     """
     @_builtins.property
@@ -1122,8 +1133,8 @@ Global___WatchEventsResponse: _TypeAlias = WatchEventsResponse  # noqa: Y015
 
 @_typing.final
 class Event(_message.Message):
-    """Event reports a change of a render or of a budget. A webhook that reports the same change has the
-    same ID and type.
+    """Event reports a change of a render or of a budget. The webhook about the same change has the same
+    ID and type.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1135,7 +1146,9 @@ class Event(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     BUDGET_FIELD_NUMBER: _builtins.int
     event_id: _builtins.str
-    """ID of the event. A repeated event has the same ID, so that the receiver can ignore it."""
+    """ID of the event. If an event is sent again, it has the same ID, so that the receiver can ignore
+    it.
+    """
     type: _builtins.str
     """Type of the event: "easel.generation.succeeded", "easel.generation.failed",
     "easel.generation.refunded", "easel.generation.deleted" or "easel.budget.threshold".

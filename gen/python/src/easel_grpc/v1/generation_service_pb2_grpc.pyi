@@ -27,16 +27,16 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class GenerationServiceStub:
-    """GenerationService prices, orders, watches, downloads and deletes renders.
+    """GenerationService quotes, orders, watches, downloads and deletes renders.
 
     The server records each order in its ledger, with the owner, the caller and the labels. A durable
     ledger is a SQLite file or a PostgreSQL database. A server with a callers file always has a
-    durable ledger. A ledger in memory, which is the default of EASEL_LEDGER_URL, is lost when the
-    server stops. It also deletes finished orders after 24 hours, or earlier if it contains more than
-    100,000 orders. After an order is deleted, its render has no labels and is missing from usage and
-    from lists by owner or label. The render is then visible only to callers that can see every
-    render of the API key. After the deletion, only the catalog remembers the idempotency_key. So
-    with a ledger in memory, order_outcome is never "not_placed".
+    durable ledger. By default, EASEL_LEDGER_URL selects a ledger in memory, which is lost when the
+    server stops. The server also deletes finished orders from this ledger after 24 hours, or earlier
+    if the ledger contains more than 100,000 orders. The render of a deleted order has no labels and
+    is missing from usage and from lists by owner or label. It is visible only to callers that can
+    see every render of the API key. Only the catalog then remembers the idempotency_key. For this
+    reason, order_outcome is never "not_placed" if the ledger is in memory.
 
     Every error from Easel contains a google.rpc.ErrorInfo with the domain "easel" and a reason.
     Every call can return the following errors, which are not repeated in the comments of the
@@ -47,7 +47,7 @@ class GenerationServiceStub:
       - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
       - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
-      - INTERNAL: a response from the catalog can't be read.
+      - INTERNAL: Easel can't read a response from the catalog.
     """
 
     @_typing.overload
@@ -71,26 +71,27 @@ class GenerationServiceStub:
     WatchGeneration to follow it.
 
     The idempotency_key identifies the order. After any error, timeout or crash, send the same
-    request with the same idempotency_key and under the same API key, within 12 hours. The order is
-    charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
-    API key. If the caller disconnects after an order may have been sent to the catalog, Easel
-    continues to retry the order until the caller's deadline, but for at most a minute after the
-    disconnection.
+    request again within 12 hours, with the same idempotency_key and under the same API key. The
+    order is charged only once. Easel itself resends an order only with the same idempotency_key,
+    bytes and API key. If the caller disconnects when the order may already have been sent to the
+    catalog, Easel continues to retry the order. It stops at the caller's deadline, or a minute
+    after the disconnection if that is earlier.
 
     Easel retries failed attempts until the caller's deadline, or for a minute if the call has no
     deadline. If this time ends before an attempt succeeds, the error describes the last response
-    from the catalog. An order that is still unsent is withdrawn one second before the deadline, so
-    that its outcome can be recorded. If the timeout of the call is shorter than 10 seconds, the
-    order is withdrawn when a tenth of the timeout remains.
+    from the catalog. If the order is still unsent one second before the deadline, Easel withdraws
+    it, so that there is time to record the outcome. If the timeout of the call is shorter than 10
+    seconds, Easel withdraws an unsent order when a tenth of the timeout remains.
 
     Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
     the ledger:
       - "not_placed": no order exists for this idempotency_key. Returned only if the server has a
         durable ledger and one API key for all callers.
       - "not_placed_by_this_call": this call placed no order, but an earlier call with the same
-        idempotency_key may have placed one. Either this call sent nothing to the catalog, or the
-        catalog definitely rejected the first attempt that this ledger has recorded. Never use
-        another idempotency_key for an order that may exist.
+        idempotency_key may have placed one. Returned if this call sent nothing to the catalog, or
+        if the catalog definitely rejected (see below) the first attempt that this ledger has
+        recorded. If an earlier call may have placed the order, never send the order with another
+        idempotency_key.
       - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
 
     If an error has no order_outcome, treat the outcome as "unknown". Such an error comes from the
@@ -119,10 +120,10 @@ class GenerationServiceStub:
       - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
       - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If
         order_outcome is "unknown", an operator has to check the account before you place a new
-        order.
+        order. See CreateGenerationRequest.expire_time.
       - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. If
-        the server forwards its callers' API keys, every attempt to place the order must send
-        exactly the same bytes as inputs. While the outcome of the order is unknown, an attempt
+        the server forwards its callers' API keys, every attempt to place the order must send the
+        inputs as exactly the same bytes. While the outcome of the order is unknown, an attempt
         with different bytes also fails with this error.
       - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
         idempotency_key.
@@ -158,7 +159,7 @@ class GenerationServiceStub:
     and all callers of a server that identifies callers neither by a callers file nor by
     certificates. If their filter has no labels and no owner, the list ends with the renders that
     are in the catalog's list but not in the ledger. These renders have no owner and are sorted as
-    in the catalog's list. The last pages fail if the catalog does not respond.
+    in the catalog's list. If the catalog does not respond, the pages with these renders fail.
 
     Errors:
       - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
@@ -210,9 +211,9 @@ class GenerationServiceStub:
     deletion only if the render was not terminal. The catalog lists only recent renders, so a
     render that is missing from its list may still exist.
 
-    If the catalog does not know an ID, the stream reports it with STATE_DELETED and continues. The
-    stream has the same errors as WatchGeneration. To resume it, send known_etags. Over REST, use
-    POST to send many IDs and etags in the body.
+    If the catalog has no render with a requested ID, the stream reports the ID with STATE_DELETED
+    and continues. The stream has the same errors as WatchGeneration. To resume it, send
+    known_etags. Over REST, use POST to send many IDs and etags in the body.
 
     Errors:
       - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
@@ -247,7 +248,7 @@ class GenerationServiceStub:
 
     If the operator keeps copies of results, each result is copied once after its render succeeds.
     Downloads then read the copy, even while the catalog is unavailable or after the catalog has
-    deleted the render. If there is a copy, a text result can also be downloaded as a file.
+    deleted the render. A text result can be downloaded as a file only if there is a copy.
     DeleteGeneration also deletes the copy, unless the operator keeps the team's copies.
 
     Over REST, the body of the response contains only the bytes of the result. The headers Range,
@@ -257,8 +258,8 @@ class GenerationServiceStub:
     Errors:
       - FAILED_PRECONDITION, CONTENT_NOT_READY, with RetryInfo: the render is not finished. See
         wait_timeout.
-      - FAILED_PRECONDITION, NO_CONTENT: the render has no file and never will. The metadata has
-        its state.
+      - FAILED_PRECONDITION, NO_CONTENT: the render has no file, and will never have one. The
+        metadata has the state of the render.
       - OUT_OF_RANGE, READ_OFFSET_OUT_OF_RANGE: read_offset is past the end.
       - UNAVAILABLE, CONTENT_INTERRUPTED: reading failed. Resume at next_offset in the metadata.
       - DATA_LOSS, CONTENT_CHANGED: the result does not have the requested etag, or it changed
@@ -277,16 +278,16 @@ class GenerationServiceStub:
 
 @_typing.type_check_only
 class GenerationServiceAsyncStub(GenerationServiceStub):
-    """GenerationService prices, orders, watches, downloads and deletes renders.
+    """GenerationService quotes, orders, watches, downloads and deletes renders.
 
     The server records each order in its ledger, with the owner, the caller and the labels. A durable
     ledger is a SQLite file or a PostgreSQL database. A server with a callers file always has a
-    durable ledger. A ledger in memory, which is the default of EASEL_LEDGER_URL, is lost when the
-    server stops. It also deletes finished orders after 24 hours, or earlier if it contains more than
-    100,000 orders. After an order is deleted, its render has no labels and is missing from usage and
-    from lists by owner or label. The render is then visible only to callers that can see every
-    render of the API key. After the deletion, only the catalog remembers the idempotency_key. So
-    with a ledger in memory, order_outcome is never "not_placed".
+    durable ledger. By default, EASEL_LEDGER_URL selects a ledger in memory, which is lost when the
+    server stops. The server also deletes finished orders from this ledger after 24 hours, or earlier
+    if the ledger contains more than 100,000 orders. The render of a deleted order has no labels and
+    is missing from usage and from lists by owner or label. It is visible only to callers that can
+    see every render of the API key. Only the catalog then remembers the idempotency_key. For this
+    reason, order_outcome is never "not_placed" if the ledger is in memory.
 
     Every error from Easel contains a google.rpc.ErrorInfo with the domain "easel" and a reason.
     Every call can return the following errors, which are not repeated in the comments of the
@@ -297,7 +298,7 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
       - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
       - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
-      - INTERNAL: a response from the catalog can't be read.
+      - INTERNAL: Easel can't read a response from the catalog.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
@@ -318,26 +319,27 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     WatchGeneration to follow it.
 
     The idempotency_key identifies the order. After any error, timeout or crash, send the same
-    request with the same idempotency_key and under the same API key, within 12 hours. The order is
-    charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
-    API key. If the caller disconnects after an order may have been sent to the catalog, Easel
-    continues to retry the order until the caller's deadline, but for at most a minute after the
-    disconnection.
+    request again within 12 hours, with the same idempotency_key and under the same API key. The
+    order is charged only once. Easel itself resends an order only with the same idempotency_key,
+    bytes and API key. If the caller disconnects when the order may already have been sent to the
+    catalog, Easel continues to retry the order. It stops at the caller's deadline, or a minute
+    after the disconnection if that is earlier.
 
     Easel retries failed attempts until the caller's deadline, or for a minute if the call has no
     deadline. If this time ends before an attempt succeeds, the error describes the last response
-    from the catalog. An order that is still unsent is withdrawn one second before the deadline, so
-    that its outcome can be recorded. If the timeout of the call is shorter than 10 seconds, the
-    order is withdrawn when a tenth of the timeout remains.
+    from the catalog. If the order is still unsent one second before the deadline, Easel withdraws
+    it, so that there is time to record the outcome. If the timeout of the call is shorter than 10
+    seconds, Easel withdraws an unsent order when a tenth of the timeout remains.
 
     Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
     the ledger:
       - "not_placed": no order exists for this idempotency_key. Returned only if the server has a
         durable ledger and one API key for all callers.
       - "not_placed_by_this_call": this call placed no order, but an earlier call with the same
-        idempotency_key may have placed one. Either this call sent nothing to the catalog, or the
-        catalog definitely rejected the first attempt that this ledger has recorded. Never use
-        another idempotency_key for an order that may exist.
+        idempotency_key may have placed one. Returned if this call sent nothing to the catalog, or
+        if the catalog definitely rejected (see below) the first attempt that this ledger has
+        recorded. If an earlier call may have placed the order, never send the order with another
+        idempotency_key.
       - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
 
     If an error has no order_outcome, treat the outcome as "unknown". Such an error comes from the
@@ -366,10 +368,10 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
       - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
       - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If
         order_outcome is "unknown", an operator has to check the account before you place a new
-        order.
+        order. See CreateGenerationRequest.expire_time.
       - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. If
-        the server forwards its callers' API keys, every attempt to place the order must send
-        exactly the same bytes as inputs. While the outcome of the order is unknown, an attempt
+        the server forwards its callers' API keys, every attempt to place the order must send the
+        inputs as exactly the same bytes. While the outcome of the order is unknown, an attempt
         with different bytes also fails with this error.
       - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
         idempotency_key.
@@ -405,7 +407,7 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     and all callers of a server that identifies callers neither by a callers file nor by
     certificates. If their filter has no labels and no owner, the list ends with the renders that
     are in the catalog's list but not in the ledger. These renders have no owner and are sorted as
-    in the catalog's list. The last pages fail if the catalog does not respond.
+    in the catalog's list. If the catalog does not respond, the pages with these renders fail.
 
     Errors:
       - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
@@ -457,9 +459,9 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     deletion only if the render was not terminal. The catalog lists only recent renders, so a
     render that is missing from its list may still exist.
 
-    If the catalog does not know an ID, the stream reports it with STATE_DELETED and continues. The
-    stream has the same errors as WatchGeneration. To resume it, send known_etags. Over REST, use
-    POST to send many IDs and etags in the body.
+    If the catalog has no render with a requested ID, the stream reports the ID with STATE_DELETED
+    and continues. The stream has the same errors as WatchGeneration. To resume it, send
+    known_etags. Over REST, use POST to send many IDs and etags in the body.
 
     Errors:
       - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
@@ -494,7 +496,7 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
 
     If the operator keeps copies of results, each result is copied once after its render succeeds.
     Downloads then read the copy, even while the catalog is unavailable or after the catalog has
-    deleted the render. If there is a copy, a text result can also be downloaded as a file.
+    deleted the render. A text result can be downloaded as a file only if there is a copy.
     DeleteGeneration also deletes the copy, unless the operator keeps the team's copies.
 
     Over REST, the body of the response contains only the bytes of the result. The headers Range,
@@ -504,8 +506,8 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     Errors:
       - FAILED_PRECONDITION, CONTENT_NOT_READY, with RetryInfo: the render is not finished. See
         wait_timeout.
-      - FAILED_PRECONDITION, NO_CONTENT: the render has no file and never will. The metadata has
-        its state.
+      - FAILED_PRECONDITION, NO_CONTENT: the render has no file, and will never have one. The
+        metadata has the state of the render.
       - OUT_OF_RANGE, READ_OFFSET_OUT_OF_RANGE: read_offset is past the end.
       - UNAVAILABLE, CONTENT_INTERRUPTED: reading failed. Resume at next_offset in the metadata.
       - DATA_LOSS, CONTENT_CHANGED: the result does not have the requested etag, or it changed
@@ -523,16 +525,16 @@ class GenerationServiceAsyncStub(GenerationServiceStub):
     """
 
 class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
-    """GenerationService prices, orders, watches, downloads and deletes renders.
+    """GenerationService quotes, orders, watches, downloads and deletes renders.
 
     The server records each order in its ledger, with the owner, the caller and the labels. A durable
     ledger is a SQLite file or a PostgreSQL database. A server with a callers file always has a
-    durable ledger. A ledger in memory, which is the default of EASEL_LEDGER_URL, is lost when the
-    server stops. It also deletes finished orders after 24 hours, or earlier if it contains more than
-    100,000 orders. After an order is deleted, its render has no labels and is missing from usage and
-    from lists by owner or label. The render is then visible only to callers that can see every
-    render of the API key. After the deletion, only the catalog remembers the idempotency_key. So
-    with a ledger in memory, order_outcome is never "not_placed".
+    durable ledger. By default, EASEL_LEDGER_URL selects a ledger in memory, which is lost when the
+    server stops. The server also deletes finished orders from this ledger after 24 hours, or earlier
+    if the ledger contains more than 100,000 orders. The render of a deleted order has no labels and
+    is missing from usage and from lists by owner or label. It is visible only to callers that can
+    see every render of the API key. Only the catalog then remembers the idempotency_key. For this
+    reason, order_outcome is never "not_placed" if the ledger is in memory.
 
     Every error from Easel contains a google.rpc.ErrorInfo with the domain "easel" and a reason.
     Every call can return the following errors, which are not repeated in the comments of the
@@ -543,7 +545,7 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
       - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
       - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
       - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
-      - INTERNAL: a response from the catalog can't be read.
+      - INTERNAL: Easel can't read a response from the catalog.
     """
 
     @_abc_1.abstractmethod
@@ -574,26 +576,27 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         WatchGeneration to follow it.
 
         The idempotency_key identifies the order. After any error, timeout or crash, send the same
-        request with the same idempotency_key and under the same API key, within 12 hours. The order is
-        charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
-        API key. If the caller disconnects after an order may have been sent to the catalog, Easel
-        continues to retry the order until the caller's deadline, but for at most a minute after the
-        disconnection.
+        request again within 12 hours, with the same idempotency_key and under the same API key. The
+        order is charged only once. Easel itself resends an order only with the same idempotency_key,
+        bytes and API key. If the caller disconnects when the order may already have been sent to the
+        catalog, Easel continues to retry the order. It stops at the caller's deadline, or a minute
+        after the disconnection if that is earlier.
 
         Easel retries failed attempts until the caller's deadline, or for a minute if the call has no
         deadline. If this time ends before an attempt succeeds, the error describes the last response
-        from the catalog. An order that is still unsent is withdrawn one second before the deadline, so
-        that its outcome can be recorded. If the timeout of the call is shorter than 10 seconds, the
-        order is withdrawn when a tenth of the timeout remains.
+        from the catalog. If the order is still unsent one second before the deadline, Easel withdraws
+        it, so that there is time to record the outcome. If the timeout of the call is shorter than 10
+        seconds, Easel withdraws an unsent order when a tenth of the timeout remains.
 
         Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
         the ledger:
           - "not_placed": no order exists for this idempotency_key. Returned only if the server has a
             durable ledger and one API key for all callers.
           - "not_placed_by_this_call": this call placed no order, but an earlier call with the same
-            idempotency_key may have placed one. Either this call sent nothing to the catalog, or the
-            catalog definitely rejected the first attempt that this ledger has recorded. Never use
-            another idempotency_key for an order that may exist.
+            idempotency_key may have placed one. Returned if this call sent nothing to the catalog, or
+            if the catalog definitely rejected (see below) the first attempt that this ledger has
+            recorded. If an earlier call may have placed the order, never send the order with another
+            idempotency_key.
           - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
 
         If an error has no order_outcome, treat the outcome as "unknown". Such an error comes from the
@@ -622,10 +625,10 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
           - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
           - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If
             order_outcome is "unknown", an operator has to check the account before you place a new
-            order.
+            order. See CreateGenerationRequest.expire_time.
           - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. If
-            the server forwards its callers' API keys, every attempt to place the order must send
-            exactly the same bytes as inputs. While the outcome of the order is unknown, an attempt
+            the server forwards its callers' API keys, every attempt to place the order must send the
+            inputs as exactly the same bytes. While the outcome of the order is unknown, an attempt
             with different bytes also fails with this error.
           - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
             idempotency_key.
@@ -673,7 +676,7 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         and all callers of a server that identifies callers neither by a callers file nor by
         certificates. If their filter has no labels and no owner, the list ends with the renders that
         are in the catalog's list but not in the ledger. These renders have no owner and are sorted as
-        in the catalog's list. The last pages fail if the catalog does not respond.
+        in the catalog's list. If the catalog does not respond, the pages with these renders fail.
 
         Errors:
           - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
@@ -743,9 +746,9 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         deletion only if the render was not terminal. The catalog lists only recent renders, so a
         render that is missing from its list may still exist.
 
-        If the catalog does not know an ID, the stream reports it with STATE_DELETED and continues. The
-        stream has the same errors as WatchGeneration. To resume it, send known_etags. Over REST, use
-        POST to send many IDs and etags in the body.
+        If the catalog has no render with a requested ID, the stream reports the ID with STATE_DELETED
+        and continues. The stream has the same errors as WatchGeneration. To resume it, send
+        known_etags. Over REST, use POST to send many IDs and etags in the body.
 
         Errors:
           - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
@@ -792,7 +795,7 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
 
         If the operator keeps copies of results, each result is copied once after its render succeeds.
         Downloads then read the copy, even while the catalog is unavailable or after the catalog has
-        deleted the render. If there is a copy, a text result can also be downloaded as a file.
+        deleted the render. A text result can be downloaded as a file only if there is a copy.
         DeleteGeneration also deletes the copy, unless the operator keeps the team's copies.
 
         Over REST, the body of the response contains only the bytes of the result. The headers Range,
@@ -802,8 +805,8 @@ class GenerationServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
           - FAILED_PRECONDITION, CONTENT_NOT_READY, with RetryInfo: the render is not finished. See
             wait_timeout.
-          - FAILED_PRECONDITION, NO_CONTENT: the render has no file and never will. The metadata has
-            its state.
+          - FAILED_PRECONDITION, NO_CONTENT: the render has no file, and will never have one. The
+            metadata has the state of the render.
           - OUT_OF_RANGE, READ_OFFSET_OUT_OF_RANGE: read_offset is past the end.
           - UNAVAILABLE, CONTENT_INTERRUPTED: reading failed. Resume at next_offset in the metadata.
           - DATA_LOSS, CONTENT_CHANGED: the result does not have the requested etag, or it changed

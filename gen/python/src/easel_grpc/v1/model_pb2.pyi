@@ -35,7 +35,7 @@ class _OutputKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_OutputKind
     """Text, in Generation.text."""
 
 class OutputKind(_OutputKind, metaclass=_OutputKindEnumTypeWrapper):
-    """OutputKind is the kind of result that a model's renders produce."""
+    """OutputKind is the kind of result that a model produces."""
 
 OUTPUT_KIND_UNSPECIFIED: OutputKind.ValueType  # 0
 """The catalog's record does not specify the kind."""
@@ -106,7 +106,7 @@ class Model(_message.Message):
     description: _builtins.str
     """Description to display. Empty if the catalog sends none."""
     output_kind: Global___OutputKind.ValueType
-    """Kind of result that the model's renders produce."""
+    """Kind of result that the model produces."""
     @_builtins.property
     def input_fields(self) -> _containers.RepeatedCompositeFieldContainer[Global___InputField]:
         """Input fields, at most 1000, in the catalog's order. GetModel always returns them. ListModels
@@ -115,8 +115,8 @@ class Model(_message.Message):
 
     @_builtins.property
     def observe_time(self) -> _timestamp_pb2.Timestamp:
-        """Time when the catalog returned this record, by Easel's clock. The record may come from the
-        cache that ModelService describes.
+        """Time when the catalog returned this record, by Easel's clock. The record may come from a cache:
+        see ModelService.
         """
 
     @_builtins.property

@@ -59,7 +59,7 @@ class ListModelsResponse(_message.Message):
     """Token of the next page. Empty on the last page."""
     @_builtins.property
     def models(self) -> _containers.RepeatedCompositeFieldContainer[_model_pb2.Model]:
-        """The models of this page, at most 1000."""
+        """The models on this page, at most 1000."""
 
     def __init__(
         self,

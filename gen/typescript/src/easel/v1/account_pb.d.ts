@@ -13,8 +13,8 @@ export declare const file_easel_v1_account: GenFile;
 
 /**
  * Account is the catalog account to which the API key of a call belongs. All API keys of the
- * account share its balance. The account also pays for renders that are ordered in the catalog's
- * interactive studio.
+ * account share its balance. Renders that are ordered in the catalog's interactive studio are paid
+ * from the same balance.
  *
  * @generated from message easel.v1.Account
  */
@@ -55,17 +55,18 @@ export declare type Account = Message<"easel.v1.Account"> & {
   upstreamFields?: JsonObject | undefined;
 
   /**
-   * Budgets of the caller's team, or of the caller if it has no team. Empty if there are no limits.
+   * Budgets of the caller's team, or of the caller if it has no team. Empty if it has no budget.
    *
-   * There is one budget for each window that has a limit. The daily budget comes first.
+   * There is one budget for each window that has a limit: first the daily budget, then the monthly
+   * budget.
    *
    * @generated from field: repeated easel.v1.Budget budgets = 5;
    */
   budgets: Budget[];
 
   /**
-   * Names of fields that the server left empty. The server omits "upstream_fields" if the response
-   * would exceed 4 MiB, the default limit of gRPC clients.
+   * Names of fields that the server left empty. Currently, only "upstream_fields" can be omitted,
+   * if the response would exceed 4 MiB, the default limit of gRPC clients.
    *
    * @generated from field: repeated string omitted_fields = 6;
    */
@@ -80,9 +81,9 @@ export declare const AccountSchema: GenMessage<Account>;
 
 /**
  * Budget is an owner's limit and spending in the current window. The ledger's clock determines
- * which window is current. An order is rejected with BUDGET_EXCEEDED if the sum of its price,
- * spent_cents and reserved_cents exceeds limit_cents. An order counts toward the window in which it
- * was placed, even if its cost changes later.
+ * which window is current. An order is rejected with BUDGET_EXCEEDED if the order's price plus
+ * spent_cents plus reserved_cents exceeds limit_cents. An order counts toward the window in which
+ * it was placed, even if its cost changes later.
  *
  * @generated from message easel.v1.Budget
  */
@@ -102,10 +103,10 @@ export declare type Budget = Message<"easel.v1.Budget"> & {
   limitCents: bigint;
 
   /**
-   * Cost of the orders in the window minus their refunds, in euro cents.
+   * Cost of the orders that were placed in the window, minus their refunds, in euro cents.
    *
-   * The value includes amounts that the catalog has not confirmed: see UsageRow.unconfirmed_cents.
-   * It can exceed the limit if the catalog charges more than it quoted, or if the operator has
+   * This sum includes amounts that the catalog has not confirmed: see UsageRow.unconfirmed_cents.
+   * The sum can exceed the limit if the catalog charges more than it quoted, or if the operator has
    * lowered the limit.
    *
    * @generated from field: int64 spent_cents = 3;
@@ -149,9 +150,9 @@ export declare type Budget = Message<"easel.v1.Budget"> & {
 export declare const BudgetSchema: GenMessage<Budget>;
 
 /**
- * UsageRow is the number and the cost of the orders that have the same values in all requested
- * dimensions. All amounts of an order, including a later refund, are counted as of the time when
- * the order was placed. Orders that the catalog rejected are not counted.
+ * UsageRow contains the number and the cost of the orders that have the same value in each
+ * requested dimension. All amounts of an order, even a later refund, count toward the time when the
+ * order was placed. Orders that the catalog rejected are not counted.
  *
  * @generated from message easel.v1.UsageRow
  */
@@ -209,11 +210,11 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   failedCount: bigint;
 
   /**
-   * Number of orders for which it is unknown whether the catalog accepted them. They are not
-   * included in order_count.
+   * Number of orders for which it is unknown whether the catalog accepted them. These orders are
+   * not included in order_count.
    *
-   * Their quoted prices are included in reserved_cents, or in unconfirmed_cents once it is too late
-   * to resend the orders.
+   * As long as such an order can be resent, its quoted price is included in reserved_cents, and
+   * afterward in unconfirmed_cents.
    *
    * @generated from field: int64 unknown_count = 8;
    */
@@ -227,7 +228,7 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   costCents: bigint;
 
   /**
-   * Total of the refunds of these charges, in euro cents.
+   * Part of cost_cents that was refunded, in euro cents.
    *
    * @generated from field: int64 refunded_cents = 10;
    */
@@ -236,7 +237,8 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
   /**
    * Total of the quoted prices of orders whose cost is not known yet, in euro cents.
    *
-   * For an order with neither a budget nor max_cost_cents, no price is quoted or reserved.
+   * An order with neither a budget nor max_cost_cents adds nothing, because its price is neither
+   * quoted nor reserved.
    *
    * @generated from field: int64 reserved_cents = 11;
    */
@@ -247,8 +249,8 @@ export declare type UsageRow = Message<"easel.v1.UsageRow"> & {
    *
    * It is the total price of renders that failed or were deleted without a known refund, of renders
    * that finished without a readable price, and of orders whose outcome is unknown and that can no
-   * longer be resent. If the catalog sent the price of a render, the price is also part of
-   * cost_cents.
+   * longer be resent. If the catalog sent the price of such a render, cost_cents also includes this
+   * price.
    *
    * @generated from field: int64 unconfirmed_cents = 12;
    */
@@ -289,7 +291,7 @@ export enum BudgetWindow {
   DAY = 1,
 
   /**
-   * A month in UTC.
+   * A calendar month in UTC.
    *
    * @generated from enum value: BUDGET_WINDOW_MONTH = 2;
    */
@@ -302,7 +304,7 @@ export enum BudgetWindow {
 export declare const BudgetWindowSchema: GenEnum<BudgetWindow>;
 
 /**
- * UsageDimension is a property of orders by which usage is grouped.
+ * UsageDimension is a property by which ListUsage groups orders.
  *
  * @generated from enum easel.v1.UsageDimension
  */

@@ -53,7 +53,7 @@ export const UsageDimensionSchema = /*@__PURE__*/
   enumDesc(file_easel_v1_account, 1);
 
 /**
- * UsageDimension is a property of orders by which usage is grouped.
+ * UsageDimension is a property by which ListUsage groups orders.
  *
  * @generated from enum easel.v1.UsageDimension
  */

@@ -47,7 +47,7 @@ export declare type GetAccountResponse = Message<"easel.v1.GetAccountResponse"> 
 export declare const GetAccountResponseSchema: GenMessage<GetAccountResponse>;
 
 /**
- * ListUsageRequest selects orders, and the dimensions by which they are grouped.
+ * ListUsageRequest selects the orders to count, and the dimensions by which to group them.
  *
  * @generated from message easel.v1.ListUsageRequest
  */
@@ -77,7 +77,8 @@ export declare type ListUsageRequest = Message<"easel.v1.ListUsageRequest"> & {
   groupBy: UsageDimension[];
 
   /**
-   * Name of the label for USAGE_DIMENSION_LABEL. Must be empty without that dimension.
+   * Name of the label by which orders are grouped. Required if group_by contains
+   * USAGE_DIMENSION_LABEL, and otherwise not allowed.
    *
    * @generated from field: string label_name = 4;
    */
@@ -111,7 +112,7 @@ export declare const ListUsageRequestSchema: GenMessage<ListUsageRequest>;
  */
 export declare type ListUsageResponse = Message<"easel.v1.ListUsageResponse"> & {
   /**
-   * The rows of this page, at most 1000.
+   * The rows on this page, at most 1000.
    *
    * @generated from field: repeated easel.v1.UsageRow rows = 1;
    */
@@ -132,8 +133,8 @@ export declare type ListUsageResponse = Message<"easel.v1.ListUsageResponse"> & 
 export declare const ListUsageResponseSchema: GenMessage<ListUsageResponse>;
 
 /**
- * AccountService returns the catalog account of an API key, and usage from the server's ledger. The
- * ledger is described in the comment of GenerationService.
+ * AccountService returns the catalog account of an API key, and totals of the orders in the
+ * server's ledger. See GenerationService for a description of the ledger.
  *
  * @generated from service easel.v1.AccountService
  */
@@ -159,8 +160,8 @@ export declare const AccountService: GenService<{
    * ListUsage returns the number and the total cost of the orders in the ledger. A caller sees the
    * orders of its owner, and an operator sees the orders of all owners. A caller whose API key is
    * forwarded sees the orders that were placed through Easel with this API key. Rows are sorted by
-   * their dimensions, in the order of group_by. A combination of values has no row if no orders
-   * have these values.
+   * the first dimension in group_by, then by the second, and so on. There is a row only for
+   * combinations of values that at least one order has.
    *
    * If a forwarded API key has no orders, the call sends one request to the catalog to check the
    * API key.
@@ -169,7 +170,8 @@ export declare const AccountService: GenService<{
    *   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
    *   - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
    *     start_time, end_time, group_by and label_name.
-   *   - UNAUTHENTICATED: the API key is missing, or it has no orders and the catalog rejects it.
+   *   - UNAUTHENTICATED: the API key is missing, or no order was placed with it and the catalog
+   *     rejects it.
    *
    * @generated from rpc easel.v1.AccountService.ListUsage
    */

@@ -41,8 +41,8 @@ export const ListUsageResponseSchema = /*@__PURE__*/
   messageDesc(file_easel_v1_account_service, 3);
 
 /**
- * AccountService returns the catalog account of an API key, and usage from the server's ledger. The
- * ledger is described in the comment of GenerationService.
+ * AccountService returns the catalog account of an API key, and totals of the orders in the
+ * server's ledger. See GenerationService for a description of the ledger.
  *
  * @generated from service easel.v1.AccountService
  */

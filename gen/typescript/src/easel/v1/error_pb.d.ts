@@ -17,9 +17,9 @@ export declare const file_easel_v1_error: GenFile;
  * listed here, the server is newer than this contract. Handle such an error according to its gRPC
  * code.
  *
- * "Retryable" means that a retry may succeed, if need be after the step that follows the word.
- * Before a retry, wait for the delay in RetryInfo. If the error has no RetryInfo, use exponential
- * backoff.
+ * "Retryable" means that a retry may succeed. If a remedy follows this word, apply it before the
+ * retry. Also wait for the delay in RetryInfo before the retry. If the error has no RetryInfo, use
+ * exponential backoff.
  *
  * google.rpc.RequestInfo contains the trace ID of the call, which is also in the operator's logs
  * and traces. Over gRPC, RequestInfo is missing if the call was rejected before its message was
@@ -29,13 +29,14 @@ export declare const file_easel_v1_error: GenFile;
  * calls itself, such as a call whose message is too large. A proxy in front of Easel can also
  * return errors.
  *
- * If a response from the catalog caused the error, upstream_status in the metadata of ErrorInfo is
- * the HTTP status of the response. upstream_code is the error code in the response, in upper case.
- * upstream_code is missing if the response has no code, if the code has more than 64 characters, or
- * if the code contains a character outside [A-Z0-9_.-].
+ * If a response from the catalog caused the error, the metadata of ErrorInfo describes this
+ * response. upstream_status is its HTTP status. upstream_code is its error code, in upper case.
+ * upstream_code is missing if the response has no error code, if the code has more than 64
+ * characters, or if the code contains a character outside [A-Z0-9_.-].
  *
- * If CreateGeneration fails, order_outcome in the metadata of ErrorInfo takes precedence over the
- * advice here. See CreateGeneration. A retry of an order must have the same idempotency_key.
+ * If CreateGeneration fails, the metadata of ErrorInfo contains order_outcome, which takes
+ * precedence over the remedies here. See CreateGeneration. A retry of an order must have the same
+ * idempotency_key.
  *
  * @generated from enum easel.v1.ErrorReason
  */
@@ -98,9 +99,9 @@ export enum ErrorReason {
   CREDENTIAL_MISSING = 10,
 
   /**
-   * UNAUTHENTICATED. The authorization header does not have the form "Bearer ...", is sent twice,
-   * or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not retryable. Fix
-   * the header.
+   * UNAUTHENTICATED. The authorization header does not have the form "Bearer ...", appears more
+   * than once, or has more than 4,096 bytes (8,192 bytes if the server has a callers file). Not
+   * retryable. Fix the header.
    *
    * @generated from enum value: CREDENTIAL_MALFORMED = 11;
    */
@@ -183,9 +184,8 @@ export enum ErrorReason {
 
   /**
    * RESOURCE_EXHAUSTED (HTTP 402). The price exceeds the remaining budget. The metadata has window,
-   * reset_time, price_cents and remaining_cents (except for the budget of all teams). For a label,
-   * it also has label_name and label_value. Retryable. Wait until reset_time. There is no
-   * RetryInfo.
+   * reset_time, price_cents, remaining_cents (not for the budget of all teams) and, for a label's
+   * budget, label_name and label_value. Retryable. Wait until reset_time. There is no RetryInfo.
    *
    * @generated from enum value: BUDGET_EXCEEDED = 32;
    */
@@ -216,9 +216,9 @@ export enum ErrorReason {
   SUBMISSION_IN_PROGRESS = 35,
 
   /**
-   * UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Send the same
-   * idempotency_key again, which is safe and returns the outcome. Without RetryInfo, it is too late
-   * to resend the order: an operator has to check the account.
+   * UNAVAILABLE. It is unknown whether the catalog accepted the order. Retryable. Repeat the call
+   * with the same idempotency_key, which is safe and returns the outcome. Without RetryInfo, Easel
+   * no longer sends the order, and an operator has to check the account.
    *
    * @generated from enum value: SUBMISSION_OUTCOME_UNKNOWN = 36;
    */
@@ -233,9 +233,9 @@ export enum ErrorReason {
   GENERATION_ACTIVE = 37,
 
   /**
-   * FAILED_PRECONDITION. The expire_time of the order has passed, so the order is no longer sent.
-   * Not retryable. If order_outcome is "unknown", an operator has to check the account. Otherwise,
-   * place a new order with a later expire_time.
+   * FAILED_PRECONDITION. The expire_time of the order has passed, so Easel no longer sends the
+   * order to the catalog. Not retryable. If order_outcome is "unknown", an operator has to check
+   * the account. Otherwise, place a new order with a later expire_time.
    *
    * @generated from enum value: ORDER_EXPIRED = 38;
    */
@@ -250,8 +250,8 @@ export enum ErrorReason {
   CONTENT_NOT_READY = 40,
 
   /**
-   * FAILED_PRECONDITION. The render has no file and never will. The metadata has the state of the
-   * render. Not retryable.
+   * FAILED_PRECONDITION. The render has no file, and will never have one. The metadata has the
+   * state of the render. Not retryable.
    *
    * @generated from enum value: NO_CONTENT = 41;
    */
@@ -284,7 +284,7 @@ export enum ErrorReason {
   /**
    * OUT_OF_RANGE. Events after the resume_token may have been deleted. The metadata has
    * oldest_time, the time of the oldest remaining event. Retryable. Start again without a
-   * resume_token.
+   * resume_token. To receive the remaining events, set start_time to oldest_time.
    *
    * @generated from enum value: RESUME_TOKEN_EXPIRED = 45;
    */
@@ -322,7 +322,8 @@ export enum ErrorReason {
   UPSTREAM_CONTRACT_MISMATCH = 53,
 
   /**
-   * INTERNAL. A response from the catalog can't be read. Possibly retryable.
+   * INTERNAL. Easel can't read a response from the catalog. Retryable. If retries keep failing, the
+   * operator has to check the catalog.
    *
    * @generated from enum value: UPSTREAM_MALFORMED_RESPONSE = 54;
    */
@@ -361,8 +362,8 @@ export enum ErrorReason {
   STREAM_QUOTA_EXCEEDED = 71,
 
   /**
-   * RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable. The
-   * caller has to read faster.
+   * RESOURCE_EXHAUSTED. The caller has read nothing from the stream for too long. Retryable. Read
+   * faster.
    *
    * @generated from enum value: READER_TOO_SLOW = 72;
    */
@@ -448,8 +449,8 @@ export enum ErrorReason {
   DEADLINE_EXCEEDED = 91,
 
   /**
-   * INTERNAL. This server or its ledger has failed. The server's log has the details. Possibly
-   * retryable.
+   * INTERNAL. This server or its ledger has failed. The server's log has the details. Retryable. If
+   * retries keep failing, the operator has to check the log.
    *
    * @generated from enum value: INTERNAL = 92;
    */

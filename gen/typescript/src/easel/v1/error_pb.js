@@ -24,9 +24,9 @@ export const ErrorReasonSchema = /*@__PURE__*/
  * listed here, the server is newer than this contract. Handle such an error according to its gRPC
  * code.
  *
- * "Retryable" means that a retry may succeed, if need be after the step that follows the word.
- * Before a retry, wait for the delay in RetryInfo. If the error has no RetryInfo, use exponential
- * backoff.
+ * "Retryable" means that a retry may succeed. If a remedy follows this word, apply it before the
+ * retry. Also wait for the delay in RetryInfo before the retry. If the error has no RetryInfo, use
+ * exponential backoff.
  *
  * google.rpc.RequestInfo contains the trace ID of the call, which is also in the operator's logs
  * and traces. Over gRPC, RequestInfo is missing if the call was rejected before its message was
@@ -36,13 +36,14 @@ export const ErrorReasonSchema = /*@__PURE__*/
  * calls itself, such as a call whose message is too large. A proxy in front of Easel can also
  * return errors.
  *
- * If a response from the catalog caused the error, upstream_status in the metadata of ErrorInfo is
- * the HTTP status of the response. upstream_code is the error code in the response, in upper case.
- * upstream_code is missing if the response has no code, if the code has more than 64 characters, or
- * if the code contains a character outside [A-Z0-9_.-].
+ * If a response from the catalog caused the error, the metadata of ErrorInfo describes this
+ * response. upstream_status is its HTTP status. upstream_code is its error code, in upper case.
+ * upstream_code is missing if the response has no error code, if the code has more than 64
+ * characters, or if the code contains a character outside [A-Z0-9_.-].
  *
- * If CreateGeneration fails, order_outcome in the metadata of ErrorInfo takes precedence over the
- * advice here. See CreateGeneration. A retry of an order must have the same idempotency_key.
+ * If CreateGeneration fails, the metadata of ErrorInfo contains order_outcome, which takes
+ * precedence over the remedies here. See CreateGeneration. A retry of an order must have the same
+ * idempotency_key.
  *
  * @generated from enum easel.v1.ErrorReason
  */

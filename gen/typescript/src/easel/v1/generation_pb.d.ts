@@ -25,8 +25,8 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   generationId: string;
 
   /**
-   * ID of the model. Empty if the catalog's record does not contain it and this process did not
-   * place the order.
+   * ID of the model. Empty if the catalog's record does not contain it and this server process did
+   * not place the order.
    *
    * @generated from field: string model_id = 2;
    */
@@ -70,7 +70,7 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
   costCents?: bigint | undefined;
 
   /**
-   * Result of a succeeded render. Unset in every other state.
+   * Result of a render that succeeded. Unset in every other state.
    *
    * @generated from oneof easel.v1.Generation.result
    */
@@ -102,7 +102,7 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
 
   /**
    * Time when the order was placed. If the catalog sends no readable time, it is the time when this
-   * process placed the order. Unset if neither is known.
+   * server process placed the order. Unset if neither is known.
    *
    * @generated from field: google.protobuf.Timestamp create_time = 11;
    */
@@ -112,7 +112,7 @@ export declare type Generation = Message<"easel.v1.Generation"> & {
    * Time when the render became terminal. Unset while it is not terminal.
    *
    * The time is from the catalog if it sends a readable time. Otherwise, it is the time when this
-   * process first received the terminal state.
+   * server process first received the terminal state.
    *
    * @generated from field: google.protobuf.Timestamp terminal_time = 12;
    */
@@ -269,8 +269,8 @@ export declare type Quote = Message<"easel.v1.Quote"> & {
   quoteTime?: Timestamp | undefined;
 
   /**
-   * Balance of the account at about quote_time, in euro cents. Unset if it could not be read, or if
-   * the caller may not see it. See Account.balance_cents.
+   * Balance of the account, read at about quote_time, in euro cents. Unset if it could not be read,
+   * or if the caller may not see it. See Account.balance_cents.
    *
    * @generated from field: optional int64 balance_cents = 4;
    */
@@ -308,7 +308,7 @@ export enum State {
   UNSPECIFIED = 0,
 
   /**
-   * Ordered and paid, but not finished.
+   * Ordered and paid, but not finished. The render may already be in progress.
    *
    * @generated from enum value: STATE_QUEUED = 1;
    */

@@ -113,13 +113,13 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
   idempotencyKey: string;
 
   /**
-   * Maximum cost of the order, in euro cents. If set, the inputs are priced first, and a higher
-   * price is rejected with PRICE_ABOVE_LIMIT. If unset, there is no limit.
+   * Maximum cost of the order, in euro cents. If set, an order whose quoted price is higher fails
+   * with PRICE_ABOVE_LIMIT. If unset, there is no limit.
    *
-   * The catalog itself has no such limit. If the price rises between the quote and the order, the
-   * higher price is charged and returned in cost_cents. An order that may already exist is not
-   * priced again. If several calls with the same idempotency_key run concurrently, the limit of the
-   * first call applies.
+   * Easel requests a quote before the order, because the catalog itself has no such limit. If the
+   * price rises between the quote and the order, the higher price is charged and returned in
+   * cost_cents. No new quote is requested for an order that may already exist. If several calls
+   * with the same idempotency_key run concurrently, the limit of the first call applies.
    *
    * @generated from field: optional int64 max_cost_cents = 5;
    */
@@ -139,17 +139,22 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
 
   /**
    * Time after which no replica sends the order to the catalog, not even after a restart. If unset,
-   * there is no such time.
+   * the order does not expire.
    *
-   * The ledger's clock decides. If the time passes and no attempt can have reached the catalog, the
-   * order is withdrawn: its reserved price is released, and a new order with a later expire_time
-   * can use its idempotency_key. If an attempt may have reached the catalog, the outcome of the
-   * order stays unknown, and an operator has to check the account. In both cases, a repeat of the
-   * same request fails with ORDER_EXPIRED. A new order whose expire_time is already in the past
-   * also fails with this error.
+   * The ledger's clock decides whether the time has passed. The expire_time of the first request
+   * applies, even if a repeated request has a different one. If the catalog accepted the order in
+   * time, a repeated request returns the render, even after the expire_time.
    *
-   * A repeated request may have a different expire_time, but that of the first request applies
-   * until the order is withdrawn.
+   * If the order expires and no attempt can have reached the catalog, Easel withdraws it and
+   * releases its reserved price. Its idempotency_key is then free, and order_outcome in the
+   * ORDER_EXPIRED error is not "unknown". A repeated request counts as a new order: it needs a
+   * later expire_time or none, because a new order whose expire_time has already passed also fails
+   * with ORDER_EXPIRED.
+   *
+   * If the order expires and an attempt may have reached the catalog, its outcome stays unknown,
+   * its idempotency_key stays in use, and order_outcome is "unknown". Until an operator has checked
+   * the account and recorded the outcome, a repeated request fails with ORDER_EXPIRED, even if it
+   * has a later expire_time.
    *
    * @generated from field: google.protobuf.Timestamp expire_time = 7;
    */
@@ -163,7 +168,7 @@ export declare type CreateGenerationRequest = Message<"easel.v1.CreateGeneration
 export declare const CreateGenerationRequestSchema: GenMessage<CreateGenerationRequest>;
 
 /**
- * CreateGenerationResponse contains the render of the order.
+ * CreateGenerationResponse contains the ordered render.
  *
  * @generated from message easel.v1.CreateGenerationResponse
  */
@@ -177,8 +182,8 @@ export declare type CreateGenerationResponse = Message<"easel.v1.CreateGeneratio
   generation?: Generation | undefined;
 
   /**
-   * Whether the idempotency_key was used before. If true, this call ordered nothing, and the render
-   * belongs to the earlier order.
+   * Whether another call with the same idempotency_key placed the order. If true, this call sent no
+   * order to the catalog. False if this call sent or resent the order.
    *
    * @generated from field: bool replayed = 2;
    */
@@ -293,8 +298,10 @@ export declare type GenerationFilter = Message<"easel.v1.GenerationFilter"> & {
   modelId: string;
 
   /**
-   * States to include. If empty, all states except STATE_DELETED. STATE_QUEUED also matches renders
-   * that have never had a recognized state. STATE_UNRECOGNIZED matches no render in the ledger.
+   * States to include. If empty, all states except STATE_DELETED.
+   *
+   * STATE_QUEUED also matches renders that have never had a recognized state. STATE_UNRECOGNIZED
+   * matches no render in the ledger, because the ledger never records this state.
    *
    * @generated from field: repeated easel.v1.State states = 2;
    */
@@ -330,7 +337,7 @@ export declare const GenerationFilterSchema: GenMessage<GenerationFilter>;
  */
 export declare type ListGenerationsResponse = Message<"easel.v1.ListGenerationsResponse"> & {
   /**
-   * The renders of this page, at most 1000. A render may have fewer fields than GetGeneration
+   * The renders on this page, at most 1000. A render may have fewer fields than GetGeneration
    * returns.
    *
    * @generated from field: repeated easel.v1.Generation generations = 1;
@@ -440,8 +447,8 @@ export declare type WatchGenerationRequest = Message<"easel.v1.WatchGenerationRe
   knownEtag: string;
 
   /**
-   * Whether the stream continues with the bytes of the result after the last update, as in
-   * DownloadGeneration. For a result that is not a file, no bytes are sent.
+   * Whether to send the bytes of the result after the last update, in chunks as in
+   * DownloadGeneration. No bytes are sent for a result that is not a file.
    *
    * @generated from field: bool include_content = 4;
    */
@@ -498,7 +505,7 @@ export declare type WatchGenerationResponse = Message<"easel.v1.WatchGenerationR
     case: "content";
   } | {
     /**
-     * Sent before the server ends the stream of an unfinished watch.
+     * Sent before the server ends the stream although the watch is not finished.
      *
      * @generated from field: easel.v1.StreamClosing closing = 4;
      */
@@ -555,8 +562,8 @@ export declare const GenerationUpdateSchema: GenMessage<GenerationUpdate>;
  */
 export declare type Heartbeat = Message<"easel.v1.Heartbeat"> & {
   /**
-   * Time of the catalog's last successful response for the watched renders. Unset before the first
-   * such response.
+   * Time of the last successful response from the catalog about the watched renders. Unset before
+   * the first such response.
    *
    * @generated from field: google.protobuf.Timestamp observe_time = 1;
    */
@@ -645,7 +652,7 @@ export declare const StreamClosingSchema: GenMessage<StreamClosing>;
  */
 export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerationsRequest"> & {
   /**
-   * IDs of the renders to watch: up to 1000, without repetitions. See
+   * IDs of the renders to watch: up to 1000, without duplicates. See
    * WatchGenerationRequest.generation_id. If empty, the stream includes every render that the
    * catalog lists for the API key.
    *
@@ -691,9 +698,9 @@ export declare type WatchGenerationsRequest = Message<"easel.v1.WatchGenerations
    * Filter for the renders of the stream. If unset, no render is filtered out. filter.states must
    * be empty, because states change. See ListGenerationsRequest.filter.
    *
-   * Renders that do not match the filter are neither sent nor counted, and the stream does not wait
-   * for them. A render that the request names but that does not exist is reported with
-   * STATE_DELETED even if a filter is set.
+   * The stream neither sends nor counts renders that do not match the filter, and does not wait
+   * until they are finished. If a requested ID has no render, the stream reports the ID with
+   * STATE_DELETED, even if a filter is set.
    *
    * @generated from field: easel.v1.GenerationFilter filter = 5;
    */
@@ -736,7 +743,7 @@ export declare type WatchGenerationsResponse = Message<"easel.v1.WatchGeneration
     case: "heartbeat";
   } | {
     /**
-     * Sent before the server ends the stream of an unfinished watch.
+     * Sent before the server ends the stream although the watch is not finished.
      *
      * @generated from field: easel.v1.StreamClosing closing = 4;
      */
@@ -808,8 +815,8 @@ export declare type WatchEventsRequest = Message<"easel.v1.WatchEventsRequest"> 
   resumeToken: string;
 
   /**
-   * If resume_token is empty, the stream starts with the oldest stored event that was written at
-   * this time or later. If unset, it starts with the next event.
+   * Ignored if resume_token is set. The stream starts with the oldest stored event that was written
+   * at this time or later. If unset, the stream starts with the next event.
    *
    * @generated from field: google.protobuf.Timestamp start_time = 2;
    */
@@ -919,9 +926,9 @@ export declare type WatchEventsResponse = Message<"easel.v1.WatchEventsResponse"
   emitTime?: Timestamp | undefined;
 
   /**
-   * Token with which another stream can continue after this message. Every message has one.
+   * Token with which a new stream can continue after this message. Every message has a token.
    *
-   * Store the token after you have processed the message. To resume, send it as
+   * Store the token after you have processed the message. To resume, send the token as
    * WatchEventsRequest.resume_token.
    *
    * @generated from field: string resume_token = 6;
@@ -936,14 +943,15 @@ export declare type WatchEventsResponse = Message<"easel.v1.WatchEventsResponse"
 export declare const WatchEventsResponseSchema: GenMessage<WatchEventsResponse>;
 
 /**
- * Event reports a change of a render or of a budget. A webhook that reports the same change has the
- * same ID and type.
+ * Event reports a change of a render or of a budget. The webhook about the same change has the same
+ * ID and type.
  *
  * @generated from message easel.v1.Event
  */
 export declare type Event = Message<"easel.v1.Event"> & {
   /**
-   * ID of the event. A repeated event has the same ID, so that the receiver can ignore it.
+   * ID of the event. If an event is sent again, it has the same ID, so that the receiver can ignore
+   * it.
    *
    * @generated from field: string event_id = 1;
    */
@@ -1379,7 +1387,8 @@ export enum ContentSource {
   CATALOG = 1,
 
   /**
-   * A copy that this server made. The catalog may be unavailable or may no longer have the render.
+   * A copy that Easel made. It can be read even if the catalog is unavailable or no longer has the
+   * render.
    *
    * @generated from enum value: CONTENT_SOURCE_COPY = 2;
    */
@@ -1392,16 +1401,16 @@ export enum ContentSource {
 export declare const ContentSourceSchema: GenEnum<ContentSource>;
 
 /**
- * GenerationService prices, orders, watches, downloads and deletes renders.
+ * GenerationService quotes, orders, watches, downloads and deletes renders.
  *
  * The server records each order in its ledger, with the owner, the caller and the labels. A durable
  * ledger is a SQLite file or a PostgreSQL database. A server with a callers file always has a
- * durable ledger. A ledger in memory, which is the default of EASEL_LEDGER_URL, is lost when the
- * server stops. It also deletes finished orders after 24 hours, or earlier if it contains more than
- * 100,000 orders. After an order is deleted, its render has no labels and is missing from usage and
- * from lists by owner or label. The render is then visible only to callers that can see every
- * render of the API key. After the deletion, only the catalog remembers the idempotency_key. So
- * with a ledger in memory, order_outcome is never "not_placed".
+ * durable ledger. By default, EASEL_LEDGER_URL selects a ledger in memory, which is lost when the
+ * server stops. The server also deletes finished orders from this ledger after 24 hours, or earlier
+ * if the ledger contains more than 100,000 orders. The render of a deleted order has no labels and
+ * is missing from usage and from lists by owner or label. It is visible only to callers that can
+ * see every render of the API key. Only the catalog then remembers the idempotency_key. For this
+ * reason, order_outcome is never "not_placed" if the ledger is in memory.
  *
  * Every error from Easel contains a google.rpc.ErrorInfo with the domain "easel" and a reason.
  * Every call can return the following errors, which are not repeated in the comments of the
@@ -1412,7 +1421,7 @@ export declare const ContentSourceSchema: GenEnum<ContentSource>;
  *   - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
  *   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
  *   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
- *   - INTERNAL: a response from the catalog can't be read.
+ *   - INTERNAL: Easel can't read a response from the catalog.
  *
  * @generated from service easel.v1.GenerationService
  */
@@ -1441,26 +1450,27 @@ export declare const GenerationService: GenService<{
    * WatchGeneration to follow it.
    *
    * The idempotency_key identifies the order. After any error, timeout or crash, send the same
-   * request with the same idempotency_key and under the same API key, within 12 hours. The order is
-   * charged only once. Easel itself resends an order only with the same idempotency_key, bytes and
-   * API key. If the caller disconnects after an order may have been sent to the catalog, Easel
-   * continues to retry the order until the caller's deadline, but for at most a minute after the
-   * disconnection.
+   * request again within 12 hours, with the same idempotency_key and under the same API key. The
+   * order is charged only once. Easel itself resends an order only with the same idempotency_key,
+   * bytes and API key. If the caller disconnects when the order may already have been sent to the
+   * catalog, Easel continues to retry the order. It stops at the caller's deadline, or a minute
+   * after the disconnection if that is earlier.
    *
    * Easel retries failed attempts until the caller's deadline, or for a minute if the call has no
    * deadline. If this time ends before an attempt succeeds, the error describes the last response
-   * from the catalog. An order that is still unsent is withdrawn one second before the deadline, so
-   * that its outcome can be recorded. If the timeout of the call is shorter than 10 seconds, the
-   * order is withdrawn when a tenth of the timeout remains.
+   * from the catalog. If the order is still unsent one second before the deadline, Easel withdraws
+   * it, so that there is time to record the outcome. If the timeout of the call is shorter than 10
+   * seconds, Easel withdraws an unsent order when a tenth of the timeout remains.
    *
    * Every error that Easel returns has order_outcome in the metadata of ErrorInfo, as recorded in
    * the ledger:
    *   - "not_placed": no order exists for this idempotency_key. Returned only if the server has a
    *     durable ledger and one API key for all callers.
    *   - "not_placed_by_this_call": this call placed no order, but an earlier call with the same
-   *     idempotency_key may have placed one. Either this call sent nothing to the catalog, or the
-   *     catalog definitely rejected the first attempt that this ledger has recorded. Never use
-   *     another idempotency_key for an order that may exist.
+   *     idempotency_key may have placed one. Returned if this call sent nothing to the catalog, or
+   *     if the catalog definitely rejected (see below) the first attempt that this ledger has
+   *     recorded. If an earlier call may have placed the order, never send the order with another
+   *     idempotency_key.
    *   - "unknown": the order may exist. Send the same idempotency_key again under the same API key.
    *
    * If an error has no order_outcome, treat the outcome as "unknown". Such an error comes from the
@@ -1489,10 +1499,10 @@ export declare const GenerationService: GenService<{
    *   - PERMISSION_DENIED, MODEL_NOT_ALLOWED: the caller's team may not use this model.
    *   - FAILED_PRECONDITION, ORDER_EXPIRED: the expire_time of the order has passed. If
    *     order_outcome is "unknown", an operator has to check the account before you place a new
-   *     order.
+   *     order. See CreateGenerationRequest.expire_time.
    *   - ALREADY_EXISTS, IDEMPOTENCY_KEY_REUSED: the idempotency_key was used for another order. If
-   *     the server forwards its callers' API keys, every attempt to place the order must send
-   *     exactly the same bytes as inputs. While the outcome of the order is unknown, an attempt
+   *     the server forwards its callers' API keys, every attempt to place the order must send the
+   *     inputs as exactly the same bytes. While the outcome of the order is unknown, an attempt
    *     with different bytes also fails with this error.
    *   - ABORTED, SUBMISSION_IN_PROGRESS, with RetryInfo: the catalog is still processing this
    *     idempotency_key.
@@ -1542,7 +1552,7 @@ export declare const GenerationService: GenService<{
    * and all callers of a server that identifies callers neither by a callers file nor by
    * certificates. If their filter has no labels and no owner, the list ends with the renders that
    * are in the catalog's list but not in the ledger. These renders have no owner and are sorted as
-   * in the catalog's list. The last pages fail if the catalog does not respond.
+   * in the catalog's list. If the catalog does not respond, the pages with these renders fail.
    *
    * Errors:
    *   - INVALID_ARGUMENT, INVALID_REQUEST: page_token does not come from a request with the same
@@ -1615,9 +1625,9 @@ export declare const GenerationService: GenService<{
    * deletion only if the render was not terminal. The catalog lists only recent renders, so a
    * render that is missing from its list may still exist.
    *
-   * If the catalog does not know an ID, the stream reports it with STATE_DELETED and continues. The
-   * stream has the same errors as WatchGeneration. To resume it, send known_etags. Over REST, use
-   * POST to send many IDs and etags in the body.
+   * If the catalog has no render with a requested ID, the stream reports the ID with STATE_DELETED
+   * and continues. The stream has the same errors as WatchGeneration. To resume it, send
+   * known_etags. Over REST, use POST to send many IDs and etags in the body.
    *
    * Errors:
    *   - INVALID_ARGUMENT, INVALID_REQUEST: a caller that is not an operator has set filter.owner.
@@ -1666,7 +1676,7 @@ export declare const GenerationService: GenService<{
    *
    * If the operator keeps copies of results, each result is copied once after its render succeeds.
    * Downloads then read the copy, even while the catalog is unavailable or after the catalog has
-   * deleted the render. If there is a copy, a text result can also be downloaded as a file.
+   * deleted the render. A text result can be downloaded as a file only if there is a copy.
    * DeleteGeneration also deletes the copy, unless the operator keeps the team's copies.
    *
    * Over REST, the body of the response contains only the bytes of the result. The headers Range,
@@ -1676,8 +1686,8 @@ export declare const GenerationService: GenService<{
    * Errors:
    *   - FAILED_PRECONDITION, CONTENT_NOT_READY, with RetryInfo: the render is not finished. See
    *     wait_timeout.
-   *   - FAILED_PRECONDITION, NO_CONTENT: the render has no file and never will. The metadata has
-   *     its state.
+   *   - FAILED_PRECONDITION, NO_CONTENT: the render has no file, and will never have one. The
+   *     metadata has the state of the render.
    *   - OUT_OF_RANGE, READ_OFFSET_OUT_OF_RANGE: read_offset is past the end.
    *   - UNAVAILABLE, CONTENT_INTERRUPTED: reading failed. Resume at next_offset in the metadata.
    *   - DATA_LOSS, CONTENT_CHANGED: the result does not have the requested etag, or it changed

@@ -281,16 +281,16 @@ export const ContentSource = /*@__PURE__*/
   tsEnum(ContentSourceSchema);
 
 /**
- * GenerationService prices, orders, watches, downloads and deletes renders.
+ * GenerationService quotes, orders, watches, downloads and deletes renders.
  *
  * The server records each order in its ledger, with the owner, the caller and the labels. A durable
  * ledger is a SQLite file or a PostgreSQL database. A server with a callers file always has a
- * durable ledger. A ledger in memory, which is the default of EASEL_LEDGER_URL, is lost when the
- * server stops. It also deletes finished orders after 24 hours, or earlier if it contains more than
- * 100,000 orders. After an order is deleted, its render has no labels and is missing from usage and
- * from lists by owner or label. The render is then visible only to callers that can see every
- * render of the API key. After the deletion, only the catalog remembers the idempotency_key. So
- * with a ledger in memory, order_outcome is never "not_placed".
+ * durable ledger. By default, EASEL_LEDGER_URL selects a ledger in memory, which is lost when the
+ * server stops. The server also deletes finished orders from this ledger after 24 hours, or earlier
+ * if the ledger contains more than 100,000 orders. The render of a deleted order has no labels and
+ * is missing from usage and from lists by owner or label. It is visible only to callers that can
+ * see every render of the API key. Only the catalog then remembers the idempotency_key. For this
+ * reason, order_outcome is never "not_placed" if the ledger is in memory.
  *
  * Every error from Easel contains a google.rpc.ErrorInfo with the domain "easel" and a reason.
  * Every call can return the following errors, which are not repeated in the comments of the
@@ -301,7 +301,7 @@ export const ContentSource = /*@__PURE__*/
  *   - UNAVAILABLE, UPSTREAM_UNAVAILABLE, with RetryInfo: the catalog did not respond.
  *   - UNAVAILABLE, LEDGER_UNAVAILABLE, with RetryInfo: the ledger did not respond.
  *   - RESOURCE_EXHAUSTED, UPSTREAM_RATE_LIMITED, with RetryInfo: the catalog asked to slow down.
- *   - INTERNAL: a response from the catalog can't be read.
+ *   - INTERNAL: Easel can't read a response from the catalog.
  *
  * @generated from service easel.v1.GenerationService
  */

@@ -39,7 +39,7 @@ export declare type Model = Message<"easel.v1.Model"> & {
   description: string;
 
   /**
-   * Kind of result that the model's renders produce.
+   * Kind of result that the model produces.
    *
    * @generated from field: easel.v1.OutputKind output_kind = 4;
    */
@@ -54,8 +54,8 @@ export declare type Model = Message<"easel.v1.Model"> & {
   inputFields: InputField[];
 
   /**
-   * Time when the catalog returned this record, by Easel's clock. The record may come from the
-   * cache that ModelService describes.
+   * Time when the catalog returned this record, by Easel's clock. The record may come from a cache:
+   * see ModelService.
    *
    * @generated from field: google.protobuf.Timestamp observe_time = 6;
    */
@@ -173,7 +173,7 @@ export declare type InputField = Message<"easel.v1.InputField"> & {
 export declare const InputFieldSchema: GenMessage<InputField>;
 
 /**
- * OutputKind is the kind of result that a model's renders produce.
+ * OutputKind is the kind of result that a model produces.
  *
  * @generated from enum easel.v1.OutputKind
  */

@@ -32,7 +32,7 @@ export const OutputKindSchema = /*@__PURE__*/
   enumDesc(file_easel_v1_model, 0);
 
 /**
- * OutputKind is the kind of result that a model's renders produce.
+ * OutputKind is the kind of result that a model produces.
  *
  * @generated from enum easel.v1.OutputKind
  */

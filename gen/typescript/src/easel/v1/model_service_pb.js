@@ -43,9 +43,9 @@ export const GetModelResponseSchema = /*@__PURE__*/
  * ModelService returns the catalog's models and their inputs. Its calls are free.
  *
  * The server caches the records of models for each API key. observe_time shows the age of a record.
- * If a cached record is at most 10 minutes old, the call returns it. If it is older than 1 minute,
- * it is also refreshed in the background. If it is older than 10 minutes, it is refreshed before
- * the call returns.
+ * A call returns a cached record that is at most 10 minutes old. If this record is older than 1
+ * minute, it is also refreshed in the background. A record that is older than 10 minutes is
+ * refreshed before the call returns.
  *
  * While the catalog is unavailable, asks to slow down or returns unreadable responses, calls return
  * cached records that are up to 24 hours old. During this time, a request is sent to the catalog at

@@ -22,7 +22,7 @@ public class EaselException extends RuntimeException {
     this.failure = failure;
   }
 
-  /** What is known about the order of a failed call. See CreateGeneration in the contract for the exact rules. */
+  /** Whether the order of a failed call exists. See CreateGeneration in the contract for the exact rules. */
   public enum OrderOutcome { UNKNOWN, NOT_PLACED_BY_THIS_CALL, NOT_PLACED }
 
   /** Returns the reason, or ERROR_REASON_UNSPECIFIED if the reason is from a newer server or the error is not from Easel. */
