@@ -55,8 +55,8 @@ func byDefault(f *kong.Flag) string {
 	return ", by default `" + f.Default + "`"
 }
 
-// TestThePageOfTheCommandLineIsItsHelp compares docs/command-line.md with the help of all commands. The page describes
-// flags that several commands share only once.
+// TestThePageOfTheCommandLineIsItsHelp compares docs/command-line.md with the help of all commands. Flags that
+// several commands share appear only once on the page.
 func TestThePageOfTheCommandLineIsItsHelp(t *testing.T) {
 	help := easel(t.Context(), nil, "--help").stdout
 	_, help, _ = strings.Cut(help, "Show context-sensitive help.\n\n")

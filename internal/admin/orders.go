@@ -122,7 +122,7 @@ type OrderQuery struct {
 	Since time.Time `json:"since,omitzero"`
 	// Labels are the labels that an order must have.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Limit is the maximum number of orders. Zero means [listed].
+	// Limit is the maximum number of orders. Zero means the default, [listed].
 	Limit int `json:"limit,omitempty"`
 }
 

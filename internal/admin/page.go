@@ -14,8 +14,8 @@ var (
 	style []byte
 )
 
-// policy is the page's Content-Security-Policy. The page may load only its own files and data: images, and send requests only
-// to this server.
+// policy is the page's Content-Security-Policy. The page may load only files from this server and
+// images from data URLs, and may send requests only to this server.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 

@@ -46,7 +46,7 @@ func in(hub *watch.Snapshot, k watch.PolledCredential) {
 	hub.Stats.Conditions[k.Condition]++
 }
 
-// reads returns a function that changes a status so that its ledger reading is l.
+// reads returns a function that makes a status report the ledger reading l.
 func reads(l ledger.Reading) func(*watch.Snapshot, *Status) {
 	return func(_ *watch.Snapshot, s *Status) { s.Ledger = func() ledger.Reading { return l } }
 }

@@ -352,7 +352,7 @@ func TestKeysThatCannotBeReadStayForADay(t *testing.T) {
 }
 
 func TestKeysThatVerifyNothingAreLeftOut(t *testing.T) {
-	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // too short, so it must not be accepted
+	weak, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // a key of 1024 bits is too short to be accepted
 	if err != nil {
 		t.Fatal(err)
 	}

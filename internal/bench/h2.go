@@ -32,7 +32,7 @@ type h2conn struct {
 
 const widest = 1<<31 - 1 // maximum size of a flow-control window
 
-// dial opens a connection with flow-control windows of the maximum size.
+// dial opens a connection with flow-control windows of the maximum size. message is called for each received message.
 func dial(addr string, message func(at time.Time)) (*h2conn, error) {
 	conn, err := net.Dial("tcp", addr)
 	if err != nil {

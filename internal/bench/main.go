@@ -27,8 +27,8 @@ func main() {
 	}
 }
 
-// run runs the benchmark or, if the first argument is [peerRole], the peer's server. To start the peer, the
-// benchmark executes its own program file with this argument.
+// run runs the benchmark. If the first argument is [peerRole], it instead runs the peer, which is the facade that easel
+// is compared with. The benchmark starts the peer by executing its own program file with this argument.
 func run(args []string) error {
 	if len(args) > 0 && args[0] == peerRole {
 		return runPeer(args[1:])

@@ -21,7 +21,7 @@ import (
 // logs all calls (peerserve.go). It has no ledger.
 type peer struct {
 	easelv1.UnimplementedGenerationServiceServer
-	polling context.Context // context of all pollers; they stop when it is done
+	polling context.Context // context of all pollers; when it is done, the pollers stop
 	catalog *peerCatalog
 	every   time.Duration // interval between polls of a generation
 

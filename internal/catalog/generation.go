@@ -144,8 +144,8 @@ func choose(found []candidate, requestedID string) (candidate, bool) {
 }
 
 // pick returns a candidate for which the function fits returns true. If there are several with the same ID, pick prefers the
-// last one that has a known status and does not describe only a part of the preceding choice. ok is false if fits returns true
-// for no candidate, or for candidates with different IDs.
+// last one with a known status, but not one that may describe only a part of the generation: see [candidate.partOf]. ok is false
+// if fits returns true for no candidate, or for candidates with different IDs.
 func pick(found []candidate, fits func(candidate) bool) (best candidate, ok bool) {
 	for _, c := range found {
 		switch {

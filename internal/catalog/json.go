@@ -208,10 +208,10 @@ func appendFolded(dst []byte, name string) []byte {
 // Fold returns the name in lower case, without underscores, dashes and spaces.
 func Fold(name string) string { return string(appendFolded(nil, name)) }
 
-// known maps each folded name in the tables to itself, so that keyOf can return a name without allocating memory.
+// known maps each name in the tables, as [Fold] returns it, to itself, so that keyOf can return it without allocating memory.
 var known = map[string]string{}
 
-// names folds the names of a table in place, adds them to known, and returns them.
+// names replaces each name in list with its form from [Fold], adds it to known, and returns list.
 func names(list ...string) []string {
 	for i, name := range list {
 		list[i] = Fold(name)
@@ -220,7 +220,7 @@ func names(list ...string) []string {
 	return list
 }
 
-// keyOf returns the folded form of a name. It returns "" if no table contains the name.
+// keyOf is like [Fold], but returns "" if no table contains the name.
 func keyOf(name string) string {
 	var folded [64]byte
 	return known[string(appendFolded(folded[:0], name))]

@@ -82,7 +82,7 @@ func (b timelyBody) Read(p []byte) (int, error) {
 // requester sends requests to one catalog. It retries requests that are safe to repeat.
 type requester struct {
 	base *url.URL
-	// transport must not follow redirects, as an [http.Client] would. A redirect could send the API key to another port of the host,
+	// transport does not follow redirects. An [http.Client] would, and a redirect could send the API key to another port of the host,
 	// or from https to http.
 	transport  http.RoundTripper
 	timeout    time.Duration // timeout of an attempt, including the time to read a JSON body

@@ -45,7 +45,7 @@ func (l *Ledger) Hang(t *testing.T, statement string) {
 	t.Cleanup(func() { _ = tx.Rollback() })
 }
 
-// Report starts a long query that uses a connection until end is called.
+// Report starts a long query, such as a usage report, that occupies a connection until end is called.
 func (l *Ledger) Report(t *testing.T) (end func()) {
 	t.Helper()
 	rows, err := l.reads.QueryContext( //nolint:rowserrcheck // only the start of the result is read

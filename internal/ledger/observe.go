@@ -74,7 +74,7 @@ func (l *Ledger) ObserveAll(ctx context.Context, seen map[string]Observation) (e
 	return effects, nil
 }
 
-// exceededBy returns the reserved price if cents is the first charge above it, and otherwise zero.
+// exceededBy returns the order's reserved price if cents exceeds it and no earlier charge did. Otherwise, it returns zero.
 func exceededBy(o Order, cents *int64) int64 {
 	if cents == nil || *cents <= o.PriceCents || o.ChargedCents != nil && *o.ChargedCents > o.PriceCents {
 		return 0

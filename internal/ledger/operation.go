@@ -16,7 +16,7 @@ import (
 // scope is the instrumentation scope of the spans and the metric.
 const scope = "github.com/easel-grpc/easel/internal/ledger"
 
-// operation traces and measures one kind of database operation. The zero value does neither.
+// operation traces and measures one kind of database operation. The zero value records no spans and no durations.
 type operation struct {
 	span       string // name of the span; empty if no spans are created
 	attributes attribute.Set

@@ -296,7 +296,7 @@ type Conclusion struct {
 	Written *Order
 
 	actor  string // operator who decided the outcome, or empty
-	unread bool   // whether the row was not read before the update; the update itself must then check that the generation belongs to no other order
+	unread bool   // whether the row is updated without having been read; the update must then check that the generation belongs to no other order
 }
 
 // Conclude records the outcome of the attempts during a lease, and returns the step with the answer for the caller.

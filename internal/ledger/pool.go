@@ -21,7 +21,7 @@ type pool struct {
 
 	mu     sync.Mutex
 	kept   map[string]statement // translated statements, keyed by their text before translation
-	wanted []string             // untranslated text of the statements that the next call of prepare prepares
+	wanted []string             // text, before translation, of the statements that the next call to prepare will prepare
 }
 
 // statement is a statement in the dialect of a database. prepared is nil until the statement is prepared.

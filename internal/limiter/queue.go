@@ -82,8 +82,8 @@ func (q *queue) before(own *owner) (n float64) {
 	return n - 1
 }
 
-// start removes a request from the queue when it starts. It raises the owner's tag as if the request took the mean time
-// in flight. When the request ends, end corrects the tag.
+// start removes a request from the queue when it starts. It raises the owner's tag, which determines the owner's next
+// turn, as if the request took the mean time in flight. When the request ends, the method end corrects the tag.
 func (q *queue) start(w *Permit) {
 	q.now = max(q.now, w.owner.tag)
 	w.owner.tag += 1 / w.owner.weight

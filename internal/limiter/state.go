@@ -7,7 +7,7 @@ import (
 
 // State is a snapshot of a limiter.
 type State struct {
-	Closed    bool      `json:"closed"`              // whether requests are blocked, by a pause or until the catalog has served or rejected the probe after it
+	Closed    bool      `json:"closed"`              // whether requests are blocked: during a pause, and then until the catalog has served or rejected a probe
 	Paused    time.Time `json:"pausedTill,omitzero"` // end of the latest pause; zero before the first pause
 	Reason    Outcome   `json:"-"`                   // reason for the latest pause: [Throttled] or [Unavailable]
 	Capped    bool      `json:"capped"`              // whether the daily cap is reached
@@ -41,8 +41,8 @@ func (l *Limiter) State() State {
 	return s
 }
 
-// Pause returns the end of the latest pause, or zero before the first pause. closed reports whether requests are blocked, by
-// this pause or until the catalog has served or rejected the probe after it.
+// Pause returns the end of the latest pause, or zero before the first pause. closed reports whether requests are blocked:
+// during this pause, and then until the catalog has served or rejected a probe.
 func (l *Limiter) Pause() (until time.Time, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

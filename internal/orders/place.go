@@ -327,7 +327,7 @@ func (p *placing) begin(ctx context.Context, order ledger.Order, asked time.Time
 	return s
 }
 
-// answer returns the recorded result of an order that this call need not send or wait for.
+// answer returns the result that the ledger holds for an order, which this call then neither sends nor waits for.
 func (p *placing) answer(order ledger.Order, answer lifecycle.Answer) (Receipt, error) {
 	switch answer {
 	case lifecycle.Replay:

@@ -15,7 +15,7 @@ const (
 	settleInterval = 30 * time.Second
 	settleReads    = 5                  // maximum number of individual reads in each run, in addition to one list request
 	settleQuiet    = settleInterval / 2 // minimum time since the last observation of a due generation
-	maxSettled     = 1000               // maximum number of due generations in each run
+	maxSettled     = 1000               // maximum number of due generations that one run considers
 	settleTimeout  = 30 * time.Second   // timeout of one request
 )
 
@@ -31,7 +31,7 @@ func (o *Orders) Settle(shared catalog.Credential) jobs.Kind {
 	}
 }
 
-// settle runs the settle job once. It returns an error if the catalog or the ledger fails.
+// settle observes due generations once. It returns an error if the catalog or the ledger fails.
 func (o *Orders) settle(ctx context.Context, shared catalog.Credential) error {
 	due, err := o.Ledger.Due(ctx, settleQuiet, maxSettled)
 	if err != nil || len(due) == 0 {

@@ -96,8 +96,8 @@ func (d deliveries) watches(e Event) Event {
 	return delivered
 }
 
-// noneTwice checks that a watch does not receive the same state twice in a row. The first of the two may come from an earlier
-// stream, because the request for a new stream contains the etag of that state.
+// noneTwice checks that a watch does not receive the same state twice in a row. This also applies to the first state of a new
+// stream, because the request for the stream contains the etag of the last state that was received.
 func noneTwice(r *Run, say Say) {
 	type view struct {
 		actor, generation string

@@ -67,7 +67,7 @@ type fileAnswer struct {
 
 	code   int
 	part   byteRange // part of the file that is sent if code is 206
-	length int64     // number of bytes to be sent; unbounded if unknown
+	length int64     // number of bytes to send; the constant unbounded if the number is unknown
 	begun  bool      // whether the headers were sent, so that the status can no longer change
 }
 
@@ -126,7 +126,7 @@ func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRe
 func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerationRequest, want byteRange) (planned bool, err error) {
 	ifRange := a.request.Header.Get("If-Range")
 	part := proto.CloneOf(req)
-	if !want.suffix { // the first byte of a suffix is known only when the size is known
+	if !want.suffix { // the position of a suffix depends on the file size, which is not known yet
 		part.ReadOffset = want.first
 	}
 	err = a.reopen(ctx, part)

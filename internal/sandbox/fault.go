@@ -56,7 +56,7 @@ type FaultField struct {
 	Name   string `json:"name"`
 	Type   string `json:"type"`
 	Means  string `json:"means"`
-	Effect bool   `json:"effect,omitempty"` // whether a fault with only this member set has an effect
+	Effect bool   `json:"effect,omitempty"` // whether a fault has an effect even if no other member is set
 }
 
 // FaultFields returns a description of every member of [Fault], in the order of declaration.
@@ -86,10 +86,10 @@ func (d *Delay) UnmarshalText(text []byte) error {
 	return err
 }
 
-// FaultStatus is an active fault with two numbers: the requests that matched it, and the requests that it affected.
+// FaultStatus describes an active fault: how many requests have matched it, and how many it has affected.
 type FaultStatus struct {
 	Fault Fault `json:"fault"`
-	Seen  int   `json:"seen"`  // number of matching requests, affected or not, until Fault.Count was reached
+	Seen  int   `json:"seen"`  // number of matching requests, whether affected or not; once Fault.Count requests are affected, it no longer rises
 	Fired int   `json:"fired"` // number of affected requests
 }
 

@@ -135,7 +135,7 @@ func (c *call) log(err error) {
 		if cause != errPanicked { //nolint:errorlint // the panic is already logged
 			attrs = append(attrs, slog.String("error", cause.Error()))
 		}
-	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // health and reflection calls, and calls canceled before they pass all checks, can be frequent
+	case public(c.method) && code == codes.OK, code == codes.Canceled && (public(c.method) || !c.entered): // health checks, reflection calls, and calls canceled during the checks are too frequent for a higher level
 		level = slog.LevelDebug
 	}
 	c.logger.LogAttrs(c.ctx, level, "call", attrs...)

@@ -198,7 +198,7 @@ type servers struct {
 	public, rest *grpc.Server
 	http, admin  *http.Server
 	metrics      *http.Server      // nil if MetricsAddr is empty
-	pipe         *bufconn.Listener // listener for the in-memory connection from local to rest
+	pipe         *bufconn.Listener // in-memory listener of rest, to which local connects
 	local        *Local
 }
 

@@ -51,8 +51,8 @@ func (s *models) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*e
 // Limits for the cache of models. In the comments below, a copy is a cached response, and a read is a request to the
 // catalog. The contract documents copyFresh, copyGood and copyKept.
 const (
-	copyFresh = time.Minute      // a copy younger than this is returned without a read
-	copyGood  = 10 * time.Minute // a copy younger than this is returned immediately, while a read runs in the background
+	copyFresh = time.Minute      // a copy younger than this is returned without a request to the catalog
+	copyGood  = 10 * time.Minute // a copy younger than this is returned immediately, and is updated in the background
 	copyKept  = 24 * time.Hour   // a copy younger than this is returned if the catalog is unavailable
 	copyWait  = 5 * time.Second  // maximum wait for a read if there is a copy
 	copyPause = 10 * time.Second // minimum time between a failed or slow read and the next read

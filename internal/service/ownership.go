@@ -134,7 +134,7 @@ func withoutLabels(known ledger.Attribution) ledger.Attribution {
 	return known
 }
 
-// message converts an update to a message with the attribution whose.
+// message converts an update to a message. The parameter whose is the attribution to add.
 func (s *Service) message(u watch.Update, whose ledger.Attribution) *easelv1.Generation {
 	return attributed(generationMessage(u.Generation, u.Etag), whose)
 }

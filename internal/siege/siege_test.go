@@ -208,7 +208,8 @@ func (s *siege) cpu() time.Duration {
 
 // assault is an attack and its limits.
 type assault struct {
-	// workers is the number of goroutines that run the attack. Each goroutine calls one in a loop, with its index as worker.
+	// workers is the number of goroutines that run the attack. Each goroutine calls the function one in a loop, with
+	// its index as worker.
 	workers int
 	one     func(ctx context.Context, worker int) error
 	// hold starts an attack in the background that lasts until ctx is done. It returns the number of successes, such as

@@ -323,8 +323,9 @@ func (c *caller) follow(v viewing) bool {
 	return false
 }
 
-// heartbeat returns a heartbeat interval: the duration every, or 15 s if it is zero, plus a random part of a
-// millisecond. The random part keeps heartbeats from coinciding with timeouts, many of which are multiples of 15 s too.
+// heartbeat returns a heartbeat interval with a random addition of up to a millisecond. The parameter every is the
+// interval without the addition; zero means 15 s. The addition keeps heartbeats from coinciding with timeouts, many of
+// which are multiples of 15 s too.
 func (c *caller) heartbeat(every time.Duration) time.Duration {
 	return cmp.Or(every, 15*time.Second) + time.Duration(c.random.Int64N(1e6))
 }

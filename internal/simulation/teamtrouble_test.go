@@ -43,7 +43,7 @@ func init() {
 	}
 }
 
-// ofTheLedger returns an action that disturbs the connections between the ledger and one replica, or all replicas.
+// ofTheLedger returns an action that causes a ledger fault of the given sort, for one replica or for all replicas.
 func ofTheLedger(sort ledgerSort) faultAction {
 	return faultAction{reach: reachLedger, victim: buyOne, begin: func(s *runningFault) (func(), func() int) {
 		process := ""
@@ -54,7 +54,8 @@ func ofTheLedger(sort ledgerSort) faultAction {
 	}}
 }
 
-// failAfterPost disturbs the ledger for a while after the catalog has responded to an order.
+// failAfterPost disturbs the ledger for a while after the catalog has responded to an order. [runningFault.atStep]
+// describes end and fired.
 func failAfterPost(s *runningFault) (end func(), fired func() int) {
 	healed := func() {}
 	return s.atStep(stepAfterPost, func(*replica) {
@@ -88,9 +89,10 @@ func stopAtStep(s *runningFault) (end func(), fired func() int) {
 // step returns the step that the trouble's variant selects.
 func (s *runningFault) step() step { return step(1 + s.Variant%int(steps)) }
 
-// atStep waits until the trouble's replica reaches the step at of an order. It then calls the function spring at that
-// step, and after that the function after, which may block. If the step is never reached, end removes the trap.
-// Otherwise, end waits until after has returned. fired returns how often the step was reached.
+// atStep sets a trap for the trouble's replica: when an order reaches the step that the parameter at names, spring is
+// called at that step. Then the callback named after is called, which may block. If the step was not reached, end
+// removes the trap. Otherwise, end waits until the second callback has returned. fired returns how often the step was
+// reached.
 func (s *runningFault) atStep(at step, spring func(*replica), after func(*replica, *process)) (end func(), fired func() int) {
 	r := s.world.replicas[s.Replica]
 	p := r.current()

@@ -169,7 +169,7 @@ func (t *tap) way(what string) (there, back time.Duration) {
 	return draw(20 * time.Millisecond), draw(10 * time.Millisecond)
 }
 
-// mix distributes a number over all 64 bits.
+// mix returns a hash of z in which each bit depends on all bits of z.
 func mix(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb

@@ -129,7 +129,7 @@ func (b *browser) read(from *os.File) {
 	for documents.Scan() {
 		var m browserMessage
 		if err := json.Unmarshal(documents.Bytes(), &m); err != nil {
-			continue // ignore an invalid message; a call whose response it was times out
+			continue // ignores an invalid message; if it was the response to a call, the call times out
 		}
 		b.note(m)
 	}

@@ -76,7 +76,7 @@ func TestProxiesLimitOneAddress(t *testing.T) {
 		proxy string
 		swaps [][2]string // changes to the proxy's configuration that reduce its limit to three calls
 		past  int         // status of the fourth call, or zero if its connection is closed
-		frees bool        // whether the proxy accepts another call after one of the three watches has ended
+		frees bool        // whether the proxy, at its limit of three open watches, accepts another call after one watch has ended
 	}{
 		"calls at nginx":       {"nginx", [][2]string{{"limit_conn easel 2500;", "limit_conn easel 3;"}}, http.StatusTooManyRequests, true},
 		"requests at nginx":    {"nginx", [][2]string{{"rate=1000r/s", "rate=1r/m"}, {"burst=2000", "burst=2"}}, http.StatusTooManyRequests, false},

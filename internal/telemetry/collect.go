@@ -152,7 +152,7 @@ func register(reads map[Source]func(observe)) (stop func(), err error) {
 	}, nil
 }
 
-// instrument creates the instrument for a row of [Table] that is read at each collection.
+// instrument creates the observable instrument for a row of [Table]. Its value is read at each collection.
 func instrument(meter metric.Meter, row Metric) (metric.Float64Observable, error) {
 	switch row.Kind {
 	case Counter:

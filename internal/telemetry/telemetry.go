@@ -130,7 +130,7 @@ func scrapes(from prometheus.Gatherer) http.Handler {
 		connection := http.NewResponseController(w)
 		_ = connection.SetWriteDeadline(time.Now().Add(scrapeTime)) // an error means only that the connection does not support deadlines, as in tests
 		serve.ServeHTTP(w, r)
-		_ = connection.SetWriteDeadline(time.Time{}) // the next response on this connection has its own deadline
+		_ = connection.SetWriteDeadline(time.Time{}) // removes the deadline, because it must not apply to the next response on this connection
 	})
 }
 

@@ -53,7 +53,7 @@ func (c *Console) Note(line string) { c.print(c.err, c.ErrStyle, line) }
 // Hint writes a dimmed line to the stream for remarks.
 func (c *Console) Hint(text string) { c.Note(c.ErrStyle.Paint(Dim, text)) }
 
-// print removes the live line, and writes a line that stays.
+// print removes the line that ShowLive shows, and writes a permanent line.
 func (c *Console) print(w io.Writer, style Style, line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

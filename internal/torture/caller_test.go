@@ -222,8 +222,8 @@ func retryable(err error) bool {
 	return st.Code() == codes.Unavailable || st.Code() == codes.DeadlineExceeded || st.Code() == codes.Canceled
 }
 
-// comeBack repeats the caller's orders, except the abandoned ones, until the outcome of each order is known. A facade may
-// receive a repeat of an order that it has not seen before.
+// comeBack repeats the caller's orders, except the abandoned ones, until the outcome of each order is known. A repeat
+// may reach a different facade than the original order.
 func (c *caller) comeBack(ctx context.Context) error {
 	for _, request := range append(c.placed, c.later...) {
 		for answer := unknown; answer == unknown; {

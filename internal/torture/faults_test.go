@@ -111,7 +111,7 @@ type exchange struct {
 	catalog  *proctest.Process
 	near     *net.TCPConn  // connection from the sender of the request
 	dropped  io.Reader     // reader whose bytes the fault blackHole discards
-	unread   *bufio.Reader // reader of the part of the request that has not been read yet
+	unread   *bufio.Reader // reads the rest of the request
 	size     int           // size of the request body in bytes
 	over     chan struct{} // closed when PostgreSQL has closed the connection
 	backend  int           // PID of the PostgreSQL backend
@@ -159,8 +159,8 @@ func blackHole(x *exchange) bool {
 // stallTime is longer than the time for which a transaction may block others.
 const stallTime = 12 * time.Second
 
-// silenceCommit waits until PostgreSQL closes the connection, but at most for [stallTime]. Until then, no bytes are
-// forwarded in either direction.
+// silenceCommit forwards no bytes in either direction until PostgreSQL closes the connection, or for [stallTime] if
+// PostgreSQL does not close it.
 func silenceCommit(x *exchange) bool {
 	select {
 	case <-x.over:

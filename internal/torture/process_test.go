@@ -39,8 +39,8 @@ func tail(p *proctest.Process) string {
 	return text[max(0, len(text)-4096):]
 }
 
-// stored returns flags for a sandbox that keeps its data in the given database file. The other given flags
-// follow.
+// stored returns the flags that start a sandbox with its data in the given database file, followed by the additional
+// flags.
 func stored(file string, flags ...string) []string {
 	return append([]string{"--db", file, "--key", key, "--balance", "1000000.00", "--admin"}, flags...)
 }

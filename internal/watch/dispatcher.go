@@ -138,7 +138,7 @@ type delivery struct {
 	dispatcher *dispatcher
 	done       chan struct{} // closed when wait may return
 
-	timer      *time.Timer // starts the next turn, unless a change starts it earlier
+	timer      *time.Timer // enqueues the delivery for its next event, unless a change enqueues it earlier
 	stallTimer *time.Timer // ends the watch if a delivery blocks for too long
 	queued     bool
 	running    bool // whether one of its turns is running

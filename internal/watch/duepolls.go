@@ -10,8 +10,8 @@ type situation struct {
 	now          time.Time
 	limit        int         // maximum number of requests to choose
 	ready        []candidate // due generations
-	nextDue      time.Time   // earliest time when a generation outside ready is due; zero if all are in ready
-	preferHinted bool        // whether the last read preferred hinted generations; the next read then does not
+	nextDue      time.Time   // earliest due time of the generations that are not in ready; zero if all are in ready
+	preferHinted bool        // whether the last read preferred hinted generations; the next read does the opposite
 	listFailing  bool        // whether the last sweep failed, and no individual read has received a response since then
 
 	sweeps     bool          // whether sweeps are useful: a watch of everything is open, or a sweep polls at least sweepFrom generations
@@ -36,7 +36,7 @@ type candidate struct {
 type plan struct {
 	sweep        bool
 	reads        []*generation
-	more         bool      // whether requests are due that this plan does not contain
+	more         bool      // whether more requests are due than this plan contains
 	next         time.Time // time of the next sweep or the next read, whichever is earlier; zero if neither is planned
 	preferHinted bool      // new value of situation.preferHinted
 }

@@ -10,9 +10,9 @@ import (
 // sweepFrom is the smallest number of generations for which one list request costs less than individual reads.
 const sweepFrom = 3
 
-// listPause is used for three durations. After sweeps were not useful, all generations are read individually for this time.
-// After a list did not contain a generation, this generation is read individually for this time. It is also the maximum delay
-// after a failed sweep, before jitter, which can add up to 10 %.
+// listPause is the time for which all generations are read individually if sweeps were not useful. It is also the time for
+// which a single generation is read individually if a list did not contain it, and the maximum delay after a failed sweep, to
+// which jitter adds up to 10 %.
 const listPause = time.Minute
 
 // list tracks the sweeps of the catalog's list, and whether they can replace individual reads.

@@ -328,8 +328,8 @@ func (t *tenant) recheck(e *generation, now time.Time) {
 	t.pollAt(e, now)
 }
 
-// applyHints applies the hints for which complete returns true. It does nothing unless the last comparison showed that the
-// list's records are as complete as the responses to reads.
+// applyHints applies each hint, which is a list's record that no read has confirmed, if the function complete accepts it. It
+// does nothing unless the last comparison showed that the list's records are as complete as the responses to reads.
 func (t *tenant) applyHints(result *pollResult, now time.Time) {
 	if !t.list.fullRecords {
 		return

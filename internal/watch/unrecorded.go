@@ -10,8 +10,8 @@ import (
 // Sighting is a state of a generation that this process has seen.
 type Sighting struct {
 	catalog.Version
-	// NotFound means that the state is a deletion that the catalog did not report. Easel inferred it, because reads had not
-	// found the generation for long enough.
+	// NotFound means that the catalog did not report the deletion. Easel inferred it, because for a long enough time no read
+	// had found the generation.
 	NotFound bool
 }
 
@@ -26,7 +26,7 @@ func (r *recording) add(s Sighting) {
 	if s.Etag == r.etag && len(r.unrecorded) == 0 {
 		return
 	}
-	s.Inputs, s.Extra = nil, nil // the ledger does not store them
+	s.Inputs, s.Extra = nil, nil // the ledger does not store inputs and extra members
 	at := slices.IndexFunc(r.unrecorded, func(old Sighting) bool { return s.supersedes(old) })
 	if at < 0 {
 		r.unrecorded = append(r.unrecorded, s)

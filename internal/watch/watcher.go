@@ -122,7 +122,7 @@ func (w *watcher) add(e *generation, now time.Time) {
 	e.ordered = e.ordered || w.ordered[e.id]
 	sub := subscription{e: e, subscriberAt: int32(len(e.subscribers))}
 	if !w.everything || !w.initialKnown {
-		sub.flags = pending // part of the initial set; a generation that is added later is not
+		sub.flags = pending // part of the initial set, unlike a generation that a watch of everything adds later
 		w.pending++
 	}
 	if etag := w.known[e.id]; etag != "" {

@@ -18,12 +18,12 @@ type phase uint8
 
 const (
 	idle      phase = iota
-	writing         // has looked up the key, and will write the order
-	checking        // has a lease, and will check whether an attempt may be sent
-	armed           // will send an attempt
-	settled         // has finished the attempts, and will record the outcome
-	returning       // has recorded the outcome, and will respond to the caller
-	asking          // has rejected the order, and will check whether the key has another order
+	writing         // the replica has looked up the key, and will write the order
+	checking        // the replica has a lease, and will check whether it may send an attempt
+	armed           // the replica will send an attempt
+	settled         // the replica has finished the attempts, and will record the outcome
+	returning       // the replica has recorded the outcome, and will respond to the caller
+	asking          // the replica has rejected the order, and will check whether the key has another order
 )
 
 // replica is the state of a process.
@@ -224,7 +224,7 @@ func (w world) step(n int, also func(func(*world))) {
 	}
 }
 
-// begin adds the worlds that can follow if replica n receives a call or starts a recovery.
+// begin calls also with each change to the world that is possible when replica n receives a call or starts a recovery.
 func (w world) begin(n int, also func(func(*world))) {
 	if w.calls < mostCalls && !w.removed {
 		row, at := w.row(w.team)
@@ -453,9 +453,9 @@ func (w *world) quotes() bool { return w.replicas[0].at == writing || w.replicas
 // calm reports whether no request is in flight.
 func (w *world) calm() bool { return w.late == [mostRows]bool{} }
 
-// quiet adds the worlds that can follow after a long time. The resend window ends, even while a replica is paused. The
-// catalog remembers keys for longer than the window, so it may forget the key only after the window has ended, and only
-// when nothing is in flight. An operator may check the account, and decide in a later step.
+// quiet calls also with each change to the world that can follow a long time without other events. The resend window
+// ends, even while a replica is paused. The catalog remembers keys for longer than the window, so it may forget the key
+// only after the window has ended, and only when nothing is in flight. An operator may check the account, and decide in a later step.
 func (w world) quiet(also func(func(*world))) {
 	if w.written == 0 {
 		return

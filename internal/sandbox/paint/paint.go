@@ -21,13 +21,13 @@ type Artifact struct {
 // Values contains a render's validated inputs by name, including defaults. Numbers are int64 or float64.
 type Values map[string]any
 
-// Text returns the string with the given name, or "".
+// Text returns the string with the given name, or "" if v has no such string.
 func (v Values) Text(name string) string { s, _ := v[name].(string); return s }
 
-// Integer returns the integer with the given name, or 0.
+// Integer returns the integer with the given name, or 0 if v has no such integer.
 func (v Values) Integer(name string) int64 { n, _ := v[name].(int64); return n }
 
-// Number returns the number with the given name, or 0.
+// Number returns the number with the given name, or 0 if v has no such number.
 func (v Values) Number(name string) float64 { n, _ := v[name].(float64); return n }
 
 // Size returns the requested width and height of the picture, in pixels. It returns zeros if the inputs have no size.

@@ -87,8 +87,8 @@ func (c *Curve) age(polls float64) float64 {
 }
 
 // Delay returns the expected time from the end of a generation to the poll that detects it. from is the generation's age at the
-// last poll before its end, and to is its age at the poll that detects the end. Delay derives the hazard from the density of
-// polls.
+// last poll before its end, and to is its age at the poll that detects the end. Between these ages, Delay estimates the
+// probability of each end time from the density of the curve's polls.
 func (c *Curve) Delay(from, to time.Duration) time.Duration {
 	var ended, late, passed float64
 	for cell := range ageCells {
