@@ -13,13 +13,13 @@ import (
 
 // Thresholds for warnings.
 const (
-	crowded      = 0.8              // warn if at least this fraction of a limit or a budget is used
-	stale        = 60 * time.Second // warn if no API key has a problem, but the last response for some watched render is older than this
-	persistent   = 3                // a warning about failed requests is grave if at least this number of consecutive polls have failed
-	longWaiting  = 10 * time.Second // warn if a request has waited this long for a permit
-	unknownLong  = 10 * time.Minute // warn if an order whose outcome is unknown is at least this old
-	silentLong   = 30 * time.Minute // warn if an undelivered event is at least this old
-	uncopiedLong = 15 * time.Minute // warn if a result has waited this long to be copied
+	crowded      = 0.8              // fraction of a limit or a budget whose use causes a warning
+	stale        = 60 * time.Second // age of the last response for a watched render that causes a warning, unless an API key has a problem
+	persistent   = 3                // number of consecutive failed polls that makes a warning about failed requests grave
+	longWaiting  = 10 * time.Second // waiting time of a request for a permit that causes a warning
+	unknownLong  = 10 * time.Minute // age of an order with an unknown outcome that causes a warning
+	silentLong   = 30 * time.Minute // age of an undelivered event that causes a warning
+	uncopiedLong = 15 * time.Minute // waiting time of a result for its copy that causes a warning
 )
 
 // concern is a warning to the operator.

@@ -58,8 +58,8 @@ type report struct {
 	Ledger      ledger.Reading           `json:"ledger"`
 	LedgerMeans string                   `json:"ledgerMeans"` // description of the ledger's durability, for display
 	Copies      bool                     `json:"copies"`      // whether results are copied into a store
-	Keys        []watch.PolledCredential `json:"keys"`        // at most 100; unhealthy API keys come first
-	Generations []watch.PolledGeneration `json:"generations"` // at most 100; generations with the longest time since their last response come first
+	Keys        []watch.PolledCredential `json:"keys"`        // at most 100 API keys, unhealthy ones first
+	Generations []watch.PolledGeneration `json:"generations"` // at most 100 generations, those with the longest time since their last response first
 }
 
 // limiters contains the states of the limiters that reject or delay requests now. The keys are fingerprints of API

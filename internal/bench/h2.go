@@ -23,7 +23,7 @@ type h2conn struct {
 	message func(at time.Time)       // called for each message, by the goroutine that runs read
 	pending map[uint32]*bytes.Buffer // bytes of the incomplete message on each stream, by stream ID
 
-	mu      sync.Mutex // guards the fields below and all writes
+	mu      sync.Mutex // guards the fields below, and serializes writes to the connection
 	out     *bufio.Writer
 	encoder *hpack.Encoder
 	block   bytes.Buffer

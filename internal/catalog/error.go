@@ -27,7 +27,7 @@ const (
 	KindInputsTooLarge                     // 413
 	KindOutOfRange                         // 416, or an offset beyond the end of the file
 	KindRateLimited                        // 429
-	KindBusy                               // a limit in Easel was reached, so that either the request was not sent, or a large response was not read
+	KindBusy                               // because a limit in Easel was reached, either the request was not sent, or a large response was not read
 	KindUnavailable                        // 5xx, no connection or no response; orders have KindOutcomeUnknown instead
 	KindOutcomeUnknown                     // the catalog may have accepted the order
 	KindRedirect                           // 3xx, never followed

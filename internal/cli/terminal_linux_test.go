@@ -15,7 +15,7 @@ import (
 
 // testTerminal is a pseudoterminal with 80 columns. It records the output.
 type testTerminal struct {
-	child *os.File // the end of the pseudoterminal that the program uses
+	child *os.File // the end of the pseudoterminal to which the program is attached
 
 	mu      sync.Mutex
 	written strings.Builder

@@ -109,8 +109,9 @@ func placed(t *testing.T, dir string, words []string) (found []string) {
 	return found
 }
 
-// restartUnder kills and restarts a service. While the service is watching, it then stops and restarts the server,
-// kills and restarts the server, and freezes the connection. The service must still finish its job.
+// restartUnder disturbs a service in four ways: it kills and restarts the service and then, while the service is
+// watching, stops and restarts the server, kills and restarts the server, and freezes the connection. The service must
+// still finish its job.
 func restartUnder(t *testing.T, dir, language string) {
 	t.Helper()
 	s, key := startStack(t, proctest.Settings{"EASEL_LEDGER_URL": "sqlite:" + filepath.Join(t.TempDir(), "ledger.db")}), "sandbox_live_of_a_service"

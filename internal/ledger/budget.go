@@ -81,7 +81,7 @@ type move struct {
 	order  Order
 	to     lifecycle.Money
 	actor  string // operator who caused the change; empty if Easel caused it
-	placed int    // number that is added to the count of placed orders in the budgets
+	placed int    // number to add to the count of placed orders in the budgets
 
 	changes    string // SQL assignments to further columns; each %s is a placeholder for one of args
 	args       []any

@@ -17,7 +17,7 @@ import (
 type Ledger struct {
 	dialect  dialect
 	writes   *pool
-	reads    *pool         // pool for queries outside transactions; equal to writes unless the ledger is a SQLite file
+	reads    *pool         // pool for queries outside transactions; the same pool as writes, unless the ledger is a SQLite file
 	lock     *os.File      // open lock file next to a SQLite file; nil for other databases
 	window   time.Duration // time after the first attempt within which an order may be resent
 	refunds  time.Duration // time after a failure within which a refund may arrive

@@ -38,7 +38,7 @@ func TestReplicasThatGetTheSameOrdersDoNotLockEachOther(t *testing.T) {
 	}
 	placed := replicas[0].Ask(t, `SELECT COUNT(*) FROM orders WHERE state = 2`)
 	for _, l := range replicas {
-		_ = l.Close() // a session reports its deadlocks to the statistics when it closes
+		_ = l.Close() // PostgreSQL adds a session's deadlocks to its statistics when the session closes
 	}
 	name := url[strings.LastIndex(url, "/")+1 : strings.Index(url, "?")]
 	watcher := open(t, proctest.Database(t))

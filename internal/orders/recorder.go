@@ -104,7 +104,7 @@ func (r *Recorder) recordBatch(ctx context.Context, states map[string]ledger.Obs
 	return nil
 }
 
-// observe records one state.
+// observe records one observation of the generation with the given ID.
 func (r *Recorder) observe(ctx context.Context, id string, seen ledger.Observation) (ledger.Effect, error) {
 	effects, err := r.observeAll(ctx, map[string]ledger.Observation{id: seen})
 	return effects[id], err

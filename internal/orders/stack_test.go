@@ -271,7 +271,7 @@ func isOrder(req *http.Request) bool {
 	return req.Method == http.MethodPost && strings.HasSuffix(req.URL.Path, "/generations")
 }
 
-// recover runs the recovery of orders for the given time.
+// recover resends abandoned orders for the duration d.
 func (r *replica) recover(d time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	defer cancel()

@@ -275,7 +275,7 @@ func answerBy(ctx context.Context) time.Time {
 	return deadline.Add(-min(time.Until(deadline)/10, 100*time.Millisecond))
 }
 
-// about returns the log attributes of the order, followed by the given ones.
+// about returns the log attributes of the order, followed by the additional attributes in more.
 func (s *submission) about(more ...any) []any { return append(about(s.order, s.cred), more...) }
 
 // debug logs a debug message about the order.

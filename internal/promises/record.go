@@ -65,20 +65,20 @@ type Event struct {
 	Seq   int
 	Kind  string
 
-	Stream     int    // number of the actor's stream; zero if there is no stream
+	Stream     int    // sequence number of the stream among the actor's streams; zero if there is no stream
 	Generation string // ID of the generation; for Rejected and GaveUp, the reason of the error
 	Process    string // name of the process that responded
 	Text       string // code and reason of an error, idempotency key of an order, digest of a result, or description
 
 	Order   string        // for an error: idempotency key of the order that failed
 	Outcome string        // for an error: outcome of that order
-	Since   time.Duration // time when the order was sent, since the start of the record
+	Since   time.Duration // time from the start of the record to the sending of the order
 	Lasts   time.Duration // time from sending an order to its deadline
 
 	State     easelv1.State
 	Etag      string
 	Initial   bool
-	Observed  time.Duration // time of the catalog's response, since the start of the record
+	Observed  time.Duration // time from the start of the record to the catalog's response
 	Goal      easelv1.WatchUntil
 	Heartbeat time.Duration // requested heartbeat interval
 

@@ -75,7 +75,7 @@ func (p *pair) wantLogged(t *testing.T, text string, n int) {
 
 func TestAChangeIsTakenAfterASecond(t *testing.T) {
 	openPair(t, func(p *pair) {
-		p.write(t, 1, "c") // has the same length as before, so that only the content differs
+		p.write(t, 1, "c") // the new text has the same length as the old one, so that only the content differs
 		time.Sleep(Interval - time.Nanosecond)
 		p.want(t, "within the second", "a+b")
 		time.Sleep(time.Nanosecond)

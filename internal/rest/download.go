@@ -262,7 +262,7 @@ func disposition(fileName string) string {
 
 // byteRange is a part of a file, as requested by a Range header.
 type byteRange struct {
-	first int64 // position of the first byte; for a suffix, the number of bytes
+	first int64 // position of the first byte; if suffix is true, the number of bytes
 	last  int64 // position of the last byte; unbounded means the end of the file
 	// suffix means that the range consists of the last bytes of the file, and that first is their number.
 	suffix bool

@@ -59,7 +59,7 @@ func (s eventStreams) watchGenerations(w http.ResponseWriter, r *http.Request, _
 			read := func() error { return query(r, req) }
 			if r.Method == http.MethodPost {
 				read = func() error {
-					defer func() { r.Body = http.NoBody }() // the body can be large, and would otherwise stay in memory until the stream ends
+					defer func() { r.Body = http.NoBody }() // releases the request body, which can be large, before the stream starts
 					return decodeBody(r, req)
 				}
 			}

@@ -259,7 +259,7 @@ func TestTooManyRequestsGetARetryAfter(t *testing.T) {
 		time.Sleep(time.Second)
 		b.do("GET", "/me", "").want(t, 200, "")
 		b.key = b.newKey(1000)
-		b.do("GET", "/me", "").want(t, 200, "") // each key has its own token bucket
+		b.do("GET", "/me", "").want(t, 200, "") // allowed, because each API key has its own token bucket
 	})
 }
 

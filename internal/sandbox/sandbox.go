@@ -84,7 +84,7 @@ type Sandbox struct {
 	life  context.Context // done after Close
 	end   context.CancelFunc
 	slots chan struct{}  // limits concurrent renders to maxWorkers
-	steps sync.WaitGroup // counts the steps that are scheduled or running
+	steps sync.WaitGroup // goroutines that change the states of generations now or later
 	close func() error
 
 	mu       sync.Mutex

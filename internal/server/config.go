@@ -91,7 +91,7 @@ const (
 	// an HTTP request.
 	handshakeTimeout = 10 * time.Second
 	headerTimeout    = 10 * time.Second
-	messageMargin    = 256 << 10       // maximum size of a request without its inputs, in bytes
+	messageMargin    = 256 << 10       // maximum size of all parts of a request except its inputs, in bytes
 	headerBytes      = 32 << 10        // maximum size of the headers of a request, in bytes
 	idleTimeout      = 2 * time.Minute // time for which an idle HTTP connection is kept open
 	streamWindow     = 64 << 10        // flow-control window of a call: maximum number of bytes that the receiver has not read yet

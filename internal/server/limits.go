@@ -19,8 +19,8 @@ var retryInfo = &errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}
 type counts struct {
 	kind      string              // name in error messages, such as "calls"
 	each, all int                 // maximum for each caller, and maximum for all callers together
-	reason    easelv1.ErrorReason // reason of the error if the caller has reached its maximum
-	remedy    string              // advice that is appended to that error's message
+	reason    easelv1.ErrorReason // error reason if a call would exceed the maximum for each caller
+	remedy    string              // advice at the end of the error message if a call would exceed the maximum for each caller
 
 	mu    sync.Mutex
 	used  map[string]int // current number of calls, streams or renders, keyed by caller; a caller without an entry has zero

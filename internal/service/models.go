@@ -74,7 +74,7 @@ type modelCache struct {
 	copies map[copyKey]modelCopy
 }
 
-// copyKey identifies a copy. The id is empty for the list of all models.
+// copyKey identifies a cached response. The id is empty for the list of all models.
 type copyKey struct {
 	tenant catalog.Tenant
 	id     string

@@ -43,7 +43,7 @@ func (s *generations) WatchGenerations(req *easelv1.WatchGenerationsRequest, str
 type watchOfMany struct {
 	service     *generations
 	stream      grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]
-	known       func() error // checks whether the caller is still authorized
+	known       func() error // returns an error if the caller is no longer authorized
 	filter      *easelv1.GenerationFilter
 	named       bool                          // whether the request names the generations; otherwise it watches all generations
 	owner       *string                       // owner of the generations; nil means any owner

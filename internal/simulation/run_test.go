@@ -36,7 +36,7 @@ type outcome struct {
 	late     []string      // callers that had not finished when run stopped waiting for them
 	alone    time.Duration // time at which the last caller and the last watch had ended
 	digest   string
-	left     []string // stacks of goroutines that still run at the end
+	left     []string // stacks of the goroutines that are still running at the end
 
 	homeKey  string // SHA-256 of the API key that is active at the end
 	journeys map[string][]promises.Version

@@ -8,7 +8,7 @@ const (
 	Counter   Kind = "counter"   // value that only increases; Prometheus adds _total to the name
 	UpDown    Kind = "updown"    // value that can go up or down
 	Gauge     Kind = "gauge"     // current value, read at each collection
-	Histogram Kind = "histogram" // distribution; Prometheus adds _bucket, _sum and _count to the name
+	Histogram Kind = "histogram" // distribution of values; in Prometheus, its series have the suffixes _bucket, _sum and _count
 )
 
 // Metric describes one metric in [Table].

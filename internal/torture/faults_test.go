@@ -57,7 +57,7 @@ type fault struct {
 	name      string
 	group     group
 	at        stage
-	part      func(m message) int    // returns the number of bytes that are forwarded before the action
+	part      func(m message) int    // returns the number of bytes of the message that are forwarded before act is called
 	act       func(x *exchange) bool // performs the action and reports whether the fault has happened
 	continues bool                   // whether the connection stays open
 	rare      bool                   // whether the fault takes a long time, and is therefore only a quarter as likely

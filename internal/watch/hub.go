@@ -35,7 +35,7 @@ type Hub struct {
 	mu      sync.Mutex
 	closed  bool
 	tenants map[catalog.Tenant]*tenant
-	ended   Stats // sums of the counters of removed tenants
+	ended   Stats // totals of the counters from tenants that were removed
 }
 
 // New returns a hub. It starts no goroutine and sends no request.

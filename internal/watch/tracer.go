@@ -41,7 +41,7 @@ type Poll struct {
 	ID          string     // ID of the generation that is read; empty for a sweep or a read of the account
 	Account     bool       // whether the request reads the account
 	Generations int        // number of polled generations
-	Watches     int        // number of watches of these generations; a watch of two of them counts twice
+	Watches     int        // sum, over the polled generations, of the number of watches of each
 	Orders      []TraceRef // traces of the calls that ordered the generations, at most 16
 	Open        []TraceRef // traces of the watches, at most 16
 }
