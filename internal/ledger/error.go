@@ -61,7 +61,7 @@ var ErrKeyTaken = errors.New("idempotency key was used again after the order was
 // ErrTooManyOpen means that an owner already has [MostOpen] orders without an outcome.
 var ErrTooManyOpen = errors.New("too many of this owner's orders still have an unknown outcome; retry later")
 
-// ErrTooManyRefused means that [MostRefused] of the orders that an owner placed during the last [RefusedTime] were rejected.
+// ErrTooManyRefused means that [MostRefused] of an owner's orders from the last [RefusedTime] were rejected.
 var ErrTooManyRefused = errors.New("too many of this owner's recent orders were rejected; retry later")
 
 // ErrOrderExpired means that the expire time of an order has passed, so no process may send the order.

@@ -151,8 +151,8 @@ func (t *transaction) tellBudgets(owner string, periods []Budget, used []usage) 
 	return nil
 }
 
-// tellThreshold is a statement that records the highest threshold of a budget that an event has reported. If the budget has no
-// row yet, which is possible for the total budget, the statement inserts a row without amounts.
+// tellThreshold is a statement that records, for a budget, the highest threshold that an event has reported. If the budget has
+// no row yet, which is possible for the total budget, the statement inserts a row without amounts.
 const tellThreshold = `INSERT INTO budgets (owner, period, start_time, told_percent) VALUES ($1, $2, $3, $4)
 	ON CONFLICT (owner, label, period, start_time) DO UPDATE SET told_percent = excluded.told_percent WHERE budgets.told_percent < excluded.told_percent`
 

@@ -265,8 +265,8 @@ func (l *Ledger) Resume(ctx context.Context, apiKey, last string) (o Order, foun
 	return o, found && err == nil, err
 }
 
-// Expire updates up to most orders that can no longer be resent, and returns their number. It deletes their inputs, and counts
-// their reserved price as unconfirmed, because their outcome remains unknown.
+// Expire deletes the inputs of orders that can no longer be resent, and counts their reserved price as unconfirmed, because
+// their outcome remains unknown. The parameter most limits the number of orders. moved is the number of updated orders.
 func (l *Ledger) Expire(ctx context.Context, most int) (moved int, err error) {
 	err = l.tx(ctx, func(tx *transaction) error {
 		all, err := l.orders(tx, "", `state = {open} AND (reserved_cents > 0 OR inputs IS NOT NULL) AND `+lapsed+`

@@ -24,9 +24,9 @@ type reported struct {
 	counts               ledger.Usage
 }
 
-// placeAtRandom writes many random orders from about three months directly into the database. It returns them with their
-// expected contributions to a report. The kinds of amounts have different ranges, so that the test detects swapped columns in
-// a report.
+// placeAtRandom writes random orders, whose times are spread over about three months, directly into the database. The
+// parameter many is the number of orders. placeAtRandom returns the orders with their expected contributions to a report. The
+// kinds of amounts have different ranges, so that the test detects swapped columns in a report.
 func placeAtRandom(t *testing.T, url string, many int, random *rand.Rand) (all []reported) {
 	t.Helper()
 	var rows []string

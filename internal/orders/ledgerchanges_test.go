@@ -13,8 +13,8 @@ import (
 	"github.com/easel-grpc/easel/internal/watch"
 )
 
-// The second replica polls an old generation only every ten seconds. It must detect that the generation has ended
-// before its next poll, from the ledger row that the first replica has written.
+// The second replica polls an old generation only every ten seconds. It must not need its next poll to detect the end
+// of the generation, because the first replica has written the end to the ledger.
 func TestAnEndThatAnotherReplicaSawIsDeliveredWithinASecondAndAHalf(t *testing.T) {
 	for after := range 5 {
 		inStackOf(t, sandbox.Config{Speed: 1e-6}, 1000, func(s *stack) {

@@ -262,7 +262,7 @@ func (p *Postgres) launch() error {
 }
 
 // startUntilKilled starts a program, and returns a channel that is closed when the program has exited. Until then, it
-// keeps the thread that started the program. If that thread exited, the kernel would send Pdeathsig to the program,
+// keeps alive the thread that started the program. If that thread exited, the kernel would send Pdeathsig to the program,
 // even though this process continues.
 func startUntilKilled(program *exec.Cmd) (ended chan struct{}, err error) {
 	started, ended := make(chan error), make(chan struct{})

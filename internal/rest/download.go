@@ -122,7 +122,7 @@ func (a *fileAnswer) plan(ctx context.Context, req *easelv1.DownloadGenerationRe
 }
 
 // planRange opens the part that a Range header requests. planned is false if the complete file must be sent instead: either
-// If-Range names another version of the file, or the file's size is unknown, without which the range can't be checked.
+// If-Range names another version of the file, or the range can't be checked because the file's size is unknown.
 func (a *fileAnswer) planRange(ctx context.Context, req *easelv1.DownloadGenerationRequest, want byteRange) (planned bool, err error) {
 	ifRange := a.request.Header.Get("If-Range")
 	part := proto.CloneOf(req)

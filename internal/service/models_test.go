@@ -33,8 +33,8 @@ type modelCatalog struct {
 	detail   string // description of all models
 }
 
-// withModelCatalog runs a test in virtual time with a service and its catalog. Each response of the catalog takes a
-// second.
+// withModelCatalog runs a test in virtual time with a service and its catalog. Each response from the catalog takes
+// a second.
 func withModelCatalog(t *testing.T, test func(s *modelCatalog)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

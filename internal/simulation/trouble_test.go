@@ -37,9 +37,9 @@ func (s *runningFault) next(name string) string {
 	return fmt.Sprint(name, s.names)
 }
 
-// apiKey returns the API key to which the trouble's injected faults apply. An empty API key means every API key. It is
-// used if API keys are rotated, because all of them then belong to one account. Otherwise, the result is the shared API
-// key in a world with a ledger, and the tenant's own API key in a world without one.
+// apiKey returns the API key to which the trouble's injected faults apply. If API keys are rotated, it returns "",
+// which means every API key, because all of them then belong to one account. Otherwise, it returns the shared API key in
+// a world with a ledger, and the tenant's own API key in a world without one.
 func (s *runningFault) apiKey() string {
 	switch {
 	case s.world.plan.Rotates:
@@ -210,8 +210,8 @@ func waitFor(after string) map[string]string { return map[string]string{"Retry-A
 
 const tooMany = `{"code":"RATE_LIMITED","message":"Too many requests."}`
 
-// acts contains the actions of the troubles, keyed by trouble ID. It omits faults of sockets, disks and signals, limits
-// on callers, and changes to the callers file. These are tested in the packages that implement them.
+// acts contains the actions of the troubles, keyed by trouble ID. It omits the troubles that concern sockets, disks,
+// signals, limits on callers or changes to the callers file, which are tested in the packages that implement them.
 var acts = map[string]faultAction{
 	"U1": uplinks(reachCatalog, refused, false),
 	"U2": broken(reachCatalog, watchOne, reads, sandbox.Fault{Hang: true}),

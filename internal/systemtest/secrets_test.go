@@ -249,7 +249,7 @@ func waitUntilServed(ctx context.Context, t *testing.T, conn *grpc.ClientConn) {
 	}
 }
 
-// searchProcess searches for the canary in a process's files in /proc and on its admin pages.
+// searchProcess searches for the API key canary in a process's files in /proc and on its admin pages.
 func searchProcess(t *testing.T, served *proctest.Process) {
 	t.Helper()
 	for _, file := range []string{"environ", "cmdline", "status"} {

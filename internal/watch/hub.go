@@ -178,9 +178,9 @@ func (h *Hub) NotYetVisible(cred catalog.Credential, id string) (update Update, 
 }
 
 // Observe applies a record that a call has read from the catalog, so that watchers receive it too. It returns the hub's
-// latest state of the generation, which is never older than the last state delivered to a watcher. lacking means that the
-// ledger does not have the state of the record. Observe then waits up to a second until the state is recorded. ctx is used
-// only for its trace.
+// latest state of the generation, which is never older than the last state delivered to a watcher. If lacking is true,
+// the ledger does not have the state of the record yet, and Observe waits up to a second until the state is recorded. ctx is
+// used only for its trace.
 func (h *Hub) Observe(ctx context.Context, cred catalog.Credential, read catalog.Version, lacking bool) Update {
 	update := Update{Version: read}
 	h.apply(ctx, cred, read.ID, lacking, func(t *tenant, e *generation, result *pollResult, now time.Time) {

@@ -455,7 +455,8 @@ func (w *world) calm() bool { return w.late == [mostRows]bool{} }
 
 // quiet calls also with each change to the world that can follow a long time without other events. The resend window
 // ends, even while a replica is paused. The catalog remembers keys for longer than the window, so it may forget the key
-// only after the window has ended, and only when nothing is in flight. An operator may check the account, and decide in a later step.
+// only after the window has ended, and only when nothing is in flight. An operator may check the account, and decide in
+// a later step.
 func (w world) quiet(also func(func(*world))) {
 	if w.written == 0 {
 		return
