@@ -13,13 +13,13 @@ import (
 
 // Thresholds for warnings.
 const (
-	crowded      = 0.8              // fraction of a limit or a budget whose use causes a warning
-	stale        = 60 * time.Second // age of the last response for a watched render that causes a warning, unless an API key has a problem
-	persistent   = 3                // number of consecutive failed polls that makes a warning about failed requests grave
-	longWaiting  = 10 * time.Second // waiting time of a request for a permit that causes a warning
-	unknownLong  = 10 * time.Minute // age of an order with an unknown outcome that causes a warning
-	silentLong   = 30 * time.Minute // age of an undelivered event that causes a warning
-	uncopiedLong = 15 * time.Minute // waiting time of a result for its copy that causes a warning
+	crowded      = 0.8              // the use of at least this fraction of a limit or a budget causes a warning
+	stale        = 60 * time.Second // a watched render causes a warning if its last response is older than this, unless an API key has a problem
+	persistent   = 3                // at least this number of consecutive failed polls makes a warning about failed requests grave
+	longWaiting  = 10 * time.Second // a request that has waited this long for a permit causes a warning
+	unknownLong  = 10 * time.Minute // an order with an unknown outcome causes a warning at this age
+	silentLong   = 30 * time.Minute // an undelivered event causes a warning at this age
+	uncopiedLong = 15 * time.Minute // a result that has waited this long to be copied causes a warning
 )
 
 // concern is a warning to the operator.

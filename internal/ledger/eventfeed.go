@@ -7,9 +7,9 @@ import (
 
 // Names of the facts about the event feed, which are rows of the table facts, and constants for assigning positions.
 const (
-	feedFact        = "feed"          // its value is the ID of the feed
-	positionFact    = "feed_position" // its value is the highest assigned position
-	deletedFact     = "feed_deleted"  // its value is the highest position of a deleted event
+	feedFact        = "feed"          // name of the fact that stores the ID of the feed
+	positionFact    = "feed_position" // name of the fact that stores the highest assigned position
+	deletedFact     = "feed_deleted"  // name of the fact that stores the highest position of a deleted event
 	numberedAtOnce  = 500             // maximum number of events that get a position in one transaction
 	unnumberedEvent = `SELECT EXISTS (SELECT 1 FROM events WHERE feed_position IS NULL), COALESCE((SELECT CAST(value AS BIGINT) FROM facts WHERE name = '` + positionFact + `'), 0)`
 )

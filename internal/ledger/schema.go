@@ -16,8 +16,8 @@ var migrationFiles embed.FS
 
 // Names of rows in the table facts that describe the schema of a ledger.
 const (
-	schemaFact = "schema"        // its value is the number of the latest migration
-	neededFact = "needed_schema" // its value is the minimum schema number that a program must support to use the ledger
+	schemaFact = "schema"        // name of the fact that stores the number of the latest migration
+	neededFact = "needed_schema" // name of the fact that stores the minimum schema number that a program must support to use the ledger
 )
 
 // migrations returns the paths of the migration files, in order. Each file name starts with the number of the migration.

@@ -84,7 +84,7 @@ type Sandbox struct {
 	life  context.Context // done after Close
 	end   context.CancelFunc
 	slots chan struct{}  // limits concurrent renders to maxWorkers
-	steps sync.WaitGroup // goroutines that change the states of generations now or later
+	steps sync.WaitGroup // goroutines that change the states of generations, now or at a scheduled time
 	close func() error
 
 	mu       sync.Mutex

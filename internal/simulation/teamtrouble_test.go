@@ -54,8 +54,8 @@ func ofTheLedger(sort ledgerSort) faultAction {
 	}}
 }
 
-// failAfterPost disturbs the ledger for a while after the catalog has responded to an order. [runningFault.atStep]
-// describes end and fired.
+// failAfterPost disturbs the ledger for a while after the catalog has responded to an order. end and fired have the
+// same meaning as in [runningFault.atStep].
 func failAfterPost(s *runningFault) (end func(), fired func() int) {
 	healed := func() {}
 	return s.atStep(stepAfterPost, func(*replica) {
@@ -89,10 +89,9 @@ func stopAtStep(s *runningFault) (end func(), fired func() int) {
 // step returns the step that the trouble's variant selects.
 func (s *runningFault) step() step { return step(1 + s.Variant%int(steps)) }
 
-// atStep sets a trap for the trouble's replica: when an order reaches the step that the parameter at names, spring is
-// called at that step. Then the callback named after is called, which may block. If the step was not reached, end
-// removes the trap. Otherwise, end waits until the second callback has returned. fired returns how often the step was
-// reached.
+// atStep waits until an order on the trouble's replica reaches the step given by the parameter at. It calls spring
+// during that step and then the second function, which may block. If the step is never reached, end stops the wait.
+// Otherwise, end waits until the second function has returned. fired returns how often the step was reached.
 func (s *runningFault) atStep(at step, spring func(*replica), after func(*replica, *process)) (end func(), fired func() int) {
 	r := s.world.replicas[s.Replica]
 	p := r.current()

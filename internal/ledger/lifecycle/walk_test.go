@@ -224,7 +224,8 @@ func (w world) step(n int, also func(func(*world))) {
 	}
 }
 
-// begin calls also with each change to the world that is possible when replica n receives a call or starts a recovery.
+// begin passes to the function also each change to the world that is possible when replica n receives a call or starts a
+// recovery.
 func (w world) begin(n int, also func(func(*world))) {
 	if w.calls < mostCalls && !w.removed {
 		row, at := w.row(w.team)
@@ -453,10 +454,10 @@ func (w *world) quotes() bool { return w.replicas[0].at == writing || w.replicas
 // calm reports whether no request is in flight.
 func (w *world) calm() bool { return w.late == [mostRows]bool{} }
 
-// quiet calls also with each change to the world that can follow a long time without other events. The resend window
-// ends, even while a replica is paused. The catalog remembers keys for longer than the window, so it may forget the key
-// only after the window has ended, and only when nothing is in flight. An operator may check the account, and decide in
-// a later step.
+// quiet passes to the function also each change to the world that a long time without other events makes possible. The
+// resend window ends, even while a replica is paused. The catalog remembers keys for longer than the window, so it may
+// forget the key only after the window has ended, and only when nothing is in flight. An operator may check the
+// account, and decide in a later step.
 func (w world) quiet(also func(func(*world))) {
 	if w.written == 0 {
 		return
