@@ -24,7 +24,7 @@ type doctorCmd struct {
 	Output           string        `group:"output" short:"o" enum:"table,json" default:"table" placeholder:"FORMAT" help:"Format of the output: table or json."`
 }
 
-// AfterApply selects JSON as the format of errors if the report is printed as JSON.
+// AfterApply selects JSON for error messages if the report is printed as JSON.
 func (c *doctorCmd) AfterApply(p *cli.Program) error { //nolint:unparam // the parser requires this signature
 	p.JSONErrors = c.Output == "json"
 	return nil

@@ -28,8 +28,9 @@ func shellBlocks(t *testing.T, text string) (blocks [][]string) {
 	return blocks
 }
 
-// TestEveryCommandOfThePagesWorks runs all code blocks whose language is sh, on every page except the operators' page. Each
-// command must succeed, and each page must save a picture. The server listens on free ports instead of the documented ones.
+// TestEveryCommandOfThePagesWorks runs the sh code blocks on every documentation page except the operators' page. Each command
+// must succeed, and the commands on each page must save a picture. The server listens on free ports instead of the documented
+// ones.
 func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	t.Parallel()
 	ran, bin := 0, programs(t)

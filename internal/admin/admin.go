@@ -6,7 +6,7 @@ package admin
 import (
 	"context"
 	"net/http"
-	_ "net/http/pprof" //nolint:gosec // only operators can reach its handlers
+	_ "net/http/pprof" //nolint:gosec // only operators can reach the handlers that the package registers
 
 	"github.com/easel-grpc/easel/internal/crossorigin"
 	"github.com/easel-grpc/easel/internal/service"

@@ -180,7 +180,7 @@ func (q OrderQuery) filter() ledger.Filter {
 }
 
 // maxNamed is the maximum number of orders in a response to a query with a Name. It is small, because each of these orders
-// includes its movements.
+// includes its entries in the ledger's journal.
 const maxNamed = 20
 
 // named returns the orders that have the query's Name, with their movements.

@@ -213,7 +213,7 @@ func (a *Authenticator) StillKnown(ctx context.Context) func() error {
 }
 
 // Renewed returns the caller's identity according to the current list of callers. It returns an error if the caller was removed,
-// or if its name, its owner or its operator right has changed. It neither rereads the file nor verifies a JWT again.
+// or if its name, its owner or its status as an operator has changed. It neither rereads the file nor verifies a JWT again.
 func (a *Authenticator) Renewed(old *Identity) (*Identity, error) {
 	if old.list == nil || old.list == a.cfg.Callers.List() {
 		return old, nil

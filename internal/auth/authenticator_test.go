@@ -117,8 +117,8 @@ func TestWhoMayCallIsDeniedByDefault(t *testing.T) {
 		cfg    Config
 		auth   []string
 		cert   string
-		caller string // if the call is accepted, its caller and owner in the form caller/owner
-		reason string // if the call is rejected, the reason
+		caller string // expected identity in the form CALLER/OWNER; empty if the call is rejected
+		reason string // expected reason for the rejection; empty if the call is accepted
 	}{
 		{"forwarded: a key", forward, []string{"Bearer key"}, "", "/", ""},
 		{"forwarded: the scheme in any case", forward, []string{"bEARER key"}, "", "/", ""},

@@ -71,8 +71,8 @@ func (m *measurement) compared() sides {
 	return m.sides
 }
 
-// repeated measures both facades several times, and returns their figures from each repeat. It reverses the
-// order of the two facades after each repeat.
+// repeated measures Easel and the facade that it is compared with several times, and returns the figures of both
+// from each repeat. It reverses their order after each repeat.
 func (b *bench) repeated(ctx context.Context, m *measurement) (measured []map[facade]figures, err error) {
 	repeats := b.repeats
 	if m.repeats != 0 {

@@ -39,7 +39,8 @@ import (
 // peerRole is the first argument that makes this program run as the peer, the facade that Easel is compared with.
 const peerRole = "peer"
 
-// runPeer serves the peer until its standard input is closed, which happens when the program that started it exits.
+// runPeer serves the peer, the facade that Easel is compared with, until standard input is closed. This happens
+// when the program that started the peer exits.
 func runPeer(args []string) error {
 	flags := flag.NewFlagSet("peer", flag.ExitOnError)
 	upstream := flags.String("upstream", "", "base address of the catalog")

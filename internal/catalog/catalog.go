@@ -21,7 +21,7 @@ type State uint8
 
 // The states of a generation. The zero value is not a state.
 const (
-	StateQueued       State = iota + 1 // paid for, but not finished; some catalogs use it for generations in progress too, and have no StateRunning
+	StateQueued       State = iota + 1 // paid for, but not started; a catalog that never reports StateRunning also uses this state for generations in progress
 	StateRunning                       // in progress; not in the specification, but some implementations of the catalog use it
 	StateSucceeded                     // finished with a result
 	StateFailed                        // finished without a result; a refund may follow

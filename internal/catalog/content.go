@@ -331,7 +331,7 @@ func (b *contentBody) readRange(s *contentStream, resp *http.Response, from int6
 		return total, nil
 	case http.StatusRequestedRangeNotSatisfiable:
 		total, ok := parseUnsatisfied(resp.Header.Get("Content-Range"))
-		if !ok && from == b.at && b.at > b.start { // the response has no size, but the caller has received all bytes before b.at; the file therefore ends there
+		if !ok && from == b.at && b.at > b.start { // the response has no size, but the file must end at b.at, because the caller has received all bytes before it
 			total, ok = b.at, true
 		}
 		if !ok || total > from {

@@ -11,8 +11,8 @@ import (
 
 const redacted = "[redacted]"
 
-// Secret is an API key. Every format verb, encoder and logger prints it as [redacted]. The text is behind a pointer because of
-// the verb %p, for which package fmt prints the fields of a struct without calling its Format method.
+// Secret is an API key. Every format verb, encoder and logger prints it as [redacted]. The text is behind a pointer, because for
+// the verb %p, package fmt prints the fields of a struct without calling its Format method.
 type Secret struct{ text *string }
 
 // NewSecret wraps the text of an API key.

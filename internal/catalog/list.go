@@ -67,8 +67,8 @@ func (c *Client) List(ctx context.Context, cred Credential, since time.Time) (*L
 	return list, err
 }
 
-// requestList requests the list. Several owners may wait for the result, so the limiter treats it as a request without an
-// owner.
+// requestList requests the list. Several owners may wait for the result, so the limiter treats the request as one without
+// an owner.
 func (c *Client) requestList(ctx context.Context, cred Credential) (r listRead) {
 	cred.Owner, cred.Weight = "", 0
 	permit, err := c.upstream.acquire(ctx, cred, opGenerations)

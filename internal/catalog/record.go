@@ -9,7 +9,7 @@ import (
 // only when they are needed.
 type Record struct {
 	sent   JSON
-	picked []picked // indexed members; at most one for each key
+	picked []picked // members in the index, with at most one for each key
 }
 
 // picked is a member in the index of a Record.
@@ -96,7 +96,8 @@ func find[T any](r *Record, names []string, read func(JSON) (T, bool)) (value T,
 	return value, nil, false
 }
 
-// take is like find, but returns no member. It marks the member as taken, which excludes it from the Extra field of the result.
+// take is like [find], but instead of returning the member, it marks the member as taken. A taken member is omitted from the Extra
+// field of the result.
 func take[T any](r *Record, names []string, read func(JSON) (T, bool)) (T, bool) {
 	value, found, ok := find(r, names, read)
 	if ok {

@@ -75,7 +75,7 @@ type session struct {
 }
 
 // open creates the command's session. The session's client sends nothing before the first call. It retries a read only if the
-// server requests a retry. Otherwise, a mistyped address would be reported only after several attempts.
+// server requests a retry, so that a mistyped address is reported after the first attempt.
 func (c *callFlags) open(ctx context.Context, p *Program) (*session, error) {
 	s := &session{
 		Console: p.Console(), json: c.Output == "json", quiet: c.Quiet, stdin: p.Stdin, message: func(easel.Message) {}, line: p.line,

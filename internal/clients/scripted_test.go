@@ -156,8 +156,8 @@ func (s *scripted) take(request proto.Message) answer {
 	return s.newest()
 }
 
-// newest returns the current one of the script's answers without a For. Each call advances to the next answer.
-// However, an answer that has a Lasts remains current for this time, and the last answer remains current forever.
+// newest returns the next answer from the script, skipping answers whose field For is set. If the field Lasts of an
+// answer is set, calls return this answer again for that time. The last answer is returned forever.
 func (s *scripted) newest() answer {
 	answers := slices.DeleteFunc(slices.Clone(s.script.Answers), func(a answer) bool { return a.For != "" })
 	if s.since.IsZero() {

@@ -29,7 +29,7 @@ import (
 // Config contains the dependencies of [Results].
 type Config struct {
 	Catalog *catalog.Client // required
-	// Store stores the copies. Nil means that there are no copies.
+	// Store stores the copies of results. Nil means that results are not copied.
 	Store Store
 	// Ledger records each copy. SharedKey is the shared API key, which copy jobs use to read results from the catalog.
 	Ledger    *ledger.Ledger

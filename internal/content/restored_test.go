@@ -17,9 +17,9 @@ import (
 	"github.com/easel-grpc/easel/internal/proctest"
 )
 
-// inRestoredStudio runs a test with each kind of database, in simulated time. The test receives a function, restore,
-// and calls it with a function, lost, whose changes the restored ledger will lack. restore backs up the ledger, calls
-// lost, makes all files in the store three hours old, and restarts the process with the backup as its ledger.
+// inRestoredStudio runs a test with each kind of database, in simulated time. It passes the function restore to the
+// test. restore backs up the ledger, calls the function lost, makes all files in the store three hours old, and
+// restarts the process with the backup as its ledger. The restored ledger therefore lacks the changes made by lost.
 func inRestoredStudio(t *testing.T, test func(s *studio, restore func(lost func()))) {
 	proctest.OnEach(t, func(t *testing.T, url string) {
 		restored := "sqlite:" + filepath.Join(t.TempDir(), "backup.db")

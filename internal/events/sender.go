@@ -145,9 +145,9 @@ func (s *Sender) record(ctx context.Context, e ledger.Event, failed error) {
 	}
 }
 
-// abandon runs a periodic job that requests the delivery of kept events (see deliverKept), and abandons events that are too
-// old. It also adds zero to the abandoned count of each owner that has delivery jobs, so that the metric exists before the
-// first event is abandoned.
+// abandon runs a periodic job. The job abandons events that are too old, and requests the delivery of events that had no
+// receiver (see deliverKept). It also adds zero to the abandoned count of each owner that has delivery jobs, so that the
+// metric exists before the first event is abandoned.
 func (s *Sender) abandon(ctx context.Context, _ ledger.Job) (ledger.Outcome, error) {
 	err := s.deliverKept(ctx)
 	owners, failed := s.cfg.Ledger.OwnersOfJobs(ctx, ledger.DeliverJob)

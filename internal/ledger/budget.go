@@ -92,7 +92,8 @@ type move struct {
 // errMoved means that the row of an order was changed after it was read.
 var errMoved = errors.New("order changed by another transaction")
 
-// move applies a change to an order's money. Triggers on the table orders write the journal.
+// move changes an order's amounts, such as the reserved one, and the totals of its budgets. Triggers on the table orders write the
+// journal.
 func (t *transaction) move(m move) error {
 	if err := t.moveRow(m); err != nil {
 		return err

@@ -16,9 +16,9 @@ const (
 
 // Names of rows in the table facts that describe the store for copies of results.
 const (
-	storeFact   = "store"        // name of this ledger in the store
+	storeFact   = "store"        // current name of this ledger in the store for copies of results
 	formerFact  = "store until " // prefix of the names of facts that hold former values of storeFact; the rest of the name is the time when the value was replaced
-	adoptedFact = "adopted_time" // time when an operator adopted the copies that were stored under former names
+	adoptedFact = "adopted_time" // time when an operator adopted the copies that are stored under this ledger's earlier names
 )
 
 // numberFact returns the value of a fact as a number, or zero if the fact is missing.

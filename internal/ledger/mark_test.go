@@ -64,8 +64,8 @@ func TestBackupHoldsOrdersInFlight(t *testing.T) {
 	})
 }
 
-// wantHeld ends all leases, and then checks that the order with the given ID is the ledger's only held order
-// and is not resent.
+// wantHeld ends all leases, and then checks that the order with the given ID is the ledger's only held order: its
+// outcome has been unknown since the ledger was restored. wantHeld also checks that this order is not resent.
 func wantHeld(t *testing.T, l *ledger.Ledger, url, id string) {
 	t.Helper()
 	change(t, url, "UPDATE orders SET leased_until = 0, retry_time = 0")

@@ -25,7 +25,7 @@ func TestPruningKeepsTheNewestOrdersOfEachOwner(t *testing.T) { // faults A7, D1
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := open(t, ledger.InMemory)
-			write(t, l, request("unknown")) // kept in every case, because its outcome is unknown
+			write(t, l, request("unknown")) // this order is kept in every case, because its outcome is unknown
 			if row.other != "" {
 				other := request(row.other)
 				other.Namespace, other.Owner, other.Caller = "print", "print", "printer"

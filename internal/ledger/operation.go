@@ -44,7 +44,7 @@ func (o operation) untraced() operation {
 // measure calls do and records the duration of the call. It creates a span only if the operation has a span name and ctx
 // contains a span, because a span without a parent would be useless.
 func (o operation) measure(ctx context.Context, do func(context.Context) error) error {
-	if o.duration == nil { // offline commands use the zero value
+	if o.duration == nil { // offline commands use the zero operation, which measures nothing
 		return do(ctx)
 	}
 	began, span := time.Now(), trace.SpanFromContext(ctx)

@@ -13,7 +13,8 @@ type Stores struct {
 	// Former contains the earlier names, which the ledger had before it was copied or restored. The original ledger may still
 	// have copies under these names.
 	Former []string
-	// Adopted means that an operator has adopted the copies under the former names, so that this ledger may delete them.
+	// Adopted means that an operator has adopted the copies that are stored under the names in Former. This ledger may then
+	// delete them.
 	Adopted bool
 }
 

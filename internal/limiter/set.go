@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	keptLimiters = 64          // number of limiters below which a set removes no idle limiters
+	keptLimiters = 64          // a set removes idle limiters only if it contains at least this number of limiters
 	keptTime     = time.Minute // time without use after which an idle limiter may be removed
 )
 

@@ -34,7 +34,7 @@ func TestOutcomeOfAFailedOrder(t *testing.T) { // faults A10, U8, U9
 		steps []step
 		kind  catalog.Kind   // zero means any
 		want  orders.Outcome // expected outcome; ignored if open is true, and replaced by NotPlaced if knowsAll is true
-		open  bool           // whether the expected outcome is Unknown, in all four ways
+		open  bool           // whether the expected outcome is Unknown, with every kind of API key and ledger
 	}{
 		"a cap in the catalog's form":      {steps: []step{{status: 409, body: `{"code":"API_KEY_DAILY_CAP"}`}}, want: definite},
 		"no connection":                    {steps: []step{noDial}, want: nothingLeft, kind: catalog.KindUnavailable},

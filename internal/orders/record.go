@@ -50,8 +50,8 @@ func recordedVersion(order ledger.Order) catalog.Version {
 	return v
 }
 
-// Published returns an order's recorded generation and attribution, for event receivers. If the result is a text, it is
-// passed as text; otherwise text is nil. The generation omits the text if no state was recorded or the generation is deleted.
+// Published returns an order's recorded generation and attribution, for event receivers. The parameter text is the result if
+// it is a text, and otherwise nil. The generation omits the text if no state was recorded or the generation is deleted.
 func Published(order ledger.Order, text *string) (catalog.Version, ledger.Attribution) {
 	v := recordedVersion(order)
 	if order.Record != "" && !order.IsDeleted() {

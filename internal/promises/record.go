@@ -68,7 +68,7 @@ type Event struct {
 	Stream     int    // sequence number of the stream among the actor's streams; zero if there is no stream
 	Generation string // ID of the generation; for Rejected and GaveUp, the reason of the error
 	Process    string // name of the process that responded
-	Text       string // code and reason of an error, idempotency key of an order, digest of a result, or description
+	Text       string // depends on Kind: code and reason of an error, idempotency key of an order, digest of a result, or a description
 
 	Order   string        // for an error: idempotency key of the order that failed
 	Outcome string        // for an error: outcome of that order

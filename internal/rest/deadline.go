@@ -32,8 +32,8 @@ func limitWrites(next http.Handler) http.Handler {
 	})
 }
 
-// allowPauses sets the write timeout of a response to the timeout for downloads. This timeout is longer, because a client that
-// plays or saves a file may stop reading for a while on purpose.
+// allowPauses sets the write timeout of a response to the timeout for downloads. This timeout is longer than the one for other
+// responses, because a client that plays or saves a file may stop reading for a while on purpose.
 func allowPauses(w http.ResponseWriter) {
 	for {
 		if limited, ok := w.(*deadlineWriter); ok {

@@ -242,7 +242,7 @@ func eventName(m proto.Message) string {
 			return field.JSONName()
 		}
 	}
-	return "message" // the kind of the message is newer than this program
+	return "message" // a kind of message that this version of the program does not know
 }
 
 // eventID returns the ID of the event for a message, which a client sends as Last-Event-ID when it reconnects. For

@@ -58,7 +58,7 @@ func addNames(names map[string]string, message protoreflect.MessageDescriptor, i
 // keyed is the suffix of the name of a map parameter. It contains a placeholder for the key.
 const keyed = "[name]"
 
-// check returns a handler that rejects a request with a query parameter that its route does not have. Routes that are not in
+// check returns a handler that rejects a request with a query parameter that its route does not define. Routes that are not in
 // p, such as the web pages, accept any query.
 func (p parameters) check(next runtime.HandlerFunc) runtime.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request, params map[string]string) {

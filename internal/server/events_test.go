@@ -84,7 +84,7 @@ func eventsOf(t *testing.T, c caller, req *easelv1.WatchEventsRequest) (ids []st
 	return ids, token
 }
 
-// sinceTheBeginning returns a request for the events from the last hour. These are all events of a test.
+// sinceTheBeginning returns a request for the events from the last hour, which includes all events of a test.
 func sinceTheBeginning() *easelv1.WatchEventsRequest {
 	return &easelv1.WatchEventsRequest{StartTime: timestamppb.New(time.Now().Add(-time.Hour))}
 }

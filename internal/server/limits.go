@@ -58,7 +58,7 @@ func (c *counts) release(caller string, n int) {
 	}
 }
 
-// inUse returns the sum of the current numbers of all callers.
+// inUse returns the current number of calls, streams or renders of all callers together.
 func (c *counts) inUse() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,7 +32,7 @@ var openCalls = []string{
 }
 
 // The test calls every method of every service in the program without a credential. Only the methods in openCalls may
-// accept such a call. For a service that it does not serve, the server returns UNIMPLEMENTED.
+// accept such a call. The server returns UNIMPLEMENTED for services that it does not serve.
 func TestNoCallIsOpenByAccident(t *testing.T) {
 	s := serve(t, servertest.NewStudio())
 	var open []string

@@ -39,7 +39,7 @@ const (
 	notPlaced = "not_placed_by_this_call"
 )
 
-// This test covers orders that Easel rejects. The error table covers orders that the catalog rejects.
+// This test covers orders that Easel rejects. Orders that the catalog rejects are in errorTable.
 func TestAnOrderThatIsRejectedBeforeItIsSentIsNotPlaced(t *testing.T) { // faults A10, U20
 	t.Parallel()
 	limited := func(r *easelv1.CreateGenerationRequest) { r.MaxCostCents = new(int64(0)) }

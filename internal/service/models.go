@@ -57,7 +57,7 @@ const (
 	copyWait  = 5 * time.Second  // maximum wait for a read if there is a copy
 	copyPause = 10 * time.Second // minimum time between a failed or slow read and the next read
 
-	copyCapacity   = 32 << 20         // maximum size of all copies in bytes; the oldest copies are removed first
+	copyCapacity   = 32 << 20         // maximum total size of the cached copies in bytes; the oldest copies are removed first
 	modelReadLimit = 30 * time.Second // timeout of a read
 )
 
@@ -186,7 +186,7 @@ func (c *modelCache) read(ctx context.Context, cred catalog.Credential, k copyKe
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), modelReadLimit)
 	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)() //nolint:contextcheck // c.ctx is only used to cancel the read
+	defer context.AfterFunc(c.ctx, cancel)() //nolint:contextcheck // c.ctx is used only to cancel the read
 	models, err := c.fetch(ctx, cred, k.id)
 	return c.store(k, models, err)
 }
@@ -245,7 +245,7 @@ func isOutage(err error) bool {
 	case catalog.KindUnavailable, catalog.KindBusy, catalog.KindRateLimited, catalog.KindMalformed:
 		return true
 	}
-	return !responded // an error of any other type means that the read timed out
+	return !responded // an error that is not a catalog.Error means that the read timed out
 }
 
 // retryAfter returns the delay that the catalog requested, or zero.

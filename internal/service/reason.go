@@ -29,7 +29,7 @@ var codesOf = map[easelv1.ErrorReason]codes.Code{
 	easelv1.ErrorReason_CREDENTIAL_MISSING:           codes.Unauthenticated,
 	easelv1.ErrorReason_CREDENTIAL_MALFORMED:         codes.Unauthenticated,
 	easelv1.ErrorReason_CALLER_UNKNOWN:               codes.Unauthenticated,
-	easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED: codes.Unauthenticated, // becomes INTERNAL if the shared API key is rejected; see sharedKeyRejected
+	easelv1.ErrorReason_UPSTREAM_CREDENTIAL_REJECTED: codes.Unauthenticated, // replaced by INTERNAL if the catalog rejects the shared API key; see sharedKeyRejected
 	easelv1.ErrorReason_UPSTREAM_FORBIDDEN:           codes.PermissionDenied,
 	easelv1.ErrorReason_MODEL_NOT_ALLOWED:            codes.PermissionDenied,
 

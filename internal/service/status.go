@@ -136,7 +136,8 @@ func statusOf(err error, seesAccount bool) *status.Status {
 	return ofReason(err, seesAccount)
 }
 
-// ofReason converts an error to a status. It does not add the outcome of an order.
+// ofReason converts an error to a status. It does not add the outcome of an order. seesAccount reports whether the caller may see
+// the catalog's message about an insufficient balance.
 func ofReason(err error, seesAccount bool) *status.Status {
 	if upstream, ok := errors.AsType[*catalog.Error](err); ok {
 		return fromCatalog(upstream, err, seesAccount || !ofBalance(upstream))

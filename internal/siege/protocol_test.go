@@ -159,9 +159,9 @@ func crowd(e enemy, first net.Conn, begin string) int {
 	return done
 }
 
-// attacks contains the attacks, keyed by the kind of address. least is the minimum number of frames or connections that
-// the server must accept; with fewer, the test would prove nothing. Attacks that a single connection can show, such as
-// slow headers, are also tested in package server.
+// attacks contains the attacks, keyed by protocol. least is the minimum number of frames or connections that the server
+// must accept; with fewer, the test would prove nothing. Attacks that need only a single connection, such as slow
+// headers, are also tested in package server.
 var attacks = map[string][]struct {
 	name  string
 	run   func(enemy, net.Conn) int

@@ -2,8 +2,8 @@ package simulation
 
 import "github.com/easel-grpc/easel/internal/promises"
 
-// noRequestInAPause checks that each process respects the pauses that the catalog requests. A process must not send
-// a request with an API key before the pause for that API key ends.
+// noRequestInAPause checks that a process sends no request with an API key while the catalog has requested a pause for
+// this API key.
 func noRequestInAPause(o *outcome, say promises.Say) {
 	last := map[account]request{} // for each account, the latest request whose response asked for a pause
 	for _, r := range o.sent() {

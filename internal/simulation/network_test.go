@@ -150,7 +150,7 @@ func (l *link) drop(w *wire) {
 	l.wires = slices.DeleteFunc(l.wires, func(one *wire) bool { return one == w })
 }
 
-// wire is a connection with two ends. It carries bytes in two directions.
+// wire is a simulated network connection. It carries bytes in both directions between its two ends.
 type wire struct {
 	link      *link
 	near, far *end

@@ -197,7 +197,7 @@ func (r *replica) kill() {
 
 func (r *replica) index() int { return int(r.name[0] - 'a') }
 
-// end shuts down the process, in the same order as 'easel serve'.
+// end shuts down the parts of the process, in the same order as 'easel serve'.
 func (p *process) end() {
 	<-p.stopped
 	p.services.Close()

@@ -47,7 +47,7 @@ func simulate(t *testing.T, p plan) (o *outcome) {
 	t.Helper()
 	defer func() {
 		// synctest panics if goroutines remain at the end of the bubble. If o.left already lists them, the panic is
-		// ignored, because one of the promises reports them.
+		// ignored, because a later check reports them.
 		if why := recover(); why != nil && (o == nil || len(o.left) == 0) {
 			panic(why)
 		}

@@ -255,7 +255,7 @@ func (r *replica) freeze() {
 	}
 }
 
-// thaw resumes p, a process of the replica that freeze has stopped.
+// thaw resumes p, the process of the replica that was running when freeze was called.
 func (r *replica) thaw(p *process) {
 	for _, l := range r.linksOf(p) {
 		l.become(up)

@@ -65,7 +65,7 @@ type faultAction struct {
 	victim func(s *runningFault)
 }
 
-// start starts the troubles in the plan at their times.
+// start starts each trouble, which is a planned fault, at its time in the plan.
 func (w *world) start() {
 	for _, t := range w.plan.Troubles {
 		owner := w.tenants[int(w.seed(t.String())>>10)%w.plan.Tenants]
@@ -80,7 +80,7 @@ func (w *world) start() {
 	}
 }
 
-// run runs a trouble from its start to its end.
+// run starts a planned fault, and ends it at the planned time. If the fault has had no effect by then, it ends later.
 func (s *runningFault) run(a faultAction) {
 	w := s.world
 	note := span{id: s.ID, from: w.history.Since(), reach: a.reach}

@@ -278,7 +278,7 @@ func (w *world) door(r *replica, key string) (*endpoint, error) {
 	conn, err := grpc.NewClient("passthrough:///"+r.name,
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return d.link.dial(ctx, &r.grpc) }),
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		// There is no jitter, because its random numbers would not depend on the seed.
+		// The backoff has no jitter, because the jitter's random numbers would not depend on the seed.
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 250 * time.Millisecond, Multiplier: 1.6, MaxDelay: 5 * time.Second},
 			MinConnectTimeout: 5 * time.Second,

@@ -32,7 +32,7 @@ const readTimeout = 2 * time.Second
 // the proxy.
 type proxied struct {
 	generations easelv1.GenerationServiceClient // client that connects through the proxy
-	rest        *http.Client                    // client whose connections all go to the proxy, whatever the host in the URL
+	rest        *http.Client                    // client that connects to the proxy, regardless of the host in the URL
 	key         string
 }
 

@@ -299,8 +299,8 @@ func (f *fleet) read() error {
 	return err
 }
 
-// end sets the state of all generations to succeeded and waits until every watch has ended. Then it checks the recorded
-// events against all promises in package promises, and that the replicas did not exceed the poll rate.
+// end sets the state of all generations to succeeded and waits until every watch has ended. Then it checks that the
+// recorded events keep all promises in package promises, and that the replicas did not exceed the poll rate.
 func (f *fleet) end() {
 	f.t.Helper()
 	f.meter.set("succeeded", f.ids...)

@@ -232,7 +232,7 @@ func (d *delivery) recover() {
 	}
 }
 
-// park ends a turn, and schedules the next turn for the given time.
+// park ends the delivery's current turn on a worker, and schedules its next turn for the given time.
 func (d *delivery) park(next time.Time) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()
@@ -250,7 +250,7 @@ func (d *delivery) park(next time.Time) {
 	}
 }
 
-// finish ends the watch and the running turn. Only the turn itself calls it.
+// finish ends the watch and the delivery's current turn on a worker. It is called only during this turn.
 func (d *delivery) finish(err error) {
 	d.dispatcher.mu.Lock()
 	defer d.dispatcher.mu.Unlock()

@@ -14,7 +14,7 @@ type situation struct {
 	preferHinted bool        // whether the last read preferred hinted generations; the next read does the opposite
 	listFailing  bool        // whether the last sweep failed, and no individual read has received a response since then
 
-	sweeps     bool          // whether sweeps are useful: a watch of everything is open, or a sweep polls at least sweepFrom generations
+	sweeps     bool          // whether list requests are useful: a watch of all generations is open, or one request polls at least sweepFrom generations
 	firstList  bool          // whether a watch of everything waits for its first list
 	sweeping   bool          // whether a sweep is in flight
 	sweptAt    time.Time     // time when the last sweep started
@@ -28,7 +28,7 @@ type candidate struct {
 	e       *generation
 	urgency float64 // priority of its read; see [poller.urgency]
 	hinted  bool    // whether the list shows a change that no individual read of the generation has confirmed yet
-	swept   bool    // whether a sweep could poll the generation instead of an individual read
+	swept   bool    // whether a list request could poll the generation instead of an individual read
 	first   bool    // whether a watcher waits for the first read of the generation since it subscribed
 }
 

@@ -49,7 +49,7 @@ type generation struct {
 	ended     time.Time     // time when this process first saw the generation in a terminal state
 	observed  bool          // whether this process saw the generation before it reached a terminal state
 	learned   bool          // whether the generation's duration was added to the history of its model
-	dropped   catalog.State // last state that was logged as dropped, because it may not follow the current state
+	dropped   catalog.State // last state that was dropped because it may not follow the current state; stored so that it is logged only once
 	orderRef  TraceRef      // trace of the call that placed its order; nil if another process placed it
 	foundBy   TraceRef      // trace of the poll or call that received the latest state
 
@@ -127,8 +127,8 @@ func (e *generation) keptUntil() time.Time {
 	return e.idleSince.Add(linger)
 }
 
-// sharedUpdate returns the latest state as an Update that all watchers share. There is one Update for the start of a watch, which
-// initial selects, and one for changes. Both are created at most once for each state, and are never modified.
+// sharedUpdate returns the latest state as an Update that all watchers share. If initial is true, it is the Update for the start
+// of a watch, and otherwise the one for a change. Each is created at most once for each state, and never modified.
 func (e *generation) sharedUpdate(initial bool) *Update {
 	at := 0
 	if initial {

@@ -15,22 +15,22 @@ const sweepFrom = 3
 // which jitter adds up to 10 %.
 const listPause = time.Minute
 
-// list tracks the sweeps of the catalog's list, and whether they can replace individual reads.
+// list tracks the sweeps, which are requests for the catalog's list, and whether they can replace individual reads.
 type list struct {
-	unusableUntil time.Time       // time before which sweeps do not replace reads
-	retryAt       time.Time       // time before which no sweep starts, because the last one failed
-	failing       bool            // whether the last sweep failed, and no individual read has received a response since then
-	failures      int             // number of consecutive failed sweeps
-	poorSweeps    int             // number of consecutive sweeps that contained too few of the polled generations, or failed although reads succeed
+	unusableUntil time.Time       // time before which list requests do not replace individual reads
+	retryAt       time.Time       // time before which the list is not requested, because the last list request failed
+	failing       bool            // whether the last list request failed, and no individual read has received a response since then
+	failures      int             // number of consecutive failed list requests
+	poorSweeps    int             // number of consecutive list requests that failed although reads succeed, or whose list contained too few of the polled generations
 	carried       map[string]bool // IDs in the last list; nil if no watch of all generations was open when the list arrived
-	answeredAt    time.Time       // time of the last successful sweep
+	answeredAt    time.Time       // time of the last successful list request
 	cut           bool            // whether the last list was too long to be read to its end
 	fullRecords   bool            // whether the list's records are as complete as the responses to reads, according to the last comparison
 
-	sweep   *job      // sweep in flight; nil if there is no sweep in flight
-	sweptAt time.Time // time when the last sweep started
-	sweepAt time.Time // time when the next sweep is due; zero if unknown
-	jitter  float64   // jitter of the next sweep: a random number in [0, 1)
+	sweep   *job      // list request in flight, or nil
+	sweptAt time.Time // time when the last list request started
+	sweepAt time.Time // time when the next list request is due; zero if unknown
+	jitter  float64   // jitter of the next list request: a random number in [0, 1)
 }
 
 // carry stores the IDs of the generations that a list contains.
@@ -56,8 +56,8 @@ func (l *list) begun(at time.Time, jitter float64) {
 	l.sweptAt, l.sweepAt, l.jitter = at, time.Time{}, jitter
 }
 
-// failed records a failed sweep, and sets the time before which no sweep starts. swept is the number of generations for which
-// the sweep replaced a read. least is the delay after a single failure; consecutive failures increase the delay.
+// failed records a failed list request, and delays the next one. swept is the number of generations for which the request
+// replaced an individual read. least is the delay after a single failure; consecutive failures increase the delay.
 func (l *list) failed(err error, swept int, least time.Duration, jitter float64, now time.Time) {
 	if kind := catalog.KindOf(err); kind != catalog.KindRateLimited && kind != catalog.KindCredentialRejected {
 		l.failing = swept > 0

@@ -78,7 +78,8 @@ func TestAWatchOfOrdersGetsEachOrderOnceAndNothingElse(t *testing.T) {
 	})
 }
 
-// Another process may have deleted a generation whose latest state this process still caches.
+// Another process may have deleted a generation whose latest state this process still caches. A watch must not deliver
+// that state.
 func TestAWatchOfOrdersGetsNoRecentOrderThatIsDeleted(t *testing.T) {
 	inBubble(t, map[string]catalog.State{"gone": queued}, func(b *bench) {
 		s := b.watchWith(b.ctx, Request{Everything: true, Orders: &ofOwner{owner: "studio"}})

@@ -25,7 +25,7 @@ type poller struct {
 // job is one request to the catalog: for one generation, for the account, or for the list.
 type job struct {
 	Poll
-	generations []*generation // generations that the job polls; they stay in memory until the job ends
+	generations []*generation // generations that the request polls; they stay in memory until the job ends
 	counted     []*watcher    // watchers whose traces are in Poll.Open
 	since       time.Time     // for a sweep: earliest time at which the list that the job uses may have been requested
 }
@@ -205,7 +205,7 @@ func (p *poller) beginPoll(j *job, e *generation) {
 	j.account(e)
 }
 
-// begins reports whether the request of a job is still needed. If so, it counts a read or a sweep in the statistics.
+// begins reports whether the request of a job is still needed. If so, it counts the read or the list request in the statistics.
 func (p *poller) begins(j *job) bool {
 	p.tenant.mu.Lock()
 	defer p.tenant.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 	"github.com/easel-grpc/easel/internal/watch/schedule"
 )
 
-// forgetAfter is the time after which watches of everything drop a settled generation that is missing from the catalog's list.
+// forgetAfter is the time after which a watch of all generations drops a settled one that is missing from the catalog's list.
 const forgetAfter = 5 * time.Minute
 
 // tenant is the state for one credential: the polled generations and their watchers. It is guarded by its agenda's mu.
@@ -241,7 +241,7 @@ func (t *tenant) endAll(err error) {
 	}
 }
 
-// merge applies the response to a sweep. swept contains the generations that the sweep polled.
+// merge applies the response to a list request. swept contains the generations that the request polled.
 func (t *tenant) merge(swept []*generation, list *catalog.List, result *pollResult, now time.Time) {
 	t.list.failing, t.list.failures, t.list.answeredAt = false, 0, now
 	t.noteCut(list.Cut)

@@ -299,8 +299,8 @@ func (w *watcher) change(now time.Time) (event *Event, found TraceRef) {
 	return nil, nil
 }
 
-// eventOf returns the event for the generation of a subscription, and records the etag as delivered. It returns nil if there is
-// nothing to deliver.
+// eventOf returns the next event for the generation of the subscription with the index at, and records its etag as delivered. It
+// returns nil if there is nothing to deliver.
 func (w *watcher) eventOf(at int32, now time.Time) *Event {
 	sub := &w.subscriptions[at]
 	e := sub.e

@@ -52,7 +52,7 @@ const (
 	// KeyRefused means that the catalog rejected the order after it had checked the idempotency key. This proves that the
 	// catalog has no order with the key.
 	KeyRefused
-	// Uncertain means any other result: an attempt may have been accepted, or a resend may still be accepted.
+	// Uncertain means that an attempt may have been accepted, or that a resend may still be accepted.
 	Uncertain
 )
 
@@ -135,7 +135,8 @@ func (o Order) Written() (next Order, free bool) {
 	return Order{State: Open}.lease(), true
 }
 
-// Resume returns the step for the background recovery of orders. It skips held orders.
+// Resume returns the step for the background recovery of orders. A held order is never resent: its outcome has been unknown since
+// the ledger was copied or restored.
 func (o Order) Resume() Step {
 	if o.Held {
 		return o.stay(Nothing, Silence)

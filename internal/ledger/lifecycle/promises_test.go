@@ -152,9 +152,9 @@ func TestWhatAnOperatorHasSaidCanBeCorrected(t *testing.T) {
 	}
 }
 
-// A server keeps running while its ledger is restored from a backup. Then it records the outcome of an order that the
-// backup contains as held. The order must stay held: a later attempt, under a lease that the backup lacks, may have
-// placed it.
+// A server keeps running while its ledger is restored from a backup, and then records that an order was not placed. The
+// restored ledger contains this order with an unknown outcome. The outcome must stay unknown, because a later attempt,
+// under a lease that the backup lacks, may have placed the order.
 func TestAHeldOrderIsNotFreedByALateConclusion(t *testing.T) {
 	held := Order{State: Open, Leases: 1, Leased: true, Held: true}
 	if step := held.Concluded(1, TurnedAway, ""); step.Order.State != Open || !step.Order.Held || step.Answer != Unknown {

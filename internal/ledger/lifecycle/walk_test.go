@@ -36,15 +36,15 @@ type replica struct {
 	refused   bool // the catalog rejected the last attempt
 	named     bool
 	called    bool // a caller is waiting for the response
-	rotated   bool // the API key is no longer the key of the first attempt
+	rotated   bool // the API key has changed since the first attempt
 	team      team // the caller's team at the time of its call
 }
 
 // team identifies one of the caller's teams: 0 is the first team, and 1 is the team to which the caller moves.
 type team = uint8
 
-// world is the complete state of the model. It needs no generation IDs, because a generation is identified by the row that
-// is charged for it.
+// world is the complete state of a model of the ledger, the replicas and the catalog. It needs no generation IDs, because
+// a generation is identified by the row that is charged for it.
 type world struct {
 	rows     [mostRows]Order
 	teams    [mostRows]team // team of each row's order
@@ -290,8 +290,8 @@ func (w *world) add(order Order, of team) {
 	}
 }
 
-// refuse adds the world in which replica n responds to a call whose order it rejected without writing it. The caller
-// receives not_placed only if no order uses the key.
+// refuse adds the world that follows when replica n responds to a call whose order it rejected without writing it. The
+// caller receives not_placed only if no order uses the key.
 func (w world) refuse(n int, also func(func(*world))) {
 	also(func(w *world) {
 		r := &w.replicas[n]
@@ -302,7 +302,7 @@ func (w world) refuse(n int, also func(func(*world))) {
 	})
 }
 
-// check adds the world in which replica n has checked whether it may send an attempt.
+// check adds the world that follows when replica n checks whether it may send an attempt.
 func (w world) check(n int, also func(func(*world))) {
 	r := w.replicas[n]
 	if !w.rows[r.row].May(int(r.lease)) {
@@ -374,8 +374,8 @@ func (w world) record(n int, also func(func(*world))) {
 	})
 }
 
-// answer adds the world in which replica n responds to the caller of a rejected order. The answer is NotPlaced, or
-// Unknown if another order uses the key by now.
+// answer adds the world that follows when replica n responds to the caller of a rejected order. The response is Unknown
+// if another order uses the key by now, and otherwise NotPlaced.
 func (w world) answer(n int, also func(func(*world))) {
 	also(func(w *world) {
 		answer := NotPlaced

@@ -22,7 +22,7 @@ import (
 	"github.com/easel-grpc/easel/internal/service"
 )
 
-// WatchStream is the server's stream of a watch.
+// WatchStream is the server side of the stream of a WatchGeneration call.
 type WatchStream = grpc.ServerStreamingServer[easelv1.WatchGenerationResponse]
 
 // Studio is a service with responses that a test defines. It accepts callers that have the bearer token "key" or a client
@@ -129,12 +129,12 @@ func (s *Studio) GetModel(ctx context.Context, req *easelv1.GetModelRequest) (*e
 	return s.Model(ctx, req)
 }
 
-// WatchGeneration calls Watch, which sends the messages.
+// WatchGeneration calls the function Watch, which must send the messages.
 func (s *Studio) WatchGeneration(req *easelv1.WatchGenerationRequest, stream WatchStream) error {
 	return s.Watch(req, stream)
 }
 
-// WatchGenerations calls WatchAll, which sends the messages.
+// WatchGenerations calls the function WatchAll, which must send the messages.
 func (s *Studio) WatchGenerations(req *easelv1.WatchGenerationsRequest, stream grpc.ServerStreamingServer[easelv1.WatchGenerationsResponse]) error {
 	return s.WatchAll(req, stream)
 }

@@ -26,7 +26,8 @@ const (
 	// mean delay is about 1 s.
 	pollPrice = 2.0 / 15
 
-	// The hazard is stored in a table with logarithmic steps of age, from a quarter of a second to more than an hour.
+	// The hazard, which is the rate at which generations of a given age end, is stored in a table. Its steps of age are
+	// logarithmic, from a quarter of a second to more than an hour.
 	firstAge = 0.25 // seconds
 	ageStep  = 1.05
 	ageCells = 200

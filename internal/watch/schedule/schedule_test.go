@@ -64,8 +64,8 @@ func measure(d durations, generations int, gaps []func(age time.Duration) time.D
 	return cost{float64(requests) / float64(n), sum / float64(n), delays[n*99/100]}
 }
 
-// learned returns the gap functions of 100 curves. Each curve is learned from its own 100 random generations, for the
-// given price of a poll.
+// learned returns 100 functions, each of which returns the gap before the next poll of a generation of a given age.
+// Each function is learned from its own 100 random durations, for the given price of a poll.
 func learned(d durations, price float64) []func(time.Duration) time.Duration {
 	r := rand.New(rand.NewPCG(7, 7))
 	jitter := Source(1)
