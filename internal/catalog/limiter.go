@@ -16,7 +16,7 @@ const pollsOwner = "(polls)"
 // the limiter, because an idle limiter may be replaced.
 func (c *Client) Limiter(t Tenant) *limiter.Limiter { return c.upstream.limiter(t) }
 
-// Limiters returns the set of the limiters of all API keys, keyed by tenant.
+// Limiters returns the set that contains the limiter of each API key, keyed by tenant.
 func (c *Client) Limiters() *limiter.Set { return c.upstream.limiters }
 
 func (q *requester) limiter(t Tenant) *limiter.Limiter { return q.limiters.Of(string(t)) }

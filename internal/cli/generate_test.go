@@ -20,8 +20,8 @@ import (
 	easelv1 "github.com/easel-grpc/easel/gen/go/easel/v1"
 )
 
-// orders is a scripted server for orders. It rejects the first orders, one with each element of errors, and accepts
-// all later ones.
+// orders is a scripted server for orders. It rejects the first order with the first element of errors, the second order
+// with the second element, and so on, and accepts all later orders.
 type orders struct {
 	mu     sync.Mutex
 	errors []error

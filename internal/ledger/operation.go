@@ -56,7 +56,7 @@ func (o operation) measure(ctx context.Context, do func(context.Context) error) 
 	err := do(within)
 	recorded := o.recorded
 	if err != nil {
-		kind := semconv.ErrorTypeKey.String(fmt.Sprintf("%T", err)) // only the type, because the message may contain data from a row
+		kind := semconv.ErrorTypeKey.String(fmt.Sprintf("%T", err)) // only the type of the error, because its message may contain data from a row
 		span.SetAttributes(kind)
 		span.SetStatus(codes.Error, "")
 		recorded = []metric.RecordOption{metric.WithAttributes(append(o.attributes.ToSlice(), kind)...)}

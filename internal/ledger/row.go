@@ -54,7 +54,7 @@ type Order struct {
 	Age  time.Duration
 	// ExpireTime is the time, according to the database's clock, after which the order is no longer sent. Zero means no limit.
 	ExpireTime time.Time
-	// Money contains the amounts that the budgets count for the order.
+	// Money contains the order's amounts, which count toward its budgets.
 	lifecycle.Money
 	// Observed contains the latest observed state of the generation. Its member Record is the catalog's record of this state, as
 	// JSON.

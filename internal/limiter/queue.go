@@ -11,7 +11,7 @@ const (
 	meanOf   = 64 // number of requests in the moving average of the time in flight
 	maxPrice = 64 // maximum price of a request, in multiples of the mean time in flight
 
-	keptOwners = 256 // if there are at least this many owners, owners without requests are deleted
+	keptOwners = 256 // owners without requests are deleted only if there are at least this many owners
 )
 
 // queue is a start-time fair queue. The next request belongs to the owner with the lowest tag. Each request raises its

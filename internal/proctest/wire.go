@@ -23,7 +23,7 @@ type Wire struct {
 	open map[*carried]bool
 }
 
-// carried is one connection through a wire.
+// carried is one connection through a [Wire].
 type carried struct {
 	client, server net.Conn
 	frozen         atomic.Bool

@@ -34,7 +34,7 @@ type file struct {
 	calls int
 }
 
-// tailAt is the number of body bytes before tail.
+// tailAt is the number of bytes of the body that precede those from the field tail.
 const tailAt = 2000
 
 func fileBytes(size int) []byte {

@@ -22,7 +22,7 @@ func (s *Sandbox) applyFault(f *Fault, w http.ResponseWriter, r *http.Request, s
 		return
 	}
 	if f.AfterCommit {
-		serve(&buffer{head: http.Header{}}, r) // this response is discarded
+		serve(&buffer{head: http.Header{}}, r) // process the request, but discard the response
 	}
 	s.respond(f, w, r)
 }

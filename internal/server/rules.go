@@ -33,8 +33,8 @@ var newRules = sync.OnceValues(func() (rules, error) {
 	return rules{validator: validator}, nil
 })
 
-// check validates a request. If the request is an order, check first copies the idempotency key from the REST headers,
-// idempotencyKeys, into it. The error lists the violations, up to a maximum number.
+// check validates a request. If the request is an order, check first copies the idempotency key into it from
+// idempotencyKeys, the values of the REST header. The error lists the violations, up to a maximum number.
 func (r rules) check(idempotencyKeys []string, req any) error {
 	message, ok := req.(proto.Message)
 	if !ok {

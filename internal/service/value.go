@@ -24,7 +24,7 @@ const (
 // room is the space that remains in a record for its JSON fields.
 type room struct {
 	left    int      // bytes
-	omitted []string // paths of fields that did not fit
+	omitted []string // paths of fields that were omitted because they did not fit into the record
 }
 
 // roomIn returns the space that remains in a record for its JSON fields.

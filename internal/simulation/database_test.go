@@ -162,7 +162,7 @@ func (d *database) number(question string) int64 {
 		return -1
 	}
 	row := make([]driver.Value, 1)
-	_ = rows.Next(row) // the result has a single row
+	_ = rows.Next(row) // the result always has one row, so the error can be ignored
 	n, _ := row[0].(int64)
 	return n
 }

@@ -59,7 +59,7 @@ func (p plan) String() string {
 	return string(text)
 }
 
-// IDs of troubles, grouped by the part of the system that they affect.
+// IDs of planned faults, grouped by the part of the system that they affect.
 var (
 	ofReads    = []string{"U1", "U2", "U3", "U4", "U5", "U6", "U11", "U13", "U17", "U18", "U22", "N1"}
 	ofOrders   = []string{"U2p", "U4p", "U5p", "U8", "U9", "U12", "U14", "U15", "U20", "K7", "K8", "A10"}
@@ -208,7 +208,7 @@ var bases = map[string]string{
 }
 
 // planOf returns the plan for a seed. If name is empty, the seed also selects the kind. A name such as "only-U14"
-// selects a short run with a single trouble.
+// selects a short run with only the planned fault U14.
 func planOf(seed uint64, name string) plan {
 	r := rand.New(rand.NewPCG(seed, 0))
 	for prefix, base := range bases {

@@ -53,7 +53,8 @@ func TestASeedIsOneHistory(t *testing.T) {
 	}
 }
 
-// oneOfEach returns one job for each trouble. A job's kind consists of the parameter kind and the ID of the trouble.
+// oneOfEach returns one job for each planned fault whose ID is in troubles. A job's kind consists of the parameter kind
+// and this ID.
 func oneOfEach(kind string, troubles ...string) (jobs []job) {
 	for _, id := range troubles {
 		jobs = append(jobs, seeds(kind+id, 1)...)

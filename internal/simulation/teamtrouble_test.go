@@ -8,7 +8,7 @@ import (
 	"github.com/easel-grpc/easel/internal/sandbox"
 )
 
-// These troubles occur only in worlds with a ledger. Most of their IDs start with T in the list of faults in
+// These planned faults occur only in worlds with a ledger. Most of their IDs start with T in the list of faults in
 // cmd/easel/faults_test.go.
 func init() {
 	for id, act := range map[string]faultAction{

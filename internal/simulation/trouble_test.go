@@ -146,8 +146,8 @@ func inject(s *runningFault, f sandbox.Fault, routes ...string) (end func(), fir
 		}
 }
 
-// broken returns an action that injects a fault into the given routes of the catalog. The trouble's variant selects one
-// of the faults in variants.
+// broken returns an action that injects a fault into the given routes of the catalog. The variant number in the plan
+// selects one of the faults in variants.
 func broken(r reach, victim func(*runningFault), routes []string, variants ...sandbox.Fault) faultAction {
 	return faultAction{reach: r, victim: victim, begin: func(s *runningFault) (func(), func() int) {
 		return inject(s, variants[s.Variant%len(variants)], routes...)

@@ -29,7 +29,7 @@ type candidate struct {
 	urgency float64 // priority of its read; see [poller.urgency]
 	hinted  bool    // whether the list shows a change that no individual read of the generation has confirmed yet
 	swept   bool    // whether a list request could poll the generation instead of an individual read
-	first   bool    // whether a watcher waits for the first read of the generation since it subscribed
+	first   bool    // whether a watcher that has subscribed to the generation still waits for its first read
 }
 
 // plan describes the next requests.
@@ -81,7 +81,7 @@ func (s *situation) singleReads(p *plan) (reads []candidate) {
 		return reads
 	}
 	p.next = s.sweepAt
-	slow := s.sweptAt.Add(s.least) // after this time, a slow list request no longer delays reads
+	slow := s.sweptAt.Add(s.least) // after this time, first reads no longer wait for the list request in flight
 	switch {
 	case s.sweeping && s.now.Before(slow):
 		p.next = slow

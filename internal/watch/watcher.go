@@ -38,7 +38,7 @@ type watcher struct {
 	free          []int32                       // unused indexes in subscriptions
 	dirty         []int32                       // indexes of subscriptions with an undelivered change
 	unreached     int                           // number of subscriptions that have not reached the goal
-	pending       int                           // number of initial generations whose first states have not been delivered yet
+	pending       int                           // number of generations whose initial state has not been delivered yet
 	known         map[string]string             // etags that the caller already has for generations without a subscription
 	modelID       string                        // model of the watched generations; empty means any model
 	ordered       map[string]bool               // IDs in the request for which there are orders; nil after the initial subscriptions
